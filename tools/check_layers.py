@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Checks what no compiler does: who includes whom, file sizes, and the sentence that opens a file.
+
+    tools/check_layers.py [FILE...]      all sources where no file is named
+
+Exit code 1 and one line per fault, each saying what to do about it.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What each folder may include of the project. Nothing includes tests/ but tests themselves.
+MAY_INCLUDE = {
+    "ir": {"ir"},
+    "compiler": {"ir", "compiler"},
+    "runtime": {"ir", "compiler", "runtime"},
+    "tools": {"ir", "compiler", "runtime", "tools"},
+    "samples": {"runtime", "samples"},
+    "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
+}
+
+# Headers with which ir and compiler could reach a machine. They are pure functions of their input.
+MACHINE_HEADERS = re.compile(
+    r"(fstream|iostream|filesystem|chrono|ctime|thread|mutex|shared_mutex|condition_variable|future"
+    r"|random|unistd\.h|dlfcn\.h|stdio\.h|cstdio|sys/.*|pthread\.h|cuda.*|nvrtc.*|llvm.*|tbb/.*"
+    r"|oneapi/.*|xxhash\.h|CLI/.*|nlohmann/.*|fmt/os\.h)$"
+)
+MACHINE_CALLS = re.compile(r"\b(getenv|secure_getenv|std::system|fopen|dlopen)\s*\(")
+
+LLVM_USERS_MAX = 1  # files that may include llvm-c/, so that a change of LLVM is a change of one file
+LINES_MAX = 500
+SENTENCE_MIN = 20  # characters of the opening comment
+
+CXX = {".cpp", ".hpp", ".h", ".cuh"}
+HASH = {".sh", ".cmake", ".sf"}
+INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
+
+
+def sources():
+    for folder in MAY_INCLUDE:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and (path.suffix in CXX | HASH | {".py"} or path.name == "CMakeLists.txt"):
+                yield path
+
+
+def opening_comment(path, lines):
+    """The text of the comment on the first line (the second, after a #!), or an empty string."""
+    if lines and lines[0].startswith("#!"):
+        lines = lines[1:]
+    first = lines[0] if lines else ""
+    if path.suffix in CXX:
+        marks = ("//",)
+    elif path.suffix == ".py":
+        marks = ('"""', "#")
+    else:
+        marks = ("#", "//", ";")
+    for mark in marks:
+        if first.startswith(mark):
+            return first.removeprefix(mark).strip('/"# ')
+    return ""
+
+
+def check_include(layer, quote, target, at):
+    """Yields what is wrong with one #include."""
+    top = target.split("/")[0]
+    if quote == '"' and top not in MAY_INCLUDE:
+        yield f'{at}: write "{target}" from the repository root, as in #include "ir/types.hpp"'
+    elif quote == '"' and top not in MAY_INCLUDE[layer]:
+        allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
+        yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'
+               " Move the code to the layer that knows both, or pass the value in")
+    elif quote == "<" and layer in ("ir", "compiler") and MACHINE_HEADERS.match(target):
+        yield f"{at}: {layer}/ may not include <{target}>: it does no I/O and touches no machine; runtime/ does"
+
+
+def check_file(path):
+    where = path.relative_to(ROOT)
+    layer = where.parts[0]
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if len(lines) > LINES_MAX:
+        yield f"{where}: {len(lines)} lines; the cap is {LINES_MAX}. Split it by concept"
+    if len(opening_comment(path, lines)) < SENTENCE_MIN:
+        yield f"{where}:1: open the file with a one-sentence comment: what it is and what it knows"
+    if path.suffix not in CXX:
+        return
+    for number, line in enumerate(lines, start=1):
+        at = f"{where}:{number}"
+        if found := INCLUDE.match(line):
+            if path.suffix == ".cuh":
+                yield f"{at}: kernel text has no #include: NVRTC compiles it without any header"
+            yield from check_include(layer, *found.groups(), at)
+        elif layer in ("ir", "compiler") and MACHINE_CALLS.search(line.split("//")[0]):
+            yield f"{at}: {layer}/ may not ask the machine; take the value as a parameter"
+
+
+def check_llvm_users(paths):
+    """LLVM's API changes with every version, so only so many files may know it."""
+    users = [path.relative_to(ROOT) for path in paths
+             if path.suffix in CXX and "llvm-c/" in path.read_text(encoding="utf-8")
+             and any((m := INCLUDE.match(line)) and m[2].startswith("llvm-c/")
+                     for line in path.read_text(encoding="utf-8").splitlines())]
+    if len(users) > LLVM_USERS_MAX:
+        yield (f"llvm-c/ is included by {', '.join(map(str, users))}; at most {LLVM_USERS_MAX} may:"
+               " go through the header of the one that has it")
+
+
+def main():
+    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]] or list(sources())
+    faults = [fault for path in paths for fault in check_file(path)]
+    faults += check_llvm_users(paths)
+    print("\n".join(faults) if faults else f"check_layers: {len(paths)} files in order")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

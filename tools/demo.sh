@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Sets up, builds, and shows the main job: a real training run whose optimizer step is one kernel.
+#
+#   tools/demo.sh            a few minutes, most of them the build
+#   tools/demo.sh --quick    smaller sizes for the speed comparison
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+params=16000000
+case ${1:-} in
+  "") ;;
+  --quick) params=1000000 ;;
+  *) sed -n '4,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+esac
+
+title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+show() { printf '$ %s\n' "$*" && "$@"; }
+
+title "1. Set up and build"
+bash tools/setup.sh --for=build
+source build/setup.env
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" >build/configure.log ||
+  { cat build/configure.log && exit 1; }
+ninja -C build --quiet
+out=build/demo
+mkdir -p "$out"
+
+recipe=(adamw --grad f16 --master --loss-scale --check --clip)
+
+title "2. A mixed-precision optimizer step as a program, and as one kernel"
+show build/bin/stepfuse env
+show build/bin/stepfuse explain "${recipe[@]}" --layout samples/layouts/gpt2.json
+for stage in ir passes schedule cuda llvm; do
+  build/bin/stepfuse dump "${recipe[@]}" --emit=$stage -o "$out/adamw.$stage"
+done
+if grep -q STEPFUSE_NVRTC_DIR build/setup.env || /sbin/ldconfig -p | grep -q 'libnvrtc\.so\.1'; then
+  show build/bin/stepfuse dump "${recipe[@]}" --emit=cubin --arch=sm_90 -o "$out/adamw.sm_90.cubin"
+fi
+echo "kernel functions in the generated CUDA text: $(grep -c __global__ "$out/adamw.cuda")"
+
+title "3. Every form and backend computes the same bits"
+for form in fused split unfused; do
+  show build/bin/stepfuse run "${recipe[@]}" --backend=cpu --form=$form \
+    --layout samples/layouts/mixed_dtypes.json --steps 3 --inputs=special --digest
+done
+show build/bin/stepfuse run "${recipe[@]}" --backend=interpret \
+  --layout samples/layouts/mixed_dtypes.json --steps 3 --inputs=special --digest
+
+title "4. Fused against unfused, on this machine"
+show build/bin/fused_vs_unfused --params "$params"
+
+title "5. Training on real data: handwritten digits with f16 gradients and loss scaling"
+show build/bin/train_digits
+
+title "Done"
+echo "The stages of the step are in $out/; README.md says what to try next."

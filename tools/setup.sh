@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Installs what the build needs and does not find; knows Debian's and Ubuntu's packages and PyPI's NVRTC.
+#
+#   tools/setup.sh [--for=build|test] [--build-dir=DIR] [--check]
+#
+# --for=build   compiler, libraries, NVRTC (what tools/demo.sh needs)
+# --for=test    the same, clang-format and clang-tidy (the default)
+# --check       install nothing, only say what is missing
+#
+# Writes DIR/setup.env, which the other scripts source to find NVRTC.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+purpose=test
+build_dir=build
+check_only=0
+for option in "$@"; do
+  case $option in
+    --for=build | --for=test) purpose=${option#*=} ;;
+    --build-dir=*) build_dir=${option#*=} ;;
+    --check) check_only=1 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    *) echo "setup: unknown option $option (see --help)" >&2 && exit 2 ;;
+  esac
+done
+
+nvrtc_version=13.0.88     # what the NVRTC tests were written against
+llvm_versions=(19 20 21)  # in order of preference; 19 is the oldest that works
+
+say() { echo "setup: $*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# ---- what is there -------------------------------------------------------------------------
+
+have_header() {
+  [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] && return
+  have g++ && echo "#include <$1>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1
+}
+
+have_cxx() { have g++ && (($(g++ -dumpversion | cut -d. -f1) >= 12)); }
+
+# CMake 3.25 is the first with presets of version 6 and is what Debian 12 has.
+have_cmake() {
+  have cmake && [[ $(printf '%s\n' 3.25 "$(cmake --version | awk 'NR==1{print $3}')" | sort -V | head -1) == 3.25 ]]
+}
+
+have_python() { have python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'; }
+
+have_llvm() {
+  local version
+  for version in "${llvm_versions[@]}"; do
+    [[ -e /usr/lib/llvm-$version/include/llvm-c/Core.h ]] && have "llvm-config-$version" && return
+  done
+  have llvm-config && (($(llvm-config --version | cut -d. -f1) >= llvm_versions[0])) &&
+    [[ -e $(llvm-config --includedir)/llvm-c/Core.h ]]
+}
+
+# Prints the folder that holds libnvrtc.so.13 or .12, or "loader" where the dynamic loader knows it.
+find_nvrtc() {
+  local folder library
+  for folder in "${STEPFUSE_NVRTC_DIR:-}" "$build_dir/nvrtc" "${CUDA_HOME:+$CUDA_HOME/lib64}" \
+    "${CUDA_PATH:+$CUDA_PATH/lib64}" /usr/local/cuda/lib64 /usr/local/cuda-*/lib64; do
+    for library in "$folder"/libnvrtc.so.1[23]; do
+      [[ -n $folder && -e $library ]] && (cd "$folder" && pwd) && return
+    done
+  done
+  local ldconfig=ldconfig
+  have ldconfig || ldconfig=/sbin/ldconfig
+  "$ldconfig" -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && echo loader
+}
+
+# ---- what is missing -----------------------------------------------------------------------
+
+missing=()   # what, in words
+packages=()  # and the package that brings it
+
+want() {  # want PACKAGE WORDS TEST...
+  local package=$1 words=$2
+  shift 2
+  "$@" && return
+  missing+=("$words")
+  packages+=("$package")
+}
+
+# The first of PREFIX-<version>SUFFIX that apt could install; the oldest name where none is known.
+pick_versioned() {
+  local version
+  for version in "${llvm_versions[@]}"; do
+    apt-cache show "$1-$version${2:-}" >/dev/null 2>&1 && echo "$1-$version${2:-}" && return
+  done
+  echo "$1-${llvm_versions[0]}${2:-}"
+}
+
+find_missing() {
+  missing=()
+  packages=()
+  want g++ "g++ 12 or newer" have_cxx
+  want cmake "cmake 3.25 or newer" have_cmake
+  want ninja-build "ninja" have ninja
+  want libfmt-dev "the fmt library (fmt/core.h)" have_header fmt/core.h
+  want libtbb-dev "oneTBB (oneapi/tbb/parallel_for.h)" have_header oneapi/tbb/parallel_for.h
+  want libcli11-dev "CLI11 (CLI/CLI.hpp)" have_header CLI/CLI.hpp
+  want nlohmann-json3-dev "nlohmann-json (nlohmann/json.hpp)" have_header nlohmann/json.hpp
+  want libxxhash-dev "xxHash (xxhash.h)" have_header xxhash.h
+  want doctest-dev "doctest (doctest/doctest.h)" have_header doctest/doctest.h
+  want python3 "python3 3.9 or newer" have_python
+  want "$(pick_versioned llvm -dev)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
+  if [[ $purpose == test ]]; then
+    # Other versions format differently, so this one is asked for by number.
+    want clang-format-19 "clang-format-19" have clang-format-19
+    want clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
+  fi
+  if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then
+    want python3-pip "pip (only to fetch NVRTC)" false
+  fi
+}
+
+# ---- installing ----------------------------------------------------------------------------
+
+# Sets `as_root` to the words that run a command as root; fails where nothing can.
+find_root() {
+  as_root=()
+  ((EUID == 0)) && return
+  have sudo || return 1
+  as_root=(sudo)
+  [[ -t 0 && -t 1 ]] || as_root=(sudo -n)  # nobody is there to type a password
+  sudo -n true 2>/dev/null || [[ -t 0 && -t 1 ]]
+}
+
+give_up() {
+  {
+    echo "setup: $1. Missing:"
+    printf '  - %s\n' "${missing[@]}"
+    echo "On Debian 12 or Ubuntu 24.04 this brings them:"
+    echo "  sudo apt-get install -y ${packages[*]}"
+    echo "Then run this command again."
+  } >&2
+  exit 1
+}
+
+install_missing() {
+  local apt=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q)
+  "${as_root[@]}" "${apt[@]}" update || say "apt-get update failed; going on with the old package list"
+  find_missing  # a fresh list may know another LLVM
+  say "installing ${packages[*]}"
+  "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "${packages[@]}" ||
+    give_up "apt-get could not install the packages"
+}
+
+# Debian's python3 may come without ensurepip, a foreign one without pip: try both ways.
+pip_download() {
+  python3 -m pip --version >/dev/null 2>&1 && python3 -m pip download "$@" && return
+  say "pip failed; trying once more from a fresh virtual environment"
+  python3 -m venv "$build_dir/nvrtc.venv" && "$build_dir/nvrtc.venv/bin/python" -m pip download "$@"
+}
+
+# Takes NVRTC from its PyPI wheel. Without it everything but the tests of CUDA text works.
+fetch_nvrtc() {
+  local work=$build_dir/nvrtc.partial
+  rm -rf "$work"
+  mkdir -p "$work"
+  say "no CUDA toolkit found: taking NVRTC $nvrtc_version from PyPI (90 MB)"
+  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "nvidia-cuda-nvrtc==$nvrtc_version" &&
+    python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/nvrtc"; then
+    rm -rf "$build_dir/nvrtc"
+    mv "$work/nvrtc" "$build_dir/nvrtc"
+  else
+    say "warning: NVRTC could not be fetched; PTX, cubins and the tests of both will be skipped" >&2
+  fi
+  rm -rf "$work" "$build_dir/nvrtc.venv"
+}
+
+# ---- the run -------------------------------------------------------------------------------
+
+find_missing
+if ((${#missing[@]})); then
+  ((check_only)) && give_up "--check given, so nothing is installed"
+  have apt-get || give_up "there is no apt-get here"
+  find_root || give_up "installing needs root, and sudo cannot be used here"
+  install_missing
+  find_missing
+  ((${#missing[@]} == 0)) || give_up "the packages were installed, but something is still not found"
+fi
+((check_only)) && say "nothing is missing" && exit 0
+
+mkdir -p "$build_dir"
+[[ -n $(find_nvrtc) ]] || fetch_nvrtc
+nvrtc=$(find_nvrtc || true)
+case $nvrtc in
+  "" | loader) echo "# NVRTC: ${nvrtc:-not found}" ;;
+  *) printf 'export STEPFUSE_NVRTC_DIR=%q\n' "$nvrtc" ;;
+esac >"$build_dir/setup.env"
+say "ready (NVRTC: ${nvrtc:-not found})"

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
+#
+#   tools/test.sh                 all of it, in well under 20 minutes on two cores
+#   tools/test.sh --quick         without lint and without the sanitizers
+#   tools/test.sh --long          with the tests that take long
+#   tools/test.sh --label=REGEX   only tests with such a label, and no other check
+#   tools/test.sh --sanitize=KIND only the tests, built in build-KIND/ under address, undefined or
+#                                 thread; asan-ubsan is both of the first two
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+quick=0
+label=""
+sanitize=""
+long=(--label-exclude long)
+for option in "$@"; do
+  case $option in
+    --quick) quick=1 ;;
+    --long) long=() ;;
+    --label=*) label=${option#*=} ;;
+    --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=asan-ubsan)
+      sanitize=${option#*=}
+      ;;
+    *) sed -n '4,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+  esac
+done
+
+checks=()  # what tools/test_summary.py adds up
+started=$SECONDS
+
+step() { printf '\n== %s (at %ds)\n' "$*" $((SECONDS - started)); }
+
+# check NAME COMMAND...: runs it and notes how it went; exit code 3 means that it cannot run here.
+check() {
+  local name=$1 result=failed
+  shift
+  "$@"
+  case $? in
+    0) result=passed ;;
+    3) result=skipped ;;
+  esac
+  checks+=(--check "$name" "$result")
+  [[ $result != failed ]]
+}
+
+finish() {
+  step summary
+  python3 tools/test_summary.py "${checks[@]}"
+  exit
+}
+
+build() {  # build DIR CMAKE_OPTION...
+  local folder=$1
+  shift
+  command -v ccache >/dev/null && set -- "$@" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+  cmake -S . -B "$folder" -G Ninja -DSTEPFUSE_BUILD_TESTS=ON "$@" >"$folder/configure.log" ||
+    { cat "$folder/configure.log" && return 1; }
+  ninja -C "$folder" --quiet
+}
+
+run_tests() {  # run_tests DIR CTEST_OPTION...
+  local folder=$1
+  shift
+  # The summary counts test cases from what the tests print, so none of it may be cut.
+  ctest --test-dir "$folder" --output-on-failure --output-junit tests.xml --timeout 600 \
+    --parallel "$(nproc)" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
+    "${long[@]}" "$@"
+  checks+=(--ctest "$folder" "$folder/tests.xml")
+}
+
+build_and_test() {  # build_and_test DIR "CMAKE_OPTIONS" CTEST_OPTION...
+  local folder=$1 options
+  read -ra options <<<"$2"
+  shift 2
+  mkdir -p "$folder"
+  step "build $folder"
+  check "build $folder" build "$folder" "${options[@]}" || return
+  step "tests of $folder"
+  run_tests "$folder" "$@"
+}
+
+step set-up
+if ! bash tools/setup.sh --for=test; then
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+source build/setup.env
+
+if [[ -n $sanitize ]]; then
+  build_and_test "build-$sanitize" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
+    ${label:+--label-regex "$label"}
+  finish
+fi
+if [[ -n $label ]]; then
+  build_and_test build -DCMAKE_BUILD_TYPE=Release --label-regex "$label"
+  finish
+fi
+
+step "layers, sizes, opening sentences"
+check layers python3 tools/check_layers.py
+check layouts python3 tools/make_layouts.py --check
+step format
+check format bash tools/format.sh --check
+build_and_test build -DCMAKE_BUILD_TYPE=Release
+if ((!quick)); then
+  step lint
+  check lint bash tools/lint.sh
+fi
+finish
