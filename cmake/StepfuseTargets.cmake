@@ -1,0 +1,36 @@
+# Flags and target helpers shared by every folder.
+
+# The numerics contract forbids contraction and fast math in our own C++ too: g++ contracts a*b+c
+# by default wherever FMA is baseline.
+function(stepfuse_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Werror
+                         # Designated initializers leave the defaulted rest out on purpose.
+                         -Wno-missing-field-initializers
+                         # g++ 12 sees overlaps in std::string that cannot be (GCC bug 105651).
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                         -ffp-contract=off -fno-fast-math)
+  if(STEPFUSE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${STEPFUSE_SANITIZE}
+                           -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    target_link_options(${target} PUBLIC -fsanitize=${STEPFUSE_SANITIZE})
+  endif()
+endfunction()
+
+# A library from every .cpp of the current folder (a new file is part of it by being there).
+function(stepfuse_library target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(${target} STATIC ${sources})
+  add_library(stepfuse::${target} ALIAS ${target})
+  stepfuse_compile_options(${target})
+  target_include_directories(${target} PUBLIC
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+      $<INSTALL_INTERFACE:include/stepfuse>)
+endfunction()
+
+# An executable from every .cpp of the given folder.
+function(stepfuse_executable target folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+  add_executable(${target} ${sources})
+  stepfuse_compile_options(${target})
+endfunction()

@@ -1,0 +1,123 @@
+// How a step is executed: kernels, phases, and what each phase computes. The only thing that
+// emitters read. Knows ir.
+//
+// A reduction's result belongs to the phases after the one that computes its elements. Within a
+// phase every element is independent of every other. `fused` is one kernel with a barrier between
+// phases, `split` one kernel per phase, and `unfused` one kernel per classic stage, with values
+// that cross stages kept in scratch arrays. All three compute the same bits.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/program.hpp"
+
+namespace stepfuse {
+
+enum class Form : uint8_t { fused, split, unfused };
+std::string_view name(Form form);
+
+// The storage type of every buffer, for one tensor.
+using Signature = std::vector<DType>;
+
+// A value kept in (or fetched from) a scratch array of the step, in its own type.
+struct Kept {
+  ValueId value = kNoValue;
+  int32_t scratch = -1;
+  friend bool operator==(const Kept&, const Kept&) = default;
+};
+
+struct StoreAction {
+  ValueId store = kNoValue;      // the Op::store
+  ValueId predicate = kNoValue;  // kNoValue: unconditional here (none, or implied by the guard)
+  friend bool operator==(const StoreAction&, const StoreAction&) = default;
+};
+
+// What is done for each element of a chunk, in this order.
+struct Body {
+  std::vector<Kept> fetches;        // element values that come from scratch
+  std::vector<ValueId> code;        // element-domain values, operands first; loads included
+  std::vector<ValueId> reductions;  // Op::reduce_*, whose operand is combined into its lane
+  std::vector<StoreAction> stores;  // after everything of this element was loaded
+  std::vector<Kept> keeps;          // element values that go to scratch
+  bool empty() const { return reductions.empty() && stores.empty() && keeps.empty(); }
+  friend bool operator==(const Body&, const Body&) = default;
+};
+
+// Values outside the element domain that a stage needs, operands first. Their sources are consts,
+// args, states (from before the step) and results of reductions of earlier phases; the step code of
+// a stage is evaluated once, the group and tensor code for each tensor that is worked on.
+struct UniformCode {
+  std::vector<ValueId> step;
+  std::vector<ValueId> group;
+  std::vector<ValueId> tensor;
+  friend bool operator==(const UniformCode&, const UniformCode&) = default;
+};
+
+struct Phase {
+  std::string name;
+  UniformCode uniform;
+  // If set: a bool of a coarser domain than element. Where it is true (or where it is kNoValue)
+  // `body` runs, else `otherwise`, which is what does not depend on it and may be empty.
+  ValueId guard = kNoValue;
+  Body body;
+  Body otherwise;
+  friend bool operator==(const Phase&, const Phase&) = default;
+};
+
+// Consecutive phases in one launch, a grid barrier between each two.
+struct Kernel {
+  std::string name;
+  int32_t first_phase = 0;
+  int32_t phase_count = 0;
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+// Written by the last block to finish the last kernel, so that nobody reads a state after it.
+struct Finish {
+  UniformCode uniform;
+  std::vector<ValueId> writes;  // Op::write; those to tensor states happen for present tensors only
+  friend bool operator==(const Finish&, const Finish&) = default;
+};
+
+struct Schedule {
+  Form form = Form::fused;
+  Program program;
+  std::vector<Signature> signatures;  // at least one; each buffer has one of its declared dtypes
+  std::vector<Phase> phases;
+  std::vector<Kernel> kernels;
+  Finish finish;
+  std::vector<ValueId> reductions;  // every Op::reduce_*; index = its slot and result array
+  std::vector<Type> scratch;        // element type of each scratch array, perhaps bound
+
+  int32_t reduction_index(ValueId v) const;
+  // The concrete dtype of `type` for a tensor of signature `s`.
+  DType resolve(Type type, size_t s) const {
+    return type.dtype == DType::bound ? signatures[s][static_cast<size_t>(type.buffer)]
+                                      : type.dtype;
+  }
+  DType dtype_of(ValueId v, size_t s) const { return resolve(program[v].type, s); }
+};
+
+struct ScheduleOptions {
+  Form form = Form::fused;
+  std::vector<Signature> signatures;
+};
+
+// `program` is verified and optimized. Throws Error{compile} for a signature that does not fit it.
+Schedule make_schedule(const Program& program, const ScheduleOptions& options);
+
+// Internal consistency: every value a stage uses is available there, each store happens once and
+// not before the last load of its buffer, … Throws std::logic_error (a bug of ours).
+void verify_schedule(const Schedule& schedule);
+
+// Readable text of the whole schedule (`--emit=schedule`).
+std::string print(const Schedule& schedule);
+
+// The signature of buffers that each have one declared dtype; throws Error{compile} naming the
+// buffers that have several and how to bind them.
+Signature only_signature(const Program& program);
+
+}  // namespace stepfuse

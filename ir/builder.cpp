@@ -1,0 +1,165 @@
+// Writes a Program in C++. Knows ir and fmt.
+#include "ir/builder.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/semantics.hpp"
+#include "ir/verifier.hpp"
+
+namespace stepfuse {
+
+Type Value::type() const { return builder->program_[id].type; }
+
+Value Value::named(std::string_view name) const {
+  // A second value of one name gets a number: g, g.1, g.2 …
+  auto& names = builder->program_.names;
+  auto taken = [&](const std::string& n) {
+    return std::find(names.begin(), names.end(), n) != names.end();
+  };
+  std::string unique(name);
+  for (int i = 1; taken(unique); ++i) unique = fmt::format("{}.{}", name, i);
+  names[static_cast<size_t>(id)] = unique;
+  return *this;
+}
+
+Builder::Builder(std::string name) { program_.name = std::move(name); }
+
+Value Builder::append(Inst inst, std::string_view name) {
+  program_.insts.push_back(inst);
+  program_.locs.emplace_back();
+  program_.names.emplace_back();
+  Value v{this, program_.size() - 1};
+  if (is_effect(inst.op)) return v;
+  if (name.empty()) {
+    program_.names.back() = std::to_string(v.id);
+    return v;
+  }
+  return v.named(name);
+}
+
+BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access) {
+  program_.buffers.push_back({std::move(name), dtypes, access});
+  return {static_cast<int32_t>(program_.buffers.size()) - 1};
+}
+
+StateRef Builder::state(std::string name, Type type, bool shared) {
+  program_.states.push_back({std::move(name), type, shared, false});
+  return {static_cast<int32_t>(program_.states.size()) - 1};
+}
+
+StateRef Builder::report(std::string name, Type type) {
+  program_.states.push_back({std::move(name), type, false, true});
+  return {static_cast<int32_t>(program_.states.size()) - 1};
+}
+
+Value Builder::arg(std::string name, Type type) {
+  check_internal(program_.insts.size() == program_.args.size(), "args come first");
+  Inst inst{.op = Op::arg, .type = type};
+  inst.slot = static_cast<int32_t>(program_.args.size());
+  program_.args.push_back({name, type});
+  return append(inst, name);
+}
+
+Value Builder::constant(DType dtype, double value) {
+  Inst inst{.op = Op::constant, .type = {dtype, Domain::step}};
+  if (dtype == DType::boolean) {
+    inst.literal = Bits::of(value != 0);
+  } else if (is_low_precision(dtype)) {
+    inst.literal = sem::cast(Bits::of(static_cast<float>(value)), DType::f32, dtype);
+  } else {
+    inst.literal = sem::cast(Bits::of(value), DType::f64, dtype);
+  }
+  return append(inst, "");
+}
+
+Value Builder::load(BufferRef buffer) {
+  const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
+  Inst inst{.op = Op::load};
+  inst.type = b.dtypes.size() == 1 ? Type{b.dtypes.only(), Domain::element}
+                                   : Type{DType::bound, Domain::element, buffer.slot};
+  inst.slot = buffer.slot;
+  return append(inst, "");
+}
+
+Value Builder::read(StateRef state) {
+  Inst inst{.op = Op::read, .type = program_.states[static_cast<size_t>(state.slot)].type};
+  inst.slot = state.slot;
+  return append(inst, "");
+}
+
+Value Builder::present() {
+  return append({.op = Op::present, .type = {DType::boolean, Domain::tensor}}, "");
+}
+Value Builder::tensor_index() {
+  return append({.op = Op::tensor_index, .type = {DType::i32, Domain::tensor}}, "");
+}
+Value Builder::element_index() {
+  return append({.op = Op::element_index, .type = {DType::i32, Domain::element}}, "");
+}
+
+Value Builder::apply(Op op, std::initializer_list<Value> operands) {
+  Inst inst{.op = op};
+  int i = 0;
+  for (Value v : operands) {
+    inst.operands[static_cast<size_t>(i++)] = v.id;
+    inst.type.domain = std::max(inst.type.domain, v.type().domain);
+  }
+  TypeRule rule = info(op).rule;
+  if (rule == TypeRule::classify || rule == TypeRule::compare || rule == TypeRule::logical) {
+    inst.type.dtype = DType::boolean;
+  } else {
+    inst.type.dtype = (operands.begin() + (op == Op::select ? 1 : 0))->type().dtype;
+  }
+  return append(inst, "");
+}
+
+Value Builder::cast(Value v, DType to) {
+  if (v.type().dtype == to) return v;
+  Inst inst{.op = Op::cast, .type = {to, v.type().domain}};
+  inst.operands[0] = v.id;
+  return append(inst, "");
+}
+
+Value Builder::cast_to_buffer(Value v, BufferRef buffer) {
+  const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
+  if (b.dtypes.size() == 1) return cast(v, b.dtypes.only());
+  Inst inst{.op = Op::cast, .type = {DType::bound, v.type().domain, buffer.slot}};
+  inst.operands[0] = v.id;
+  return append(inst, "");
+}
+
+Value Builder::reduce(Op op, Value v, Domain to) {
+  Inst inst{.op = op, .type = {v.type().dtype, to}};
+  inst.operands[0] = v.id;
+  return append(inst, "");
+}
+
+void Builder::stage(std::string name) {
+  Inst inst{.op = Op::stage};
+  inst.slot = static_cast<int32_t>(program_.stages.size());
+  program_.stages.push_back(std::move(name));
+  append(inst, "");
+}
+
+void Builder::store(BufferRef buffer, Value v, Value predicate) {
+  Inst inst{.op = Op::store, .type = v.type(), .predicate = predicate.id};
+  inst.operands[0] = v.id;
+  inst.slot = buffer.slot;
+  append(inst, "");
+}
+
+void Builder::write(StateRef state, Value v, Value predicate) {
+  Inst inst{.op = Op::write, .type = v.type(), .predicate = predicate.id};
+  inst.operands[0] = v.id;
+  inst.slot = state.slot;
+  append(inst, "");
+}
+
+Program Builder::finish() {
+  verify(program_);
+  return std::move(program_);
+}
+
+}  // namespace stepfuse

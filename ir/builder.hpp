@@ -1,0 +1,100 @@
+// Writes a Program in C++ that reads like its formula. Knows ir only.
+//
+//   Builder b("sgd");
+//   auto grad = b.buffer("grad", DType::f32, Access::in);
+//   auto w = b.buffer("weight", DType::f32, Access::inout);
+//   auto lr = b.arg("lr", {DType::f32, Domain::group});
+//   b.store(w, b.load(w) - lr * b.load(grad));
+//   Program p = b.finish();
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/program.hpp"
+
+namespace stepfuse {
+
+class Builder;
+
+// A handle on one value of a builder; cheap to copy, valid while its builder lives.
+struct Value {
+  Builder* builder = nullptr;
+  ValueId id = kNoValue;
+
+  Type type() const;
+  // Gives the value a name in the text: `auto g = (grad * inv).named("g");`
+  Value named(std::string_view name) const;
+  explicit operator bool() const { return builder != nullptr; }
+};
+
+struct BufferRef {
+  int32_t slot = -1;
+};
+struct StateRef {
+  int32_t slot = -1;
+};
+
+class Builder {
+ public:
+  explicit Builder(std::string name);
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  BufferRef buffer(std::string name, DTypeSet dtypes, Access access);
+  StateRef state(std::string name, Type type, bool shared = false);
+  StateRef report(std::string name, Type type);
+  // Arguments come before every other value.
+  Value arg(std::string name, Type type);
+
+  Value constant(DType dtype, double value);  // step domain
+  Value load(BufferRef buffer);               // [storage type], or [@buffer] if it may be several
+  Value read(StateRef state);
+  Value present();
+  Value tensor_index();
+  Value element_index();
+  // Any elementwise op; the result type follows from the op's rule.
+  Value apply(Op op, std::initializer_list<Value> operands);
+  Value cast(Value v, DType to);
+  Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
+  Value reduce(Op op, Value v, Domain to = Domain::step);
+  Value select(Value condition, Value if_true, Value if_false) {
+    return apply(Op::select, {condition, if_true, if_false});
+  }
+
+  void stage(std::string name);  // a classic stage of the unfused form begins here
+  void store(BufferRef buffer, Value v, Value predicate = {});
+  void write(StateRef state, Value v, Value predicate = {});
+
+  // Verifies and returns the program; the builder is then spent.
+  Program finish();
+
+  const Program& program() const { return program_; }
+
+ private:
+  friend struct Value;
+  Value append(Inst inst, std::string_view name);
+  Program program_;
+};
+
+inline Value operator+(Value a, Value b) { return a.builder->apply(Op::add, {a, b}); }
+inline Value operator-(Value a, Value b) { return a.builder->apply(Op::sub, {a, b}); }
+inline Value operator*(Value a, Value b) { return a.builder->apply(Op::mul, {a, b}); }
+inline Value operator/(Value a, Value b) { return a.builder->apply(Op::div, {a, b}); }
+inline Value operator-(Value a) { return a.builder->apply(Op::neg, {a}); }
+inline Value operator!(Value a) { return a.builder->apply(Op::logical_not, {a}); }
+inline Value operator&(Value a, Value b) { return a.builder->apply(Op::logical_and, {a, b}); }
+inline Value operator|(Value a, Value b) { return a.builder->apply(Op::logical_or, {a, b}); }
+inline Value operator<(Value a, Value b) { return a.builder->apply(Op::lt, {a, b}); }
+inline Value operator<=(Value a, Value b) { return a.builder->apply(Op::le, {a, b}); }
+inline Value sqrt(Value a) { return a.builder->apply(Op::sqrt, {a}); }
+inline Value rcp(Value a) { return a.builder->apply(Op::rcp, {a}); }
+inline Value abs(Value a) { return a.builder->apply(Op::abs, {a}); }
+inline Value isfinite(Value a) { return a.builder->apply(Op::isfinite, {a}); }
+inline Value min(Value a, Value b) { return a.builder->apply(Op::min, {a, b}); }
+inline Value max(Value a, Value b) { return a.builder->apply(Op::max, {a, b}); }
+inline Value eq(Value a, Value b) { return a.builder->apply(Op::eq, {a, b}); }
+inline Value powi(Value a, Value b) { return a.builder->apply(Op::powi, {a, b}); }
+inline Value fma(Value a, Value b, Value c) { return a.builder->apply(Op::fma, {a, b, c}); }
+
+}  // namespace stepfuse

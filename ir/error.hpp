@@ -1,0 +1,46 @@
+// The one exception type for mistakes of the user, and the assertion for ours. Knows only std.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace stepfuse {
+
+enum class ErrorKind { parse, verify, bind, compile, device, usage };
+std::string_view name(ErrorKind kind);
+
+// A place in IR text; line 0 means "no text behind it" (a program made with the builder).
+struct SourceLoc {
+  int line = 0;
+  int column = 0;
+};
+
+// Thrown for everything a user can mend; what() says what to do. Nothing was changed when it is
+// thrown: no buffer, state or table is half written.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message, SourceLoc loc = {})
+      : std::runtime_error(message), kind_(kind), loc_(loc) {}
+  ErrorKind kind() const noexcept { return kind_; }
+  SourceLoc loc() const noexcept { return loc_; }
+
+ private:
+  ErrorKind kind_;
+  SourceLoc loc_;
+};
+
+// "file:3:7: error: message", the source line and a caret under the column.
+std::string render_at(std::string_view file, std::string_view text, SourceLoc loc,
+                      std::string_view message);
+
+// Ours: a broken invariant of stepfuse itself. Throws std::logic_error with file and line.
+[[noreturn]] void internal_error(std::string_view message,
+                                 std::source_location where = std::source_location::current());
+inline void check_internal(bool ok, std::string_view message,
+                           std::source_location where = std::source_location::current()) {
+  if (!ok) internal_error(message, where);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,45 @@
+// Tokens of the IR text. Knows ir errors only.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ir/error.hpp"
+
+namespace stepfuse {
+
+// A word is [A-Za-z0-9_.+-]+ (keywords, names, numbers); '@' or '%' before a word makes a symbol.
+enum class TokenKind : uint8_t { word, at_name, percent_name, punctuation, end };
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  std::string_view text;  // without the sigil
+  SourceLoc loc;
+};
+
+// Splits the text; `//` begins a comment. Throws Error{parse} at the first foreign character.
+class Lexer {
+ public:
+  Lexer(std::string_view text, std::string_view file) : text_(text), file_(file) { advance(); }
+  const Token& peek() const { return token_; }
+  Token next() {
+    Token t = token_;
+    advance();
+    return t;
+  }
+  [[noreturn]] void fail(SourceLoc loc, std::string_view message) const;
+
+ private:
+  void advance();
+  void skip_blanks();
+  SourceLoc here() const;
+
+  std::string_view text_;
+  std::string_view file_;
+  size_t pos_ = 0;
+  size_t line_start_ = 0;
+  int line_ = 1;
+  Token token_;
+};
+
+}  // namespace stepfuse

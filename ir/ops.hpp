@@ -1,0 +1,59 @@
+// The op set as an enum with its properties, generated from ops.def. Knows only std.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace stepfuse {
+
+enum class Op : uint8_t {
+#define X(id, text, arity, rule) id,
+#include "ir/ops.def"
+#undef X
+};
+
+// How the types of operands and result are related. "same" = equal dtype of all operands and the
+// result; the result's domain is the finest of the operands' unless the rule says otherwise.
+enum class TypeRule : uint8_t {
+  constant,       // step domain, any dtype
+  argument,       // step or group domain; f64 f32 i64 i32 bool
+  read,           // the state's type
+  load,           // element domain, the buffer's storage type
+  present,        // <bool>
+  tensor_index,   // <i32>
+  element_index,  // [i32]
+  number,         // same: i32 i64 f32 f64
+  real,           // same: f32 f64
+  cast,           // between bool i32 i64 f32 f64 (not to bool); f16 and bf16 only from and to f32
+  classify,       // f32 f64 -> bool
+  logical,        // bool
+  compare,        // two of the same dtype, i32 i64 f32 f64 -> bool
+  powi,           // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
+  select,         // (bool, T, T) -> T
+  reduce,         // same: f32 f64 i32 i64; result in a coarser domain
+  reduce_any,     // bool; result in a coarser domain
+  store,          // into a buffer of the value's dtype
+  write,          // into a state of the value's type, or a finer one
+  stage,          // no operand: marks where a classic stage begins
+};
+
+struct OpInfo {
+  Op op;
+  std::string_view name;
+  uint8_t arity;
+  TypeRule rule;
+};
+
+const OpInfo& info(Op op);
+std::span<const OpInfo> all_ops();
+std::optional<Op> op_from_name(std::string_view text);
+
+constexpr bool is_reduction(Op op) { return op >= Op::reduce_add && op <= Op::reduce_any; }
+constexpr bool is_effect(Op op) { return op >= Op::store; }
+constexpr bool is_source(Op op) { return op <= Op::element_index; }
+// A pure function of its operands, alike in every domain.
+constexpr bool is_elementwise(Op op) { return op >= Op::neg && op <= Op::select; }
+
+}  // namespace stepfuse

@@ -1,0 +1,317 @@
+// IR text to Program. Knows ir and fmt.
+#include "ir/parser.hpp"
+
+#include <charconv>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "ir/lexer.hpp"
+#include "ir/semantics.hpp"
+#include "ir/verifier.hpp"
+
+namespace stepfuse {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file) : lexer_(text, file) {}
+
+  Program parse_program() {
+    expect_word("step");
+    program_.name = expect(TokenKind::at_name, "the step's @name").text;
+    expect_punctuation("{");
+    while (!at_punctuation("}")) parse_statement();
+    lexer_.next();
+    if (lexer_.peek().kind != TokenKind::end) {
+      lexer_.fail(lexer_.peek().loc, "text after the step's closing '}'; a file holds one step");
+    }
+    return std::move(program_);
+  }
+
+ private:
+  // --- tokens
+
+  bool at_punctuation(std::string_view p) const {
+    return lexer_.peek().kind == TokenKind::punctuation && lexer_.peek().text == p;
+  }
+  bool at_word(std::string_view w) const {
+    return lexer_.peek().kind == TokenKind::word && lexer_.peek().text == w;
+  }
+  [[noreturn]] void fail_expected(std::string_view what) {
+    const Token& t = lexer_.peek();
+    std::string_view shown = t.text.substr(0, 40);
+    lexer_.fail(t.loc, t.kind == TokenKind::end
+                           ? fmt::format("expected {}, but the text ends here", what)
+                           : fmt::format("expected {}, found '{}'", what, shown));
+  }
+  Token expect(TokenKind kind, std::string_view what) {
+    if (lexer_.peek().kind != kind) fail_expected(what);
+    return lexer_.next();
+  }
+  void expect_word(std::string_view w) {
+    if (!at_word(w)) fail_expected(fmt::format("'{}'", w));
+    lexer_.next();
+  }
+  void expect_punctuation(std::string_view p) {
+    if (!at_punctuation(p)) fail_expected(fmt::format("'{}'", p));
+    lexer_.next();
+  }
+
+  // --- types
+
+  DType parse_dtype() {
+    Token t = expect(TokenKind::word, "a type (bool i32 i64 f16 bf16 f32 f64)");
+    auto d = dtype_from_name(t.text);
+    if (!d) {
+      lexer_.fail(t.loc, fmt::format("unknown type '{}': the types are bool i32 i64 f16 bf16 f32 "
+                                     "f64",
+                                     t.text.substr(0, 40)));
+    }
+    return *d;
+  }
+
+  Type parse_type() {
+    Type type;
+    const DomainInfo* domain = &info(Domain::step);
+    for (const DomainInfo& d : kDomains) {
+      if (!d.open.empty() && at_punctuation(d.open)) domain = &d;
+    }
+    type.domain = domain->domain;
+    if (!domain->open.empty()) lexer_.next();
+    if (lexer_.peek().kind == TokenKind::at_name) {
+      Token t = lexer_.next();
+      type.dtype = DType::bound;
+      type.buffer = find(program_.find_buffer(t.text), t, "buffer");
+    } else {
+      type.dtype = parse_dtype();
+    }
+    if (!domain->close.empty()) expect_punctuation(domain->close);
+    return type;
+  }
+
+  Type parse_type_after_colon() {
+    expect_punctuation(":");
+    return parse_type();
+  }
+
+  int find(int index, const Token& t, std::string_view kind) {
+    if (index < 0) {
+      lexer_.fail(t.loc, fmt::format("undefined {} @{}: declare it first", kind, t.text));
+    }
+    return index;
+  }
+
+  // --- values
+
+  ValueId parse_operand() {
+    Token t = expect(TokenKind::percent_name, "a %value");
+    auto it = values_.find(t.text);
+    if (it == values_.end()) {
+      lexer_.fail(t.loc, fmt::format("undefined value %{}: a value must be defined above its use",
+                                     t.text.substr(0, 80)));
+    }
+    return it->second;
+  }
+
+  void append(const Inst& inst, std::string_view name, SourceLoc loc) {
+    if (!is_effect(inst.op)) {
+      auto [it, inserted] = values_.emplace(name, program_.size());
+      if (!inserted) lexer_.fail(loc, fmt::format("%{} is defined twice", name.substr(0, 80)));
+    }
+    program_.insts.push_back(inst);
+    program_.names.emplace_back(name);
+    program_.locs.push_back(loc);
+  }
+
+  Bits parse_literal_word(const Token& t, DType type) {
+    const char* begin = t.text.data();
+    const char* end = begin + t.text.size();
+    auto number = [&]<class T>(T) -> T {
+      T v{};
+      auto [p, ec] = std::from_chars(begin, end, v);
+      if (ec == std::errc() && p == end) return v;
+      lexer_.fail(t.loc, fmt::format("'{}' is not a constant of type {}", t.text.substr(0, 40),
+                                     name(type)));
+    };
+    switch (type) {
+      case DType::boolean:
+        if (t.text == "true" || t.text == "false") return Bits::of(t.text == "true");
+        lexer_.fail(t.loc, "a bool constant is true or false");
+      case DType::i32:
+        return Bits::of(number(int32_t{}));
+      case DType::i64:
+        return Bits::of(number(int64_t{}));
+      case DType::f64:
+        return canonical_nan(Bits::of(number(double{})), type);
+      case DType::f32:
+        return canonical_nan(Bits::of(number(float{})), type);
+      case DType::f16:
+      case DType::bf16:
+        return canonical_nan(sem::cast(Bits::of(number(float{})), DType::f32, type), type);
+      case DType::bound:
+        break;
+    }
+    lexer_.fail(t.loc, "a constant needs a concrete type");
+  }
+
+  // `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`; its type follows, so it is kept as tokens.
+  void parse_constant(Inst& inst) {
+    Token literal = expect(TokenKind::word, "a number, true or false");
+    bool raw = literal.text == "bits" && at_punctuation("(");
+    if (raw) {
+      lexer_.next();
+      literal = expect(TokenKind::word, "a hexadecimal bit pattern");
+      expect_punctuation(")");
+    }
+    inst.type = parse_type_after_colon();
+    if (!raw) {
+      inst.literal = parse_literal_word(literal, inst.type.dtype);
+      return;
+    }
+    std::string_view digits = literal.text;
+    if (digits.starts_with("0x")) digits.remove_prefix(2);
+    auto [p, ec] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), inst.literal.raw, 16);
+    if (ec != std::errc() || p != digits.data() + digits.size()) {
+      lexer_.fail(literal.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
+    }
+  }
+
+  // --- statements
+
+  void parse_statement() {
+    const Token& t = lexer_.peek();
+    if (t.kind == TokenKind::percent_name) return parse_definition();
+    if (t.kind == TokenKind::word) {
+      if (t.text == "buffer") return parse_buffer();
+      if (t.text == "state" || t.text == "report") return parse_state();
+      if (t.text == "arg") return parse_arg();
+      if (t.text == "stage") return parse_stage();
+      if (t.text == "store" || t.text == "write") return parse_effect();
+    }
+    fail_expected("buffer, state, report, arg, stage, store, write, %value = … or '}'");
+  }
+
+  void parse_buffer() {
+    lexer_.next();
+    Buffer b;
+    b.name = expect(TokenKind::at_name, "the buffer's @name").text;
+    expect_punctuation(":");
+    b.dtypes = parse_dtype();
+    while (at_punctuation("|")) {
+      lexer_.next();
+      b.dtypes = b.dtypes | parse_dtype();
+    }
+    if (at_word("in"))
+      b.access = Access::in;
+    else if (at_word("out"))
+      b.access = Access::out;
+    else if (at_word("inout"))
+      b.access = Access::inout;
+    else
+      fail_expected("in, out or inout");
+    lexer_.next();
+    program_.buffers.push_back(std::move(b));
+  }
+
+  void parse_state() {
+    State s;
+    s.report = lexer_.next().text == "report";
+    s.name = expect(TokenKind::at_name, "the state's @name").text;
+    s.type = parse_type_after_colon();
+    if (at_word("shared")) {
+      lexer_.next();
+      s.shared = true;
+    }
+    program_.states.push_back(std::move(s));
+  }
+
+  void parse_arg() {
+    SourceLoc loc = lexer_.next().loc;
+    Token t = expect(TokenKind::percent_name, "the argument's %name");
+    Inst inst{.op = Op::arg, .type = parse_type_after_colon()};
+    inst.slot = static_cast<int32_t>(program_.args.size());
+    program_.args.push_back({std::string(t.text), inst.type});
+    append(inst, t.text, loc);
+  }
+
+  void parse_stage() {
+    SourceLoc loc = lexer_.next().loc;
+    Inst inst{.op = Op::stage};
+    inst.slot = static_cast<int32_t>(program_.stages.size());
+    program_.stages.emplace_back(expect(TokenKind::word, "the stage's name").text);
+    append(inst, "", loc);
+  }
+
+  void parse_effect() {
+    Token op = lexer_.next();
+    Inst inst{.op = *op_from_name(op.text)};
+    Token t = expect(TokenKind::at_name, "the @name to write to");
+    bool store = inst.op == Op::store;
+    inst.slot = store ? find(program_.find_buffer(t.text), t, "buffer")
+                      : find(program_.find_state(t.text), t, "state");
+    expect_punctuation(",");
+    inst.operands[0] = parse_operand();
+    inst.type = program_[inst.operands[0]].type;
+    if (at_word("if")) {
+      lexer_.next();
+      inst.predicate = parse_operand();
+    }
+    append(inst, "", op.loc);
+  }
+
+  void parse_definition() {
+    Token result = lexer_.next();
+    expect_punctuation("=");
+    Token word = expect(TokenKind::word, "an op");
+    auto op = op_from_name(word.text);
+    if (!op || is_effect(*op) || *op == Op::arg) {
+      lexer_.fail(word.loc, fmt::format("unknown op '{}': ir/README.md lists the ops",
+                                        word.text.substr(0, 40)));
+    }
+    Inst inst{.op = *op};
+    if (*op == Op::constant) {
+      parse_constant(inst);
+    } else {
+      if (*op == Op::load || *op == Op::read) {
+        Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");
+        inst.slot = *op == Op::load ? find(program_.find_buffer(t.text), t, "buffer")
+                                    : find(program_.find_state(t.text), t, "state");
+      }
+      for (int i = 0; i < inst.arity(); ++i) {
+        if (i > 0) expect_punctuation(",");
+        inst.operands[static_cast<size_t>(i)] = parse_operand();
+      }
+      inst.type = parse_type_after_colon();
+    }
+    append(inst, result.text, result.loc);
+  }
+
+  Lexer lexer_;
+  Program program_;
+  std::unordered_map<std::string_view, ValueId> values_;
+};
+
+}  // namespace
+
+Program parse_unverified(std::string_view text, std::string_view file) {
+  return Parser(text, file).parse_program();
+}
+
+Program parse(std::string_view text, std::string_view file) {
+  Program program = parse_unverified(text, file);
+  std::string message;
+  SourceLoc first;
+  for (const Diagnostic& d : find_violations(program)) {
+    if (message.empty())
+      first = d.loc;
+    else
+      message += '\n';
+    message += render_at(file, text, d.loc, fmt::format("{} [V{}]", d.message, d.rule));
+  }
+  if (!message.empty()) throw Error(ErrorKind::verify, message, first);
+  return program;
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,17 @@
+// IR text to Program. Knows ir only.
+#pragma once
+
+#include <string_view>
+
+#include "ir/program.hpp"
+
+namespace stepfuse {
+
+// Parses one step; the grammar is in ir/README.md. Throws Error{parse} with file:line:col and a
+// caret. Checks syntax and names only: verify() checks the rest.
+Program parse_unverified(std::string_view text, std::string_view file = "<text>");
+
+// Parses and verifies; errors of either kind carry file:line:col and a caret.
+Program parse(std::string_view text, std::string_view file = "<text>");
+
+}  // namespace stepfuse

@@ -1,0 +1,97 @@
+// Program to IR text. Knows ir and fmt.
+#include "ir/printer.hpp"
+
+#include <fmt/format.h>
+
+namespace stepfuse {
+namespace {
+
+std::string dtype_set_text(DTypeSet set) {
+  std::string out;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (!set.contains(static_cast<DType>(i))) continue;
+    if (!out.empty()) out += '|';
+    out += name(static_cast<DType>(i));
+  }
+  return out;
+}
+
+std::string value_list(const Program& p, const Inst& inst) {
+  std::string out;
+  for (int i = 0; i < inst.arity(); ++i) {
+    out += fmt::format("{}%{}", i == 0 ? " " : ", ",
+                       p.names[static_cast<size_t>(inst.operands[static_cast<size_t>(i)])]);
+  }
+  return out;
+}
+
+std::string slot_text(const Program& p, const Inst& inst) {
+  auto slot = static_cast<size_t>(inst.slot);
+  switch (inst.op) {
+    case Op::load:
+    case Op::store:
+      return " @" + p.buffers[slot].name;
+    case Op::read:
+    case Op::write:
+      return " @" + p.states[slot].name;
+    default:
+      return "";
+  }
+}
+
+std::string effect_text(const Program& p, const Inst& inst) {
+  std::string out =
+      fmt::format("{}{},{}", info(inst.op).name, slot_text(p, inst), value_list(p, inst));
+  if (inst.predicate != kNoValue) {
+    out += fmt::format(" if %{}", p.names[static_cast<size_t>(inst.predicate)]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string print_type(const Program& p, Type type) {
+  const DomainInfo& d = info(type.domain);
+  std::string t = type.dtype == DType::bound
+                      ? "@" + p.buffers[static_cast<size_t>(type.buffer)].name
+                      : std::string(name(type.dtype));
+  return fmt::format("{}{}{}", d.open, t, d.close);
+}
+
+std::string print_inst(const Program& p, ValueId v) {
+  const Inst& inst = p[v];
+  const std::string& n = p.names[static_cast<size_t>(v)];
+  if (inst.op == Op::stage) {
+    return fmt::format("stage {}", p.stages[static_cast<size_t>(inst.slot)]);
+  }
+  if (inst.op == Op::arg) return fmt::format("arg %{} : {}", n, print_type(p, inst.type));
+  if (is_effect(inst.op)) return effect_text(p, inst);
+  std::string literal =
+      inst.op == Op::constant ? " " + literal_text(inst.literal, inst.type.dtype) : "";
+  return fmt::format("%{} = {}{}{}{} : {}", n, info(inst.op).name, slot_text(p, inst), literal,
+                     value_list(p, inst), print_type(p, inst.type));
+}
+
+std::string print(const Program& p) {
+  std::string out = fmt::format("step @{} {{\n", p.name);
+  for (const Buffer& b : p.buffers) {
+    out += fmt::format("  buffer @{} : {} {}\n", b.name, dtype_set_text(b.dtypes), name(b.access));
+  }
+  for (const State& s : p.states) {
+    out += fmt::format("  {} @{} : {}{}\n", s.report ? "report" : "state", s.name,
+                       print_type(p, s.type), s.shared ? " shared" : "");
+  }
+  for (ValueId v = 0; v < p.size(); ++v) out += "  " + print_inst(p, v) + "\n";
+  return out + "}\n";
+}
+
+std::string print_canonical(const Program& program) {
+  Program p = program;
+  for (ValueId v = static_cast<ValueId>(p.args.size()); v < p.size(); ++v) {
+    auto i = static_cast<size_t>(v);
+    if (!is_effect(p.insts[i].op)) p.names[i] = std::to_string(v);
+  }
+  return print(p);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,21 @@
+// Program to IR text. Knows ir only.
+#pragma once
+
+#include <string>
+
+#include "ir/program.hpp"
+
+namespace stepfuse {
+
+// parse(print(p)) == p for every program.
+std::string print(const Program& program);
+
+// The text with values renamed to %0, %1, …: equal for programs that differ in names only.
+std::string print_canonical(const Program& program);
+
+// One instruction, as it stands in print(): what emitters put into comments.
+std::string print_inst(const Program& program, ValueId v);
+
+std::string print_type(const Program& program, Type type);
+
+}  // namespace stepfuse

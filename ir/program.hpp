@@ -1,0 +1,91 @@
+// A step as a value: declarations and one flat list of SSA instructions. Knows ir only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/error.hpp"
+#include "ir/ops.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// Index into Program::insts; every instruction has one, effects too (they define no value).
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+enum class Access : uint8_t { in, out, inout };
+std::string_view name(Access a);
+
+// One array per tensor, owned by the caller. Its storage type is fixed per tensor by the layout
+// and is one of `dtypes`.
+struct Buffer {
+  std::string name;
+  DTypeSet dtypes;
+  Access access = Access::in;
+  friend bool operator==(const Buffer&, const Buffer&) = default;
+};
+
+// Device-resident and kept across steps. `shared`: belongs to something that several steps are
+// bound to (a loss scaler). `report`: never read by the program; a statistic of the step.
+struct State {
+  std::string name;
+  Type type;
+  bool shared = false;
+  bool report = false;
+  friend bool operator==(const State&, const State&) = default;
+};
+
+// Data of a launch. Program::insts[i] is the Op::arg of Program::args[i].
+struct Arg {
+  std::string name;
+  Type type;
+  friend bool operator==(const Arg&, const Arg&) = default;
+};
+
+struct Inst {
+  Op op = Op::constant;
+  Type type;  // of the result; of effects: of the stored value
+  std::array<ValueId, 3> operands = {kNoValue, kNoValue, kNoValue};
+  ValueId predicate = kNoValue;  // store and write only
+  int32_t slot = -1;  // load/store: buffer; read/write: state; arg: argument; stage: stage
+  Bits literal;       // const only
+
+  int arity() const { return info(op).arity; }
+  friend bool operator==(const Inst&, const Inst&) = default;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<State> states;
+  std::vector<Arg> args;
+  std::vector<std::string> stages;  // names of the classic stages, in order of their markers
+  std::vector<Inst> insts;
+  std::vector<std::string> names;  // of values, without '%'; "" for effects
+  std::vector<SourceLoc> locs;     // parallel to insts; not part of equality
+
+  const Inst& operator[](ValueId v) const { return insts[static_cast<size_t>(v)]; }
+  ValueId size() const { return static_cast<ValueId>(insts.size()); }
+  // -1 if there is none of that name.
+  int find_buffer(std::string_view buffer_name) const;
+  int find_state(std::string_view state_name) const;
+  int find_arg(std::string_view arg_name) const;
+
+  friend bool operator==(const Program& a, const Program& b) {
+    return a.name == b.name && a.buffers == b.buffers && a.states == b.states && a.args == b.args &&
+           a.stages == b.stages && a.insts == b.insts && a.names == b.names;
+  }
+};
+
+// Calls f(operand) for every value operand and the predicate.
+template <class F>
+void for_each_operand(const Inst& inst, F&& f) {
+  for (int i = 0; i < inst.arity(); ++i) f(inst.operands[static_cast<size_t>(i)]);
+  if (inst.predicate != kNoValue) f(inst.predicate);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,110 @@
+// The one canonical reduction order. Knows only std and the op semantics.
+//
+// A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the (full)
+// tensor, with 2,048 lanes; element i belongs to lane i mod 2,048. A lane starts at the identity
+// and combines its elements in rising order. Lanes fold by combining lane l+d into lane l for
+// d = 1024, 512, … 1. Piece results, numbered through all tensors in bound order, are folded by
+// the same routine as if they were elements, again and again until one is left.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "ir/ops.hpp"
+#include "ir/semantics.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+inline constexpr int kLanes = 2048;
+inline constexpr int kPieceElements = 16384;
+
+// +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
+inline Bits reduction_identity(Op op, DType t) {
+  auto extreme = [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T>) {
+      T inf = std::numeric_limits<T>::infinity();
+      return Bits::of(op == Op::reduce_max ? -inf : inf);
+    } else {
+      return Bits::of(op == Op::reduce_max ? std::numeric_limits<T>::min()
+                                           : std::numeric_limits<T>::max());
+    }
+  };
+  if (op == Op::reduce_add || op == Op::reduce_any) return {};
+  switch (t) {
+    case DType::i32:
+      return extreme(int32_t{});
+    case DType::i64:
+      return extreme(int64_t{});
+    case DType::f32:
+      return extreme(float{});
+    default:
+      return extreme(double{});
+  }
+}
+
+inline Op reduction_combiner(Op op) {
+  switch (op) {
+    case Op::reduce_max:
+      return Op::max;
+    case Op::reduce_min:
+      return Op::min;
+    case Op::reduce_any:
+      return Op::logical_or;
+    default:
+      return Op::add;
+  }
+}
+
+inline Bits reduction_combine(Op op, DType t, Bits a, Bits b) {
+  return sem::evaluate(reduction_combiner(op), t, t, a, b, {});
+}
+
+// The lanes of one piece.
+class PieceReducer {
+ public:
+  PieceReducer(Op op, DType t) : op_(op), dtype_(t) { reset(); }
+  void reset() { lanes_.fill(reduction_identity(op_, dtype_)); }
+  // `i` is the element's position in its tensor; positions must rise.
+  void add(uint64_t i, Bits v) {
+    Bits& lane = lanes_[i % kLanes];
+    lane = reduction_combine(op_, dtype_, lane, v);
+  }
+  Bits fold() const {
+    auto lanes = lanes_;
+    for (size_t d = kLanes / 2; d > 0; d /= 2) {
+      for (size_t l = 0; l < d; ++l) {
+        lanes[l] = reduction_combine(op_, dtype_, lanes[l], lanes[l + d]);
+      }
+    }
+    return lanes[0];
+  }
+
+ private:
+  Op op_;
+  DType dtype_;
+  std::array<Bits, kLanes> lanes_;
+};
+
+// Folds a list of values (piece results, or values of a coarser domain) to one.
+inline Bits fold_values(Op op, DType t, std::vector<Bits> values) {
+  if (values.empty()) return reduction_identity(op, t);
+  PieceReducer reducer(op, t);
+  do {
+    std::vector<Bits> next;
+    for (size_t begin = 0; begin < values.size(); begin += kPieceElements) {
+      reducer.reset();
+      size_t end = std::min(values.size(), begin + kPieceElements);
+      for (size_t i = begin; i < end; ++i) reducer.add(i, values[i]);
+      next.push_back(reducer.fold());
+    }
+    values = std::move(next);
+  } while (values.size() > 1);
+  return values[0];
+}
+
+}  // namespace stepfuse

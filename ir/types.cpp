@@ -1,0 +1,91 @@
+// Names, sizes and literal text of dtypes. Knows only std and fmt.
+#include "ir/types.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+#include "ir/float16.hpp"
+
+namespace stepfuse {
+namespace {
+struct DTypeInfo {
+  std::string_view name;
+  size_t size;
+  uint64_t canonical_nan;
+};
+constexpr DTypeInfo kDTypes[kDTypeCount] = {
+    {"bool", 1, 0},
+    {"i32", 4, 0},
+    {"i64", 8, 0},
+    {"f16", 2, 0x7fff},
+    {"bf16", 2, 0x7fff},
+    {"f32", 4, 0x7fc00000},
+    {"f64", 8, 0x7ff8000000000000ULL},
+};
+const DTypeInfo& row(DType t) {
+  check_internal(t != DType::bound, "a bound type has no row: resolve it first");
+  return kDTypes[static_cast<size_t>(t)];
+}
+
+// Any float's value as a double, exactly.
+double value_of(Bits v, DType t) {
+  switch (t) {
+    case DType::f16:
+      return f16_to_f32(v.u16());
+    case DType::bf16:
+      return bf16_to_f32(v.u16());
+    case DType::f32:
+      return v.f32();
+    case DType::f64:
+      return v.f64();
+    default:
+      internal_error("not a float");
+  }
+}
+}  // namespace
+
+std::string_view name(DType t) { return t == DType::bound ? "bound" : row(t).name; }
+size_t size_of(DType t) { return row(t).size; }
+
+std::optional<DType> dtype_from_name(std::string_view text) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (kDTypes[i].name == text) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+Bits load_bits(const void* p, DType t) {
+  Bits v;
+  std::memcpy(&v.raw, p, size_of(t));  // little-endian hosts only, as both platforms are
+  return v;
+}
+void store_bits(void* p, DType t, Bits v) { std::memcpy(p, &v.raw, size_of(t)); }
+
+Bits canonical_nan(Bits v, DType t) {
+  if (is_float(t) && std::isnan(value_of(v, t))) return {row(t).canonical_nan};
+  return v;
+}
+
+std::string literal_text(Bits v, DType t) {
+  switch (t) {
+    case DType::boolean:
+      return v.b() ? "true" : "false";
+    case DType::i32:
+      return fmt::format("{}", v.i32());
+    case DType::i64:
+      return fmt::format("{}", v.i64());
+    default:
+      break;
+  }
+  double d = value_of(v, t);
+  if (std::isnan(d)) {
+    return v.raw == row(t).canonical_nan ? "nan" : fmt::format("bits({:#x})", v.raw);
+  }
+  if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
+  return t == DType::f32 ? fmt::format("{}", v.f32()) : fmt::format("{}", d);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,108 @@
+// Value types of the IR: storage types, domains and literal bits. Knows only std.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stepfuse {
+
+// `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x.
+enum class DType : uint8_t { boolean, i32, i64, f16, bf16, f32, f64, bound };
+inline constexpr int kDTypeCount = 7;  // without `bound`
+
+// Coarse to fine. A value of a coarser domain broadcasts into every finer one.
+//   step    one value                        written  f32
+//   group   one value per parameter group    written {f32}
+//   tensor  one value per parameter tensor   written <f32>
+//   element one value per parameter element  written [f32]
+enum class Domain : uint8_t { step, group, tensor, element };
+
+struct DomainInfo {
+  Domain domain;
+  std::string_view name;
+  std::string_view open, close;  // brackets around the dtype in the text
+};
+inline constexpr DomainInfo kDomains[] = {
+    {Domain::step, "step", "", ""},
+    {Domain::group, "group", "{", "}"},
+    {Domain::tensor, "tensor", "<", ">"},
+    {Domain::element, "element", "[", "]"},
+};
+inline constexpr const DomainInfo& info(Domain d) { return kDomains[static_cast<int>(d)]; }
+
+struct Type {
+  DType dtype = DType::f32;
+  Domain domain = Domain::step;
+  int32_t buffer = -1;  // only with DType::bound
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+std::string_view name(DType t);
+std::optional<DType> dtype_from_name(std::string_view text);
+
+// Bytes that one value occupies in a buffer, a state or an argument (bool: 1).
+size_t size_of(DType t);
+
+constexpr bool is_float(DType t) {
+  return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64;
+}
+constexpr bool is_integer(DType t) { return t == DType::i32 || t == DType::i64; }
+constexpr bool is_low_precision(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+// A set of storage types, as a buffer declares them.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(DType t) : mask_(bit(t)) {}  // NOLINT: a single type is a set
+  constexpr bool contains(DType t) const { return (mask_ & bit(t)) != 0; }
+  constexpr int size() const { return std::popcount(mask_); }
+  constexpr bool empty() const { return mask_ == 0; }
+  // The only member; call it on sets of size 1.
+  constexpr DType only() const { return static_cast<DType>(std::countr_zero(mask_)); }
+  friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
+    DTypeSet r;
+    r.mask_ = static_cast<uint8_t>(a.mask_ | b.mask_);
+    return r;
+  }
+  friend bool operator==(const DTypeSet&, const DTypeSet&) = default;
+
+ private:
+  static constexpr uint8_t bit(DType t) {
+    return static_cast<uint8_t>(1U << static_cast<unsigned>(t));
+  }
+  uint8_t mask_ = 0;
+};
+
+// The bits of one value of any dtype, zero-extended: the currency of constants, arguments and
+// states. f16 and bf16 hold their 16-bit pattern, bool 0 or 1.
+struct Bits {
+  uint64_t raw = 0;
+  static Bits of(bool v) { return {v ? 1U : 0U}; }
+  static Bits of(int32_t v) { return {static_cast<uint32_t>(v)}; }
+  static Bits of(int64_t v) { return {static_cast<uint64_t>(v)}; }
+  static Bits of(float v) { return {std::bit_cast<uint32_t>(v)}; }
+  static Bits of(double v) { return {std::bit_cast<uint64_t>(v)}; }
+  bool b() const { return raw != 0; }
+  int32_t i32() const { return static_cast<int32_t>(static_cast<uint32_t>(raw)); }
+  int64_t i64() const { return static_cast<int64_t>(raw); }
+  float f32() const { return std::bit_cast<float>(static_cast<uint32_t>(raw)); }
+  double f64() const { return std::bit_cast<double>(raw); }
+  uint16_t u16() const { return static_cast<uint16_t>(raw); }
+  friend bool operator==(const Bits&, const Bits&) = default;
+};
+
+// Reads and writes one value of dtype `t` at `p` (any alignment).
+Bits load_bits(const void* p, DType t);
+void store_bits(void* p, DType t, Bits v);
+
+// Every NaN becomes one pattern per type, so that digests do not depend on payloads.
+Bits canonical_nan(Bits v, DType t);
+
+// Text of a literal that parses back to the same bits: shortest decimal, nan, inf, -inf, true,
+// false, or bits(0x…) for NaNs with another payload.
+std::string literal_text(Bits v, DType t);
+
+}  // namespace stepfuse

@@ -1,0 +1,448 @@
+// The rules every Program obeys. Knows ir and fmt.
+#include "ir/verifier.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "ir/printer.hpp"
+
+namespace stepfuse {
+namespace {
+
+constexpr size_t kMaxDiagnostics = 20;
+
+bool is_number(DType t) {
+  return t == DType::i32 || t == DType::i64 || t == DType::f32 || t == DType::f64;
+}
+bool is_real(DType t) { return t == DType::f32 || t == DType::f64; }
+bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& p) : p_(p) {}
+
+  std::vector<Diagnostic> run() {
+    if (p_.names.size() != p_.insts.size() || p_.locs.size() != p_.insts.size()) {
+      report(12, "the program's names and locations are not parallel to its instructions");
+      return std::move(found_);
+    }
+    check_declarations();
+    check_args();
+    for (current_ = 0; current_ < p_.size() && found_.size() < kMaxDiagnostics; ++current_) {
+      check_inst(p_[current_]);
+    }
+    current_ = kNoValue;
+    if (std::none_of(p_.insts.begin(), p_.insts.end(),
+                     [](const Inst& i) { return i.op == Op::store || i.op == Op::write; })) {
+      report(17, "the step has no effect: it stores and writes nothing");
+    }
+    return std::move(found_);
+  }
+
+ private:
+  template <class... Args>
+  void report(int rule, fmt::format_string<Args...> format, Args&&... args) {
+    SourceLoc loc;
+    if (current_ != kNoValue) loc = p_.locs[static_cast<size_t>(current_)];
+    std::string message = fmt::format(format, std::forward<Args>(args)...);
+    if (current_ != kNoValue && loc.line == 0) {
+      message = fmt::format("value {} ({}): {}", current_, info(p_[current_].op).name, message);
+    }
+    found_.push_back({rule, loc, message});
+  }
+
+  std::string text(Type t) const {
+    bool known = t.dtype != DType::bound ||
+                 (t.buffer >= 0 && static_cast<size_t>(t.buffer) < p_.buffers.size());
+    return known ? print_type(p_, t) : std::string("[@?]");
+  }
+
+  // --- declarations
+
+  void check_name(std::set<std::string>& seen, const std::string& n, std::string_view kind) {
+    auto bad = [](char c) {
+      return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '.');
+    };
+    if (n.empty() || std::any_of(n.begin(), n.end(), bad)) {
+      report(12, "'{}' is not a name for a {}: use letters, digits, '_' and '.'", n.substr(0, 40),
+             kind);
+    } else if (!seen.insert(n).second) {
+      report(12, "two {}s have the name '{}'", kind, n);
+    }
+  }
+
+  void check_declarations() {
+    std::set<std::string> buffers;
+    std::set<std::string> states;
+    std::set<std::string> steps;
+    check_name(steps, p_.name, "step");
+    for (const Buffer& b : p_.buffers) {
+      check_name(buffers, b.name, "buffer");
+      check_buffer_types(b);
+    }
+    for (const State& s : p_.states) {
+      check_name(states, s.name, "state");
+      if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element) {
+        report(14,
+               "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}} "
+               "or <tensor>",
+               s.name, text(s.type));
+      }
+      if (s.shared && s.type.domain != Domain::step) {
+        report(14, "shared state @{} must be of the step domain", s.name);
+      }
+    }
+    for (const std::string& s : p_.stages) {
+      std::set<std::string> any;
+      check_name(any, s, "stage");
+    }
+  }
+
+  void check_buffer_types(const Buffer& b) {
+    bool ok = !b.dtypes.empty();
+    for (int i = 0; i < kDTypeCount; ++i) {
+      auto t = static_cast<DType>(i);
+      if (!b.dtypes.contains(t)) continue;
+      bool is_float_storage = t == DType::f32 || is_low_precision(t);
+      ok &= is_float_storage || (t == DType::i32 && b.dtypes.size() == 1);
+    }
+    if (!ok) {
+      report(13,
+             "buffer @{} lists a storage type it cannot have: f16, bf16, f32 in any "
+             "combination, or i32 alone",
+             b.name);
+    }
+  }
+
+  void check_args() {
+    for (size_t i = 0; i < p_.args.size(); ++i) {
+      const Arg& a = p_.args[i];
+      bool placed = i < p_.insts.size() && p_.insts[i].op == Op::arg &&
+                    p_.insts[i].slot == static_cast<int32_t>(i) && p_.insts[i].type == a.type;
+      if (!placed) {
+        if (i < p_.insts.size()) current_ = static_cast<ValueId>(i);
+        report(15, "arg %{} must stand before every other value", a.name);
+        current_ = kNoValue;
+        return;
+      }
+      if (!is_scalar_storage(a.type.dtype) || a.type.domain > Domain::group) {
+        current_ = static_cast<ValueId>(i);
+        report(15, "arg %{} has type {}: args are f32 f64 i32 i64 bool, one per step or {{group}}",
+               a.name, text(a.type));
+        current_ = kNoValue;
+      }
+    }
+  }
+
+  // --- instructions
+
+  bool operand_ok(ValueId v) {
+    if (v < 0 || v >= current_) {
+      report(1, "an operand is not defined before its use");
+      return false;
+    }
+    if (is_effect(p_[v].op)) {
+      report(1, "an operand is an effect and has no value");
+      return false;
+    }
+    return true;
+  }
+
+  void check_inst(const Inst& inst) {
+    size_t errors = found_.size();
+    for (int i = 0; i < inst.arity(); ++i) operand_ok(inst.operands[static_cast<size_t>(i)]);
+    if (inst.predicate != kNoValue) {
+      if (inst.op != Op::store && inst.op != Op::write) report(1, "only effects have a predicate");
+      operand_ok(inst.predicate);
+    }
+    if (found_.size() != errors) return;
+    if (!slot_ok(inst)) return;
+    if (!is_effect(inst.op)) {
+      check_name(value_names_, p_.names[static_cast<size_t>(current_)], "value");
+      if (inst.op == Op::arg && static_cast<size_t>(current_) >= p_.args.size()) {
+        report(15, "args must stand before every other value");
+      }
+    }
+    check_rule(inst);
+    if (found_.size() == errors && !is_effect(inst.op)) check_domain(inst);
+  }
+
+  bool slot_ok(const Inst& inst) {
+    size_t count = 0;
+    switch (inst.op) {
+      case Op::load:
+      case Op::store:
+        count = p_.buffers.size();
+        break;
+      case Op::read:
+      case Op::write:
+        count = p_.states.size();
+        break;
+      case Op::arg:
+        count = p_.args.size();
+        break;
+      case Op::stage:
+        count = p_.stages.size();
+        break;
+      default:
+        return check_bound_slot(inst);
+    }
+    if (inst.slot >= 0 && static_cast<size_t>(inst.slot) < count) return check_bound_slot(inst);
+    report(1, "it names a declaration that does not exist");
+    return false;
+  }
+  bool check_bound_slot(const Inst& inst) {
+    bool bound = inst.type.dtype == DType::bound;
+    if (!bound ||
+        (inst.type.buffer >= 0 && static_cast<size_t>(inst.type.buffer) < p_.buffers.size())) {
+      return true;
+    }
+    report(1, "its type names a buffer that does not exist");
+    return false;
+  }
+
+  const Type& operand(const Inst& inst, int i) const {
+    return p_[inst.operands[static_cast<size_t>(i)]].type;
+  }
+
+  // The dtype that every same-typed operand and the result share.
+  void check_same(const Inst& inst, bool (*allowed)(DType), std::string_view types) {
+    DType t = operand(inst, 0).dtype;
+    if (!allowed(t)) {
+      std::string_view hint = is_low_precision(t) || t == DType::bound ? "; cast to f32 first" : "";
+      report(2, "{} takes {}, not {}{}", info(inst.op).name, types, text(operand(inst, 0)), hint);
+      return;
+    }
+    for (int i = 1; i < inst.arity(); ++i) {
+      if (operand(inst, i).dtype != t) {
+        report(2, "{} takes operands of one dtype, not {} and {}; cast one", info(inst.op).name,
+               text(operand(inst, 0)), text(operand(inst, i)));
+        return;
+      }
+    }
+    if (inst.type.dtype != t) expect_result(inst, t);
+  }
+
+  void expect_result(const Inst& inst, DType t) {
+    if (inst.type.dtype != t) {
+      report(2, "the result of {} has dtype {}, not {}", info(inst.op).name, name(t),
+             text(inst.type));
+    }
+  }
+  void expect_type(const Inst& inst, Type t) {
+    if (!(inst.type == t)) {
+      report(2, "the type of {} is {}, not {}", info(inst.op).name, text(t), text(inst.type));
+    }
+  }
+
+  void check_rule(const Inst& inst) {
+    switch (info(inst.op).rule) {
+      case TypeRule::constant:
+        return check_constant(inst);
+      case TypeRule::argument:
+        return;
+      case TypeRule::read:
+        return check_read(inst);
+      case TypeRule::load:
+        return check_load(inst);
+      case TypeRule::present:
+        return expect_type(inst, {DType::boolean, Domain::tensor});
+      case TypeRule::tensor_index:
+        return expect_type(inst, {DType::i32, Domain::tensor});
+      case TypeRule::element_index:
+        return expect_type(inst, {DType::i32, Domain::element});
+      case TypeRule::number:
+        return check_same(inst, is_number, "i32 i64 f32 f64");
+      case TypeRule::real:
+        return check_same(inst, is_real, "f32 f64");
+      case TypeRule::cast:
+        return check_cast(inst);
+      case TypeRule::classify:
+        if (!is_real(operand(inst, 0).dtype)) {
+          report(2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
+        }
+        return expect_result(inst, DType::boolean);
+      case TypeRule::logical:
+        return check_same(inst, [](DType t) { return t == DType::boolean; }, "bool");
+      case TypeRule::compare:
+        return check_compare(inst);
+      case TypeRule::powi:
+        return check_powi(inst);
+      case TypeRule::select:
+        return check_select(inst);
+      case TypeRule::reduce:
+        return check_same(inst, is_number, "i32 i64 f32 f64");
+      case TypeRule::reduce_any:
+        return check_same(inst, [](DType t) { return t == DType::boolean; }, "bool");
+      case TypeRule::store:
+        return check_store(inst);
+      case TypeRule::write:
+        return check_write(inst);
+      case TypeRule::stage:
+        return;
+    }
+  }
+
+  void check_constant(const Inst& inst) {
+    if (inst.type.domain != Domain::step || inst.type.dtype == DType::bound) {
+      report(16,
+             "a constant is of the step domain and of a concrete dtype; it broadcasts by itself");
+      return;
+    }
+    size_t bytes = size_of(inst.type.dtype);
+    uint64_t limit = inst.type.dtype == DType::boolean ? 1
+                     : bytes == 8                      ? ~uint64_t{0}
+                                                       : (uint64_t{1} << (8 * bytes)) - 1;
+    if (inst.literal.raw > limit) report(16, "the constant's bits do not fit {}", text(inst.type));
+  }
+
+  void check_read(const Inst& inst) {
+    const State& s = p_.states[static_cast<size_t>(inst.slot)];
+    if (s.report) report(11, "@{} is a report: it is written, never read", s.name);
+    expect_type(inst, s.type);
+  }
+
+  void check_load(const Inst& inst) {
+    const Buffer& b = p_.buffers[static_cast<size_t>(inst.slot)];
+    if (b.access == Access::out) report(6, "@{} is an `out` buffer and cannot be loaded", b.name);
+    expect_type(inst, storage_type(inst.slot, Domain::element));
+  }
+
+  Type storage_type(int32_t slot, Domain domain) const {
+    const Buffer& b = p_.buffers[static_cast<size_t>(slot)];
+    return b.dtypes.size() == 1 ? Type{b.dtypes.only(), domain} : Type{DType::bound, domain, slot};
+  }
+
+  void check_cast(const Inst& inst) {
+    Type from = operand(inst, 0);
+    Type to = inst.type;
+    auto narrow = [](Type t) { return is_low_precision(t.dtype) || t.dtype == DType::bound; };
+    if (narrow(from) || narrow(to)) {
+      if ((narrow(from) && to.dtype != DType::f32) || (narrow(to) && from.dtype != DType::f32)) {
+        report(2, "f16, bf16 and bound types are cast from and to f32 only, not {} to {}",
+               text(from), text(to));
+      }
+      if (to.dtype == DType::bound &&
+          p_.buffers[static_cast<size_t>(to.buffer)].dtypes.size() == 1) {
+        report(5, "@{} has one storage type: name it",
+               p_.buffers[static_cast<size_t>(to.buffer)].name);
+      }
+      return;
+    }
+    if (to.dtype == DType::boolean && from.dtype != DType::boolean) {
+      report(2, "there is no cast to bool; compare instead");
+    }
+  }
+
+  void check_compare(const Inst& inst) {
+    Type a = operand(inst, 0);
+    Type b = operand(inst, 1);
+    if (!is_number(a.dtype) || a.dtype != b.dtype) {
+      report(2, "{} compares two i32, i64, f32 or f64, not {} and {}", info(inst.op).name, text(a),
+             text(b));
+    }
+    expect_result(inst, DType::boolean);
+  }
+
+  void check_powi(const Inst& inst) {
+    if (!is_real(operand(inst, 0).dtype) || !is_integer(operand(inst, 1).dtype)) {
+      report(2, "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
+             text(operand(inst, 1)));
+    }
+    if (inst.type.domain == Domain::element) {
+      report(3, "powi is not available in the element domain");
+    }
+    expect_result(inst, operand(inst, 0).dtype);
+  }
+
+  void check_select(const Inst& inst) {
+    Type a = operand(inst, 1);
+    Type b = operand(inst, 2);
+    bool same = a.dtype == b.dtype && a.buffer == b.buffer && a.dtype != DType::bound &&
+                !is_low_precision(a.dtype);
+    if (operand(inst, 0).dtype != DType::boolean || !same) {
+      report(2, "select takes (bool, T, T) with T one of bool i32 i64 f32 f64, not ({}, {}, {})",
+             text(operand(inst, 0)), text(a), text(b));
+    }
+    expect_result(inst, a.dtype);
+  }
+
+  void check_domain(const Inst& inst) {
+    Domain finest = Domain::step;
+    for (int i = 0; i < inst.arity(); ++i) finest = std::max(finest, operand(inst, i).domain);
+    if (is_reduction(inst.op)) {
+      if (inst.type.domain >= finest) {
+        report(3, "{} of a {} value must have a coarser domain, not {}", info(inst.op).name,
+               info(finest).name, text(inst.type));
+      }
+    } else if (inst.arity() > 0 && inst.type.domain != finest) {
+      report(3, "the domain of {} is that of its finest operand: {}, not {}", info(inst.op).name,
+             text({inst.type.dtype, finest, inst.type.buffer}), text(inst.type));
+    }
+    bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
+    if (inst.type.domain == Domain::element && wide) {
+      report(4, "element code holds no {}: derive it in a coarser domain and cast to f32 or i32",
+             name(inst.type.dtype));
+    }
+  }
+
+  void check_predicate(const Inst& inst, Domain guarded) {
+    if (inst.predicate == kNoValue) return;
+    Type t = p_[inst.predicate].type;
+    if (t.dtype != DType::boolean || t.domain > guarded) {
+      report(10, "the predicate has type {}; it must be bool in a domain no finer than {}", text(t),
+             info(guarded).name);
+    }
+  }
+
+  void check_store(const Inst& inst) {
+    const Buffer& b = p_.buffers[static_cast<size_t>(inst.slot)];
+    if (b.access == Access::in) {
+      report(6, "@{} is an `in` buffer and cannot be stored; declare it inout", b.name);
+    }
+    if (!stored_.insert(inst.slot).second) report(7, "@{} is stored twice", b.name);
+    Type v = operand(inst, 0);
+    Type want = storage_type(inst.slot, v.domain);
+    if (!(v == want)) {
+      report(8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
+    }
+    check_predicate(inst, Domain::element);
+  }
+
+  void check_write(const Inst& inst) {
+    const State& s = p_.states[static_cast<size_t>(inst.slot)];
+    if (!written_.insert(inst.slot).second) {
+      report(s.report ? 11 : 7, "@{} is written twice", s.name);
+    }
+    Type v = operand(inst, 0);
+    if (v.dtype != s.type.dtype || v.domain > s.type.domain) {
+      report(9, "@{} has type {}; a value of type {} cannot be written to it", s.name, text(s.type),
+             text(v));
+    }
+    check_predicate(inst, s.type.domain);
+  }
+
+  const Program& p_;
+  std::vector<Diagnostic> found_;
+  std::set<std::string> value_names_;
+  std::set<int32_t> stored_;
+  std::set<int32_t> written_;
+  ValueId current_ = kNoValue;
+};
+
+}  // namespace
+
+std::vector<Diagnostic> find_violations(const Program& program) { return Verifier(program).run(); }
+
+void verify(const Program& program) {
+  std::string message;
+  for (const Diagnostic& d : find_violations(program)) {
+    message += fmt::format("{}{} [V{}]", message.empty() ? "" : "\n", d.message, d.rule);
+  }
+  if (!message.empty()) throw Error(ErrorKind::verify, "invalid step: " + message);
+}
+
+}  // namespace stepfuse
