@@ -34,7 +34,7 @@ LLVM_USERS_MAX = 1  # files that may include llvm-c/, so that a change of LLVM i
 LINES_MAX = 500
 SENTENCE_MIN = 20  # characters of the opening comment
 
-CXX = {".cpp", ".hpp", ".h", ".cuh"}
+CXX = {".cpp", ".hpp", ".h", ".cuh", ".def"}
 HASH = {".sh", ".cmake", ".sf"}
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 

@@ -18,10 +18,7 @@ show() { printf '$ %s\n' "$*" && "$@"; }
 
 title "1. Set up and build"
 bash tools/setup.sh --for=build
-source build/setup.env
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" >build/configure.log ||
+cmake -C build/setup.cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build/configure.log ||
   { cat build/configure.log && exit 1; }
 ninja -C build --quiet
 out=build/demo
@@ -35,7 +32,7 @@ show build/bin/stepfuse explain "${recipe[@]}" --layout samples/layouts/gpt2.jso
 for stage in ir passes schedule cuda llvm; do
   build/bin/stepfuse dump "${recipe[@]}" --emit=$stage -o "$out/adamw.$stage"
 done
-if grep -q STEPFUSE_NVRTC_DIR build/setup.env || /sbin/ldconfig -p | grep -q 'libnvrtc\.so\.1'; then
+if ! grep -q 'NVRTC: none' build/setup.cmake; then
   show build/bin/stepfuse dump "${recipe[@]}" --emit=cubin --arch=sm_90 -o "$out/adamw.sm_90.cubin"
 fi
 echo "kernel functions in the generated CUDA text: $(grep -c __global__ "$out/adamw.cuda")"

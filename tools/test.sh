@@ -5,8 +5,8 @@
 #   tools/test.sh --quick         without lint and without the sanitizers
 #   tools/test.sh --long          with the tests that take long
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
-#   tools/test.sh --sanitize=KIND only the tests, built in build-KIND/ under address, undefined or
-#                                 thread; asan-ubsan is both of the first two
+#   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
+#                                 address, undefined, thread, or address,undefined in one
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ for option in "$@"; do
     --quick) quick=1 ;;
     --long) long=() ;;
     --label=*) label=${option#*=} ;;
-    --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=asan-ubsan)
+    --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
       sanitize=${option#*=}
       ;;
     *) sed -n '4,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
@@ -53,8 +53,7 @@ finish() {
 build() {  # build DIR CMAKE_OPTION...
   local folder=$1
   shift
-  command -v ccache >/dev/null && set -- "$@" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
-  cmake -S . -B "$folder" -G Ninja -DSTEPFUSE_BUILD_TESTS=ON "$@" >"$folder/configure.log" ||
+  cmake -C build/setup.cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
     { cat "$folder/configure.log" && return 1; }
   ninja -C "$folder" --quiet
 }
@@ -85,10 +84,9 @@ if ! bash tools/setup.sh --for=test; then
   echo "0 passed, 1 failed"
   exit 1
 fi
-source build/setup.env
 
 if [[ -n $sanitize ]]; then
-  build_and_test "build-$sanitize" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
+  build_and_test "build-${sanitize/,/-}" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
     ${label:+--label-regex "$label"}
   finish
 fi
