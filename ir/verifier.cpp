@@ -325,6 +325,10 @@ class Verifier {
         report(2, "f16, bf16 and bound types are cast from and to f32 only, not {} to {}",
                text(from), text(to));
       }
+      if (from.dtype == DType::bound && from.domain != Domain::element) {
+        report(5, "{} outside the element domain has no one storage type; it can only be stored",
+               text(from));
+      }
       if (to.dtype == DType::bound &&
           p_.buffers[static_cast<size_t>(to.buffer)].dtypes.size() == 1) {
         report(5, "@{} has one storage type: name it",

@@ -1,0 +1,269 @@
+// Runs a Program as the language defines it. Knows ir only.
+//
+// A value's level is the number of reductions it depends on. Level by level: first the values of
+// the coarser domains, then one pass over all elements that computes every element value up to the
+// level and feeds the reductions whose operands are of that level. The last pass also stores. A
+// piece's loads precede its stores and pieces are disjoint, so loads see the contents from before
+// the step; states are written at the very end.
+#include "ir/interpreter.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "ir/element_ops.hpp"
+#include "ir/fp_env.hpp"
+#include "ir/reduction.hpp"
+#include "ir/semantics.hpp"
+
+namespace stepfuse {
+namespace {
+
+class Interpreter {
+ public:
+  Interpreter(const Program& p, StepData& data)
+      : p_(p),
+        data_(data),
+        level_(p.insts.size(), 0),
+        uniform_(p.insts.size()),
+        columns_(p.insts.size()),
+        pieces_(p.insts.size()) {
+    for (ValueId v = 0; v < p.size(); ++v) {
+      int& level = level_[index(v)];
+      for_each_operand(p[v], [&](ValueId o) { level = std::max(level, level_[index(o)]); });
+      if (is_reduction(p[v].op)) ++level;
+      last_level_ = std::max(last_level_, level);
+    }
+  }
+
+  void run() {
+    FpEnvGuard guard;
+    for (int level = 0; level <= last_level_; ++level) {
+      for (ValueId v = 0; v < p_.size(); ++v) {
+        bool uniform = p_[v].type.domain != Domain::element && !is_effect(p_[v].op);
+        if (uniform && level_[index(v)] == level) evaluate_uniform(v);
+      }
+      run_elements(level);
+    }
+    for (const Inst& inst : p_.insts) {
+      if (inst.op == Op::write) write_state(inst);
+    }
+  }
+
+ private:
+  static size_t index(ValueId v) { return static_cast<size_t>(v); }
+
+  size_t count(Domain d) const {
+    if (d == Domain::step) return 1;
+    return d == Domain::group ? static_cast<size_t>(data_.group_count) : data_.tensors.size();
+  }
+
+  // The value of `v` for member `m` of domain `d`, broadcast from v's own domain.
+  Bits uniform_at(ValueId v, Domain d, size_t m) const {
+    Domain own = p_[v].type.domain;
+    if (own == Domain::step)
+      m = 0;
+    else if (own == Domain::group && d > Domain::group)
+      m = group_of(m);
+    return uniform_[index(v)][m];
+  }
+  size_t group_of(size_t tensor) const { return static_cast<size_t>(data_.tensors[tensor].group); }
+
+  // --- the coarser domains
+
+  void evaluate_uniform(ValueId v) {
+    const Inst& inst = p_[v];
+    std::vector<Bits>& out = uniform_[index(v)];
+    out.assign(count(inst.type.domain), {});
+    if (is_reduction(inst.op)) return reduce(inst, v, out);
+    for (size_t m = 0; m < out.size(); ++m) out[m] = evaluate_member(inst, m);
+  }
+
+  Bits evaluate_member(const Inst& inst, size_t m) const {
+    auto slot = static_cast<size_t>(inst.slot);
+    switch (inst.op) {
+      case Op::constant:
+        return inst.literal;
+      case Op::arg:
+        return data_.args[slot][m];
+      case Op::read:
+        return data_.states[slot][m];
+      case Op::present:
+        return Bits::of(data_.tensors[m].present);
+      case Op::tensor_index:
+        return Bits::of(static_cast<int32_t>(m));
+      default:
+        break;
+    }
+    Bits in[3];
+    for (size_t i = 0; i < static_cast<size_t>(inst.arity()); ++i) {
+      in[i] = uniform_at(inst.operands[i], inst.type.domain, m);
+    }
+    DType first = p_[inst.operands[0]].type.dtype;
+    if (inst.op == Op::powi) {
+      return sem::evaluate_powi(first, p_[inst.operands[1]].type.dtype, in[0], in[1]);
+    }
+    // A cast to a bound type outside the element domain is made where it is stored, per tensor.
+    if (inst.type.dtype == DType::bound) return in[0];
+    return sem::evaluate(inst.op, first, inst.type.dtype, in[0], in[1], in[2]);
+  }
+
+  void reduce(const Inst& inst, ValueId v, std::vector<Bits>& out) {
+    std::vector<std::vector<Bits>> members(out.size());
+    ValueId operand = inst.operands[0];
+    Domain from = p_[operand].type.domain;
+    auto target = [&](Domain d, size_t m) -> size_t {
+      if (inst.type.domain == Domain::step) return 0;
+      return inst.type.domain == Domain::group && d > Domain::group ? group_of(m) : m;
+    };
+    if (from == Domain::element) {
+      for (const auto& [tensor, value] : pieces_[index(v)]) {
+        members[target(Domain::tensor, tensor)].push_back(value);
+      }
+    } else {
+      for (size_t m = 0; m < count(from); ++m) {
+        members[target(from, m)].push_back(uniform_[index(operand)][m]);
+      }
+    }
+    for (size_t m = 0; m < out.size(); ++m) {
+      out[m] = fold_values(inst.op, inst.type.dtype, std::move(members[m]));
+    }
+  }
+
+  // --- elements
+
+  void run_elements(int level) {
+    bool last = level == last_level_;
+    element_code_.clear();
+    for (ValueId v = 0; v < p_.size(); ++v) {
+      const Inst& inst = p_[v];
+      bool is_value = inst.type.domain == Domain::element && !is_effect(inst.op);
+      if (is_value && level_[index(v)] <= level) element_code_.push_back(v);
+    }
+    for (size_t t = 0; t < data_.tensors.size(); ++t) {
+      const StepTensor& tensor = data_.tensors[t];
+      uint64_t begin = 0;
+      while (begin < tensor.size) {
+        uint64_t position = tensor.offset + begin;
+        uint64_t to_border = kPieceElements - position % kPieceElements;
+        int n = static_cast<int>(std::min<uint64_t>(to_border, tensor.size - begin));
+        if (tensor.present) compute_piece(t, begin, n);
+        feed_reductions(t, level, position, n);
+        if (last && tensor.present) store_piece(t, begin, n);
+        begin += static_cast<uint64_t>(n);
+      }
+    }
+  }
+
+  DType dtype_of(ValueId v, size_t tensor) const {
+    const Type& t = p_[v].type;
+    return t.dtype == DType::bound ? data_.tensors[tensor].dtypes[static_cast<size_t>(t.buffer)]
+                                   : t.dtype;
+  }
+
+  Column column(ValueId v, size_t tensor, uint32_t& broadcast) const {
+    if (v == kNoValue) return {};
+    if (p_[v].type.domain == Domain::element) return {columns_[index(v)].get(), 1};
+    broadcast = static_cast<uint32_t>(uniform_in_tensor(v, tensor).raw);
+    return {&broadcast, 0};
+  }
+
+  // A coarser value as the elements of a tensor see it: bound casts are made here.
+  Bits uniform_in_tensor(ValueId v, size_t tensor) const {
+    Bits bits = uniform_at(v, Domain::tensor, tensor);
+    if (p_[v].type.dtype != DType::bound) return bits;
+    return sem::cast(bits, DType::f32, dtype_of(v, tensor));
+  }
+
+  void compute_piece(size_t t, uint64_t begin, int n) {
+    for (ValueId v : element_code_) {
+      const Inst& inst = p_[v];
+      auto& out = columns_[index(v)];
+      if (!out) out = std::make_unique<uint32_t[]>(kPieceElements);
+      if (inst.op == Op::load) {
+        load(t, static_cast<size_t>(inst.slot), begin, n, out.get());
+      } else if (inst.op == Op::element_index) {
+        uint64_t position = data_.tensors[t].offset + begin;
+        for (int i = 0; i < n; ++i) {
+          out[static_cast<size_t>(i)] = static_cast<uint32_t>(position + static_cast<uint64_t>(i));
+        }
+      } else {
+        uint32_t broadcast[3];
+        Column a = column(inst.operands[0], t, broadcast[0]);
+        Column b = column(inst.operands[1], t, broadcast[1]);
+        Column c = column(inst.operands[2], t, broadcast[2]);
+        evaluate_column(inst.op, dtype_of(inst.operands[0], t), dtype_of(v, t), n, a, b, c,
+                        out.get());
+      }
+    }
+  }
+
+  void load(size_t t, size_t buffer, uint64_t begin, int n, uint32_t* out) const {
+    const StepTensor& tensor = data_.tensors[t];
+    DType d = tensor.dtypes[buffer];
+    const char* p = static_cast<const char*>(tensor.data[buffer]) + begin * size_of(d);
+    for (int i = 0; i < n; ++i, p += size_of(d)) {
+      out[i] = static_cast<uint32_t>(load_bits(p, d).raw);
+    }
+  }
+
+  void feed_reductions(size_t t, int level, uint64_t position, int n) {
+    for (ValueId v = 0; v < p_.size(); ++v) {
+      const Inst& inst = p_[v];
+      if (!is_reduction(inst.op) || level_[index(v)] != level + 1) continue;
+      ValueId operand = inst.operands[0];
+      if (p_[operand].type.domain != Domain::element) continue;
+      PieceReducer reducer(inst.op, inst.type.dtype);
+      if (data_.tensors[t].present) {
+        const uint32_t* values = columns_[index(operand)].get();
+        for (int i = 0; i < n; ++i) {
+          reducer.add(position + static_cast<uint64_t>(i), Bits{values[i]});
+        }
+      }
+      pieces_[index(v)].emplace_back(t, reducer.fold());
+    }
+  }
+
+  void store_piece(size_t t, uint64_t begin, int n) {
+    const StepTensor& tensor = data_.tensors[t];
+    for (const Inst& inst : p_.insts) {
+      if (inst.op != Op::store) continue;
+      auto buffer = static_cast<size_t>(inst.slot);
+      DType d = tensor.dtypes[buffer];
+      uint32_t broadcast[2];
+      Column value = column(inst.operands[0], t, broadcast[0]);
+      Column predicate = column(inst.predicate, t, broadcast[1]);
+      char* p = static_cast<char*>(tensor.data[buffer]) + begin * size_of(d);
+      for (int i = 0; i < n; ++i, p += size_of(d)) {
+        bool on = predicate.data == nullptr || predicate.data[i * predicate.stride] != 0;
+        if (on) store_bits(p, d, Bits{value.data[i * value.stride]});
+      }
+    }
+  }
+
+  // --- states
+
+  void write_state(const Inst& inst) {
+    auto slot = static_cast<size_t>(inst.slot);
+    Domain d = p_.states[slot].type.domain;
+    for (size_t m = 0; m < count(d); ++m) {
+      if (d == Domain::tensor && !data_.tensors[m].present) continue;
+      if (inst.predicate != kNoValue && !uniform_at(inst.predicate, d, m).b()) continue;
+      data_.states[slot][m] = uniform_at(inst.operands[0], d, m);
+    }
+  }
+
+  const Program& p_;
+  StepData& data_;
+  int last_level_ = 0;
+  std::vector<int> level_;
+  std::vector<std::vector<Bits>> uniform_;                    // [value][member of its domain]
+  std::vector<std::unique_ptr<uint32_t[]>> columns_;          // [value] of the current piece
+  std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (tensor, result)
+  std::vector<ValueId> element_code_;
+};
+
+}  // namespace
+
+void interpret(const Program& program, StepData& data) { Interpreter(program, data).run(); }
+
+}  // namespace stepfuse

@@ -1,0 +1,28 @@
+// The data of one step on the host: what the interpreter runs a program on. Knows ir only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// One parameter tensor with its array in every buffer of the program.
+struct StepTensor {
+  uint64_t size = 0;
+  uint64_t offset = 0;  // position of its first element in the full tensor (shards), else 0
+  int32_t group = 0;
+  bool present = true;        // has a gradient this step
+  std::vector<void*> data;    // [buffer], any alignment; may be null where size is 0
+  std::vector<DType> dtypes;  // [buffer], one of the buffer's declared storage types
+};
+
+struct StepData {
+  std::vector<StepTensor> tensors;
+  int32_t group_count = 1;
+  std::vector<std::vector<Bits>> args;    // [arg]: 1 value, or group_count values
+  std::vector<std::vector<Bits>> states;  // [state]: 1, group_count or tensor count values
+};
+
+}  // namespace stepfuse

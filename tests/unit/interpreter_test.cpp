@@ -1,0 +1,99 @@
+// The interpreter on hand-computed cases: domains, absent tensors, states, the reduction order.
+#include "ir/interpreter.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "ir/float16.hpp"
+#include "ir/parser.hpp"
+#include "ir/reduction.hpp"
+
+using namespace stepfuse;
+
+TEST_CASE("a step over two tensors, one absent") {
+  Program p = parse(R"(step @s {
+    buffer @w : f32 inout
+    state @step : <i64>
+    state @seen : i32
+    report @sum : f32
+    arg %lr : {f32}
+    %w = load @w : [f32]
+    %sum = reduce_add %w : f32
+    %here = present : <bool>
+    %one = const 1 : i32
+    %zero = const 0 : i32
+    %count = select %here, %one, %zero : <i32>
+    %seen = reduce_add %count : i32
+    %d = mul %w, %lr : [f32]
+    %d2 = mul %d, %sum : [f32]
+    store @w, %d2
+    %t = read @step : <i64>
+    %one64 = const 1 : i64
+    %t1 = add %t, %one64 : <i64>
+    write @step, %t1
+    write @seen, %seen
+    write @sum, %sum
+  })");
+  std::vector<float> a = {1, 2, 3};
+  std::vector<float> b = {10};
+  std::vector<float> c = {5, 6};
+  StepData data;
+  data.group_count = 2;
+  data.tensors = {{.size = 3, .group = 1, .data = {a.data()}, .dtypes = {DType::f32}},
+                  {.size = 1, .present = false, .data = {b.data()}, .dtypes = {DType::f32}},
+                  {.size = 2, .data = {c.data()}, .dtypes = {DType::f32}}};
+  data.args = {{Bits::of(2.0F), Bits::of(0.5F)}};
+  data.states = {{Bits::of(int64_t{7}), Bits::of(int64_t{8}), Bits::of(int64_t{9})},
+                 {Bits::of(int32_t{0})},
+                 {Bits::of(0.0F)}};
+  interpret(p, data);
+  CHECK(data.states[2][0].f32() == 17.0F);  // 1+2+3 + 5+6; the absent 10 is not counted
+  CHECK(data.states[1][0].i32() == 2);
+  CHECK(a == std::vector<float>{8.5F, 17, 25.5F});
+  CHECK(b == std::vector<float>{10});
+  CHECK(c == std::vector<float>{170, 204});
+  CHECK(data.states[0][0].i64() == 8);
+  CHECK(data.states[0][1].i64() == 8);
+  CHECK(data.states[0][2].i64() == 10);
+}
+
+TEST_CASE("lanes, then folds: the order shows in the bits") {
+  // 1 in lane 0 twice and 2^-24 in lane 1: (1 + 1) + 2^-24, never (1 + 2^-24) + 1.
+  std::vector<float> w(2049, 0.0F);
+  w[0] = 1;
+  w[1] = 0x1p-23F;
+  w[2048] = 1;
+  Program p = parse(R"(step @s {
+    buffer @w : f32 in
+    report @sum : f32
+    %w = load @w : [f32]
+    %sum = reduce_add %w : f32
+    write @sum, %sum
+  })");
+  StepData data;
+  data.tensors = {{.size = w.size(), .data = {w.data()}, .dtypes = {DType::f32}}};
+  data.states = {{Bits{}}};
+  interpret(p, data);
+  CHECK(data.states[0][0].f32() == 2.0F);
+}
+
+TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
+  Program p = parse(R"(step @s {
+    buffer @g : f16|bf16 inout
+    %g = load @g : [@g]
+    %g32 = cast %g : [f32]
+    %half = const 0.5 : f32
+    %h = mul %g32, %half : [f32]
+    %out = cast %h : [@g]
+    store @g, %out
+  })");
+  std::vector<uint16_t> a = {f32_to_f16(3.0F)};
+  std::vector<uint16_t> b = {f32_to_bf16(3.0F)};
+  StepData data;
+  data.tensors = {{.size = 1, .data = {a.data()}, .dtypes = {DType::f16}},
+                  {.size = 1, .data = {b.data()}, .dtypes = {DType::bf16}}};
+  interpret(p, data);
+  CHECK(f16_to_f32(a[0]) == 1.5F);
+  CHECK(bf16_to_f32(b[0]) == 1.5F);
+}
