@@ -74,45 +74,51 @@ find_nvrtc() {
 
 missing=()   # what, in words
 packages=()  # and the package that brings it
+required=0   # how many of them nothing works without
 
-want() {  # want PACKAGE WORDS TEST...
+look_for() {  # look_for PACKAGE WORDS TEST...
   local package=$1 words=$2
   shift 2
   "$@" && return
   missing+=("$words")
   packages+=("$package")
+  return 1
 }
 
-# The first of PREFIX-<version>SUFFIX that apt could install; the oldest name where none is known.
-pick_versioned() {
+need() { look_for "$@" || required=$((required + 1)); }
+wish() { look_for "$@" || true; }
+
+# The first llvm-<version>-dev that apt knows; the preferred one where it knows none.
+llvm_package() {
   local version
   for version in "${llvm_versions[@]}"; do
-    apt-cache show "$1-$version${2:-}" >/dev/null 2>&1 && echo "$1-$version${2:-}" && return
+    apt-cache show "llvm-$version-dev" >/dev/null 2>&1 && echo "llvm-$version-dev" && return
   done
-  echo "$1-${llvm_versions[0]}${2:-}"
+  echo "llvm-${llvm_versions[0]}-dev"
 }
 
 find_missing() {
   missing=()
   packages=()
-  want g++ "g++ 12 or newer" have_cxx
-  want cmake "cmake 3.25 or newer" have_cmake
-  want ninja-build "ninja" have ninja
-  want libfmt-dev "the fmt library (fmt/core.h)" have_header fmt/core.h
-  want libtbb-dev "oneTBB (oneapi/tbb/parallel_for.h)" have_header oneapi/tbb/parallel_for.h
-  want libcli11-dev "CLI11 (CLI/CLI.hpp)" have_header CLI/CLI.hpp
-  want nlohmann-json3-dev "nlohmann-json (nlohmann/json.hpp)" have_header nlohmann/json.hpp
-  want libxxhash-dev "xxHash (xxhash.h)" have_header xxhash.h
-  want doctest-dev "doctest (doctest/doctest.h)" have_header doctest/doctest.h
-  want python3 "python3 3.9 or newer" have_python
-  want "$(pick_versioned llvm -dev)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
+  required=0
+  need g++ "g++ 12 or newer" have_cxx
+  need cmake "cmake 3.25 or newer" have_cmake
+  need ninja-build "ninja" have ninja
+  need libfmt-dev "the fmt library (fmt/core.h)" have_header fmt/core.h
+  need libtbb-dev "oneTBB (oneapi/tbb/parallel_for.h)" have_header oneapi/tbb/parallel_for.h
+  need libcli11-dev "CLI11 (CLI/CLI.hpp)" have_header CLI/CLI.hpp
+  need nlohmann-json3-dev "nlohmann-json (nlohmann/json.hpp)" have_header nlohmann/json.hpp
+  need libxxhash-dev "xxHash (xxhash.h)" have_header xxhash.h
+  need doctest-dev "doctest (doctest/doctest.h)" have_header doctest/doctest.h
+  need python3 "python3 3.9 or newer" have_python
+  need "$(llvm_package)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
   if [[ $purpose == test ]]; then
     # Other versions format differently, so this one is asked for by number.
-    want clang-format-19 "clang-format-19" have clang-format-19
-    want clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
+    wish clang-format-19 "clang-format-19" have clang-format-19
+    wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
   fi
   if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then
-    want python3-pip "pip (only to fetch NVRTC)" false
+    wish python3-pip "pip (only to fetch NVRTC)" false
   fi
 }
 
@@ -128,24 +134,30 @@ find_root() {
   sudo -n true 2>/dev/null || [[ -t 0 && -t 1 ]]
 }
 
+# Says what is missing and ends, unless nothing of it is required: then the checks that want it are
+# skipped.
 give_up() {
   {
     echo "setup: $1. Missing:"
     printf '  - %s\n' "${missing[@]}"
     echo "On Debian 12 or Ubuntu 24.04 this brings them:"
     echo "  sudo apt-get install -y ${packages[*]}"
-    echo "Then run this command again."
   } >&2
+  ((required == 0)) && say "going on without them" && return
+  echo "Then run this command again." >&2
   exit 1
 }
 
 install_missing() {
-  local apt=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q)
-  "${as_root[@]}" "${apt[@]}" update || say "apt-get update failed; going on with the old package list"
+  local package apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q)
+  local install=("${apt[@]}" install -y --no-install-recommends)
+  "${apt[@]}" update || say "apt-get update failed; going on with the old package list"
   find_missing  # a fresh list may know another LLVM
   say "installing ${packages[*]}"
-  "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "${packages[@]}" ||
-    give_up "apt-get could not install the packages"
+  "${install[@]}" "${packages[@]}" && return
+  for package in "${packages[@]}"; do  # apt takes all or nothing, and one unknown name spoils the rest
+    "${install[@]}" "$package" || say "apt-get could not install $package"
+  done
 }
 
 # Debian's python3 may come without ensurepip, a foreign one without pip: try both ways.
@@ -175,12 +187,17 @@ fetch_nvrtc() {
 
 find_missing
 if ((${#missing[@]})); then
-  ((check_only)) && give_up "--check given, so nothing is installed"
-  have apt-get || give_up "there is no apt-get here"
-  find_root || give_up "installing needs root, and sudo cannot be used here"
-  install_missing
-  find_missing
-  ((${#missing[@]} == 0)) || give_up "the packages were installed, but something is still not found"
+  if ((check_only)); then
+    required=1 give_up "--check given, so nothing is installed"
+  elif ! have apt-get; then
+    give_up "there is no apt-get here"
+  elif ! find_root; then
+    give_up "installing needs root, and sudo cannot be used here"
+  else
+    install_missing
+    find_missing
+    ((${#missing[@]} == 0)) || give_up "after the installation something is still not found"
+  fi
 fi
 ((check_only)) && say "nothing is missing" && exit 0
 
