@@ -54,7 +54,7 @@ StateRef Builder::report(std::string name, Type type) {
   return {static_cast<int32_t>(program_.states.size()) - 1};
 }
 
-Value Builder::arg(std::string name, Type type) {
+Value Builder::arg(const std::string& name, Type type) {
   check_internal(program_.insts.size() == program_.args.size(), "args come first");
   Inst inst{.op = Op::arg, .type = type};
   inst.slot = static_cast<int32_t>(program_.args.size());

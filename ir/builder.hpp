@@ -45,7 +45,7 @@ class Builder {
   StateRef state(std::string name, Type type, bool shared = false);
   StateRef report(std::string name, Type type);
   // Arguments come before every other value.
-  Value arg(std::string name, Type type);
+  Value arg(const std::string& name, Type type);
 
   Value constant(DType dtype, double value);  // step domain
   Value load(BufferRef buffer);               // [storage type], or [@buffer] if it may be several

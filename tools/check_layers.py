@@ -83,7 +83,7 @@ def check_file(path):
     lines = text.splitlines()
     if len(lines) > LINES_MAX:
         yield f"{where}: {len(lines)} lines; the cap is {LINES_MAX}. Split it by concept"
-    if len(opening_comment(path, lines)) < SENTENCE_MIN:
+    if lines and len(opening_comment(path, lines)) < SENTENCE_MIN:
         yield f"{where}:1: open the file with a one-sentence comment: what it is and what it knows"
     if path.suffix not in CXX:
         return
