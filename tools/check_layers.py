@@ -92,26 +92,32 @@ def check_file(path):
         if found := INCLUDE.match(line):
             if path.suffix == ".cuh":
                 yield f"{at}: kernel text has no #include: NVRTC compiles it without any header"
-            yield from check_include(layer, *found.groups(), at)
+            else:
+                yield from check_include(layer, *found.groups(), at)
         elif layer in ("ir", "compiler") and MACHINE_CALLS.search(line.split("//")[0]):
             yield f"{at}: {layer}/ may not ask the machine; take the value as a parameter"
 
 
 def check_llvm_users(paths):
     """LLVM's API changes with every version, so only so many files may know it."""
-    users = [path.relative_to(ROOT) for path in paths
-             if path.suffix in CXX and "llvm-c/" in path.read_text(encoding="utf-8")
-             and any((m := INCLUDE.match(line)) and m[2].startswith("llvm-c/")
-                     for line in path.read_text(encoding="utf-8").splitlines())]
+    users = []
+    for path in paths:
+        if path.suffix in CXX:
+            matches = map(INCLUDE.match, path.read_text(encoding="utf-8").splitlines())
+            if any(found and found[2].startswith("llvm-c/") for found in matches):
+                users.append(str(path.relative_to(ROOT)))
     if len(users) > LLVM_USERS_MAX:
-        yield (f"llvm-c/ is included by {', '.join(map(str, users))}; at most {LLVM_USERS_MAX} may:"
+        yield (f"llvm-c/ is included by {', '.join(users)}; at most {LLVM_USERS_MAX} may:"
                " go through the header of the one that has it")
+
+
+def faults_of(paths):
+    return [fault for path in paths for fault in check_file(path)] + list(check_llvm_users(paths))
 
 
 def main():
     paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]] or list(sources())
-    faults = [fault for path in paths for fault in check_file(path)]
-    faults += check_llvm_users(paths)
+    faults = faults_of(paths)
     print("\n".join(faults) if faults else f"check_layers: {len(paths)} files in order")
     sys.exit(bool(faults))
 

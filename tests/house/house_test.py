@@ -1,0 +1,92 @@
+"""Tests of the house checks: each plants a fault that tools/check_layers.py or the summary must see."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+sys.dont_write_bytecode = True
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+import check_layers  # noqa: E402
+
+OPENING = "// A file that exists to be checked. Knows nothing.\n"
+
+
+class Layers(unittest.TestCase):
+    def faults(self, files):
+        """What is wrong with a tree of these files, name -> text."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            with unittest.mock.patch.object(check_layers, "ROOT", pathlib.Path(folder)):
+                return check_layers.faults_of(list(check_layers.sources()))
+
+    def expect(self, words, name, text):
+        faults = self.faults({name: OPENING + text})
+        self.assertEqual(len(faults), 1, faults)
+        self.assertIn(words, faults[0])
+
+    def test_a_good_file_has_no_fault(self):
+        text = OPENING + '#include <fmt/format.h>\n\n#include "ir/types.hpp"\n'
+        self.assertEqual(self.faults({"compiler/a.cpp": text, "runtime/empty.cpp": ""}), [])
+
+    def test_upward_includes(self):
+        self.expect('may not include "compiler/emit.hpp"', "ir/a.cpp", '#include "compiler/emit.hpp"\n')
+        self.expect('may not include "tests/x.hpp"', "runtime/a.cpp", '#include "tests/x.hpp"\n')
+
+    def test_includes_start_at_the_root(self):
+        self.expect("from the repository root", "ir/a.cpp", '#include "types.hpp"\n')
+
+    def test_pure_layers_reach_no_machine(self):
+        self.expect("touches no machine", "compiler/a.cpp", "#include <filesystem>\n")
+        self.expect("may not ask the machine", "ir/a.cpp", 'auto home = getenv("HOME");\n')
+
+    def test_kernel_text_includes_nothing(self):
+        self.expect("kernel text", "compiler/prelude.cuh", "#include <cuda_fp16.h>\n")
+
+    def test_one_file_knows_llvm(self):
+        text = OPENING + "#include <llvm-c/Core.h>\n"
+        self.assertEqual(self.faults({"runtime/a.cpp": text}), [])
+        self.assertIn("llvm-c/", self.faults({"runtime/a.cpp": text, "runtime/b.cpp": text})[0])
+
+    def test_size_and_opening(self):
+        self.expect("the cap is 500", "ir/a.cpp", "\n" * 500)
+        self.assertIn("one-sentence comment", self.faults({"ir/a.cpp": "int a;\n"})[0])
+
+
+class Summary(unittest.TestCase):
+    def closing_line(self, cases, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            xml = pathlib.Path(folder, "tests.xml")
+            xml.write_text(f"<testsuite>{cases}</testsuite>")
+            run = subprocess.run(
+                [sys.executable, TOOLS / "test_summary.py", "--ctest", folder, xml, *arguments],
+                capture_output=True, text=True, check=False)
+            return run.stdout.splitlines()[-1], run.returncode
+
+    def case(self, output, status="run"):
+        return f'<testcase name="a" time="1" status="{status}"><system-out>{output}</system-out></testcase>'
+
+    def test_doctest_cases_are_counted(self):
+        good = self.case("[doctest] test cases:  7 |  7 passed | 0 failed | 2 skipped")
+        self.assertEqual(self.closing_line(good, "--check", "x", "passed"), ("8 passed, 0 failed", 0))
+
+    def test_a_crash_after_the_last_case_is_a_failure(self):
+        bad = self.case("[doctest] test cases: 7 | 7 passed | 0 failed | 0 skipped", "fail")
+        self.assertEqual(self.closing_line(bad), ("7 passed, 1 failed", 1))
+
+    def test_what_cannot_run_here_is_skipped(self):
+        some = self.case("skipped: no GPU\n[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped")
+        self.assertEqual(self.closing_line(some), ("1 passed, 0 failed, 1 skipped", 0))
+
+    def test_nothing_run_is_no_success(self):
+        self.assertEqual(self.closing_line(""), ("0 passed, 0 failed", 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
