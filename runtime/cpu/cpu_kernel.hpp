@@ -1,0 +1,67 @@
+// A compiled schedule, loaded into this process and ready to run on tables. Knows the kernel ABI,
+// the schedule, and the executor.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "compiler/abi.hpp"
+#include "compiler/schedule.hpp"
+#include "runtime/cpu/cpu_executor.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
+
+namespace stepfuse {
+
+// Which array sizes a Context for this schedule needs, per reduction.
+struct ReductionPlan {
+  Op op = Op::reduce_add;
+  DType dtype = DType::f32;
+  Domain domain = Domain::step;  // of the result
+  int32_t phase = 0;             // the phase that computes its elements
+};
+
+class CpuKernel {
+ public:
+  // Links the bytes of compile_cpu (fresh, or from a cache) into the process; `schedule` is the one
+  // they were emitted from. Throws Error{compile} for bytes that are not such an object.
+  static std::shared_ptr<const CpuKernel> load(std::string_view object, const Schedule& schedule);
+  ~CpuKernel();
+
+  int phase_count() const noexcept { return static_cast<int>(phases_.size()); }
+  const std::vector<ReductionPlan>& reductions() const noexcept { return reductions_; }
+  double load_ms() const noexcept { return load_ms_; }
+
+  // The whole step, or what is left of it after phases [0, first_phase) were run and folded by the
+  // calls below. Allocates nothing, takes no lock, and leaves the caller's floating-point mode as
+  // it was. Concurrent calls need Contexts with distinct slots, results, scalars and states.
+  void run(const abi::Context& context, const CpuExecutor& executor,
+           int first_phase = 0) const noexcept;
+
+  // The same in parts, in this order for each phase: its chunks (any ranges, any order, again =
+  // overwrite; step code is evaluated on each call), then its fold once all chunks are done.
+  void run_chunks(const abi::Context& context, const CpuExecutor& executor, int phase,
+                  uint32_t begin, uint32_t end) const noexcept;
+  void fold(const abi::Context& context, const CpuExecutor& executor, int phase) const noexcept;
+  void finish(const abi::Context& context) const noexcept;
+
+ private:
+  using EnterFunction = void (*)(const abi::Context*);
+  using PhaseFunction = void (*)(const abi::Context*, int64_t begin, int64_t end);
+  struct PhaseEntry {
+    EnterFunction enter = nullptr;
+    PhaseFunction chunks = nullptr;
+    std::vector<int32_t> reductions;
+  };
+  class Module;  // the linked object
+
+  CpuKernel();
+  std::unique_ptr<Module> module_;
+  std::vector<PhaseEntry> phases_;
+  EnterFunction finish_ = nullptr;
+  std::vector<ReductionPlan> reductions_;
+  double load_ms_ = 0;
+};
+
+}  // namespace stepfuse
