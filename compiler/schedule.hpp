@@ -22,10 +22,12 @@ std::string_view name(Form form);
 // The storage type of every buffer, for one tensor.
 using Signature = std::vector<DType>;
 
-// A value kept in (or fetched from) a scratch array of the step, in its own type.
+// An element value that crosses kernels, in its own type: kept in and fetched from a scratch array
+// of the step, or (fetches only) read back from the buffer that an earlier kernel stored it to.
 struct Kept {
   ValueId value = kNoValue;
   int32_t scratch = -1;
+  int32_t buffer = -1;  // exactly one of the two is set
   friend bool operator==(const Kept&, const Kept&) = default;
 };
 
@@ -46,9 +48,10 @@ struct Body {
   friend bool operator==(const Body&, const Body&) = default;
 };
 
-// Values outside the element domain that a stage needs, operands first. Their sources are consts,
-// args, states (from before the step) and results of reductions of earlier phases; the step code of
-// a stage is evaluated once, the group and tensor code for each tensor that is worked on.
+// Values outside the element domain that a stage needs, operands first, each in the list of its own
+// domain. Their sources stand in the lists too: consts, args, states (from before the step) and
+// Op::reduce_* of earlier phases, which here mean "the folded result". The step code of a stage is
+// evaluated once, the group and tensor code for each tensor that is worked on.
 struct UniformCode {
   std::vector<ValueId> step;
   std::vector<ValueId> group;
@@ -67,7 +70,8 @@ struct Phase {
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
-// Consecutive phases in one launch, a grid barrier between each two.
+// Consecutive phases in one launch, a grid barrier between each two. The last kernel also finishes;
+// in the unfused form it may have no phase and do only that.
 struct Kernel {
   std::string name;
   int32_t first_phase = 0;
