@@ -1,6 +1,7 @@
 // Tokens of the IR text. Knows ir errors only.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 

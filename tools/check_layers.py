@@ -35,7 +35,7 @@ LINES_MAX = 500
 SENTENCE_MIN = 20  # characters of the opening comment
 
 CXX = {".cpp", ".hpp", ".h", ".cuh", ".def"}
-HASH = {".sh", ".cmake", ".sf"}
+HASH = {".sh", ".cmake"}
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 
@@ -56,7 +56,7 @@ def opening_comment(path, lines):
     elif path.suffix == ".py":
         marks = ('"""', "#")
     else:
-        marks = ("#", "//", ";")
+        marks = ("#",)
     for mark in marks:
         if first.startswith(mark):
             return first.removeprefix(mark).strip('/"# ')
