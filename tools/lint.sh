@@ -35,9 +35,9 @@ if [[ -n $changed ]]; then
 fi
 
 log=$build_dir/lint.log
-# The compile commands are g++'s; clang does not know every warning that they switch off.
+# The compile commands are g++'s: clang knows other warnings, which are not what lint is for.
 if ! run-clang-tidy-19 -p "$build_dir" -j "$(nproc)" -quiet \
-  -extra-arg=-Wno-unknown-warning-option "${files[@]}" >"$log" 2>&1; then
+  -extra-arg=-w "${files[@]}" >"$log" 2>&1; then
   grep -E '(warning|error):' "$log" | sort -u || cat "$log"
   echo "lint: faults above; the whole log is $log" >&2
   exit 1
