@@ -9,6 +9,15 @@
 #include "ir/verifier.hpp"
 
 namespace stepfuse {
+namespace {
+Bits literal(DType dtype, double value) {
+  if (dtype == DType::boolean) return Bits::of(value != 0);
+  if (is_low_precision(dtype)) {
+    return sem::cast(Bits::of(static_cast<float>(value)), DType::f32, dtype);
+  }
+  return sem::cast(Bits::of(value), DType::f64, dtype);
+}
+}  // namespace
 
 Type Value::type() const { return builder->program_[id].type; }
 
@@ -44,33 +53,38 @@ BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access) {
   return {static_cast<int32_t>(program_.buffers.size()) - 1};
 }
 
-StateRef Builder::state(std::string name, Type type, bool shared) {
-  program_.states.push_back({std::move(name), type, shared, false});
+void Builder::init_zero(BufferRef buffer) {
+  program_.buffers[static_cast<size_t>(buffer.slot)].init = Buffer::Init::zero;
+}
+void Builder::init_copy(BufferRef buffer, BufferRef from) {
+  Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
+  b.init = Buffer::Init::copy;
+  b.init_from = from.slot;
+}
+
+StateRef Builder::state(std::string name, Type type, bool shared, double initial) {
+  program_.states.push_back({std::move(name), type, shared, false, literal(type.dtype, initial)});
   return {static_cast<int32_t>(program_.states.size()) - 1};
 }
 
 StateRef Builder::report(std::string name, Type type) {
-  program_.states.push_back({std::move(name), type, false, true});
+  program_.states.push_back({std::move(name), type, false, true, {}});
   return {static_cast<int32_t>(program_.states.size()) - 1};
 }
 
-Value Builder::arg(const std::string& name, Type type) {
+Value Builder::arg(const std::string& name, Type type, std::optional<double> fallback) {
   check_internal(program_.insts.size() == program_.args.size(), "args come first");
   Inst inst{.op = Op::arg, .type = type};
   inst.slot = static_cast<int32_t>(program_.args.size());
-  program_.args.push_back({name, type});
+  std::optional<Bits> bits;
+  if (fallback) bits = literal(type.dtype, *fallback);
+  program_.args.push_back({name, type, bits});
   return append(inst, name);
 }
 
 Value Builder::constant(DType dtype, double value) {
   Inst inst{.op = Op::constant, .type = {dtype, Domain::step}};
-  if (dtype == DType::boolean) {
-    inst.literal = Bits::of(value != 0);
-  } else if (is_low_precision(dtype)) {
-    inst.literal = sem::cast(Bits::of(static_cast<float>(value)), DType::f32, dtype);
-  } else {
-    inst.literal = sem::cast(Bits::of(value), DType::f64, dtype);
-  }
+  inst.literal = literal(dtype, value);
   return append(inst, "");
 }
 

@@ -8,6 +8,7 @@
 //   Program p = b.finish();
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,10 +43,13 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   BufferRef buffer(std::string name, DTypeSet dtypes, Access access);
-  StateRef state(std::string name, Type type, bool shared = false);
+  // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
+  void init_zero(BufferRef buffer);
+  void init_copy(BufferRef buffer, BufferRef from);
+  StateRef state(std::string name, Type type, bool shared = false, double initial = 0);
   StateRef report(std::string name, Type type);
   // Arguments come before every other value.
-  Value arg(const std::string& name, Type type);
+  Value arg(const std::string& name, Type type, std::optional<double> fallback = {});
 
   Value constant(DType dtype, double value);  // step domain
   Value load(BufferRef buffer);               // [storage type], or [@buffer] if it may be several

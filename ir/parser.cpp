@@ -155,27 +155,32 @@ class Parser {
     lexer_.fail(t.loc, "a constant needs a concrete type");
   }
 
-  // `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`; its type follows, so it is kept as tokens.
-  void parse_constant(Inst& inst) {
-    Token literal = expect(TokenKind::word, "a number, true or false");
-    bool raw = literal.text == "bits" && at_punctuation("(");
-    if (raw) {
+  // `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`; a constant's type follows it, so it is kept as a
+  // token until then.
+  struct Literal {
+    Token token;
+    bool raw = false;
+  };
+  Literal parse_literal() {
+    Literal literal{expect(TokenKind::word, "a number, true or false")};
+    literal.raw = literal.token.text == "bits" && at_punctuation("(");
+    if (literal.raw) {
       lexer_.next();
-      literal = expect(TokenKind::word, "a hexadecimal bit pattern");
+      literal.token = expect(TokenKind::word, "a hexadecimal bit pattern");
       expect_punctuation(")");
     }
-    inst.type = parse_type_after_colon();
-    if (!raw) {
-      inst.literal = parse_literal_word(literal, inst.type.dtype);
-      return;
-    }
-    std::string_view digits = literal.text;
+    return literal;
+  }
+  Bits literal_bits(const Literal& literal, DType type) {
+    if (!literal.raw) return parse_literal_word(literal.token, type);
+    std::string_view digits = literal.token.text;
     if (digits.starts_with("0x")) digits.remove_prefix(2);
-    auto [p, ec] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), inst.literal.raw, 16);
+    Bits bits;
+    auto [p, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), bits.raw, 16);
     if (ec != std::errc() || p != digits.data() + digits.size()) {
-      lexer_.fail(literal.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
+      lexer_.fail(literal.token.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
     }
+    return bits;
   }
 
   // --- statements
@@ -212,7 +217,27 @@ class Parser {
     else
       fail_expected("in, out or inout");
     lexer_.next();
+    if (at_punctuation("=")) parse_buffer_init(b);
     program_.buffers.push_back(std::move(b));
+  }
+
+  void parse_buffer_init(Buffer& b) {
+    lexer_.next();
+    if (at_word("0")) {
+      lexer_.next();
+      b.init = Buffer::Init::zero;
+    } else {
+      Token t = expect(TokenKind::at_name, "0 or the @buffer to copy");
+      b.init = Buffer::Init::copy;
+      b.init_from = find(program_.find_buffer(t.text), t, "buffer");
+    }
+  }
+
+  // `= literal` of a known type; nothing if there is no '='.
+  std::optional<Bits> parse_given(Type type) {
+    if (!at_punctuation("=")) return std::nullopt;
+    lexer_.next();
+    return literal_bits(parse_literal(), type.dtype);
   }
 
   void parse_state() {
@@ -224,6 +249,7 @@ class Parser {
       lexer_.next();
       s.shared = true;
     }
+    s.initial = parse_given(s.type).value_or(Bits{});
     program_.states.push_back(std::move(s));
   }
 
@@ -232,7 +258,7 @@ class Parser {
     Token t = expect(TokenKind::percent_name, "the argument's %name");
     Inst inst{.op = Op::arg, .type = parse_type_after_colon()};
     inst.slot = static_cast<int32_t>(program_.args.size());
-    program_.args.push_back({std::string(t.text), inst.type});
+    program_.args.push_back({std::string(t.text), inst.type, parse_given(inst.type)});
     append(inst, t.text, loc);
   }
 
@@ -272,7 +298,9 @@ class Parser {
     }
     Inst inst{.op = *op};
     if (*op == Op::constant) {
-      parse_constant(inst);
+      Literal literal = parse_literal();
+      inst.type = parse_type_after_colon();
+      inst.literal = literal_bits(literal, inst.type.dtype);
     } else {
       if (*op == Op::load || *op == Op::read) {
         Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");

@@ -16,6 +16,18 @@ std::string dtype_set_text(DTypeSet set) {
   return out;
 }
 
+std::string init_text(const Program& p, const Buffer& b) {
+  switch (b.init) {
+    case Buffer::Init::none:
+      return "";
+    case Buffer::Init::zero:
+      return " = 0";
+    case Buffer::Init::copy:
+      return " = @" + p.buffers[static_cast<size_t>(b.init_from)].name;
+  }
+  return "";
+}
+
 std::string value_list(const Program& p, const Inst& inst) {
   std::string out;
   for (int i = 0; i < inst.arity(); ++i) {
@@ -64,7 +76,11 @@ std::string print_inst(const Program& p, ValueId v) {
   if (inst.op == Op::stage) {
     return fmt::format("stage {}", p.stages[static_cast<size_t>(inst.slot)]);
   }
-  if (inst.op == Op::arg) return fmt::format("arg %{} : {}", n, print_type(p, inst.type));
+  if (inst.op == Op::arg) {
+    const auto& fallback = p.args[static_cast<size_t>(inst.slot)].fallback;
+    std::string given = fallback ? " = " + literal_text(*fallback, inst.type.dtype) : "";
+    return fmt::format("arg %{} : {}{}", n, print_type(p, inst.type), given);
+  }
   if (is_effect(inst.op)) return effect_text(p, inst);
   std::string literal =
       inst.op == Op::constant ? " " + literal_text(inst.literal, inst.type.dtype) : "";
@@ -75,11 +91,13 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}\n", b.name, dtype_set_text(b.dtypes), name(b.access));
+    out += fmt::format("  buffer @{} : {} {}{}\n", b.name, dtype_set_text(b.dtypes), name(b.access),
+                       init_text(p, b));
   }
   for (const State& s : p.states) {
-    out += fmt::format("  {} @{} : {}{}\n", s.report ? "report" : "state", s.name,
-                       print_type(p, s.type), s.shared ? " shared" : "");
+    std::string initial = s.initial == Bits{} ? "" : " = " + literal_text(s.initial, s.type.dtype);
+    out += fmt::format("  {} @{} : {}{}{}\n", s.report ? "report" : "state", s.name,
+                       print_type(p, s.type), s.shared ? " shared" : "", initial);
   }
   for (ValueId v = 0; v < p.size(); ++v) out += "  " + print_inst(p, v) + "\n";
   return out + "}\n";

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,15 @@ std::string_view name(Access a);
 // One array per tensor, owned by the caller. Its storage type is fixed per tensor by the layout
 // and is one of `dtypes`.
 struct Buffer {
+  // What init_state() makes of it: nothing, zeros (`= 0`), or a converted copy of another buffer
+  // (`= @weight`, for master weights).
+  enum class Init : uint8_t { none, zero, copy };
+
   std::string name;
   DTypeSet dtypes;
   Access access = Access::in;
+  Init init = Init::none;
+  int32_t init_from = -1;  // with Init::copy: an earlier buffer
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
@@ -36,6 +43,7 @@ struct State {
   Type type;
   bool shared = false;
   bool report = false;
+  Bits initial;  // `= 65536`, else zero
   friend bool operator==(const State&, const State&) = default;
 };
 
@@ -43,6 +51,7 @@ struct State {
 struct Arg {
   std::string name;
   Type type;
+  std::optional<Bits> fallback;  // `= 0.001`: the value of a launch that does not set it
   friend bool operator==(const Arg&, const Arg&) = default;
 };
 

@@ -82,6 +82,7 @@ class Verifier {
     for (const Buffer& b : p_.buffers) {
       check_name(buffers, b.name, "buffer");
       check_buffer_types(b);
+      check_buffer_init(static_cast<size_t>(&b - p_.buffers.data()));
     }
     for (const State& s : p_.states) {
       check_name(states, s.name, "state");
@@ -114,6 +115,14 @@ class Verifier {
              "buffer @{} lists a storage type it cannot have: f16, bf16, f32 in any "
              "combination, or i32 alone",
              b.name);
+    }
+  }
+
+  void check_buffer_init(size_t slot) {
+    const Buffer& b = p_.buffers[slot];
+    if (b.init != Buffer::Init::copy) return;
+    if (b.init_from < 0 || static_cast<size_t>(b.init_from) >= slot) {
+      report(13, "buffer @{} is initialised from a buffer that is not declared before it", b.name);
     }
   }
 

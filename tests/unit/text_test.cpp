@@ -12,10 +12,12 @@ namespace {
 constexpr const char* kScaledSgd = R"(step @scaled_sgd {
   buffer @grad : f16|bf16|f32 in
   buffer @weight : f32 inout
-  state @scale : f32 shared
+  buffer @exp_avg : f32 inout = 0
+  buffer @ema : f32 inout = @weight
+  state @scale : f32 shared = 65536
   state @step : <i64>
   report @grad_norm : f32
-  arg %lr : {f64}
+  arg %lr : {f64} = 0.001
   stage unscale
   %scale = read @scale : f32
   %inv = rcp %scale : f32
