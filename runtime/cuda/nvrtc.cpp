@@ -1,0 +1,174 @@
+// The NVRTC front: options, compile, log. Knows the library's functions and the error type.
+#include "runtime/cuda/nvrtc.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+#include "runtime/cuda/nvrtc_library.hpp"
+
+namespace stepfuse::cuda {
+namespace {
+
+struct Front {
+  NvrtcLibrary library;
+  NvrtcStatus status;
+};
+
+Front open_front() {
+  Front front;
+  NvrtcStatus& status = front.status;
+  front.library = open_nvrtc(&status.problem);
+  const NvrtcLibrary& nvrtc = front.library;
+  if (nvrtc.nvrtcVersion == nullptr) return front;
+  status.path = nvrtc.path;
+  int count = 0;
+  if (nvrtc.nvrtcVersion(&status.major, &status.minor) != 0 ||
+      nvrtc.nvrtcGetNumSupportedArchs(&count) != 0) {
+    status.problem = nvrtc.path + ": does not say which version it is\n";
+    return front;
+  }
+  status.archs.resize(static_cast<size_t>(count));
+  nvrtc.nvrtcGetSupportedArchs(status.archs.data());
+  std::sort(status.archs.begin(), status.archs.end());
+  status.available = true;
+  return front;
+}
+
+const Front& front() {
+  static const Front instance = open_front();
+  return instance;
+}
+
+// Destroys the program however the compile ends.
+class Program {
+ public:
+  Program(const NvrtcLibrary& nvrtc, const std::string& text, const std::string& name)
+      : nvrtc_(nvrtc) {
+    check(nvrtc_.nvrtcCreateProgram(&program_, text.c_str(), name.c_str(), 0, nullptr, nullptr),
+          "nvrtcCreateProgram");
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() { nvrtc_.nvrtcDestroyProgram(&program_); }
+
+  int compile(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& option : options) pointers.push_back(option.c_str());
+    return nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
+  }
+
+  // Log, PTX and cubin are all fetched as "size, then bytes".
+  std::string fetch(int (*size_of)(NvrtcProgram, size_t*), int (*get)(NvrtcProgram, char*),
+                    const char* what) const {
+    size_t size = 0;
+    check(size_of(program_, &size), what);
+    std::string bytes(size, '\0');
+    if (size != 0) check(get(program_, bytes.data()), what);
+    return bytes;
+  }
+
+  void check(int result, const char* what) const {
+    if (result == 0) return;
+    throw Error(ErrorKind::compile, fmt::format("{} failed: {} ({})", what,
+                                                nvrtc_.nvrtcGetErrorString(result), result));
+  }
+
+ private:
+  const NvrtcLibrary& nvrtc_;
+  NvrtcProgram program_ = nullptr;
+};
+
+void drop_final_zero(std::string* text) {
+  while (!text->empty() && text->back() == '\0') text->pop_back();
+}
+
+void require_arch(const NvrtcStatus& status, int arch) {
+  if (!status.available) {
+    throw Error(ErrorKind::device,
+                "NVRTC, which compiles CUDA text, was not found. Set STEPFUSE_NVRTC_DIR to the "
+                "folder of libnvrtc.so.13 or .12. Tried:\n" +
+                    status.problem);
+  }
+  if (std::find(status.archs.begin(), status.archs.end(), arch) == status.archs.end()) {
+    throw Error(
+        ErrorKind::device,
+        fmt::format("NVRTC {}.{} ({}) does not compile for sm_{}; it knows {}", status.major,
+                    status.minor, status.path, arch, fmt::join(status.archs, ", ")));
+  }
+}
+
+}  // namespace
+
+const NvrtcStatus& nvrtc_status() { return front().status; }
+
+std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
+  std::vector<std::string> options = {
+      fmt::format("--gpu-architecture={}_{}", kind == CodeKind::cubin ? "sm" : "compute", arch),
+      "--std=c++17",
+      "--fmad=false",
+      "--ftz=false",
+      "--prec-div=true",
+      "--prec-sqrt=true",
+      "--no-source-include",
+      "-default-device",
+  };
+  if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
+  return options;
+}
+
+CompiledCode nvrtc_compile(const CompileRequest& request) {
+  const Front& nvrtc = front();
+  require_arch(nvrtc.status, request.arch);
+  auto start = std::chrono::steady_clock::now();
+  Program program(nvrtc.library, std::string(request.text), request.name + ".cu");
+  int result = program.compile(nvrtc_options(request.arch, request.kind));
+  std::string log = program.fetch(nvrtc.library.nvrtcGetProgramLogSize,
+                                  nvrtc.library.nvrtcGetProgramLog, "nvrtcGetProgramLog");
+  drop_final_zero(&log);
+  if (result != 0) {
+    std::string message =
+        fmt::format("NVRTC: {} ({}) for sm_{}\n{}", nvrtc.library.nvrtcGetErrorString(result),
+                    result, request.arch, log);
+    std::string kept = keep_reproducer(request, message);
+    if (!kept.empty()) message += "\nThe text is kept in " + kept;
+    throw Error(ErrorKind::compile, message);
+  }
+  CompiledCode out;
+  out.kind = request.kind;
+  out.arch = request.arch;
+  if (request.kind == CodeKind::ptx) {
+    out.code =
+        program.fetch(nvrtc.library.nvrtcGetPTXSize, nvrtc.library.nvrtcGetPTX, "nvrtcGetPTX");
+    drop_final_zero(&out.code);
+  } else {
+    out.code = program.fetch(nvrtc.library.nvrtcGetCUBINSize, nvrtc.library.nvrtcGetCUBIN,
+                             "nvrtcGetCUBIN");
+  }
+  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  out.milliseconds = took.count();
+  ResourceLog resources = parse_resource_log(log);
+  out.kernels = std::move(resources.kernels);
+  out.log = std::move(resources.rest);
+  return out;
+}
+
+std::string keep_reproducer(const CompileRequest& request, std::string_view message) {
+  std::error_code error;
+  auto folder = std::filesystem::temp_directory_path(error);
+  if (error) return {};
+  size_t tag = std::hash<std::string_view>{}(request.text);
+  auto path = folder / fmt::format("stepfuse-{}-sm_{}-{:016x}.cu", request.name, request.arch, tag);
+  std::ofstream out(path, std::ios::binary);
+  out << request.text << "\n/* " << message << " */\n";
+  out.close();
+  return out.good() ? path.string() : std::string();
+}
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,56 @@
+// CUDA text to PTX or cubin through NVRTC, which is opened at run time; needs no GPU, driver or
+// toolkit. Knows std and the error type.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cuda/resources.hpp"
+
+namespace stepfuse::cuda {
+
+// What was found, or what was tried.
+struct NvrtcStatus {
+  bool available = false;
+  std::string path;  // of the library
+  int major = 0, minor = 0;
+  std::vector<int> archs;  // compute capabilities that it compiles for, rising: 75, 80, …
+  std::string problem;     // if not available: every file tried and why it did not do
+};
+
+// Searches once per process: $STEPFUSE_NVRTC_DIR, a folder `nvrtc` in the build folder around the
+// running executable, the loader's path, $CUDA_HOME, /usr/local/cuda*. Never throws.
+const NvrtcStatus& nvrtc_status();
+
+enum class CodeKind { ptx, cubin };
+
+struct CompileRequest {
+  std::string_view text;  // of one translation unit
+  std::string name = "stepfuse";
+  int arch = 90;  // compute capability, major * 10 + minor
+  CodeKind kind = CodeKind::cubin;
+};
+
+struct CompiledCode {
+  CodeKind kind = CodeKind::cubin;
+  int arch = 0;
+  std::string code;                      // PTX text without its final zero, or the cubin's bytes
+  std::string log;                       // what the compiler said, without the resource report
+  std::vector<KernelResources> kernels;  // cubin only: ptxas reports them
+  double milliseconds = 0;
+};
+
+// The options that every compile gets, in the order given: part of a variant's key.
+std::vector<std::string> nvrtc_options(int arch, CodeKind kind);
+
+// May be called from several threads. Throws Error{device} if NVRTC is not available or does not
+// know the arch, Error{compile} with the log and the path of the kept .cu if the text does not
+// compile (which is a bug of ours).
+CompiledCode nvrtc_compile(const CompileRequest& request);
+
+// Keeps text and message of a failed compile in the temporary folder; returns the .cu's path, or
+// "" if it could not be written.
+std::string keep_reproducer(const CompileRequest& request, std::string_view message);
+
+}  // namespace stepfuse::cuda

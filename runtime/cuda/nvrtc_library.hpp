@@ -1,0 +1,40 @@
+// NVRTC's functions, resolved from a library opened at run time. Knows only std.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace stepfuse::cuda {
+
+using NvrtcProgram = struct NvrtcProgramTag*;
+
+// X(member, return type, parameters): the functions of nvrtc.h that are used.
+#define STEPFUSE_NVRTC_FUNCTIONS(X)                                                         \
+  X(nvrtcVersion, int, (int*, int*))                                                        \
+  X(nvrtcGetNumSupportedArchs, int, (int*))                                                 \
+  X(nvrtcGetSupportedArchs, int, (int*))                                                    \
+  X(nvrtcGetErrorString, const char*, (int))                                                \
+  X(nvrtcCreateProgram, int,                                                                \
+    (NvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*)) \
+  X(nvrtcCompileProgram, int, (NvrtcProgram, int, const char* const*))                      \
+  X(nvrtcDestroyProgram, int, (NvrtcProgram*))                                              \
+  X(nvrtcGetPTXSize, int, (NvrtcProgram, size_t*))                                          \
+  X(nvrtcGetPTX, int, (NvrtcProgram, char*))                                                \
+  X(nvrtcGetCUBINSize, int, (NvrtcProgram, size_t*))                                        \
+  X(nvrtcGetCUBIN, int, (NvrtcProgram, char*))                                              \
+  X(nvrtcGetProgramLogSize, int, (NvrtcProgram, size_t*))                                   \
+  X(nvrtcGetProgramLog, int, (NvrtcProgram, char*))
+
+struct NvrtcLibrary {
+#define X(name, result, parameters) result(*name) parameters = nullptr;
+  STEPFUSE_NVRTC_FUNCTIONS(X)
+#undef X
+  std::string path;
+};
+
+// The first library of the search order that opens and has every function; else an empty one, with
+// one line per file tried in `problem`.
+NvrtcLibrary open_nvrtc(std::string* problem);
+
+}  // namespace stepfuse::cuda
