@@ -1,0 +1,61 @@
+// Pass: casts that change nothing go, chains that round once at most become one cast. Knows ir.
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rewriter.hpp"
+
+namespace stepfuse {
+namespace {
+
+// Every value of `from` is one of `to`, so that casting on from `to` is casting from `from`.
+bool is_exact(DType from, DType to) {
+  switch (from) {
+    case DType::boolean:
+      return true;  // 0 and 1
+    case DType::f16:
+    case DType::bf16:
+    case DType::bound:  // f16, bf16 or f32
+      return to == DType::f32;
+    case DType::f32:
+      return to == DType::f64;
+    case DType::i32:
+      return to == DType::i64 || to == DType::f64;
+    default:
+      return false;
+  }
+}
+
+// f16, bf16 and bound values are cast from and to f32 only.
+bool is_legal(Type from, Type to) {
+  auto narrow = [](DType t) { return is_low_precision(t) || t == DType::bound; };
+  if (narrow(from.dtype)) return to.dtype == DType::f32;
+  if (narrow(to.dtype)) return from.dtype == DType::f32;
+  return true;
+}
+
+}  // namespace
+
+Program collapse_casts(const Program& program) {
+  Rewriter r(program);
+  const Program& p = r.program();
+  for (ValueId v = 0; v < program.size(); ++v) {
+    Inst inst = r.remapped(v);
+    // From the cast's operand back to the farthest value that it could be cast from.
+    while (inst.op == Op::cast) {
+      const Inst& inner = p[inst.operands[0]];
+      if (inner.type == inst.type || inner.op != Op::cast) break;
+      ValueId source = inner.operands[0];
+      Type from = p[source].type;
+      bool back = from == inst.type;
+      if (!is_exact(from.dtype, inner.type.dtype) || !(back || is_legal(from, inst.type))) break;
+      inst.operands[0] = source;
+      if (back) break;
+    }
+    if (inst.op == Op::cast && p[inst.operands[0]].type == inst.type) {
+      r.replace(v, inst.operands[0]);
+    } else {
+      r.emit(v, inst);
+    }
+  }
+  return r.finish();
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,59 @@
+// Pass: of instructions that compute the same value the first stays. Knows ir.
+#include <map>
+#include <tuple>
+
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rewriter.hpp"
+
+namespace stepfuse {
+namespace {
+
+// Loads and reads see the contents from before the step, so equal ones are equal values too.
+using Key = std::tuple<Op, DType, Domain, int32_t, std::array<ValueId, 3>, int32_t, uint64_t>;
+
+bool is_commutative(Op op) {
+  switch (op) {
+    case Op::add:
+    case Op::mul:
+    case Op::min:
+    case Op::max:
+    case Op::eq:
+    case Op::logical_and:
+    case Op::logical_or:
+    case Op::fma:  // in its first two
+      return true;
+    default:
+      return false;
+  }
+}
+
+Key key_of(const Inst& inst) {
+  std::array<ValueId, 3> operands = inst.operands;
+  if (is_commutative(inst.op) && operands[0] > operands[1]) std::swap(operands[0], operands[1]);
+  return {inst.op,  inst.type.dtype, inst.type.domain, inst.type.buffer,
+          operands, inst.slot,       inst.literal.raw};
+}
+
+}  // namespace
+
+Program merge_duplicates(const Program& program) {
+  Rewriter r(program);
+  std::map<Key, ValueId> first;
+  for (ValueId v = 0; v < program.size(); ++v) {
+    Inst inst = r.remapped(v);
+    if (is_effect(inst.op)) {
+      r.emit(v, inst);
+      continue;
+    }
+    Key key = key_of(inst);
+    auto it = first.find(key);
+    if (it != first.end()) {
+      r.replace(v, it->second);
+    } else {
+      first.emplace(key, r.emit(v, inst));
+    }
+  }
+  return r.finish();
+}
+
+}  // namespace stepfuse
