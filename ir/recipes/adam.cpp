@@ -1,0 +1,84 @@
+// Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) and AMSGrad (Reddi et al., 2018).
+// Knows ir only.
+#include "ir/recipes/numerics.hpp"
+#include "ir/recipes/optimizer.hpp"
+
+namespace stepfuse::recipes {
+namespace {
+
+std::vector<ArgSpec> args(const Settings&) {
+  return {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}};
+}
+
+// As torch.optim rounds: bias corrections in f64, everything per element in f32.
+Value torch_formula(Context& c) {
+  Value w = decay_weight(c);
+  Value g = add_l2_decay(c, c.gradient);
+
+  Kept exp_avg = c.moment("exp_avg");
+  Kept exp_avg_sq = c.moment("exp_avg_sq");
+  Value m = lerp(c, exp_avg.value, g, c.f64(1) - c.arg("beta1")).named("m");
+  Value v = average_square(c, exp_avg_sq.value, g, c.arg("beta2")).named("v");
+  c.update(exp_avg, m);
+  c.update(exp_avg_sq, v);
+
+  if (c.settings.options.amsgrad) {
+    Kept max_exp_avg_sq = c.moment("max_exp_avg_sq");
+    v = max(max_exp_avg_sq.value, v).named("v_max");
+    c.update(max_exp_avg_sq, v);
+  }
+
+  Value correction1 = (c.f64(1) - powi(c.arg("beta1"), c.count())).named("bias_correction1");
+  Value correction2 = (c.f64(1) - powi(c.arg("beta2"), c.count())).named("bias_correction2");
+  Value step_size = c.narrow(-(c.arg("lr") / correction1)).named("step_size");
+  Value denominator = sqrt(v) / c.narrow(sqrt(correction2)) + c.arg32("eps");
+  return w + (step_size * m) / denominator;
+}
+
+// As Apex' FusedAdam rounds, read without contraction: hyperparameters narrowed first, moments
+// corrected per element, the decay added to the update.
+Value apex_formula(Context& c) {
+  Value b1 = c.arg32("beta1");
+  Value b2 = c.arg32("beta2");
+  Value one = c.f32(1);
+  Value w = c.weight;
+  Value g = c.gradient;
+  Value wd = c.settings.weight_decay == WeightDecay::none ? Value{} : c.arg32("weight_decay");
+  if (c.settings.weight_decay == WeightDecay::l2) g = g + wd * w;
+
+  Kept exp_avg = c.moment("exp_avg");
+  Kept exp_avg_sq = c.moment("exp_avg_sq");
+  Value m = (b1 * exp_avg.value + (one - b1) * g).named("m");
+  Value v = (b2 * exp_avg_sq.value + (one - b2) * g * g).named("v");
+  c.update(exp_avg, m);
+  c.update(exp_avg_sq, v);
+
+  auto correction = [&](Value beta) {
+    return c.narrow(c.f64(1) - powi(c.b.cast(beta, DType::f64), c.count()));
+  };
+  Value m_hat = m / correction(b1).named("bias_correction1");
+  Value v_hat = v / correction(b2).named("bias_correction2");
+  Value update = m_hat / (sqrt(v_hat) + c.arg32("eps"));
+  if (c.settings.weight_decay == WeightDecay::decoupled) update = update + wd * w;
+  return w - c.arg32("lr") * update;
+}
+
+Value formula(Context& c) {
+  bool apex = c.settings.options.profile == Profile::apex;
+  return apex ? apex_formula(c) : torch_formula(c);
+}
+
+}  // namespace
+
+const Optimizer kAdam = {"adam",
+                         "Adam; weight decay is L2 (added to the gradient)",
+                         WeightDecay::l2,
+                         args,
+                         0,
+                         formula,
+                         {"amsgrad"}};
+const Optimizer kAdamw = {
+    "adamw",    "Adam with decoupled weight decay", WeightDecay::decoupled, args, 0.01, formula,
+    {"amsgrad"}};
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,62 @@
+// The shared vocabulary of recipes. Knows ir only.
+#include "ir/recipes/context.hpp"
+
+#include "ir/error.hpp"
+
+namespace stepfuse::recipes {
+
+void Context::declare(std::span<const ArgSpec> args) {
+  for (const ArgSpec& a : args) {
+    args_.emplace(std::string(a.name), b.arg(std::string(a.name), a.type));
+  }
+}
+
+Value Context::arg(std::string_view name) const {
+  auto it = args_.find(name);
+  check_internal(it != args_.end(), "an undeclared argument of a recipe");
+  return it->second;
+}
+
+Value Context::arg32(std::string_view name) {
+  Value& v = narrowed_[std::string(name)];
+  if (v) return v;
+  return v = narrow(arg(name)).named(std::string(name) + "_f32");
+}
+
+Value Context::constant(DType dtype, double v) {
+  Value& known = constants_[{dtype, v}];
+  if (known) return known;
+  return known = b.constant(dtype, v);
+}
+
+void Context::stage(std::string_view name) {
+  if (stage_ == name) return;
+  stage_ = name;
+  b.stage(stage_);
+}
+
+Kept Context::keep(std::string_view name, DType dtype) {
+  BufferRef buffer = b.buffer(std::string(name), dtype, Access::inout);
+  Value before = b.load(buffer).named(std::string(name) + "_in");
+  return {buffer, b.cast(before, DType::f32)};
+}
+
+void Context::update(const Kept& kept, Value v) {
+  b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), good);
+}
+
+Value Context::count() {
+  if (count_) return count_;
+  StateRef step = b.state("step", {DType::i64, Domain::tensor});
+  count_before_ = b.read(step).named("t0");
+  count_ = (count_before_ + i64(1)).named("t");
+  b.write(step, count_, good);
+  return count_;
+}
+
+Value Context::count_before() {
+  count();
+  return count_before_;
+}
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,90 @@
+// What an optimizer and the pieces around it write into: the builder, the options made definite,
+// and the values that they share. Knows ir only.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ir/builder.hpp"
+#include "ir/recipes/options.hpp"
+
+namespace stepfuse::recipes {
+
+// An argument with the value its peers default it to.
+struct ArgSpec {
+  std::string_view name;
+  double value = 0;
+  Type type = {DType::f64, Domain::group};
+};
+
+// Options with every "unless asked" answered.
+struct Settings {
+  RecipeOptions options;
+  DType model = DType::bf16;  // storage type of the low-precision copy
+  bool check = false;         // found_inf is looked for
+  bool skip_nonfinite = false;
+  bool skip_overflow = false;  // of the norm
+  bool norm = false;           // a norm is computed or given
+  WeightDecay weight_decay = WeightDecay::none;
+
+  bool scaled() const { return options.loss_scale != LossScale::none; }
+  bool clips_norm() const { return options.clip != Clip::none && options.clip != Clip::value; }
+};
+
+// A buffer that the optimizer keeps, and its value from before the step in f32.
+struct Kept {
+  BufferRef buffer;
+  Value value;
+};
+
+class Context {
+ public:
+  Context(Builder& builder, const Settings& settings) : b(builder), settings(settings) {}
+
+  void declare(std::span<const ArgSpec> args);
+  Value arg(std::string_view name) const;  // as declared, f64 unless said otherwise
+  Value arg32(std::string_view name);      // narrowed to f32, once
+
+  // Constants, each made once.
+  Value f64(double v) { return constant(DType::f64, v); }
+  Value f32(double v) { return constant(DType::f32, v); }
+  Value i64(double v) { return constant(DType::i64, v); }
+  Value i32(double v) { return constant(DType::i32, v); }
+  Value narrow(Value v) { return b.cast(v, DType::f32); }
+
+  // Begins a classic stage, unless that is the one already.
+  void stage(std::string_view name);
+
+  // Declares and loads something kept in the storage type of the moments, or in f32.
+  Kept moment(std::string_view name) { return keep(name, settings.options.moments); }
+  Kept keep(std::string_view name, DType dtype);
+  // Stores the new value if the step is good.
+  void update(const Kept& kept, Value v);
+
+  // The tensor's count of good steps including this one, <i64>; stored if the step is good.
+  Value count();
+  Value count_before();  // the same without this one
+
+  Builder& b;
+  const Settings& settings;
+  Value gradient;  // f32, after unscale and clip, negated for maximize
+  Value weight;    // f32, before the step
+  Value good;      // bool of the step domain; unset: every step is good
+  Value scale;     // f32, from before the step; see read_scale
+  StateRef scale_state;
+
+ private:
+  Value constant(DType dtype, double v);
+
+  std::map<std::pair<DType, double>, Value> constants_;
+  std::map<std::string, Value, std::less<>> args_;
+  std::map<std::string, Value, std::less<>> narrowed_;
+  Value count_before_;
+  Value count_;
+  std::string stage_;
+};
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,28 @@
+// From the stored gradient to the f32 gradient that the optimizer sees: unscale, finite check,
+// norm, clip. Knows ir only.
+#pragma once
+
+#include "ir/recipes/context.hpp"
+
+namespace stepfuse::recipes {
+
+// What was found out about the step's gradients; unset where it was not asked for.
+struct Verdict {
+  Value found_inf;       // bool: some stored gradient is inf or NaN
+  Value norm;            // f32, step or group domain: before clipping
+  Value norm_overflow;   // bool: all finite, but the norm is not
+  Value over_threshold;  // bool: norm above arg skip_norm
+  Value clip_coef;       // f32, of the norm's domain
+};
+
+struct Gradient {
+  BufferRef buffer;
+  Value value;  // f32
+};
+
+// Loads the gradient, multiplies by 1 / scale; notes found_inf from the stored value.
+Gradient load_gradient(Context& c, Verdict& verdict);
+void measure_norm(Context& c, Gradient& gradient, Verdict& verdict);
+void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict);
+
+}  // namespace stepfuse::recipes

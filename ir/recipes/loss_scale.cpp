@@ -1,0 +1,122 @@
+// The loss scale and its policies. Knows ir only.
+#include "ir/recipes/loss_scale.hpp"
+
+namespace stepfuse::recipes {
+namespace {
+
+constexpr Type kStepF64 = {DType::f64, Domain::step};
+constexpr Type kStepI32 = {DType::i32, Domain::step};
+
+bool has_hysteresis(const RecipeOptions& o) {
+  return o.loss_scale == LossScale::apex || o.loss_scale == LossScale::megatron;
+}
+bool has_minimum(const RecipeOptions& o) {
+  return o.scale_bounds || o.loss_scale == LossScale::megatron;
+}
+
+struct Shared {
+  StateRef ref;
+  Value before;
+};
+Shared shared(Context& c, std::string_view name, DType dtype) {
+  StateRef ref = c.b.state(std::string(name), {dtype, Domain::step}, true);
+  return {ref, c.b.read(ref).named(std::string(name) + "_in")};
+}
+
+Value scaled_by(Context& c, std::string_view factor) {
+  return c.narrow(c.b.cast(c.scale, DType::f64) * c.arg(factor));
+}
+
+// scale * backoff_factor, not below the minimum.
+Value backed_off(Context& c) {
+  Value s = scaled_by(c, "backoff_factor");
+  if (has_minimum(c.settings.options)) return max(s, c.arg32("min_scale"));
+  if (c.settings.options.profile != Profile::standard) return s;
+  // Below 2^-126 the reciprocal would overflow and make weights infinite; GradScaler goes to 0.
+  return c.b.select(s < c.f32(0x1p-126), c.scale, s);
+}
+
+// scale * growth_factor, not above the maximum, and never infinite.
+Value grown(Context& c) {
+  Value s = scaled_by(c, "growth_factor");
+  if (c.settings.options.scale_bounds) s = min(s, c.arg32("max_scale"));
+  return c.b.select(isfinite(s), s, c.scale);
+}
+
+// `found`: overflow rule; else `hold`: nothing changes; else the good-step rule.
+void update(Context& c, Value found, Value hold) {
+  const RecipeOptions& o = c.settings.options;
+  Shared tracker = shared(c, "growth_tracker", DType::i32);
+  Value count = tracker.before + c.i32(1);
+  Value interval = c.arg("growth_interval");
+  // GradScaler tests for equality, so that an interval lowered below the count is never reached.
+  bool equality = o.profile == Profile::torch_fused || o.profile == Profile::torch_foreach;
+  Value due = (equality ? eq(count, interval) : interval <= count).named("growth_due");
+
+  Value good_scale = c.b.select(due, grown(c), c.scale);
+  Value good_count = c.b.select(due, c.i32(0), count);
+  Value bad_scale = backed_off(c);
+
+  auto choose = [&](Value on_found, Value on_hold, Value on_good) {
+    Value finite = hold ? c.b.select(hold, on_hold, on_good) : on_good;
+    return c.b.select(found, on_found, finite);
+  };
+  if (has_hysteresis(o)) {
+    Shared hysteresis = shared(c, "hysteresis_tracker", DType::i32);
+    Value left = hysteresis.before - c.i32(1);
+    bad_scale = c.b.select(left <= c.i32(0), bad_scale, c.scale);
+    Value full = c.arg("hysteresis");
+    Value refilled =
+        o.loss_scale == LossScale::apex ? full : c.b.select(due, full, hysteresis.before);
+    c.b.write(hysteresis.ref, choose(left, hysteresis.before, refilled));
+  }
+  c.b.write(c.scale_state, choose(bad_scale, c.scale, good_scale));
+  c.b.write(tracker.ref, choose(c.i32(0), tracker.before, good_count));
+}
+
+}  // namespace
+
+std::vector<ArgSpec> loss_scale_args(const RecipeOptions& o) {
+  bool updates = o.loss_scale != LossScale::none && o.loss_scale != LossScale::fixed &&
+                 o.scale_role != ScaleRole::member;
+  if (!updates) return {};
+  std::vector<ArgSpec> args = {{"growth_factor", 2, kStepF64},
+                               {"backoff_factor", 0.5, kStepF64},
+                               {"growth_interval", 2000, kStepI32}};
+  if (has_hysteresis(o)) args.push_back({"hysteresis", 2, kStepI32});
+  if (has_minimum(o)) args.push_back({"min_scale", 1, kStepF64});
+  if (o.scale_bounds) args.push_back({"max_scale", 0x1p24, kStepF64});
+  return args;
+}
+
+Value read_scale(Context& c) {
+  if (c.scale) return c.scale;
+  Shared s = shared(c, "scale", DType::f32);
+  c.scale_state = s.ref;
+  return c.scale = s.before.named("scale");
+}
+
+void update_loss_scale(Context& c, const Verdict& v) {
+  const RecipeOptions& o = c.settings.options;
+  if (!c.settings.scaled() || o.loss_scale == LossScale::fixed) return;
+  read_scale(c);
+  c.stage("scale");
+  Value hold = c.settings.skip_overflow ? v.norm_overflow : Value{};
+  if (o.scale_role == ScaleRole::owner) return update(c, v.found_inf, hold);
+
+  Shared found = shared(c, "pending_found_inf", DType::boolean);
+  Shared held = shared(c, "pending_norm_overflow", DType::boolean);
+  Value any_found = v.found_inf ? found.before | v.found_inf : found.before;
+  Value any_held = hold ? held.before | hold : held.before;
+  if (o.scale_role == ScaleRole::member) {
+    c.b.write(found.ref, any_found);
+    c.b.write(held.ref, any_held);
+    return;
+  }
+  update(c, any_found, any_held);
+  Value no = c.b.constant(DType::boolean, 0);
+  c.b.write(found.ref, no);
+  c.b.write(held.ref, no);
+}
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,186 @@
+// The table of recipe options. Knows ir and fmt.
+#include "ir/recipes/options.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/error.hpp"
+
+namespace stepfuse {
+namespace {
+
+using Options = RecipeOptions;
+
+RecipeOption flag(std::string_view name, bool Options::* member, std::string_view help) {
+  return {name,
+          {},
+          "true",
+          help,
+          [member](Options& o, std::string_view v) { o.*member = v != "false"; },
+          [member](const Options& o) { return std::string(o.*member ? "true" : "false"); }};
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+template <class T>
+std::string_view name_of(const Choices<T>& choices, T value) {
+  for (const auto& [text, v] : choices) {
+    if (v == value) return text;
+  }
+  return "";
+}
+
+// Member is T or std::optional<T>.
+template <class T, class Member>
+RecipeOption choice(std::string_view name, Member Options::* member, Choices<T> choices,
+                    std::string_view bare, std::string_view help) {
+  std::vector<std::string_view> values;
+  for (const auto& c : choices) values.push_back(c.first);
+  return {name,
+          values,
+          bare,
+          help,
+          [member, choices](Options& o, std::string_view v) {
+            for (const auto& [text, value] : choices) {
+              if (text == v) o.*member = value;
+            }
+          },
+          [member, choices](const Options& o) -> std::string {
+            if constexpr (std::is_same_v<Member, T>) {
+              return std::string(name_of(choices, o.*member));
+            } else {
+              return (o.*member).has_value() ? std::string(name_of(choices, *(o.*member))) : "";
+            }
+          }};
+}
+
+// A set of storage types separated by '|' or ','.
+void set_grad(Options& o, std::string_view text) {
+  DTypeSet set;
+  while (!text.empty()) {
+    size_t end = std::min(text.find_first_of("|,"), text.size());
+    std::optional<DType> t = dtype_from_name(text.substr(0, end));
+    if (!t || !(is_low_precision(*t) || *t == DType::f32)) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--grad: '{}' is not one of f16, bf16, f32 (several: f16|f32)",
+                              text.substr(0, end)));
+    }
+    set = set | *t;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (set.empty()) throw Error(ErrorKind::usage, "--grad needs at least one of f16, bf16, f32");
+  o.grad = set;
+}
+
+std::string get_grad(const Options& o) {
+  std::vector<std::string_view> names;
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    if (o.grad.contains(t)) names.push_back(stepfuse::name(t));
+  }
+  return fmt::format("{}", fmt::join(names, "|"));
+}
+
+const Choices<DType> kLow = {{"f16", DType::f16}, {"bf16", DType::bf16}};
+const Choices<DType> kMoments = {{"f32", DType::f32}, {"bf16", DType::bf16}};
+const Choices<LossScale> kLossScale = {{"none", LossScale::none},
+                                       {"fixed", LossScale::fixed},
+                                       {"dynamic", LossScale::dynamic},
+                                       {"apex", LossScale::apex},
+                                       {"megatron", LossScale::megatron}};
+const Choices<ScaleRole> kScaleRole = {
+    {"owner", ScaleRole::owner}, {"member", ScaleRole::member}, {"last", ScaleRole::last}};
+const Choices<OnNonfinite> kOnNonfinite = {{"skip", OnNonfinite::skip},
+                                           {"propagate", OnNonfinite::propagate}};
+const Choices<OnNormOverflow> kOnNormOverflow = {{"skip", OnNormOverflow::skip},
+                                                 {"torch", OnNormOverflow::torch}};
+const Choices<Clip> kClip = {{"none", Clip::none},
+                             {"l2", Clip::l2},
+                             {"l1", Clip::l1},
+                             {"inf", Clip::inf},
+                             {"value", Clip::value}};
+const Choices<Profile> kProfile = {{"standard", Profile::standard},
+                                   {"torch-fused", Profile::torch_fused},
+                                   {"torch-foreach", Profile::torch_foreach},
+                                   {"apex", Profile::apex}};
+const Choices<WeightDecay> kWeightDecay = {
+    {"none", WeightDecay::none}, {"l2", WeightDecay::l2}, {"decoupled", WeightDecay::decoupled}};
+
+std::vector<RecipeOption> make_table() {
+  return {
+      {"grad",
+       {"f16", "bf16", "f32"},
+       "",
+       "storage type of the gradients, or several: f16|f32",
+       set_grad,
+       get_grad},
+      choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
+      flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
+      choice("model", &Options::model, kLow, "", "storage type of that copy (with --master)"),
+      choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
+             "unscale the gradients and adapt the scale; apex and megatron: with hysteresis"),
+      choice("scale-role", &Options::scale_role, kScaleRole, "",
+             "who updates a scale that several steps read"),
+      flag("scale-bounds", &Options::scale_bounds, "keep the scale in args min_scale … max_scale"),
+      flag("check", &Options::check, "look for non-finite gradients and skip such a step"),
+      choice("on-nonfinite", &Options::on_nonfinite, kOnNonfinite, "",
+             "what a non-finite gradient does to the step"),
+      choice("clip", &Options::clip, kClip, "l2", "clip gradients by a global norm, or by value"),
+      flag("clip-per-group", &Options::clip_per_group, "a norm and a max_norm for each group"),
+      choice("on-norm-overflow", &Options::on_norm_overflow, kOnNormOverflow, "",
+             "finite gradients, infinite norm: skip the step, or torch's coefficient 0"),
+      flag("skip-norm", &Options::skip_norm, "skip a step whose norm exceeds arg skip_norm"),
+      flag("external-norm", &Options::external_norm, "take the norm from arg external_norm"),
+      flag("external-found-inf", &Options::external_found_inf,
+           "take found_inf from arg external_found_inf"),
+      flag("accumulated", &Options::accumulated, "divide the gradients by arg accumulation"),
+      flag("round-grad", &Options::round_grad,
+           "round to the gradient's storage type after unscale and after clip, as torch does"),
+      flag("zero-grad", &Options::zero_grad, "zero the gradients in the same pass"),
+      flag("ema", &Options::ema, "exponential moving average of the weights"),
+      flag("monitor", &Options::monitor, "report the first non-finite tensor, counts and streaks"),
+      choice("profile", &Options::profile, kProfile, "", "whose rounding order and behaviour"),
+      choice("weight-decay", &Options::weight_decay, kWeightDecay, "",
+             "kind of weight decay, where not the optimizer's own"),
+      flag("maximize", &Options::maximize, "ascend"),
+      flag("amsgrad", &Options::amsgrad, "adam, adamw: divide by the maximum of exp_avg_sq"),
+      flag("momentum", &Options::momentum, "sgd, rmsprop: with a momentum buffer"),
+      flag("nesterov", &Options::nesterov, "sgd: Nesterov momentum (with --momentum)"),
+      flag("centered", &Options::centered, "rmsprop: subtract the squared mean of the gradients"),
+  };
+}
+
+}  // namespace
+
+std::span<const RecipeOption> recipe_option_table() {
+  static const std::vector<RecipeOption> table = make_table();
+  return table;
+}
+
+void set_option(RecipeOptions& options, std::string_view name, std::string_view value) {
+  auto table = recipe_option_table();
+  auto row = std::find_if(table.begin(), table.end(), [&](auto& r) { return r.name == name; });
+  if (row == table.end()) {
+    std::vector<std::string_view> names;
+    for (const RecipeOption& r : table) names.push_back(r.name);
+    throw Error(ErrorKind::usage, fmt::format("there is no recipe option '{}'; there are {}", name,
+                                              fmt::join(names, ", ")));
+  }
+  if (value.empty()) value = row->bare;
+  bool is_flag = row->values.empty();
+  bool known = is_flag
+                   ? value == "true" || value == "false"
+                   : std::find(row->values.begin(), row->values.end(), value) != row->values.end();
+  if (!known && name != "grad") {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--{}: '{}' is not one of {}", name, value,
+                    is_flag ? "true, false" : fmt::format("{}", fmt::join(row->values, ", "))));
+  }
+  row->set(options, value);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,89 @@
+// What a built-in recipe can be asked for, and the one table of it. Knows ir only.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// Whose rounding order, and, where an option below is not given, whose behaviour.
+//   standard       rounds as torch_fused; bad steps follow this project's own table
+//   torch_fused    torch.optim with fused=True on the CPU
+//   torch_foreach  torch.optim with foreach=True and the for-loop, which round alike on the CPU
+//   apex           Apex FusedAdam; also TransformerEngine's and DeepSpeed's formula
+enum class Profile : uint8_t { standard, torch_fused, torch_foreach, apex };
+
+enum class LossScale : uint8_t {
+  none,
+  fixed,     // the scale is read and never changed
+  dynamic,   // backs off on overflow, grows after growth_interval good steps
+  apex,      // dynamic, backs off only at the hysteresis-th overflow; refilled by a good step
+  megatron,  // as apex, but refilled when the scale grows, with a minimum
+};
+
+// Who updates the loss scale when several steps read one.
+enum class ScaleRole : uint8_t {
+  owner,   // this step alone: it updates the scale in the same launch
+  member,  // notes its flags in the shared states and leaves the scale alone
+  last,    // updates the scale from its own and the noted flags, and clears those
+};
+
+enum class Clip : uint8_t { none, l2, l1, inf, value };
+enum class WeightDecay : uint8_t { none, l2, decoupled };
+enum class OnNonfinite : uint8_t { skip, propagate };
+enum class OnNormOverflow : uint8_t { skip, torch };
+
+struct RecipeOptions {
+  DTypeSet grad = DType::f32;  // storage types that a gradient may have
+  DType moments = DType::f32;  // f32 or bf16
+  bool master = false;         // f32 master weights; `weight` is then the low-precision copy
+  std::optional<DType> model;  // of that copy; default f16 if gradients may be f16, else bf16
+  LossScale loss_scale = LossScale::none;
+  ScaleRole scale_role = ScaleRole::owner;
+  bool scale_bounds = false;                // args min_scale and max_scale
+  bool check = false;                       // found_inf; implied by loss_scale, clip and skip_norm
+  std::optional<OnNonfinite> on_nonfinite;  // default: skip; peers without a scaler propagate
+  Clip clip = Clip::none;
+  bool clip_per_group = false;  // a norm, a coefficient and a max_norm for each group
+  std::optional<OnNormOverflow> on_norm_overflow;  // default: skip; peers: torch
+  bool skip_norm = false;           // a step whose norm exceeds arg skip_norm is skipped
+  bool external_norm = false;       // arg external_norm replaces the norm of the gradients
+  bool external_found_inf = false;  // arg external_found_inf replaces the check
+  bool accumulated = false;         // gradients are sums: arg accumulation divides them
+  bool round_grad = false;          // round to the gradient's storage type after unscale and clip
+  bool zero_grad = false;           // store zeros to the gradients in the same pass
+  bool ema = false;                 // moving average of the weights
+  bool monitor = false;             // more reports: first non-finite tensor, counts, streaks
+  Profile profile = Profile::standard;
+  std::optional<WeightDecay> weight_decay;  // default: the optimizer's own
+  bool maximize = false;
+  bool amsgrad = false;   // adam, adamw
+  bool momentum = false;  // sgd, rmsprop
+  bool nesterov = false;  // sgd
+  bool centered = false;  // rmsprop
+
+  friend bool operator==(const RecipeOptions&, const RecipeOptions&) = default;
+};
+
+// One row of the option table: everything that a command line or a test needs to know.
+struct RecipeOption {
+  std::string_view name;                 // as in `--name`
+  std::vector<std::string_view> values;  // empty: a flag, "true" or "false"
+  std::string_view bare;                 // the value meant by `--name` alone; empty: needs a value
+  std::string_view help;
+  std::function<void(RecipeOptions&, std::string_view)> set;  // the value is one of `values`
+  std::function<std::string(const RecipeOptions&)> get;       // "" where it is not given
+};
+std::span<const RecipeOption> recipe_option_table();
+
+// Sets one option from text. `grad` takes several types, as in "f16|f32". Throws Error{usage}
+// naming the possible values.
+void set_option(RecipeOptions& options, std::string_view name, std::string_view value = {});
+
+}  // namespace stepfuse

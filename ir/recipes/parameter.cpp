@@ -1,0 +1,48 @@
+// The parameter before and after the step. Knows ir only.
+#include "ir/recipes/parameter.hpp"
+
+#include "ir/recipes/numerics.hpp"
+
+namespace stepfuse::recipes {
+
+Parameter declare_parameter(Context& c) {
+  Parameter p;
+  if (c.settings.options.master) {
+    p.weight = c.b.buffer("weight", c.settings.model, Access::out);
+    p.master = c.b.buffer("master", DType::f32, Access::inout);
+  } else {
+    p.weight = c.b.buffer("weight", DType::f32, Access::inout);
+  }
+  return p;
+}
+
+void load_parameter(Context& c, const Parameter& p) {
+  c.weight = c.b.load(c.settings.options.master ? p.master : p.weight).named("w");
+}
+
+void store_parameter(Context& c, const Parameter& p, Value new_weight) {
+  c.b.store(c.settings.options.master ? p.master : p.weight, new_weight, c.good);
+}
+
+// As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema).
+void update_ema(Context& c, Value new_weight) {
+  if (!c.settings.options.ema) return;
+  c.stage("ema");
+  Kept ema = c.keep("ema", DType::f32);
+  c.update(ema, lerp(c, ema.value, new_weight, c.f64(1) - c.arg("ema_decay")));
+}
+
+void store_copy(Context& c, const Parameter& p, Value new_weight) {
+  if (!c.settings.options.master) return;
+  c.stage("copy");
+  c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight), c.good);
+}
+
+// Also after a step that was skipped: the next backward pass starts from nothing.
+void zero_gradient(Context& c, const Gradient& g) {
+  if (!c.settings.options.zero_grad) return;
+  c.stage("zero_grad");
+  c.b.store(g.buffer, c.b.cast_to_buffer(c.f32(0), g.buffer));
+}
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,148 @@
+// Puts an optimizer and the pieces around it together. Knows ir and fmt.
+#include "ir/recipes/recipes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/error.hpp"
+#include "ir/recipes/guard.hpp"
+#include "ir/recipes/loss_scale.hpp"
+#include "ir/recipes/parameter.hpp"
+#include "ir/recipes/settings.hpp"
+
+namespace stepfuse {
+namespace recipes {
+
+std::span<const Optimizer* const> all_optimizers() {
+  static constexpr const Optimizer* kAll[] = {&kAdamw, &kAdam};
+  return kAll;
+}
+
+namespace {
+
+constexpr std::string_view kScaleUpdate = "loss_scale_update";
+constexpr std::string_view kScaleUpdateHelp =
+    "updates a loss scale from the flags that several steps noted; no parameters";
+
+const Optimizer* find(std::string_view name) {
+  for (const Optimizer* o : all_optimizers()) {
+    if (o->name == name) return o;
+  }
+  return nullptr;
+}
+
+// In the order in which a trainer thinks of them.
+std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
+  const RecipeOptions& o = s.options;
+  constexpr Type kF64 = {DType::f64, Domain::step};
+  std::vector<ArgSpec> args = optimizer.args(s);
+  if (s.weight_decay != WeightDecay::none) {
+    args.push_back({"weight_decay", optimizer.default_weight_decay});
+  }
+  if (o.ema) args.push_back({"ema_decay", 0.999});
+  if (s.clips_norm()) {
+    args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});
+  }
+  if (o.clip == Clip::value) args.push_back({"max_value", 1});
+  if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
+  if (o.accumulated) args.push_back({"accumulation", 1, kF64});
+  if (o.external_norm) args.push_back({"external_norm", 1, {DType::f32, Domain::step}});
+  if (o.external_found_inf) {
+    args.push_back({"external_found_inf", 0, {DType::boolean, Domain::step}});
+  }
+  for (const ArgSpec& a : loss_scale_args(o)) args.push_back(a);
+  return args;
+}
+
+Program make_step(const Optimizer& optimizer, const RecipeOptions& options) {
+  Settings settings = settle(optimizer, options);
+  Builder b{std::string(optimizer.name)};
+  Context c(b, settings);
+  c.declare(all_args(optimizer, settings));
+
+  Verdict verdict;
+  Gradient gradient = load_gradient(c, verdict);
+  Parameter parameter = declare_parameter(c);
+  measure_norm(c, gradient, verdict);
+  clip_gradient(c, gradient, verdict);
+  decide(c, verdict);
+
+  c.stage("optimizer");
+  load_parameter(c, parameter);
+  c.gradient = options.maximize ? (-gradient.value).named("g_ascent") : gradient.value;
+  Value new_weight = optimizer.formula(c).named("w_new");
+  store_parameter(c, parameter, new_weight);
+
+  update_ema(c, new_weight);
+  store_copy(c, parameter, new_weight);
+  zero_gradient(c, gradient);
+  update_loss_scale(c, verdict);
+  report(c, verdict);
+  return b.finish();
+}
+
+Program make_scale_update(const RecipeOptions& given) {
+  Settings settings;
+  settings.options = given;
+  settings.options.scale_role = ScaleRole::last;
+  if (!settings.scaled()) settings.options.loss_scale = LossScale::dynamic;
+  if (settings.options.loss_scale == LossScale::fixed) {
+    throw Error(ErrorKind::usage, "a fixed --loss-scale is never updated; take dynamic");
+  }
+  Builder b{std::string(kScaleUpdate)};
+  Context c(b, settings);
+  c.declare(loss_scale_args(settings.options));
+  update_loss_scale(c, {});
+  return b.finish();
+}
+
+}  // namespace
+}  // namespace recipes
+
+std::vector<RecipeInfo> list_recipes() {
+  std::vector<RecipeInfo> list;
+  for (const recipes::Optimizer* o : recipes::all_optimizers()) list.push_back({o->name, o->help});
+  list.push_back({recipes::kScaleUpdate, recipes::kScaleUpdateHelp});
+  return list;
+}
+
+bool is_recipe(std::string_view name) {
+  return name == recipes::kScaleUpdate || recipes::find(name) != nullptr;
+}
+
+Program make_recipe(std::string_view name, const RecipeOptions& options) {
+  if (name == recipes::kScaleUpdate) return recipes::make_scale_update(options);
+  if (const recipes::Optimizer* o = recipes::find(name)) return recipes::make_step(*o, options);
+  std::vector<std::string_view> names;
+  for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);
+  throw Error(ErrorKind::usage,
+              fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(names, ", ")));
+}
+
+std::optional<double> default_arg(std::string_view recipe, std::string_view arg) {
+  // Every argument that the recipe can have, whatever the options.
+  RecipeOptions everything;
+  everything.loss_scale = LossScale::apex;
+  everything.scale_bounds = everything.ema = everything.skip_norm = everything.accumulated = true;
+  everything.external_norm = everything.external_found_inf = true;
+  everything.momentum = true;
+  recipes::Settings s;
+  s.options = everything;
+  const recipes::Optimizer* optimizer = recipes::find(recipe);
+  for (Clip clip : {Clip::l2, Clip::value}) {
+    s.options.clip = clip;
+    s.weight_decay = WeightDecay::l2;
+    auto args = optimizer ? recipes::all_args(*optimizer, s) : recipes::loss_scale_args(everything);
+    for (const recipes::ArgSpec& a : args) {
+      if (a.name == arg) return a.value;
+    }
+  }
+  return std::nullopt;
+}
+
+double initial_state(std::string_view state) {
+  if (state == "scale") return 65536;
+  return state == "hysteresis_tracker" ? 2 : 0;
+}
+
+}  // namespace stepfuse

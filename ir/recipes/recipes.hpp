@@ -1,0 +1,38 @@
+// The built-in recipes: steps made with the builder, each printable as IR text. Knows ir only.
+//
+//   Program p = make_recipe("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
+//
+// Buffers, in this order where they exist: grad, weight (f32; with master weights the f16 or bf16
+// copy that is only written), master, then what the optimizer keeps (exp_avg, exp_avg_sq,
+// max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
+// States: step : <i64> counts the good steps of a tensor; shared, with a loss scale: scale : f32,
+// growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
+// pending_found_inf and pending_norm_overflow : bool.
+// Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ir/program.hpp"
+#include "ir/recipes/options.hpp"
+
+namespace stepfuse {
+
+struct RecipeInfo {
+  std::string_view name;
+  std::string_view help;  // one line
+};
+std::vector<RecipeInfo> list_recipes();
+bool is_recipe(std::string_view name);
+
+// Throws Error{usage} for an unknown name or options that contradict each other, saying what to do.
+Program make_recipe(std::string_view name, const RecipeOptions& options = {});
+
+// Customary value of an argument of a recipe (lr, beta1, max_norm …), as its peers default it.
+std::optional<double> default_arg(std::string_view recipe, std::string_view arg);
+// What a state starts from where that is not 0 (scale: 65536).
+double initial_state(std::string_view state);
+
+}  // namespace stepfuse

@@ -1,0 +1,15 @@
+// Rounding to the gradient's storage type and back, where asked: peers that write the gradient
+// back in place after unscaling and clipping compute that. Knows ir only.
+#pragma once
+
+#include "ir/recipes/context.hpp"
+
+namespace stepfuse::recipes {
+
+inline Value round_like_gradient(Context& c, Value g, BufferRef grad) {
+  bool wide = c.settings.options.grad == DTypeSet(DType::f32);
+  if (!c.settings.options.round_grad || wide) return g;
+  return c.b.cast(c.b.cast_to_buffer(g, grad), DType::f32);
+}
+
+}  // namespace stepfuse::recipes

@@ -1,0 +1,103 @@
+// Makes options definite and refuses those that contradict each other. Knows ir and fmt.
+#include "ir/recipes/settings.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+
+namespace stepfuse::recipes {
+namespace {
+
+void require(bool ok, std::string_view message) {
+  if (!ok) throw Error(ErrorKind::usage, std::string(message));
+}
+
+void check_optimizer(const Optimizer& optimizer, const RecipeOptions& o) {
+  auto takes = [&](bool given, std::string_view option) {
+    bool known = std::find(optimizer.options.begin(), optimizer.options.end(), option) !=
+                 optimizer.options.end();
+    require(!given || known, fmt::format("{} has no --{}; leave it out", optimizer.name, option));
+  };
+  takes(o.amsgrad, "amsgrad");
+  takes(o.momentum, "momentum");
+  takes(o.nesterov, "nesterov");
+  takes(o.centered, "centered");
+  require(!o.nesterov || o.momentum, "--nesterov needs --momentum");
+  bool adam = std::find(optimizer.options.begin(), optimizer.options.end(), "amsgrad") !=
+              optimizer.options.end();
+  require(
+      o.profile != Profile::apex || adam,
+      fmt::format("--profile=apex is for adam and adamw, not {}; use standard", optimizer.name));
+  require(!(o.profile == Profile::apex && o.amsgrad),
+          "Apex has no AMSGrad; leave out --amsgrad or take another --profile");
+}
+
+void check_storage(const RecipeOptions& o) {
+  require(!o.grad.empty(), "--grad needs at least one of f16, bf16, f32");
+  for (DType t : {DType::boolean, DType::i32, DType::i64, DType::f64}) {
+    require(!o.grad.contains(t),
+            fmt::format("gradients cannot be {}; use f16, bf16 or f32", name(t)));
+  }
+  require(o.moments == DType::f32 || o.moments == DType::bf16,
+          fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
+  require(o.master || !o.model, "--model is the copy of master weights; add --master");
+  require(!o.model || is_low_precision(*o.model), "the model copy is f16 or bf16");
+}
+
+void check_scale(const RecipeOptions& o) {
+  bool scaled = o.loss_scale != LossScale::none;
+  bool updated = scaled && o.loss_scale != LossScale::fixed;
+  require(updated || !o.scale_bounds,
+          "--scale-bounds needs a --loss-scale that changes (dynamic, apex or megatron)");
+  require(updated || o.scale_role == ScaleRole::owner,
+          "--scale-role is for a --loss-scale that changes (dynamic, apex or megatron)");
+  require(!updated || o.on_nonfinite != OnNonfinite::propagate,
+          "a --loss-scale that changes finds its value by skipping overflowed steps; leave out "
+          "--on-nonfinite=propagate or take --loss-scale=fixed");
+}
+
+void check_norm(const RecipeOptions& o) {
+  bool clips_norm = o.clip != Clip::none && o.clip != Clip::value;
+  require(!o.clip_per_group || clips_norm, "--clip-per-group needs --clip=l2, l1 or inf");
+  require(!o.clip_per_group || !o.external_norm,
+          "--external-norm is one number; leave out --clip-per-group");
+  require(!o.external_norm || clips_norm || o.skip_norm,
+          "--external-norm is used by --clip and --skip-norm; add one of them");
+  require(!(o.skip_norm && o.clip_per_group),
+          "--skip-norm compares one norm; leave out --clip-per-group");
+  require(!o.skip_norm || o.on_nonfinite != OnNonfinite::propagate,
+          "--skip-norm needs the finite check; leave out --on-nonfinite=propagate");
+  require(o.on_norm_overflow != OnNormOverflow::skip || o.on_nonfinite != OnNonfinite::propagate,
+          "--on-norm-overflow=skip needs the finite check; leave out --on-nonfinite=propagate");
+}
+
+}  // namespace
+
+Settings settle(const Optimizer& optimizer, const RecipeOptions& o) {
+  check_optimizer(optimizer, o);
+  check_storage(o);
+  check_scale(o);
+  check_norm(o);
+  Settings s;
+  s.options = o;
+  s.model = o.model.value_or(o.grad.contains(DType::f16) ? DType::f16 : DType::bf16);
+  s.norm = s.clips_norm() || o.skip_norm;
+  bool peer = o.profile != Profile::standard;
+  // Peers look for non-finite gradients only where a loss scaler does it for them.
+  OnNonfinite by_itself =
+      peer && !s.scaled() && !o.check && !o.skip_norm ? OnNonfinite::propagate : OnNonfinite::skip;
+  s.skip_nonfinite = o.on_nonfinite.value_or(by_itself) == OnNonfinite::skip;
+  bool implied = s.scaled() || s.norm || o.clip == Clip::value || o.external_found_inf;
+  s.check = o.check || (implied && s.skip_nonfinite);
+  s.skip_nonfinite = s.skip_nonfinite && s.check;
+  s.skip_overflow = s.norm && s.check &&
+                    o.on_norm_overflow.value_or(peer || !s.skip_nonfinite
+                                                    ? OnNormOverflow::torch
+                                                    : OnNormOverflow::skip) == OnNormOverflow::skip;
+  s.weight_decay = o.weight_decay.value_or(optimizer.weight_decay);
+  return s;
+}
+
+}  // namespace stepfuse::recipes

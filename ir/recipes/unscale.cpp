@@ -1,0 +1,62 @@
+// Unscale and finite check: the first classic stage. Knows ir only.
+#include "ir/recipes/gradient.hpp"
+#include "ir/recipes/loss_scale.hpp"
+#include "ir/recipes/rounding.hpp"
+
+namespace stepfuse::recipes {
+namespace {
+
+// The factor that undoes the loss scale and averages an accumulated gradient: one reciprocal in
+// f64, narrowed once, as torch's GradScaler makes it. Unset: nothing to undo.
+Value unscale_factor(Context& c) {
+  Value divisor;
+  if (c.settings.scaled()) divisor = c.b.cast(read_scale(c), DType::f64);
+  if (c.settings.options.accumulated) {
+    Value count = c.arg("accumulation");
+    divisor = divisor ? divisor * count : count;
+  }
+  return divisor ? c.narrow(rcp(divisor)).named("inv_scale") : Value{};
+}
+
+// GradScaler with a fused torch optimizer and no unscale_ in between leaves the unscaling to the
+// kernel, which divides.
+bool divides(const Settings& s) {
+  return s.options.profile == Profile::torch_fused && s.options.clip == Clip::none &&
+         !s.options.accumulated && s.scaled();
+}
+
+}  // namespace
+
+Gradient load_gradient(Context& c, Verdict& verdict) {
+  const RecipeOptions& o = c.settings.options;
+  Gradient g;
+  g.buffer = c.b.buffer("grad", o.grad, o.zero_grad ? Access::inout : Access::in);
+  bool unscales = c.settings.scaled() || o.accumulated;
+  if (unscales) {
+    c.stage("unscale");
+  } else if (c.settings.check || c.settings.norm) {
+    c.stage("check");
+  } else {
+    c.stage("optimizer");
+  }
+  Value stored = c.b.cast(c.b.load(g.buffer).named("grad"), DType::f32);
+  if (divides(c.settings)) {
+    g.value = (stored / read_scale(c)).named("g");
+  } else if (unscales) {
+    g.value = (stored * unscale_factor(c)).named("g");
+  } else {
+    g.value = stored;
+  }
+  if (o.external_found_inf) {
+    verdict.found_inf = c.arg("external_found_inf");
+  } else if (c.settings.check) {
+    // On the stored value: the product may overflow where the gradient did not, and be finite
+    // where it was not.
+    Value bad = !isfinite(stored);
+    verdict.found_inf = c.b.reduce(Op::reduce_any, bad).named("found_inf");
+  }
+  if (unscales) g.value = round_like_gradient(c, g.value, g.buffer);
+  return g;
+}
+
+}  // namespace stepfuse::recipes

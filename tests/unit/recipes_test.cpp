@@ -1,0 +1,124 @@
+// The built-in recipes: every combination of options is a valid program, text round-trips, and
+// contradictions are refused with a remedy.
+#include "ir/recipes/recipes.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "ir/error.hpp"
+#include "ir/parser.hpp"
+#include "ir/printer.hpp"
+#include "ir/verifier.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+std::string error_of(const std::string& recipe, const RecipeOptions& options) {
+  try {
+    make_recipe(recipe, options);
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::usage);
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("plain adamw has one stage, no reduction and f64 only outside the element domain") {
+  Program p = make_recipe("adamw");
+  CHECK(p.stages == std::vector<std::string>{"optimizer"});
+  for (const Inst& inst : p.insts) CHECK_FALSE(is_reduction(inst.op));
+  CHECK(p.find_buffer("grad") == 0);
+  CHECK(p.find_buffer("weight") == 1);
+  CHECK(p.find_buffer("exp_avg") == 2);
+  CHECK(p.find_buffer("exp_avg_sq") == 3);
+}
+
+TEST_CASE("the classic pipeline has its stages in order") {
+  Program p = make_recipe(
+      "adamw",
+      {.grad = DType::f16, .master = true, .loss_scale = LossScale::dynamic, .clip = Clip::l2});
+  std::vector<std::string> want = {"unscale", "norm", "clip", "optimizer", "copy", "scale"};
+  CHECK(p.stages == want);
+  CHECK(p.buffers[static_cast<size_t>(p.find_buffer("weight"))].dtypes == DTypeSet(DType::f16));
+}
+
+TEST_CASE("every value of every option makes a valid program whose text parses back") {
+  int made = 0;
+  for (const RecipeInfo& recipe : list_recipes()) {
+    for (const RecipeOption& option : recipe_option_table()) {
+      auto values = option.values;
+      if (values.empty()) values = {"true"};
+      for (std::string_view value : values) {
+        RecipeOptions o;
+        o.loss_scale = LossScale::dynamic;
+        o.clip = Clip::l2;
+        o.master = true;
+        set_option(o, option.name, value);
+        Program p;
+        try {
+          p = make_recipe(recipe.name, o);
+        } catch (const Error& e) {
+          CHECK(e.kind() == ErrorKind::usage);
+          continue;
+        }
+        ++made;
+        CHECK(find_violations(p).empty());
+        CHECK(parse(print(p)) == p);
+      }
+    }
+  }
+  CHECK(made > 60);
+}
+
+TEST_CASE("setting an option and reading it back agree") {
+  for (const RecipeOption& option : recipe_option_table()) {
+    auto values = option.values;
+    if (values.empty()) values = {"true", "false"};
+    for (std::string_view value : values) {
+      RecipeOptions o;
+      set_option(o, option.name, value);
+      CHECK(option.get(o) == value);
+    }
+  }
+  RecipeOptions o;
+  set_option(o, "grad", "f16|f32");
+  CHECK(o.grad == (DTypeSet(DType::f16) | DType::f32));
+}
+
+TEST_CASE("contradictions are refused with a remedy") {
+  CHECK(has(error_of("adamw", {.model = DType::f16}), "add --master"));
+  CHECK(has(error_of("adamw", {.clip_per_group = true}), "--clip=l2"));
+  CHECK(has(
+      error_of("adamw", {.loss_scale = LossScale::dynamic, .on_nonfinite = OnNonfinite::propagate}),
+      "--loss-scale=fixed"));
+  CHECK(has(error_of("adamw", {.momentum = true}), "leave it out"));
+  CHECK(has(error_of("adamw", {.grad = DTypeSet()}), "at least one"));
+  CHECK(has(error_of("nonesuch", {}), "there are adamw"));
+  RecipeOptions o;
+  CHECK_THROWS_AS(set_option(o, "moments", "f64"), Error);
+  CHECK_THROWS_AS(set_option(o, "nonesuch"), Error);
+  CHECK_THROWS_AS(set_option(o, "grad", "f16|f8"), Error);
+}
+
+TEST_CASE("every argument of a recipe has a customary value") {
+  for (const RecipeInfo& recipe : list_recipes()) {
+    RecipeOptions o{.loss_scale = LossScale::megatron,
+                    .scale_bounds = true,
+                    .clip = Clip::l2,
+                    .skip_norm = true,
+                    .ema = true};
+    for (const Arg& a : make_recipe(recipe.name, o).args) {
+      CAPTURE(a.name);
+      CHECK(default_arg(recipe.name, a.name).has_value());
+    }
+  }
+  CHECK_FALSE(default_arg("adamw", "nonesuch").has_value());
+}
