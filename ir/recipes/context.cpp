@@ -7,7 +7,7 @@ namespace stepfuse::recipes {
 
 void Context::declare(std::span<const ArgSpec> args) {
   for (const ArgSpec& a : args) {
-    args_.emplace(std::string(a.name), b.arg(std::string(a.name), a.type));
+    args_.emplace(std::string(a.name), b.arg(std::string(a.name), a.type, a.value));
   }
 }
 
@@ -37,6 +37,7 @@ void Context::stage(std::string_view name) {
 
 Kept Context::keep(std::string_view name, DType dtype) {
   BufferRef buffer = b.buffer(std::string(name), dtype, Access::inout);
+  b.init_zero(buffer);
   Value before = b.load(buffer).named(std::string(name) + "_in");
   return {buffer, b.cast(before, DType::f32)};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +14,10 @@
 
 namespace stepfuse::recipes {
 
-// An argument with the value its peers default it to.
+// An argument with the value its peers default it to; without one, every launch must give it.
 struct ArgSpec {
   std::string_view name;
-  double value = 0;
+  std::optional<double> value;
   Type type = {DType::f64, Domain::group};
 };
 
@@ -58,7 +59,7 @@ class Context {
   // Begins a classic stage, unless that is the one already.
   void stage(std::string_view name);
 
-  // Declares and loads something kept in the storage type of the moments, or in f32.
+  // Declares and loads something kept, zero at first, in the storage type of the moments or f32.
   Kept moment(std::string_view name) { return keep(name, settings.options.moments); }
   Kept keep(std::string_view name, DType dtype);
   // Stores the new value if the step is good.

@@ -18,8 +18,8 @@ struct Shared {
   StateRef ref;
   Value before;
 };
-Shared shared(Context& c, std::string_view name, DType dtype) {
-  StateRef ref = c.b.state(std::string(name), {dtype, Domain::step}, true);
+Shared shared(Context& c, std::string_view name, DType dtype, double initial = 0) {
+  StateRef ref = c.b.state(std::string(name), {dtype, Domain::step}, true, initial);
   return {ref, c.b.read(ref).named(std::string(name) + "_in")};
 }
 
@@ -62,7 +62,7 @@ void update(Context& c, Value found, Value hold) {
     return c.b.select(found, on_found, finite);
   };
   if (has_hysteresis(o)) {
-    Shared hysteresis = shared(c, "hysteresis_tracker", DType::i32);
+    Shared hysteresis = shared(c, "hysteresis_tracker", DType::i32, 2);
     Value left = hysteresis.before - c.i32(1);
     bad_scale = c.b.select(left <= c.i32(0), bad_scale, c.scale);
     Value full = c.arg("hysteresis");
@@ -91,7 +91,7 @@ std::vector<ArgSpec> loss_scale_args(const RecipeOptions& o) {
 
 Value read_scale(Context& c) {
   if (c.scale) return c.scale;
-  Shared s = shared(c, "scale", DType::f32);
+  Shared s = shared(c, "scale", DType::f32, 65536);
   c.scale_state = s.ref;
   return c.scale = s.before.named("scale");
 }

@@ -10,6 +10,7 @@ Parameter declare_parameter(Context& c) {
   if (c.settings.options.master) {
     p.weight = c.b.buffer("weight", c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
+    c.b.init_copy(p.master, p.weight);
   } else {
     p.weight = c.b.buffer("weight", DType::f32, Access::inout);
   }
@@ -25,10 +26,11 @@ void store_parameter(Context& c, const Parameter& p, Value new_weight) {
 }
 
 // As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema).
-void update_ema(Context& c, Value new_weight) {
+void update_ema(Context& c, const Parameter& p, Value new_weight) {
   if (!c.settings.options.ema) return;
   c.stage("ema");
   Kept ema = c.keep("ema", DType::f32);
+  c.b.init_copy(ema.buffer, c.settings.options.master ? p.master : p.weight);
   c.update(ema, lerp(c, ema.value, new_weight, c.f64(1) - c.arg("ema_decay")));
 }
 

@@ -46,9 +46,9 @@ std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
   if (o.clip == Clip::value) args.push_back({"max_value", 1});
   if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
   if (o.accumulated) args.push_back({"accumulation", 1, kF64});
-  if (o.external_norm) args.push_back({"external_norm", 1, {DType::f32, Domain::step}});
+  if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, Domain::step}});
   if (o.external_found_inf) {
-    args.push_back({"external_found_inf", 0, {DType::boolean, Domain::step}});
+    args.push_back({"external_found_inf", {}, {DType::boolean, Domain::step}});
   }
   for (const ArgSpec& a : loss_scale_args(o)) args.push_back(a);
   return args;
@@ -73,7 +73,7 @@ Program make_step(const Optimizer& optimizer, const RecipeOptions& options) {
   Value new_weight = optimizer.formula(c).named("w_new");
   store_parameter(c, parameter, new_weight);
 
-  update_ema(c, new_weight);
+  update_ema(c, parameter, new_weight);
   store_copy(c, parameter, new_weight);
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
@@ -117,32 +117,6 @@ Program make_recipe(std::string_view name, const RecipeOptions& options) {
   for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);
   throw Error(ErrorKind::usage,
               fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(names, ", ")));
-}
-
-std::optional<double> default_arg(std::string_view recipe, std::string_view arg) {
-  // Every argument that the recipe can have, whatever the options.
-  RecipeOptions everything;
-  everything.loss_scale = LossScale::apex;
-  everything.scale_bounds = everything.ema = everything.skip_norm = everything.accumulated = true;
-  everything.external_norm = everything.external_found_inf = true;
-  everything.momentum = true;
-  recipes::Settings s;
-  s.options = everything;
-  const recipes::Optimizer* optimizer = recipes::find(recipe);
-  for (Clip clip : {Clip::l2, Clip::value}) {
-    s.options.clip = clip;
-    s.weight_decay = WeightDecay::l2;
-    auto args = optimizer ? recipes::all_args(*optimizer, s) : recipes::loss_scale_args(everything);
-    for (const recipes::ArgSpec& a : args) {
-      if (a.name == arg) return a.value;
-    }
-  }
-  return std::nullopt;
-}
-
-double initial_state(std::string_view state) {
-  if (state == "scale") return 65536;
-  return state == "hysteresis_tracker" ? 2 : 0;
 }
 
 }  // namespace stepfuse

@@ -8,10 +8,10 @@
 // States: step : <i64> counts the good steps of a tensor; shared, with a loss scale: scale : f32,
 // growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
 // pending_found_inf and pending_norm_overflow : bool.
+// Every argument has a fallback, the customary value of its peers (lr 0.001, growth_interval 2000).
 // Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale.
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,10 +29,5 @@ bool is_recipe(std::string_view name);
 
 // Throws Error{usage} for an unknown name or options that contradict each other, saying what to do.
 Program make_recipe(std::string_view name, const RecipeOptions& options = {});
-
-// Customary value of an argument of a recipe (lr, beta1, max_norm …), as its peers default it.
-std::optional<double> default_arg(std::string_view recipe, std::string_view arg);
-// What a state starts from where that is not 0 (scale: 65536).
-double initial_state(std::string_view state);
 
 }  // namespace stepfuse

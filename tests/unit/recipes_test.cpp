@@ -108,17 +108,20 @@ TEST_CASE("contradictions are refused with a remedy") {
   CHECK_THROWS_AS(set_option(o, "grad", "f16|f8"), Error);
 }
 
-TEST_CASE("every argument of a recipe has a customary value") {
+TEST_CASE("every argument has a fallback, every kept buffer an initial value") {
   for (const RecipeInfo& recipe : list_recipes()) {
-    RecipeOptions o{.loss_scale = LossScale::megatron,
+    RecipeOptions o{.master = true,
+                    .loss_scale = LossScale::megatron,
                     .scale_bounds = true,
                     .clip = Clip::l2,
                     .skip_norm = true,
                     .ema = true};
-    for (const Arg& a : make_recipe(recipe.name, o).args) {
-      CAPTURE(a.name);
-      CHECK(default_arg(recipe.name, a.name).has_value());
+    Program p = make_recipe(recipe.name, o);
+    for (const Arg& a : p.args) CHECK_MESSAGE(a.fallback.has_value(), a.name);
+    for (const Buffer& b : p.buffers) {
+      bool kept = b.name != "grad" && b.name != "weight";
+      CHECK_MESSAGE((b.init != Buffer::Init::none) == kept, b.name);
     }
+    CHECK(p.states[static_cast<size_t>(p.find_state("scale"))].initial == Bits::of(65536.0F));
   }
-  CHECK_FALSE(default_arg("adamw", "nonesuch").has_value());
 }
