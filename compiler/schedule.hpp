@@ -12,12 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/form.hpp"
 #include "ir/program.hpp"
 
 namespace stepfuse {
-
-enum class Form : uint8_t { fused, split, unfused };
-std::string_view name(Form form);
 
 // The storage type of every buffer, for one tensor.
 using Signature = std::vector<DType>;

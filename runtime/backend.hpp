@@ -1,0 +1,59 @@
+// What a device has to do for a Step; the rest of the runtime is the same for all. Knows the tables
+// and the schedule.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "compiler/abi.hpp"
+#include "compiler/schedule.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/stats_ring.hpp"
+#include "runtime/tables.hpp"
+#include "runtime/workspace.hpp"
+
+namespace stepfuse {
+
+// The step's memory on the device; lives as long as the step, or until append() plans it anew.
+struct DeviceBlock {
+  const WorkspacePlan* plan = nullptr;
+  char* base = nullptr;
+  std::vector<void*> states;  // [state], own or shared: device pointers
+};
+
+// What changes from run to run.
+struct RunInputs {
+  const StepTables* tables = nullptr;  // host; pointers and presence as of this run
+  bool tables_changed = false;         // since the last run or observe of this backend
+  std::span<const uint64_t> step_args;
+  std::span<const uint64_t> group_args;  // [group * group-domain args + arg]
+  uint32_t group_count = 1;
+  Stream stream = nullptr;
+  uint64_t index = 0;  // of the step, for its statistics
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::shared_ptr<DeviceMemory> memory() = 0;
+
+  // Compiles and loads `schedule`, or finds it in the variant cache.
+  virtual void prepare(const Schedule& schedule, CompileReport& report) = 0;
+  // New tables or a new block; called before the first run and after append().
+  virtual void attach(const Schedule& schedule, const StepTables& tables,
+                      const DeviceBlock& block) = 0;
+
+  // Phases [first_phase, end) and the finish. Allocates nothing, locks nothing, waits for nothing.
+  // Reports of finished steps go to the ring, now or in collect().
+  virtual void run(const RunInputs& inputs, int first_phase, StatsRing& ring) = 0;
+  // Phase 0 of chunks [begin, end).
+  virtual void observe(const RunInputs& inputs, uint32_t begin, uint32_t end) = 0;
+  // The fold of phase 0, before run(…, 1, …).
+  virtual void fold_observed(const RunInputs& inputs) = 0;
+  // Moves reports of steps that have finished meanwhile into the ring; does not wait unless told to.
+  virtual void collect(StatsRing& ring, bool wait, Stream stream) = 0;
+};
+
+std::unique_ptr<Backend> make_backend(const Device& device);
+
+}  // namespace stepfuse

@@ -1,0 +1,110 @@
+// The CPU as a device: compiled by LLVM, run by oneTBB's threads. Knows the CPU kernel and the
+// backend interface.
+#include "runtime/cpu/cpu_backend.hpp"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "runtime/cpu/cpu_kernel.hpp"
+#include "runtime/host_reports.hpp"
+#include "runtime/process_cache.hpp"
+#include "runtime/variant_key.hpp"
+
+namespace stepfuse {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const Device& device) : level_(device.level()), executor_(device.threads()) {}
+
+  std::shared_ptr<DeviceMemory> memory() override { return memory_; }
+
+  void prepare(const Schedule& schedule, CompileReport& report) override {
+    CpuTarget target = cpu_target(level_);
+    std::string key =
+        variant_key(schedule, fmt::format("cpu {} {} {} bits, LLVM {}", target.cpu, target.features,
+                                          target.vector_bits, llvm_status().version));
+    auto compile = [&]() -> std::shared_ptr<const CpuKernel> {
+      auto start = std::chrono::steady_clock::now();
+      std::string text = emit_llvm(schedule, target);
+      report.passes_ms +=
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count();
+      CpuObject object = compile_cpu(text, target);
+      report.parse_ms = object.times.parse_ms;
+      report.optimize_ms = object.times.passes_ms;
+      report.codegen_ms = object.times.codegen_ms;
+      auto kernel = CpuKernel::load(object.bytes, schedule);
+      report.load_ms = kernel->load_ms();
+      return kernel;
+    };
+    kernel_ = cpu_variants().get(key, compile, &report.from_memory_cache);
+    report.key = std::move(key);
+  }
+
+  void attach(const Schedule& schedule, const StepTables& tables,
+              const DeviceBlock& block) override {
+    const WorkspacePlan& plan = *block.plan;
+    states_ = block.states;
+    auto pointers = [&](const std::vector<size_t>& offsets) {
+      std::vector<void*> out;
+      for (size_t o : offsets) out.push_back(block.base + o);
+      return out;
+    };
+    slots_ = pointers(plan.slots);
+    results_ = pointers(plan.results);
+    scratch_ = pointers(plan.scratch);
+    context_ = {};
+    context_.states = states_.data();
+    context_.slots = slots_.data();
+    context_.results = results_.data();
+    context_.scratch = scratch_.data();
+    context_.scalars = reinterpret_cast<uint64_t*>(block.base + plan.scalars);
+    context_.chunk_count = static_cast<uint32_t>(tables.chunks.size());
+    context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
+    reports_ = HostReports(schedule.program, states_);
+  }
+
+  void run(const RunInputs& in, int first_phase, StatsRing& ring) override {
+    point_at(in);
+    kernel_->run(context_, executor_, first_phase);
+    reports_.push(in.index, ring);
+  }
+  void observe(const RunInputs& in, uint32_t begin, uint32_t end) override {
+    point_at(in);
+    kernel_->run_chunks(context_, executor_, 0, begin, end);
+  }
+  void fold_observed(const RunInputs& in) override {
+    point_at(in);
+    kernel_->fold(context_, executor_, 0);
+  }
+  void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
+
+ private:
+  void point_at(const RunInputs& in) {
+    context_.chunks = in.tables->chunks.data();
+    context_.tensors = in.tables->tensors.data();
+    context_.pointers = in.tables->pointers.data();
+    context_.step_args = in.step_args.data();
+    context_.group_args = in.group_args.data();
+    context_.group_count = in.group_count;
+  }
+
+  std::string level_;
+  CpuExecutor executor_;
+  std::shared_ptr<DeviceMemory> memory_ = std::make_shared<HostMemory>();
+  std::shared_ptr<const CpuKernel> kernel_;
+  std::vector<void*> states_, slots_, results_, scratch_;
+  abi::Context context_{};
+  HostReports reports_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const Device& device) {
+  return std::make_unique<CpuBackend>(device);
+}
+
+}  // namespace stepfuse

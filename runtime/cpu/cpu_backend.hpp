@@ -1,0 +1,12 @@
+// The CPU as a device. Knows the CPU kernel and the backend interface.
+#pragma once
+
+#include <memory>
+
+#include "runtime/backend.hpp"
+
+namespace stepfuse {
+
+std::unique_ptr<Backend> make_cpu_backend(const Device& device);
+
+}  // namespace stepfuse

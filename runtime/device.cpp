@@ -1,0 +1,39 @@
+// Devices and their backends. Knows the public API and every backend's factory.
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/backend.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/interpreter_backend.hpp"
+#include "runtime/process_cache.hpp"
+
+namespace stepfuse {
+
+Device Device::cpu(int threads, std::string level) {
+  if (threads < 0) {
+    throw Error(ErrorKind::usage, "a CPU device has 0 (all) or more threads");
+  }
+  Device d(Kind::cpu);
+  d.threads_ = threads;
+  d.level_ = std::move(level);
+  return d;
+}
+
+std::unique_ptr<Backend> make_backend(const Device& device) {
+  switch (device.kind()) {
+    case Device::Kind::cpu:
+      return make_cpu_backend(device);
+    case Device::Kind::interpreter:
+      return make_interpreter_backend();
+  }
+  internal_error("bad Device");
+}
+
+VariantCache<CpuKernel>& cpu_variants() {
+  // Leaked on purpose: threads may still run kernels while the process ends.
+  static auto* cache = new VariantCache<CpuKernel>;
+  return *cache;
+}
+
+CacheStats cache_stats() { return {cpu_variants().compiled(), cpu_variants().hits()}; }
+
+}  // namespace stepfuse

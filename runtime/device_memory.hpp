@@ -1,0 +1,47 @@
+// Memory of one device, as the runtime's device-neutral parts use it. Knows only std.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <stepfuse/stepfuse.hpp>
+
+namespace stepfuse {
+
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  // "host", "cuda:0": memories of one name can be used together.
+  virtual std::string device_name() const = 0;
+  // 256-byte aligned; throws Error{device} when there is not enough.
+  virtual void* allocate(size_t bytes, Stream stream) = 0;
+  virtual void release(void* memory, size_t bytes, Stream stream) noexcept = 0;
+  // In stream order; the host memory may be reused on return.
+  virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) = 0;
+  // Waits for the stream.
+  virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) = 0;
+};
+
+class HostMemory final : public DeviceMemory {
+ public:
+  std::string device_name() const override { return "host"; }
+  void* allocate(size_t bytes, Stream) override {
+    void* p = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (p == nullptr) throw Error(ErrorKind::device, "out of memory for the step's workspace");
+    return p;
+  }
+  void release(void* memory, size_t, Stream) noexcept override { std::free(memory); }
+  void copy_to_device(void* device, const void* host, size_t bytes, Stream) override {
+    if (bytes != 0) std::memcpy(device, host, bytes);
+  }
+  void copy_to_host(void* host, const void* device, size_t bytes, Stream) override {
+    if (bytes != 0) std::memcpy(host, device, bytes);
+  }
+
+ private:
+  static constexpr size_t kAlignment = 256;
+};
+
+}  // namespace stepfuse

@@ -1,0 +1,264 @@
+// The public API of stepfuse: everything between backward() and the next forward() as one kernel.
+// Knows the ir; what touches a machine is behind it.
+//
+//   namespace sf = stepfuse;
+//   sf::Layout layout;                                    // sizes, dtypes, groups; no pointers
+//   for (auto& p : params) layout.add({.name = p.name, .size = p.size, .group = p.decay ? 0 : 1});
+//
+//   sf::Step step(sf::parse(text), layout, sf::Device::cpu());
+//   step.prepare();                                       // compiles; run() never does
+//   step.bind("weight", weights);                         // one pointer per tensor, long-lived
+//   step.init_state();                                    // zeroes moments; never implicit
+//   sf::Args args = step.make_args();
+//   sf::ArgId lr = step.arg("lr");
+//   for (...) {
+//     args.set(lr, schedule(i));
+//     step.run(gradients, args);                          // nullptr: no gradient this step
+//   }
+//
+// Errors: every mistake of the caller throws stepfuse::Error with a kind and what to do; buffers,
+// states and tables are then as they were. Sizes are in elements, memory in bytes. A Step is used by
+// one thread at a time; different Steps are independent, also where they share a LossScaler (whose
+// owner orders them).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/form.hpp"
+#include "ir/error.hpp"
+#include "ir/parser.hpp"
+#include "ir/printer.hpp"
+#include "ir/program.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// A CUstream (cudaStream_t); null is the legacy stream. The CPU ignores it and is done on return.
+using Stream = void*;
+
+// --- layout
+
+struct TensorSpec {
+  std::string name;   // for messages; may be empty
+  uint64_t size = 0;  // elements; 0 is allowed
+  int group = 0;      // parameter group, from 0
+  // A shard: position of its first element in the full tensor, a multiple of 16,384, so that all
+  // shards together give one device's bits. 0 for whole tensors.
+  uint64_t offset = 0;
+  // Storage type per buffer name; needed only for buffers that the step declares with several.
+  std::map<std::string, DType> dtypes = {};
+};
+
+class Layout {
+ public:
+  Layout& add(TensorSpec tensor);  // throws Error{bind}
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  size_t size() const { return tensors_.size(); }
+  int group_count() const { return group_count_; }  // highest group + 1, at least 1
+  uint64_t element_count() const { return elements_; }
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  int group_count_ = 1;
+  uint64_t elements_ = 0;
+};
+
+// --- device
+
+class Device {
+ public:
+  enum class Kind : uint8_t { cpu, interpreter };
+  // Compiled by LLVM, run by `threads` threads (0: all that the process may use). `level` is "host"
+  // or one of "x86-64", "x86-64-v3", "x86-64-v4".
+  static Device cpu(int threads = 0, std::string level = "host");
+  // The definition of the language, for tests and bisecting; slow.
+  static Device interpreter() { return Device(Kind::interpreter); }
+
+  Kind kind() const { return kind_; }
+  int threads() const { return threads_; }
+  const std::string& level() const { return level_; }
+
+ private:
+  explicit Device(Kind kind) : kind_(kind) {}
+  Kind kind_;
+  int threads_ = 0;
+  std::string level_;
+};
+
+// Where a step's own memory comes from. Called at construction and by append(), never by run().
+struct Allocator {
+  // At least 256-byte aligned memory of the step's device, usable on `stream`; null = out of memory.
+  std::function<void*(size_t bytes, Stream stream)> allocate;
+  std::function<void(void* memory, size_t bytes, Stream stream)> release;
+};
+
+// --- loss scaling
+
+// The device-resident states that several steps share (`state @x … shared`): the loss scale and its
+// tracker. All steps of one scaler live on one device; it must outlive them.
+class LossScaler {
+ public:
+  struct Options {
+    float init_scale = 65536.0F;
+    float growth_factor = 2.0F;
+    float backoff_factor = 0.5F;
+    int growth_interval = 2000;
+  };
+  LossScaler() : LossScaler(Options{}) {}
+  explicit LossScaler(const Options& options);
+  ~LossScaler();
+  LossScaler(const LossScaler&) = delete;
+  LossScaler& operator=(const LossScaler&) = delete;
+
+  const Options& options() const { return options_; }
+  // The scale on the device, to multiply the loss with; valid once a step is bound to the scaler.
+  const float* device_scale() const;
+  // Waits for the device. Before any step is bound: the initial value.
+  double read(std::string_view state = "scale") const;
+  void write(std::string_view state, double value);
+
+  class Shared;
+  Shared& shared() const { return *shared_; }
+
+ private:
+  Options options_;
+  std::unique_ptr<Shared> shared_;
+};
+
+// --- arguments
+
+// Index of an argument of one step; look it up once.
+struct ArgId {
+  int32_t index = -1;
+};
+
+// The hyperparameters of one run: a plain value, cheap to change, tied to the step it came from.
+class Args {
+ public:
+  // Sets the argument for every group, or for one. Integers and bools are converted exactly; throws
+  // Error{usage} for a fraction in an integer argument or a group that does not exist.
+  void set(ArgId arg, double value);
+  void set(ArgId arg, int group, double value);
+  void set(std::string_view name, double value);
+  void set(std::string_view name, int group, double value);
+  double get(ArgId arg, int group = 0) const;
+
+ private:
+  friend class Step;
+  friend class StepTables;
+  struct Shape;  // which args there are, shared with the step
+  explicit Args(std::shared_ptr<const Shape> shape);
+  uint64_t& slot(ArgId arg, int group);
+  std::shared_ptr<const Shape> shape_;
+  std::vector<uint64_t> step_values_;   // [step-domain arg]
+  std::vector<uint64_t> group_values_;  // [group * group-domain args + arg]
+};
+
+// --- statistics
+
+// The reports of one finished step.
+struct StepStats {
+  uint64_t index = 0;  // 0 is the first run
+  std::vector<std::pair<std::string, double>> values;
+  double at(std::string_view report) const;  // throws Error{usage} if there is none
+  std::optional<double> find(std::string_view report) const;
+};
+
+// --- step
+
+struct CompileReport {
+  std::string key;  // readable preimage of the variant's key
+  bool from_memory_cache = false;
+  double passes_ms = 0;    // stepfuse's own passes and emission
+  double parse_ms = 0;     // text into LLVM or NVRTC
+  double optimize_ms = 0;  // LLVM's passes
+  double codegen_ms = 0;   // machine code
+  double load_ms = 0;
+  double total_ms() const { return passes_ms + parse_ms + optimize_ms + codegen_ms + load_ms; }
+};
+
+struct StepOptions {
+  Form form = Form::fused;        // the bits are the same in every form
+  LossScaler* scaler = nullptr;   // needed if the program has shared states
+  Allocator allocator = {};       // default: the system's
+  std::string gradient = "grad";  // the buffer that is given at each run
+  int stats_ring = 64;            // finished steps whose reports are kept
+};
+
+class Step {
+ public:
+  // Plans tables and workspace; compiles nothing. Throws Error{bind} where the layout does not fit.
+  Step(Program program, Layout layout, const Device& device, const StepOptions& options = {});
+  ~Step();
+  Step(Step&&) noexcept;
+  Step& operator=(Step&&) noexcept;
+
+  // Compiles and loads the kernel, or finds it in the cache. Throws Error{compile|device}.
+  void prepare();
+  const CompileReport& compile_report() const;
+
+  // The arrays of a buffer, one pointer per tensor of the layout in its order (null where the size
+  // is 0). Checked here: count, null, alignment to the element size, overlap with other arrays.
+  // Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
+  // updated once.
+  void bind(std::string_view buffer, std::span<void* const> pointers);
+  // States to their initial values, buffers as the program says (`= 0`, `= @weight`).
+  void init_state(Stream stream = nullptr);
+
+  ArgId arg(std::string_view name) const;  // throws Error{usage} and lists the names
+  Args make_args() const;                  // defaults of the program, then of the scaler
+
+  // One step. `gradients`: one pointer per tensor, nullptr where it has none this step (its
+  // parameters, moments and counts then stay). Addresses may change at every call. Empty if the
+  // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing.
+  void run(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
+
+  // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
+  // still being computed; again = overwrite. The next run() does the rest, to the same bits.
+  void observe(size_t first, std::span<void* const> gradients, const Args& args,
+               Stream stream = nullptr);
+
+  // Reports of the newest finished step, if there is one; does not wait. stats() waits.
+  std::optional<StepStats> latest() const;
+  std::optional<StepStats> stats(Stream stream = nullptr) const;
+  // The finished steps still in the ring, oldest first.
+  std::vector<StepStats> history() const;
+
+  // Adds a tensor: its states start at their initial values, everything else is kept. Call prepare()
+  // (a cache hit unless its dtypes are new) and bind() again for its arrays.
+  void append(TensorSpec tensor);
+
+  // Persistent state by name: 1, group count or tensor count values; wait for the device.
+  std::vector<Bits> read_state(std::string_view name, Stream stream = nullptr) const;
+  void write_state(std::string_view name, std::span<const Bits> values, Stream stream = nullptr);
+
+  const Program& program() const;
+  const Layout& layout() const;
+  const Device& device() const;
+  // Bytes of the step's own memory on its device, from the allocator; known before anything runs.
+  size_t workspace_bytes() const;
+  // The same for a step that is not made yet.
+  static size_t workspace_bytes(const Program& program, const Layout& layout,
+                                const StepOptions& options = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Variants compiled by this process so far, and found in memory: what tests count.
+struct CacheStats {
+  uint64_t compiled = 0;
+  uint64_t hits = 0;
+};
+CacheStats cache_stats();
+
+}  // namespace stepfuse

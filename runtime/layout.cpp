@@ -1,0 +1,40 @@
+// Layout: sizes, dtypes and groups of the parameter tensors. Knows the public API and fmt.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "ir/reduction.hpp"
+
+namespace stepfuse {
+namespace {
+constexpr uint64_t kMaxElements = uint64_t{1} << 44;  // 64 TiB of f32: anything above is a mistake
+constexpr int kMaxGroups = 1 << 20;
+constexpr size_t kMaxTensors = size_t{1} << 30;
+}  // namespace
+
+Layout& Layout::add(TensorSpec t) {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} '{}': {}", tensors_.size(), t.name.substr(0, 80), what));
+  };
+  if (t.size > kMaxElements || elements_ + t.size > kMaxElements) {
+    fail(fmt::format("{} elements are too many (a negative size?); a layout holds at most 2^44",
+                     t.size));
+  }
+  if (tensors_.size() >= kMaxTensors) fail("a layout holds at most 2^30 tensors");
+  if (t.group < 0 || t.group >= kMaxGroups) {
+    fail(fmt::format("group {} is not in 0 … {}", t.group, kMaxGroups - 1));
+  }
+  if (t.offset % kPieceElements != 0 || t.offset > kMaxElements) {
+    fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
+                     kPieceElements));
+  }
+  group_count_ = std::max(group_count_, t.group + 1);
+  elements_ += t.size;
+  tensors_.push_back(std::move(t));
+  return *this;
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,43 @@
+// The storage behind a LossScaler. Knows the public API and device memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/device_memory.hpp"
+
+namespace stepfuse {
+
+// Shared states by name, each on a cache line of its own in one block of the first step's device.
+class LossScaler::Shared {
+ public:
+  explicit Shared(float init_scale) : init_scale_(init_scale) {}
+  ~Shared();
+
+  // Device pointer of the state; made with its initial value when first asked for. Throws
+  // Error{bind} for another dtype or another device than before.
+  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
+  const float* device_scale() const;
+  double read(std::string_view name) const;
+  void write(std::string_view name, double value);
+
+ private:
+  struct Entry {
+    DType dtype = DType::f32;
+    size_t offset = 0;
+  };
+  static constexpr size_t kBytes = 4096;
+  static constexpr size_t kStride = 128;
+  const Entry& find(std::string_view name) const;
+
+  mutable std::mutex mutex_;
+  float init_scale_;
+  std::shared_ptr<DeviceMemory> memory_;
+  char* block_ = nullptr;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace stepfuse

@@ -1,0 +1,11 @@
+// The variants that this process has loaded, one cache per backend. Knows the variant cache.
+#pragma once
+
+#include "runtime/variant_cache.hpp"
+
+namespace stepfuse {
+
+class CpuKernel;
+VariantCache<CpuKernel>& cpu_variants();
+
+}  // namespace stepfuse

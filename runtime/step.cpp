@@ -1,0 +1,141 @@
+// The public face of a Step: forwards to its parts, reads states and statistics. Knows the runtime's
+// parts and fmt.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/numbers.hpp"
+#include "runtime/step_impl.hpp"
+
+namespace stepfuse {
+
+// --- states and statistics
+
+size_t Step::Impl::state_index(std::string_view wanted) const {
+  int i = program.find_state(wanted);
+  if (i >= 0) return static_cast<size_t>(i);
+  std::string known;
+  for (const State& s : program.states) known += " @" + s.name;
+  throw Error(ErrorKind::usage, fmt::format("step @{} has no state '{}'; it has{}", program.name,
+                                            wanted.substr(0, 80), known.empty() ? " none" : known));
+}
+
+std::vector<Bits> Step::Impl::read_state(std::string_view wanted, Stream stream) const {
+  size_t i = state_index(wanted);
+  const Type& t = program.states[i].type;
+  std::vector<Bits> values(member_count(t.domain, plan->layout));
+  std::vector<char> bytes(values.size() * size_of(t.dtype));
+  backend->memory()->copy_to_host(bytes.data(), states_[i], bytes.size(), stream);
+  for (size_t m = 0; m < values.size(); ++m) {
+    values[m] = load_bits(&bytes[m * size_of(t.dtype)], t.dtype);
+  }
+  return values;
+}
+
+void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> values, Stream stream) {
+  Busy busy(*this);
+  size_t i = state_index(wanted);
+  const Type& t = program.states[i].type;
+  size_t count = member_count(t.domain, plan->layout);
+  if (values.size() != count) {
+    throw Error(ErrorKind::usage, fmt::format("state '{}' has {} values; {} were given", wanted,
+                                              count, values.size()));
+  }
+  std::vector<char> bytes(count * size_of(t.dtype));
+  for (size_t m = 0; m < count; ++m) store_bits(&bytes[m * size_of(t.dtype)], t.dtype, values[m]);
+  backend->memory()->copy_to_device(states_[i], bytes.data(), bytes.size(), stream);
+}
+
+StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
+  StepStats stats;
+  stats.index = record.step_index;
+  size_t i = 0;
+  for (const State& s : program.states) {
+    if (!s.report || s.type.domain != Domain::step) continue;
+    stats.values.emplace_back(s.name, to_double({record.raw[i++]}, s.type.dtype));
+  }
+  return stats;
+}
+
+std::optional<StepStats> Step::Impl::newest() const {
+  StatsRing::Record record;
+  for (uint64_t n = ring->count(); n-- > 0;) {
+    if (ring->read(n, record)) return to_stats(record);
+    if (ring->count() - n > ring->capacity()) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> StepStats::find(std::string_view wanted) const {
+  for (const auto& [name, value] : values) {
+    if (name == wanted) return value;
+  }
+  return std::nullopt;
+}
+
+double StepStats::at(std::string_view wanted) const {
+  if (auto v = find(wanted)) return *v;
+  std::string known;
+  for (const auto& [name, value] : values) known += " " + name;
+  throw Error(ErrorKind::usage,
+              fmt::format("the step does not report '{}'; it reports{}", wanted.substr(0, 80),
+                          known.empty() ? " nothing" : known));
+}
+
+// --- Step
+
+Step::Step(Program program, Layout layout, const Device& device, const StepOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(layout), device, options)) {}
+Step::~Step() = default;
+Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
+
+void Step::prepare() { impl_->prepare(); }
+const CompileReport& Step::compile_report() const { return impl_->report; }
+void Step::bind(std::string_view buffer, std::span<void* const> pointers) {
+  impl_->bind(buffer, pointers);
+}
+void Step::init_state(Stream stream) { impl_->init_state(stream); }
+ArgId Step::arg(std::string_view name) const { return impl_->shape->find(name); }
+Args Step::make_args() const { return impl_->make_args(); }
+void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
+  impl_->run(gradients, args, stream);
+}
+void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
+                   Stream stream) {
+  impl_->observe(first, gradients, args, stream);
+}
+
+std::optional<StepStats> Step::latest() const {
+  impl_->backend->collect(*impl_->ring, false, nullptr);
+  return impl_->newest();
+}
+std::optional<StepStats> Step::stats(Stream stream) const {
+  impl_->backend->collect(*impl_->ring, true, stream);
+  return impl_->newest();
+}
+std::vector<StepStats> Step::history() const {
+  impl_->backend->collect(*impl_->ring, false, nullptr);
+  std::vector<StepStats> out;
+  StatsRing::Record record;
+  uint64_t end = impl_->ring->count();
+  uint64_t kept = std::min<uint64_t>(end, impl_->ring->capacity());
+  for (uint64_t n = end - kept; n < end; ++n) {
+    if (impl_->ring->read(n, record)) out.push_back(impl_->to_stats(record));
+  }
+  return out;
+}
+
+void Step::append(TensorSpec tensor) { impl_->append(std::move(tensor)); }
+std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
+  return impl_->read_state(name, stream);
+}
+void Step::write_state(std::string_view name, std::span<const Bits> values, Stream stream) {
+  impl_->write_state(name, values, stream);
+}
+const Program& Step::program() const { return impl_->program; }
+const Layout& Step::layout() const { return impl_->plan->layout; }
+const Device& Step::device() const { return impl_->device; }
+size_t Step::workspace_bytes() const { return impl_->plan->workspace.bytes; }
+
+}  // namespace stepfuse

@@ -1,0 +1,245 @@
+// A step's life: construction, preparation, runs. Knows the runtime's parts and fmt.
+#include "runtime/step_impl.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/verifier.hpp"
+#include "runtime/init_program.hpp"
+#include "runtime/loss_scaler.hpp"
+
+namespace stepfuse {
+
+Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
+    : program(std::move(given)), device(where), options(wanted) {
+  verify(program);
+  bool shared = std::any_of(program.states.begin(), program.states.end(),
+                            [](const State& s) { return s.shared; });
+  if (shared && options.scaler == nullptr) {
+    throw Error(ErrorKind::bind, fmt::format("step @{} has shared states: pass a LossScaler in its "
+                                             "StepOptions",
+                                             program.name));
+  }
+  if (options.stats_ring < 1) {
+    throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
+  }
+  backend = make_backend(device);
+  plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  allocate();
+  initialise_states(0, nullptr);
+}
+
+// Memory, binding and argument shape for the current plan.
+void Step::Impl::allocate() {
+  block =
+      std::make_unique<WorkspaceBlock>(plan->workspace.bytes, options.allocator, backend->memory());
+  binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
+                                      options.gradient);
+  shape = std::make_shared<Args::Shape>(program, plan->layout.group_count());
+  size_t reports = 0;
+  states_.clear();
+  for (size_t i = 0; i < program.states.size(); ++i) {
+    const State& s = program.states[i];
+    if (s.report && s.type.domain == Domain::step) ++reports;
+    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory())
+                               : block->base() + plan->workspace.states[i]);
+  }
+  if (!ring) ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
+  observed_.assign(plan->layout.size(), 0);
+  any_observed_ = false;
+  prepared_ = false;
+}
+
+void Step::Impl::prepare() {
+  Busy busy(*this);
+  report = {};
+  report.passes_ms = plan->passes_ms;
+  backend->prepare(plan->schedule, report);
+  backend->attach(plan->schedule, plan->tables, {&plan->workspace, block->base(), states_});
+  prepared_ = true;
+}
+
+void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {
+  Busy busy(*this);
+  binding->bind(buffer, pointers);
+}
+
+// Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
+void Step::Impl::initialise_states(size_t first_tensor, Stream stream) {
+  for (size_t i = 0; i < program.states.size(); ++i) {
+    const State& s = program.states[i];
+    if (s.shared || (first_tensor > 0 && s.type.domain != Domain::tensor)) continue;
+    size_t bytes = size_of(s.type.dtype);
+    size_t count = member_count(s.type.domain, plan->layout);
+    std::vector<char> values(count * bytes);
+    for (size_t m = 0; m < count; ++m) store_bits(&values[m * bytes], s.type.dtype, s.initial);
+    size_t skip = first_tensor * bytes;
+    backend->memory()->copy_to_device(static_cast<char*>(states_[i]) + skip, values.data() + skip,
+                                      values.size() - skip, stream);
+  }
+}
+
+void Step::Impl::init_state(Stream stream) {
+  std::optional<Program> init = make_init_program(program);
+  {
+    Busy busy(*this);
+    binding->check_complete();
+    initialise_states(0, stream);
+  }
+  if (!init) return;
+  Layout layout;
+  for (const TensorSpec& t : plan->layout.tensors()) {
+    TensorSpec spec{.name = t.name, .size = t.size};
+    for (const Buffer& b : init->buffers) {
+      auto it = t.dtypes.find(b.name);
+      if (it != t.dtypes.end()) spec.dtypes.insert(*it);
+    }
+    layout.add(std::move(spec));
+  }
+  Impl step(*init, std::move(layout), device, {.gradient = ""});
+  step.prepare();
+  std::vector<void*> pointers(plan->layout.size());
+  for (const Buffer& b : init->buffers) {
+    auto slot = static_cast<size_t>(program.find_buffer(b.name));
+    for (size_t t = 0; t < pointers.size(); ++t) pointers[t] = plan->tables.pointer(t, slot);
+    step.bind(b.name, pointers);
+  }
+  step.run({}, step.make_args(), stream);
+  // Its workspace must outlive the launch.
+  step.backend->collect(*step.ring, true, stream);
+}
+
+Args Step::Impl::make_args() const {
+  Args args(shape);
+  for (size_t i = 0; i < program.args.size(); ++i) {
+    const auto& fallback = program.args[i].fallback;
+    if (!fallback) continue;
+    for (int g = 0; g < (shape->places[i].per_group ? shape->group_count : 1); ++g) {
+      args.slot({static_cast<int32_t>(i)}, g) = fallback->raw;
+    }
+  }
+  if (options.scaler != nullptr) {
+    const LossScaler::Options& o = options.scaler->options();
+    auto set = [&](std::string_view name, double value) {
+      int i = program.find_arg(name);
+      if (i >= 0) args.set(ArgId{i}, value);
+    };
+    set("growth_factor", o.growth_factor);
+    set("backoff_factor", o.backoff_factor);
+    set("growth_interval", o.growth_interval);
+  }
+  return args;
+}
+
+void Step::Impl::check_ready(const Args& args) {
+  if (!prepared_) {
+    throw Error(ErrorKind::usage, "call prepare() before the first run: run() never compiles");
+  }
+  if (args.shape_ != shape) {
+    throw Error(ErrorKind::usage,
+                "these Args are another step's, or older than append(): take them "
+                "from this step's make_args()");
+  }
+  binding->check_complete();
+}
+
+RunInputs Step::Impl::inputs(const Args& args, bool changed, Stream stream) const {
+  RunInputs in;
+  in.tables = &plan->tables;
+  in.tables_changed = changed;
+  in.step_args = args.step_values_;
+  in.group_args = args.group_values_;
+  in.group_count = static_cast<uint32_t>(shape->group_count);
+  in.stream = stream;
+  in.index = next_index_;
+  return in;
+}
+
+void Step::Impl::run(std::span<void* const> gradients, const Args& args, Stream stream) {
+  Busy busy(*this);
+  check_ready(args);
+  bool needs = binding->gradient_buffer() >= 0;
+  if (needs && gradients.size() != plan->layout.size()) {
+    throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
+                                             "tensors (nullptr where one has none this step)",
+                                             gradients.size(), plan->layout.size()));
+  }
+  if (any_observed_) {
+    auto g = static_cast<size_t>(binding->gradient_buffer());
+    for (size_t t = 0; t < gradients.size(); ++t) {
+      if (observed_[t] && gradients[t] != plan->tables.pointer(t, g)) {
+        throw Error(ErrorKind::bind,
+                    fmt::format("the gradient of tensor {} moved after observe()", t));
+      }
+    }
+  }
+  bool changed = binding->set_gradients(0, gradients);
+  int first_phase = 0;
+  if (any_observed_) {
+    for (size_t t = 0; t < observed_.size(); ++t) {
+      uint32_t begin = plan->tables.first_chunk[t];
+      uint32_t end = plan->tables.first_chunk[t + 1];
+      if (!observed_[t] && begin < end) {
+        backend->observe(inputs(args, changed, stream), begin, end);
+        changed = false;
+      }
+    }
+    backend->fold_observed(inputs(args, changed, stream));
+    changed = false;
+    first_phase = 1;
+    std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+    any_observed_ = false;
+  }
+  backend->run(inputs(args, changed, stream), first_phase, *ring);
+  ++next_index_;
+}
+
+void Step::Impl::observe(size_t first, std::span<void* const> gradients, const Args& args,
+                         Stream stream) {
+  Busy busy(*this);
+  check_ready(args);
+  if (plan->schedule.phases.size() < 2) {
+    throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to observe "
+                                              "before run()",
+                                              program.name));
+  }
+  bool changed = binding->set_gradients(first, gradients);
+  if (gradients.empty()) return;
+  backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
+                   plan->tables.first_chunk[first + gradients.size()]);
+  std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
+  any_observed_ = true;
+}
+
+void Step::Impl::append(TensorSpec tensor) {
+  Busy busy(*this);
+  Layout layout = plan->layout;
+  layout.add(std::move(tensor));
+  // The new plan and block are made before anything of the old is given up.
+  auto next = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  std::vector<std::vector<char>> saved(program.states.size());
+  for (size_t i = 0; i < saved.size(); ++i) {
+    const State& s = program.states[i];
+    if (s.shared) continue;
+    saved[i].resize(member_count(s.type.domain, plan->layout) * size_of(s.type.dtype));
+    backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), nullptr);
+  }
+  plan.swap(next);
+  std::unique_ptr<WorkspaceBlock> old_block = std::move(block);
+  std::unique_ptr<Binding> old_binding = std::move(binding);
+  try {
+    allocate();
+  } catch (...) {
+    plan.swap(next);
+    block = std::move(old_block);
+    binding = std::move(old_binding);
+    throw;
+  }
+  initialise_states(0, nullptr);
+  for (size_t i = 0; i < saved.size(); ++i) {
+    backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), nullptr);
+  }
+}
+
+}  // namespace stepfuse

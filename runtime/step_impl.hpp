@@ -1,0 +1,111 @@
+// What a Step is made of: plan, memory, binding, backend. Knows the runtime's parts.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/args.hpp"
+#include "runtime/backend.hpp"
+#include "runtime/binding.hpp"
+#include "runtime/stats_ring.hpp"
+#include "runtime/tables.hpp"
+#include "runtime/workspace.hpp"
+
+namespace stepfuse {
+
+// The part of a step that append() makes anew: everything that follows from program and layout.
+struct StepPlan {
+  StepPlan(const Program& source, Layout layout, Form form);
+  // Binding holds references into the plan: it stays where it was made.
+  StepPlan(const StepPlan&) = delete;
+  StepPlan& operator=(const StepPlan&) = delete;
+
+  Layout layout;
+  StepTables tables;
+  Schedule schedule;
+  WorkspacePlan workspace;
+  double passes_ms = 0;
+};
+
+// One block of device memory, released with its owner.
+class WorkspaceBlock {
+ public:
+  WorkspaceBlock(size_t bytes, const Allocator& allocator, std::shared_ptr<DeviceMemory> memory);
+  ~WorkspaceBlock();
+  WorkspaceBlock(const WorkspaceBlock&) = delete;
+  WorkspaceBlock& operator=(const WorkspaceBlock&) = delete;
+  char* base() const { return base_; }
+
+ private:
+  size_t bytes_;
+  Allocator allocator_;
+  std::shared_ptr<DeviceMemory> memory_;
+  char* base_ = nullptr;
+};
+
+class Step::Impl {
+ public:
+  Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
+
+  void prepare();
+  void bind(std::string_view buffer, std::span<void* const> pointers);
+  void init_state(Stream stream);
+  void run(std::span<void* const> gradients, const Args& args, Stream stream);
+  void observe(size_t first, std::span<void* const> gradients, const Args& args, Stream stream);
+  void append(TensorSpec tensor);
+
+  void initialise_states(size_t first_tensor, Stream stream);
+  std::vector<Bits> read_state(std::string_view name, Stream stream) const;
+  void write_state(std::string_view name, std::span<const Bits> values, Stream stream);
+  std::optional<StepStats> newest() const;
+  StepStats to_stats(const StatsRing::Record& record) const;
+  Args make_args() const;
+
+  Program program;  // as given
+  Device device;
+  StepOptions options;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<StepPlan> plan;
+  std::unique_ptr<Binding> binding;
+  std::unique_ptr<WorkspaceBlock> block;
+  std::shared_ptr<const Args::Shape> shape;
+  std::unique_ptr<StatsRing> ring;
+  CompileReport report;
+
+ private:
+  class Busy;  // one run at a time, detected
+  void allocate();
+  void check_ready(const Args& args);
+  RunInputs inputs(const Args& args, bool changed, Stream stream) const;
+  void observe_rest(const Args& args, Stream stream);
+  size_t state_index(std::string_view name) const;
+
+  std::vector<void*> states_;      // [state]
+  std::vector<uint8_t> observed_;  // [tensor] since the last run
+  bool any_observed_ = false;
+  bool prepared_ = false;
+  uint64_t next_index_ = 0;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+};
+
+// Marks the step as running; a second thread that comes meanwhile is told so.
+class Step::Impl::Busy {
+ public:
+  explicit Busy(Impl& step) : step_(step) {
+    if (step_.busy_.test_and_set(std::memory_order_acquire)) {
+      throw Error(ErrorKind::usage,
+                  "this step is running on another thread: a step is used by one "
+                  "thread at a time (make one step per thread)");
+    }
+  }
+  ~Busy() { step_.busy_.clear(std::memory_order_release); }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Impl& step_;
+};
+
+}  // namespace stepfuse

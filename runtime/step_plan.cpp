@@ -1,0 +1,48 @@
+// Plans a step: tables, schedule and workspace from program and layout. Knows the compiler.
+#include <chrono>
+
+#include "compiler/pass_manager.hpp"
+#include "runtime/step_impl.hpp"
+
+namespace stepfuse {
+
+StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std::move(given)) {
+  auto start = std::chrono::steady_clock::now();
+  tables = make_tables(source, layout);
+  Program optimized = optimize(source, tables.signatures);
+  schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
+  workspace = plan_workspace(schedule, layout, tables);
+  passes_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
+                               std::shared_ptr<DeviceMemory> memory)
+    : bytes_(bytes), allocator_(allocator), memory_(std::move(memory)) {
+  if (!allocator_.allocate) {
+    base_ = static_cast<char*>(memory_->allocate(bytes_, nullptr));
+    return;
+  }
+  base_ = static_cast<char*>(allocator_.allocate(bytes_, nullptr));
+  if (base_ == nullptr && bytes_ != 0) {
+    throw Error(ErrorKind::device, "the caller's allocator returned null for the step's workspace");
+  }
+  if (reinterpret_cast<uintptr_t>(base_) % 256 != 0) {
+    throw Error(ErrorKind::bind, "the caller's allocator must return 256-byte aligned memory");
+  }
+}
+
+WorkspaceBlock::~WorkspaceBlock() {
+  if (!allocator_.allocate) {
+    memory_->release(base_, bytes_, nullptr);
+  } else if (allocator_.release) {
+    allocator_.release(base_, bytes_, nullptr);
+  }
+}
+
+size_t Step::workspace_bytes(const Program& program, const Layout& layout,
+                             const StepOptions& options) {
+  return StepPlan(program, layout, options.form).workspace.bytes;
+}
+
+}  // namespace stepfuse

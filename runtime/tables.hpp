@@ -1,0 +1,36 @@
+// The tables that a kernel walks: chunks, tensors and pointers, as the layout makes them. Knows the
+// public API and the kernel ABI.
+#pragma once
+
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "compiler/abi.hpp"
+#include "compiler/schedule.hpp"
+
+namespace stepfuse {
+
+struct StepTables {
+  std::vector<abi::Chunk> chunks;
+  std::vector<abi::Tensor> tensors;
+  std::vector<void*> pointers;         // [tensor * buffer count + buffer]; null until bound
+  std::vector<uint32_t> first_chunk;   // [tensor], and one past the last
+  std::vector<Signature> signatures;   // distinct, in order of appearance
+  std::vector<uint32_t> signature_of;  // [tensor]
+  size_t buffer_count = 0;
+  uint64_t scratch_elements = 0;  // of every scratch array
+
+  void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
+  void* pointer(size_t tensor, size_t buffer) const {
+    return pointers[tensor * buffer_count + buffer];
+  }
+  DType dtype(size_t tensor, size_t buffer) const {
+    return signatures[signature_of[tensor]][buffer];
+  }
+};
+
+// Throws Error{bind} where a tensor's dtypes do not fit the program.
+StepTables make_tables(const Program& program, const Layout& layout);
+
+}  // namespace stepfuse

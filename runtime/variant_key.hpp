@@ -1,0 +1,15 @@
+// The readable preimage of a variant's key. Knows the schedule.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compiler/schedule.hpp"
+
+namespace stepfuse {
+
+// Everything that decides the machine code of a schedule, and nothing that is data: two steps with
+// equal keys share one kernel. `target` names the backend, its compiler's version and its options.
+std::string variant_key(const Schedule& schedule, std::string_view target);
+
+}  // namespace stepfuse

@@ -1,0 +1,30 @@
+// The step's own memory as one block: what is where in it. Knows the schedule and the tables.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "compiler/schedule.hpp"
+#include "runtime/tables.hpp"
+
+namespace stepfuse {
+
+// Offsets in bytes from the block's start; arrays are 64-byte aligned, so that no two of them share
+// a cache line.
+struct WorkspacePlan {
+  std::vector<size_t> states;   // [state]; shared states live with their scaler and have npos
+  std::vector<size_t> slots;    // [reduction], one value per chunk
+  std::vector<size_t> results;  // [reduction], one value per member of its domain
+  size_t scalars = 0;           // [value], 8 bytes each
+  std::vector<size_t> scratch;  // [scratch array]
+  size_t bytes = 0;             // of the whole block
+  static constexpr size_t npos = ~size_t{0};
+};
+
+// How many values a state or result of this domain has.
+size_t member_count(Domain domain, const Layout& layout);
+
+WorkspacePlan plan_workspace(const Schedule& schedule, const Layout& layout,
+                             const StepTables& tables);
+
+}  // namespace stepfuse
