@@ -7,8 +7,7 @@
 # --for=test    the same, clang-format and clang-tidy (the default)
 # --check       install nothing, only say what is missing
 #
-# Writes DIR/setup.cmake, which the other scripts hand to cmake -C: what is built then finds this NVRTC
-# by its run path, whether a script or a person starts it.
+# Without a CUDA toolkit, NVRTC is put into DIR/nvrtc, where what is built in DIR looks for it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,7 +19,7 @@ for option in "$@"; do
     --for=build | --for=test) purpose=${option#*=} ;;
     --build-dir=*) build_dir=${option#*=} ;;
     --check) check_only=1 ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
     *) echo "setup: unknown option $option (see --help)" >&2 && exit 2 ;;
   esac
 done
@@ -204,9 +203,4 @@ fi
 mkdir -p "$build_dir"
 [[ -n $(find_nvrtc) ]] || fetch_nvrtc
 nvrtc=$(find_nvrtc || true)
-{
-  echo "# What tools/setup.sh found. NVRTC: ${nvrtc:-none}"
-  if [[ $nvrtc == /* ]]; then echo "set(CMAKE_BUILD_RPATH [[$nvrtc]] CACHE PATH \"\" FORCE)"; fi
-  if have ccache; then echo 'set(CMAKE_CXX_COMPILER_LAUNCHER ccache CACHE STRING "" FORCE)'; fi
-} >"$build_dir/setup.cmake"
 say "ready (NVRTC: ${nvrtc:-not found})"

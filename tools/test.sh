@@ -53,7 +53,7 @@ finish() {
 build() {  # build DIR CMAKE_OPTION...
   local folder=$1
   shift
-  cmake -C build/setup.cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
+  cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
     { cat "$folder/configure.log" && return 1; }
   ninja -C "$folder" --quiet
 }
@@ -84,6 +84,8 @@ if ! bash tools/setup.sh --for=test; then
   echo "0 passed, 1 failed"
   exit 1
 fi
+[[ -d build/nvrtc ]] && export STEPFUSE_NVRTC_DIR=$PWD/build/nvrtc  # for the other build folders too
+command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 if [[ -n $sanitize ]]; then
   build_and_test "build-${sanitize/,/-}" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \

@@ -36,7 +36,7 @@ std::string_view name_of(const Choices<T>& choices, T value) {
 
 // Member is T or std::optional<T>.
 template <class T, class Member>
-RecipeOption choice(std::string_view name, Member Options::* member, Choices<T> choices,
+RecipeOption choice(std::string_view name, Member Options::* member, const Choices<T>& choices,
                     std::string_view bare, std::string_view help) {
   std::vector<std::string_view> values;
   for (const auto& c : choices) values.push_back(c.first);
