@@ -1,0 +1,33 @@
+// What must hold for every valid program: one function per property. Knows ir and compiler.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tests/differential/random_data.hpp"
+
+namespace stepfuse::testing {
+
+// What was found wrong, in words; nothing if all is well.
+using Fault = std::optional<std::string>;
+
+// The seed decides layout, inputs and options, by the names of the declarations only: a shrunk
+// program meets the same data.
+struct Case {
+  Program program;
+  uint64_t seed = 0;
+  TestLayout layout;
+  Inputs inputs = Inputs::normal;
+
+  Case(Program p, uint64_t s);
+  TestData data() const { return TestData(program, layout, seed, inputs); }
+};
+Case random_case(uint64_t seed);
+
+// print and parse are inverse.
+Fault check_text(const Case& c);
+// The interpreter gives the same bits before and after every pass.
+Fault check_passes(const Case& c);
+
+}  // namespace stepfuse::testing

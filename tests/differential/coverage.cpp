@@ -1,0 +1,130 @@
+// Counts what random programs are made of. Knows ir and the passes.
+#include "tests/differential/coverage.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/passes/passes.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+// Every feature that must be seen, so that one never seen is missed as well.
+std::map<std::string, std::map<std::string, int>> all_features() {
+  std::map<std::string, std::map<std::string, int>> all;
+  for (const OpInfo& o : all_ops()) {
+    if (o.op != Op::stage) all["op"][std::string(o.name)] = 0;
+  }
+  for (int t = 0; t < kDTypeCount; ++t) {
+    for (const DomainInfo& d : kDomains) {
+      auto dtype = static_cast<DType>(t);
+      bool wide = dtype == DType::f64 || dtype == DType::i64;
+      if (wide && d.domain == Domain::element) continue;  // rule V4
+      all["type"][fmt::format("{} {}", d.name, name(dtype))] = 0;
+    }
+  }
+  all["type"]["element bound"] = 0;
+  for (const DomainInfo& d : kDomains) {
+    all["store predicate"][std::string(d.name)] = 0;
+    if (d.domain == Domain::element) continue;
+    all["write predicate"][std::string(d.name)] = 0;
+    all["written state"][std::string(d.name)] = 0;
+    all["read state"][std::string(d.name)] = 0;
+    all["reduction to"][std::string(d.name)] = 0;
+  }
+  for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
+  for (const char* f :
+       {"stage", "shared state", "report", "bound buffer", "several signatures", "absent tensor",
+        "empty tensor", "one-element tensor", "several pieces", "misaligned tensor", "shard",
+        "several groups", "no tensor", "special inputs", "normal inputs"}) {
+    all["program with"][f] = 0;
+  }
+  return all;
+}
+
+}  // namespace
+
+void Coverage::count(const Program& full, const TestLayout& layout, Inputs inputs) {
+  if (seen_.empty()) seen_ = all_features();
+  ++programs_;
+  Program program = remove_dead(full);
+  int reductions = 0;
+  bool stage = false;
+  for (const Inst& inst : program.insts) {
+    reductions += is_reduction(inst.op) ? 1 : 0;
+    stage |= inst.op == Op::stage;
+    if (inst.op != Op::stage) count_inst(program, inst);
+  }
+  if (reductions > 0) ++seen_["reductions"][std::to_string(reductions)];
+  auto with = [&](const char* feature, bool is) {
+    if (is) ++seen_["program with"][feature];
+  };
+  auto any_tensor = [&](auto test) {
+    return std::any_of(layout.tensors.begin(), layout.tensors.end(), test);
+  };
+  using T = const LayoutTensor&;
+  auto any_state = [&](auto test) {
+    return std::any_of(program.states.begin(), program.states.end(), test);
+  };
+  with("stage", stage);
+  with("shared state", any_state([](const State& s) { return s.shared; }));
+  with("report", any_state([](const State& s) { return s.report; }));
+  with("bound buffer", std::any_of(program.buffers.begin(), program.buffers.end(),
+                                   [](const Buffer& b) { return b.dtypes.size() > 1; }));
+  with("several signatures",
+       any_tensor([&](T t) { return t.signature != layout.tensors[0].signature; }));
+  with("absent tensor", any_tensor([](T t) { return !t.present && t.size > 0; }));
+  with("empty tensor", any_tensor([](T t) { return t.size == 0; }));
+  with("one-element tensor", any_tensor([](T t) { return t.size == 1; }));
+  with("several pieces", any_tensor([](T t) { return t.size > 16384; }));
+  with("misaligned tensor", any_tensor([](T t) { return t.shift % 8 != 0; }));
+  with("shard", any_tensor([](T t) { return t.offset > 0; }));
+  with("several groups", layout.group_count > 1);
+  with("no tensor", layout.tensors.empty());
+  with(inputs == Inputs::special ? "special inputs" : "normal inputs", true);
+}
+
+void Coverage::count_inst(const Program& program, const Inst& inst) {
+  ++seen_["op"][std::string(info(inst.op).name)];
+  auto domain = [](Type t) { return std::string(info(t.domain).name); };
+  auto state = [&] { return program.states[static_cast<size_t>(inst.slot)].type; };
+  if (!is_effect(inst.op)) {
+    ++seen_["type"][fmt::format("{} {}", domain(inst.type), name(inst.type.dtype))];
+  }
+  if (is_reduction(inst.op)) ++seen_["reduction to"][domain(inst.type)];
+  if (inst.op == Op::read) ++seen_["read state"][domain(state())];
+  if (inst.op == Op::write) ++seen_["written state"][domain(state())];
+  if (inst.predicate != kNoValue) {
+    ++seen_[fmt::format("{} predicate", info(inst.op).name)][domain(program[inst.predicate].type)];
+  }
+}
+
+void Coverage::add(const Coverage& other) {
+  programs_ += other.programs_;
+  for (const auto& [group, features] : other.seen_) {
+    for (const auto& [feature, count] : features) seen_[group][feature] += count;
+  }
+}
+
+std::vector<std::string> Coverage::lacking(int least) const {
+  std::vector<std::string> out;
+  for (const auto& [group, features] : seen_) {
+    for (const auto& [feature, count] : features) {
+      if (count < least) out.push_back(fmt::format("{} {}: {}", group, feature, count));
+    }
+  }
+  return out;
+}
+
+std::string Coverage::report() const {
+  std::string out = fmt::format("coverage of {} random programs (live code only)\n", programs_);
+  for (const auto& [group, features] : seen_) {
+    out += fmt::format("  {:<16}", group);
+    for (const auto& [feature, count] : features) out += fmt::format(" {} {},", feature, count);
+    out.back() = '\n';
+  }
+  return out;
+}
+
+}  // namespace stepfuse::testing

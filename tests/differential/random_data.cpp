@@ -1,0 +1,224 @@
+// The data of a random step. Knows ir.
+#include "tests/differential/random_data.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ir/reduction.hpp"
+#include "ir/semantics.hpp"
+#include "tests/differential/rng.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+constexpr std::byte kGuardByte{0xa5};
+
+Bits special_value(Rng& rng, DType t) {
+  auto of = [&](std::initializer_list<uint64_t> patterns) { return Bits{rng.pick(patterns)}; };
+  switch (t) {
+    case DType::boolean:
+      return Bits::of(rng.chance(50));
+    case DType::i32:
+      return of({0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 2, 31, 64});
+    case DType::i64:
+      return of({0, 1, ~uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0} >> 1, 0x100000000, 3});
+    case DType::f16:
+      return of({0x7e00, 0xfe01, 0x7d01, 0x7c00, 0xfc00, 0x0001, 0x83ff, 0x8000, 0x0000, 0x7bff,
+                 0xfbff, 0x0400, 0x3c00, 0x3c01});
+    case DType::bf16:
+      return of({0x7fc0, 0xffc1, 0x7f81, 0x7f80, 0xff80, 0x0001, 0x807f, 0x8000, 0x0000, 0x7f7f,
+                 0xff7f, 0x0080, 0x3f80, 0x3f81});
+    case DType::f32:
+      return of({0x7fc00000, 0xffc00001, 0x7fa00000, 0x7f800000, 0xff800000, 0x00000001,
+                 0x807fffff, 0x80000000, 0,          0x7f7fffff, 0xff7fffff, 0x00800000,
+                 0x3f800000, 0x477ff000, 0x477fefff, 0x33000000, 0x33000001, 0x387fc000,
+                 0x7f7f8000, 0x4f000000, 0xcf000000, 0x4effffff, 0x5f000000});
+    default:
+      return of({0x7ff8000000000000, 0xfff8000000000001, 0x7ff0000000000000, 0xfff0000000000000, 1,
+                 0x800fffffffffffff, 0x8000000000000000, 0, 0x7fefffffffffffff, 0x36a0000000000000,
+                 0x3ff0000000000000, 0x41e0000000000000, 0xc3e0000000000000, 0x47efffffe0000000});
+  }
+}
+
+Bits normal_value(Rng& rng, DType t) {
+  if (t == DType::boolean) return Bits::of(rng.chance(50));
+  if (is_integer(t)) {
+    int64_t v = rng.between(-40, 40);
+    return t == DType::i32 ? Bits::of(static_cast<int32_t>(v)) : Bits::of(v);
+  }
+  // Magnitudes from 2^-9 to 2^9, so that sums round in many places.
+  double v = (rng.unit() * 2 - 1) * static_cast<double>(uint64_t{1} << rng.below(19)) * 0x1p-9;
+  if (t == DType::f64) return Bits::of(v);
+  return sem::cast(Bits::of(static_cast<float>(v)), DType::f32, t);
+}
+
+Bits any_value(Rng& rng, DType t, Inputs inputs) {
+  bool special = inputs == Inputs::special && rng.chance(25);
+  return special ? special_value(rng, t) : normal_value(rng, t);
+}
+
+uint64_t random_size(Rng& rng, bool may_be_large) {
+  if (may_be_large) {
+    return rng.pick<uint64_t>({2047, 2048, 2049, 4099, kPieceElements - 1, kPieceElements,
+                               kPieceElements + 1, 20001, 2 * kPieceElements + 17});
+  }
+  if (rng.chance(40)) return rng.below(300);
+  return rng.pick<uint64_t>({0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 257});
+}
+
+size_t count_of(const StepData& step, Domain d) {
+  if (d == Domain::step) return 1;
+  return d == Domain::group ? static_cast<size_t>(step.group_count) : step.tensors.size();
+}
+
+}  // namespace
+
+GuardedArray::GuardedArray(size_t bytes, size_t shift) : bytes_(bytes), shift_(shift) {
+  allocate();
+  std::memset(base_, static_cast<int>(kGuardByte), size());
+}
+
+void GuardedArray::allocate() {
+  storage_ = std::make_unique<std::byte[]>(size() + 64);
+  auto address = reinterpret_cast<uintptr_t>(storage_.get());
+  base_ = storage_.get() + (64 - address % 64) % 64;
+}
+
+GuardedArray& GuardedArray::operator=(const GuardedArray& other) {
+  if (this == &other) return *this;
+  bytes_ = other.bytes_;
+  shift_ = other.shift_;
+  allocate();
+  if (other.base_ != nullptr) std::memcpy(base_, other.base_, size());
+  return *this;
+}
+
+bool GuardedArray::guards_intact() const {
+  auto intact = [](std::byte b) { return b == kGuardByte; };
+  return std::all_of(base_, data(), intact) && std::all_of(data() + bytes_, base_ + size(), intact);
+}
+
+TestLayout random_layout(const Program& program, uint64_t seed) {
+  Rng rng(seed, "layout");
+  TestLayout layout;
+  layout.group_count = rng.between(1, 3);
+  int signatures = rng.between(1, 4);
+  for (int s = 0; s < signatures; ++s) {
+    Signature signature;
+    for (const Buffer& b : program.buffers) {
+      std::vector<DType> types;
+      for (int t = 0; t < kDTypeCount; ++t) {
+        if (b.dtypes.contains(static_cast<DType>(t))) types.push_back(static_cast<DType>(t));
+      }
+      Rng own(seed + static_cast<uint64_t>(s), b.name);
+      signature.push_back(own.pick(types));
+    }
+    // Each is listed once.
+    if (std::find(layout.signatures.begin(), layout.signatures.end(), signature) ==
+        layout.signatures.end()) {
+      layout.signatures.push_back(signature);
+    }
+  }
+  int tensors = rng.chance(3) ? 0 : rng.between(1, 6);
+  int large = rng.chance(12) ? rng.between(0, tensors) : -1;
+  for (int t = 0; t < tensors; ++t) {
+    LayoutTensor tensor;
+    tensor.size = random_size(rng, t == large);
+    if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
+    tensor.group = rng.between(0, layout.group_count - 1);
+    tensor.present = !rng.chance(15);
+    tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));
+    tensor.shift = rng.chance(50) ? 0 : rng.below(32);
+    layout.tensors.push_back(tensor);
+  }
+  return layout;
+}
+
+TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inputs inputs)
+    : layout_(std::move(layout)) {
+  step_.group_count = layout_.group_count;
+  arrays_.resize(layout_.tensors.size());
+  for (size_t t = 0; t < layout_.tensors.size(); ++t) {
+    const LayoutTensor& from = layout_.tensors[t];
+    const Signature& types = layout_.signatures[static_cast<size_t>(from.signature)];
+    step_.tensors.push_back({.size = from.size,
+                             .offset = from.offset,
+                             .group = from.group,
+                             .present = from.present,
+                             .data = {},
+                             .dtypes = types});
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      size_t width = size_of(types[b]);
+      arrays_[t].emplace_back(from.size * width, from.shift * width);
+      Rng rng(seed + t, program.buffers[b].name);
+      for (size_t i = 0; i < from.size; ++i) {
+        store_bits(arrays_[t][b].data() + i * width, types[b], any_value(rng, types[b], inputs));
+      }
+    }
+  }
+  for (const Arg& a : program.args) {
+    Rng rng(seed, a.name);
+    auto& values = step_.args.emplace_back();
+    for (size_t i = 0; i < count_of(step_, a.type.domain); ++i) {
+      values.push_back(any_value(rng, a.type.dtype, inputs));
+    }
+  }
+  for (const State& s : program.states) {
+    Rng rng(seed, s.name);
+    auto& values = step_.states.emplace_back();
+    for (size_t i = 0; i < count_of(step_, s.type.domain); ++i) {
+      values.push_back(any_value(rng, s.type.dtype, inputs));
+    }
+  }
+  rebind();
+}
+
+void TestData::rebind() {
+  for (size_t t = 0; t < arrays_.size(); ++t) {
+    step_.tensors[t].data.clear();
+    for (const GuardedArray& a : arrays_[t]) step_.tensors[t].data.push_back(a.data());
+  }
+}
+
+std::optional<std::string> difference(const Program& program, const TestData& expected,
+                                      const TestData& actual) {
+  for (size_t t = 0; t < expected.step().tensors.size(); ++t) {
+    const StepTensor& tensor = expected.step().tensors[t];
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      const Buffer& buffer = program.buffers[b];
+      const GuardedArray& e = expected.array(t, b);
+      const GuardedArray& a = actual.array(t, b);
+      if (!a.guards_intact()) {
+        return fmt::format("wrote outside @{} of tensor {} ({} elements)", buffer.name, t,
+                           tensor.size);
+      }
+      DType type = tensor.dtypes[b];
+      for (size_t i = 0; i < tensor.size; ++i) {
+        Bits x = canonical_nan(load_bits(e.data() + i * size_of(type), type), type);
+        Bits y = canonical_nan(load_bits(a.data() + i * size_of(type), type), type);
+        if (x == y) continue;
+        return fmt::format(
+            "@{} ({}) of tensor {} ({} elements, {}), element {}: expected {} ({:#x}), got {} "
+            "({:#x})",
+            buffer.name, name(type), t, tensor.size, tensor.present ? "present" : "absent", i,
+            literal_text(x, type), x.raw, literal_text(y, type), y.raw);
+      }
+    }
+  }
+  for (size_t s = 0; s < program.states.size(); ++s) {
+    DType type = program.states[s].type.dtype;
+    for (size_t i = 0; i < expected.step().states[s].size(); ++i) {
+      Bits x = canonical_nan(expected.step().states[s][i], type);
+      Bits y = canonical_nan(actual.step().states[s][i], type);
+      if (x == y) continue;
+      return fmt::format("state @{} ({}) [{}]: expected {} ({:#x}), got {} ({:#x})",
+                         program.states[s].name, name(type), i, literal_text(x, type), x.raw,
+                         literal_text(y, type), y.raw);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace stepfuse::testing

@@ -1,0 +1,472 @@
+// Random valid programs, grown op by op from pools of typed values. Knows ir.
+#include "tests/differential/random_program.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ir/builder.hpp"
+#include "tests/differential/rng.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+constexpr int kMaxReductions = 5;
+constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor, Domain::element};
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const ProgramOptions& options)
+      : rng_(seed, "program"), options_(options), b_("random") {}
+
+  Program run() {
+    declare_args();
+    declare_buffers();
+    int reductions = rng_.chance(10) ? 0 : rng_.between(1, kMaxReductions);
+    int ops = rng_.between(4, options_.max_ops);
+    for (int i = 0; i < ops; ++i) {
+      if (rng_.chance(6)) b_.stage(fmt::format("part{}", i));
+      grow();
+      if (reductions > 0 && rng_.below(static_cast<uint64_t>(ops - i)) < 5 && rng_.chance(60)) {
+        reduce();
+        --reductions;
+      }
+      if (rng_.chance(8)) effect();
+    }
+    for (; reductions > 0; --reductions) reduce();
+    guard_ = rng_.chance(50) ? pick(DType::boolean, coarse_domain()) : Value{};
+    int effects = rng_.between(2, 6);
+    for (int i = 0; i < effects; ++i) effect();
+    expose_unused();
+    return b_.finish();
+  }
+
+ private:
+  // --- declarations
+
+  void declare_args() {
+    int count = rng_.between(0, 4);
+    for (int i = 0; i < count; ++i) {
+      Type t{any_scalar(), rng_.chance(50) ? Domain::step : Domain::group};
+      Value v = b_.arg(fmt::format("a{}", i), t);
+      add(v);
+    }
+  }
+
+  void declare_buffers() {
+    int count = rng_.between(1, 4);
+    for (int i = 0; i < count; ++i) {
+      add_buffer(any_storage(), rng_.pick({Access::in, Access::inout, Access::inout, Access::out}));
+    }
+  }
+  BufferRef add_buffer(DTypeSet types, Access access) {
+    return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access);
+  }
+  DTypeSet any_storage() {
+    DTypeSet f32 = DType::f32;
+    DTypeSet f16 = DType::f16;
+    DTypeSet bf16 = DType::bf16;
+    switch (rng_.weighted({30, 14, 14, 12, 8, 8, 8, 8})) {
+      case 0:
+        return f32;
+      case 1:
+        return f16;
+      case 2:
+        return bf16;
+      case 3:
+        return f16 | bf16 | f32;
+      case 4:
+        return f16 | f32;
+      case 5:
+        return f16 | bf16;
+      case 6:
+        return bf16 | f32;
+      default:
+        return DTypeSet(DType::i32);
+    }
+  }
+  StateRef add_state(Type t) {
+    bool shared = t.domain == Domain::step && rng_.chance(20);
+    return b_.state(fmt::format("s{}", b_.program().states.size()), t, shared);
+  }
+
+  // --- random types
+
+  DType any_scalar() {
+    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
+  }
+  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, 56})]; }
+  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30})]; }
+  Domain up_to(Domain d) { return kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)]; }
+  DType number_in(Domain d) {
+    if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
+    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
+  }
+  DType real_in(Domain d) {
+    return d == Domain::element || rng_.chance(60) ? DType::f32 : DType::f64;
+  }
+
+  // --- pools
+
+  using Pool = std::vector<Value>;
+  void add(Value v) {
+    Type t = v.type();
+    if (t.dtype == DType::bound) return;  // cast or stored at once, by who made it
+    pools_[{t.dtype, t.domain}].push_back(v);
+    unused_.insert(v.id);
+  }
+  Value use(Value v) {
+    unused_.erase(v.id);
+    return v;
+  }
+
+  // A value of just this type, made if there is none.
+  Value pick(DType t, Domain d) {
+    Pool& pool = pools_[{t, d}];
+    if (pool.empty() || rng_.chance(12)) add(make(t, d));
+    // Values that nothing uses yet first, so that little of the program is dead.
+    if (rng_.chance(60)) {
+      for (size_t tries = 0; tries < 4; ++tries) {
+        Value v = rng_.pick(pool);
+        if (unused_.contains(v.id)) return use(v);
+      }
+    }
+    return use(rng_.pick(pool));
+  }
+
+  // A new value of this type from sources.
+  Value make(DType t, Domain d) {
+    if (is_low_precision(t)) {
+      if (d == Domain::step && rng_.chance(40)) return b_.constant(t, interesting());
+      if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
+      return b_.cast(pick(DType::f32, d), t);
+    }
+    switch (d) {
+      case Domain::step:
+        if (rng_.chance(60)) return constant(t);
+        return read({t, d});
+      case Domain::group:
+        return read({t, d});
+      case Domain::tensor:
+        if (t == DType::boolean && rng_.chance(50)) return b_.present();
+        if (t == DType::i32 && rng_.chance(50)) return b_.tensor_index();
+        return read({t, d});
+      case Domain::element:
+        break;
+    }
+    if (t == DType::boolean) {
+      DType n = rng_.chance(70) ? DType::f32 : DType::i32;
+      return b_.apply(rng_.pick({Op::lt, Op::le, Op::eq}),
+                      {pick(n, Domain::element), pick(n, up_to(Domain::element))});
+    }
+    if (t == DType::i32) {
+      return rng_.chance(50) ? b_.element_index() : b_.load(loadable(DType::i32));
+    }
+    return element_f32();
+  }
+
+  Value element_f32() {
+    DTypeSet any;
+    switch (rng_.weighted({40, 20, 20, 20})) {
+      case 0:
+        return b_.load(loadable(DType::f32));
+      case 1:
+        any = DTypeSet(DType::f16) | DType::bf16 | DType::f32;
+        break;
+      case 2:
+        any = DType::f16;
+        break;
+      default:
+        any = DType::bf16;
+    }
+    return b_.cast(b_.load(loadable(any)), DType::f32);
+  }
+
+  // A buffer declared with just these types that may be loaded.
+  BufferRef loadable(DTypeSet types) {
+    std::vector<BufferRef> found;
+    const auto& buffers = b_.program().buffers;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      bool bound = types.size() > 1 && buffers[i].dtypes.size() > 1;
+      if (buffers[i].access != Access::out && (buffers[i].dtypes == types || bound)) {
+        found.push_back({static_cast<int32_t>(i)});
+      }
+    }
+    if (found.empty()) return add_buffer(types, rng_.chance(60) ? Access::in : Access::inout);
+    return rng_.pick(found);
+  }
+
+  Value read(Type t) {
+    std::vector<StateRef> found;
+    const auto& states = b_.program().states;
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (states[i].type == t && !states[i].report) found.push_back({static_cast<int32_t>(i)});
+    }
+    return b_.read(found.empty() || rng_.chance(25) ? add_state(t) : rng_.pick(found));
+  }
+
+  Value constant(DType t) {
+    if (t == DType::boolean) return b_.constant(t, rng_.chance(50) ? 1 : 0);
+    return b_.constant(t, interesting());
+  }
+  double interesting() {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    if (rng_.chance(25)) return rng_.unit() * 4 - 2;
+    return rng_.pick({0.0,
+                      -0.0,
+                      1.0,
+                      -1.0,
+                      2.0,
+                      0.5,
+                      3.0,
+                      -4.0,
+                      0.1,
+                      1e-3,
+                      1e-8,
+                      65504.0,
+                      65536.0,
+                      -2.5,
+                      7.0,
+                      255.0,
+                      2147483647.0,
+                      -2147483648.0,
+                      1e-40,
+                      3e38,
+                      kInf,
+                      -kInf,
+                      std::numeric_limits<double>::quiet_NaN()});
+  }
+
+  // --- growth
+
+  void grow() {
+    Domain d = any_domain();
+    auto elementwise = [](Op op) { return is_elementwise(op); };
+    std::vector<Op> ops;
+    for (const OpInfo& o : all_ops()) {
+      if (elementwise(o.op)) ops.push_back(o.op);
+    }
+    Op op = rng_.pick(ops);
+    // Casts and the plain arithmetic of real steps more often than the rest.
+    if (rng_.chance(12)) op = Op::cast;
+    if (rng_.chance(15)) op = rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
+    if (rng_.chance(12)) return grow_near_identity(d);
+    grow(op, d);
+  }
+
+  void grow(Op op, Domain d) {
+    switch (info(op).rule) {
+      case TypeRule::cast:
+        return grow_cast(d);
+      case TypeRule::number:
+      case TypeRule::compare:
+        return grow_same(op, number_in(d), d);
+      case TypeRule::real:
+      case TypeRule::classify:
+        return grow_same(op, real_in(d), d);
+      case TypeRule::logical:
+        return grow_same(op, DType::boolean, d);
+      case TypeRule::powi: {
+        if (d == Domain::element) d = coarse_domain();
+        DType base = real_in(d);
+        DType exponent = rng_.chance(50) ? DType::i32 : DType::i64;
+        bool base_is_fine = rng_.chance(50);
+        Value x = pick(base, base_is_fine ? d : up_to(d));
+        Value e = pick(exponent, base_is_fine ? up_to(d) : d);
+        return add(b_.apply(op, {x, e}));
+      }
+      case TypeRule::select: {
+        DType t = rng_.chance(15) ? DType::boolean : number_in(d);
+        size_t fine = rng_.below(3);
+        Value c = pick(DType::boolean, fine == 0 ? d : up_to(d));
+        Value x = pick(t, fine == 1 ? d : up_to(d));
+        Value y = pick(t, fine == 2 ? d : up_to(d));
+        return add(b_.select(c, x, y));
+      }
+      default:
+        return;
+    }
+  }
+
+  // What passes like to simplify, and what only looks like it.
+  void grow_near_identity(Domain d) {
+    DType t = number_in(d);
+    Value x = pick(t, d);
+    Op op = rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::min, Op::max, Op::eq});
+    double edge = rng_.pick(
+        {0.0, -0.0, 0.0, -0.0, 1.0, -1.0, 2.0, 0.25, 3.0, std::numeric_limits<double>::infinity()});
+    switch (rng_.between(0, 6)) {
+      case 6:  // what a compiler would contract
+        t = real_in(d);
+        return add(b_.apply(rng_.pick({Op::add, Op::sub}),
+                            {pick(t, d) * pick(t, up_to(d)), pick(t, up_to(d))}));
+      case 0:
+        return add(b_.apply(op, {x, x}));
+      case 1:
+        return add(b_.apply(op, {b_.constant(t, edge), x}));
+      case 2:
+        return add(b_.apply(op, {x, b_.apply(rng_.pick({Op::neg, Op::abs}), {x})}));
+      case 3: {
+        Value c = pick(DType::boolean, d);
+        return add(b_.select(rng_.chance(50) ? !c : c, x, rng_.chance(50) ? x : pick(t, d)));
+      }
+      default:
+        return add(b_.apply(op, {x, b_.constant(t, edge)}));
+    }
+  }
+
+  // One operand of domain `d`, the others of that or coarser ones.
+  void grow_same(Op op, DType t, Domain d) {
+    int arity = info(op).arity;
+    int fine = rng_.between(0, arity - 1);
+    Value in[3];
+    for (int i = 0; i < arity; ++i) in[i] = pick(t, i == fine ? d : up_to(d));
+    if (arity == 1) return add(b_.apply(op, {in[0]}));
+    if (arity == 2) return add(b_.apply(op, {in[0], in[1]}));
+    add(b_.apply(op, {in[0], in[1], in[2]}));
+  }
+
+  void grow_cast(Domain d) {
+    switch (rng_.weighted({35, 30, 20, 15})) {
+      case 0: {  // among the arithmetic types
+        DType from = rng_.chance(20) ? DType::boolean : number_in(d);
+        DType to = number_in(d);
+        if (from == to && rng_.chance(80)) return grow_cast(d);
+        return add(cast_or_same(pick(from, d), to));
+      }
+      case 1:  // rounding to a narrow type
+        return add(b_.cast(pick(DType::f32, d), rng_.chance(50) ? DType::f16 : DType::bf16));
+      case 2:  // and back
+        return add(b_.cast(pick(rng_.chance(50) ? DType::f16 : DType::bf16, d), DType::f32));
+      default: {  // through a buffer's bound type
+        const auto& buffers = b_.program().buffers;
+        for (size_t i = 0; i < buffers.size(); ++i) {
+          if (buffers[i].dtypes.size() < 2) continue;
+          Value bound =
+              b_.cast_to_buffer(pick(DType::f32, Domain::element), {static_cast<int32_t>(i)});
+          return add(b_.cast(bound, DType::f32));
+        }
+        return grow_cast(d);
+      }
+    }
+  }
+  // Builder::cast drops casts to the same type; the passes should see some.
+  Value cast_or_same(Value v, DType to) {
+    if (v.type().dtype != to) return b_.cast(v, to);
+    return b_.apply(Op::cast, {v});
+  }
+
+  void reduce() {
+    Op op =
+        rng_.pick({Op::reduce_add, Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any});
+    Domain from = Domain::element;
+    if (options_.coarse_reductions && rng_.chance(40)) {
+      from = rng_.chance(50) ? Domain::tensor : Domain::group;
+    }
+    DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
+    Value v = pick(t, from);
+    auto to = static_cast<uint64_t>(from);
+    Domain result = rng_.chance(60) ? Domain::step : kAllDomains[rng_.below(to)];
+    add(b_.reduce(op, v, result));
+    ++reductions_;
+  }
+
+  // --- effects
+
+  Value predicate(Domain guarded) {
+    if (guard_ && guard_.type().domain <= guarded && rng_.chance(50)) return guard_;
+    if (rng_.chance(50)) return {};
+    return pick(DType::boolean, up_to(guarded));
+  }
+
+  void effect() {
+    if (rng_.chance(60)) {
+      std::vector<int32_t> free;
+      const auto& buffers = b_.program().buffers;
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        auto slot = static_cast<int32_t>(i);
+        if (buffers[i].access != Access::in && !stored_.contains(slot)) free.push_back(slot);
+      }
+      if (free.empty()) free.push_back(add_buffer(any_storage(), Access::inout).slot);
+      return store(rng_.pick(free));
+    }
+    std::vector<int32_t> free;
+    const auto& states = b_.program().states;
+    for (size_t i = 0; i < states.size(); ++i) {
+      auto slot = static_cast<int32_t>(i);
+      if (!states[i].report && !written_.contains(slot)) free.push_back(slot);
+    }
+    if (free.empty()) free.push_back(add_state({any_scalar(), coarse_domain()}).slot);
+    int32_t slot = rng_.pick(free);
+    Type t = states[static_cast<size_t>(slot)].type;
+    write(slot, pick(t.dtype, rng_.chance(60) ? t.domain : up_to(t.domain)));
+  }
+
+  void store(int32_t slot) {
+    stored_.insert(slot);
+    BufferRef buffer{slot};
+    DTypeSet types = b_.program().buffers[static_cast<size_t>(slot)].dtypes;
+    DType held = types.size() == 1 ? types.only() : DType::bound;
+    Domain d = rng_.chance(80) ? Domain::element : up_to(Domain::tensor);
+    Value v;
+    if (held == DType::i32) {
+      v = pick(DType::i32, d);
+    } else if (is_low_precision(held) && rng_.chance(30)) {
+      v = pick(held, d);
+    } else {
+      v = b_.cast_to_buffer(pick(DType::f32, d), buffer);
+    }
+    b_.store(buffer, v, predicate(Domain::element));
+  }
+
+  void write(int32_t slot, Value v) {
+    written_.insert(slot);
+    Domain d = b_.program().states[static_cast<size_t>(slot)].type.domain;
+    b_.write({slot}, v, predicate(d));
+  }
+
+  // What was computed and not used is stored or reported, so that a wrong value shows.
+  void expose_unused() {
+    int left = 8;
+    auto unused = unused_;
+    for (auto it = unused.rbegin(); it != unused.rend() && left > 0; ++it) {
+      Value v{&b_, *it};
+      Type t = v.type();
+      if (is_source(b_.program()[*it].op) || is_low_precision(t.dtype)) continue;
+      --left;
+      if (t.domain != Domain::element) {
+        StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()), t);
+        b_.write(r, v, rng_.chance(20) ? predicate(t.domain) : Value{});
+      } else if (t.dtype == DType::boolean) {
+        if (reductions_++ >= kMaxReductions) continue;
+        StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()),
+                               {DType::boolean, Domain::step});
+        b_.write(r, b_.reduce(Op::reduce_any, v));
+      } else {
+        b_.store(add_buffer(t.dtype, Access::out), v, predicate(Domain::element));
+      }
+    }
+  }
+
+  Rng rng_;
+  ProgramOptions options_;
+  Builder b_;
+  std::map<std::pair<DType, Domain>, Pool> pools_;
+  std::set<ValueId> unused_;
+  std::set<int32_t> stored_;
+  std::set<int32_t> written_;
+  Value guard_;
+  int reductions_ = 0;
+};
+
+}  // namespace
+
+Program random_program(uint64_t seed, const ProgramOptions& options) {
+  return Generator(seed, options).run();
+}
+
+}  // namespace stepfuse::testing

@@ -1,0 +1,20 @@
+// Random valid programs: every op, dtype and domain, reductions, predicates, bound buffers, states,
+// reports, stages. Knows ir.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/program.hpp"
+
+namespace stepfuse::testing {
+
+struct ProgramOptions {
+  int max_ops = 24;  // grown in the middle; sources and effects come on top
+  // Reductions of values that are not of the element domain, which compiled steps may refuse.
+  bool coarse_reductions = false;
+};
+
+// The same program for the same seed and options, always.
+Program random_program(uint64_t seed, const ProgramOptions& options = {});
+
+}  // namespace stepfuse::testing

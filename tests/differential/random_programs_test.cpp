@@ -1,0 +1,98 @@
+// Random valid programs mean the same everywhere. Knows all layers.
+//
+// STEPFUSE_SEEDS=FIRST:COUNT chooses the programs; tools/fuzz.sh runs many such blocks.
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "ir/printer.hpp"
+#include "tests/differential/check.hpp"
+#include "tests/differential/coverage.hpp"
+#include "tests/differential/shrink.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+struct Seeds {
+  uint64_t first = 1;
+  uint64_t count = 2000;
+};
+Seeds chosen_seeds() {
+  Seeds seeds;
+  if (const char* text = std::getenv("STEPFUSE_SEEDS")) {
+    char* end = nullptr;
+    seeds.first = std::strtoull(text, &end, 10);
+    seeds.count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
+  }
+  return seeds;
+}
+
+Fault check_all(const Case& c) {
+  try {
+    if (Fault f = check_text(c)) return f;
+    if (Fault f = check_passes(c)) return f;
+  } catch (const std::exception& e) {
+    return fmt::format("exception: {}", e.what());
+  }
+  return std::nullopt;
+}
+
+// The fault, how to see it again, and the smallest program that still has one.
+std::string describe(const Case& c, const std::string& fault) {
+  Program small =
+      shrink(c.program, [&](const Program& p) { return check_all(Case(p, c.seed)).has_value(); });
+  Fault again = check_all(Case(small, c.seed));
+  return fmt::format(
+      "seed {}: {}\nreplay: STEPFUSE_SEEDS={}:1 build/bin/differential_test "
+      "-tc='random programs*'\nshrunk to {} instructions ({}):\n{}",
+      c.seed, fault, c.seed, small.size(), again.value_or("no fault: a flaky one"), print(small));
+}
+
+struct Outcome {
+  Coverage coverage;
+  std::vector<std::string> faults;
+};
+
+Outcome run(Seeds seeds) {
+  Outcome all;
+  std::mutex mutex;
+  std::atomic<uint64_t> next = 0;
+  auto work = [&] {
+    Outcome mine;
+    for (uint64_t i = next++; i < seeds.count && mine.faults.size() < 3; i = next++) {
+      Case c = random_case(seeds.first + i);
+      mine.coverage.count(c.program, c.layout, c.inputs);
+      if (Fault f = check_all(c)) mine.faults.push_back(describe(c, *f));
+    }
+    std::lock_guard lock(mutex);
+    all.coverage.add(mine.coverage);
+    all.faults.insert(all.faults.end(), mine.faults.begin(), mine.faults.end());
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t) {
+    threads.emplace_back(work);
+  }
+  for (std::thread& t : threads) t.join();
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("random programs mean the same after every pass") {
+  Seeds seeds = chosen_seeds();
+  Outcome outcome = run(seeds);
+  CHECK(outcome.coverage.programs() > 0);
+  for (const std::string& f : outcome.faults) FAIL_CHECK(f);
+  MESSAGE(outcome.coverage.report());
+  if (seeds.count < 2000) return;  // a replay
+  std::vector<std::string> lacking = outcome.coverage.lacking(20);
+  for (const std::string& l : lacking) FAIL_CHECK("seen fewer than 20 times: ", l);
+}
