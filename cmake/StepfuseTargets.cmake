@@ -21,7 +21,10 @@ endfunction()
 function(stepfuse_library target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(${target} STATIC ${sources})
-  add_library(stepfuse::${target} ALIAS ${target})
+  # stepfuse_runtime is stepfuse::runtime, here and where it is installed.
+  string(REPLACE stepfuse_ "" short_name ${target})
+  add_library(stepfuse::${short_name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${short_name})
   stepfuse_compile_options(${target})
   target_include_directories(${target} PUBLIC
       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>

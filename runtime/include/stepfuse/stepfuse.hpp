@@ -5,7 +5,11 @@
 //   sf::Layout layout;                                    // sizes, dtypes, groups; no pointers
 //   for (auto& p : params) layout.add({.name = p.name, .size = p.size, .group = p.decay ? 0 : 1});
 //
-//   sf::Step step(sf::parse(text), layout, sf::Device::cpu());
+//   sf::LossScaler scaler;                                // may serve several steps
+//   sf::Step step(sf::make_recipe("adamw", {.grad = sf::DType::f16, .master = true,
+//                                           .loss_scale = sf::LossScale::dynamic,
+//                                           .clip = sf::Clip::l2}),   // or sf::parse(text)
+//                 layout, sf::Device::cpu(), {.scaler = &scaler});
 //   step.prepare();                                       // compiles; run() never does
 //   step.bind("weight", weights);                         // one pointer per tensor, long-lived
 //   step.init_state();                                    // zeroes moments; never implicit
@@ -37,6 +41,7 @@
 #include "ir/parser.hpp"
 #include "ir/printer.hpp"
 #include "ir/program.hpp"
+#include "ir/recipes/recipes.hpp"
 #include "ir/types.hpp"
 
 namespace stepfuse {

@@ -1,0 +1,166 @@
+// What a step refuses: wrong, missing, null, misaligned, overlapping and overflowing tensors. Each a
+// clear error, and nothing written.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+using namespace stepfuse;
+
+namespace {
+
+constexpr const char* kSgd = R"(step @sgd {
+  buffer @grad : f32 in
+  buffer @weight : f32 inout
+  buffer @hint : f32 in
+  arg %lr : f32 = 0.5
+  %g = load @grad : [f32]
+  %w = load @weight : [f32]
+  %h = load @hint : [f32]
+  %d = mul %g, %lr : [f32]
+  %w1 = sub %w, %d : [f32]
+  %w2 = add %w1, %h : [f32]
+  store @weight, %w2
+})";
+
+// Two tensors of 4 elements on the interpreter, everything bound.
+struct Fixture {
+  std::vector<float> memory = std::vector<float>(64, 1.0F);
+  float* at(size_t i) { return memory.data() + i; }
+  std::vector<void*> weights = {at(0), at(4)};
+  std::vector<void*> hints = {at(8), at(8)};
+  std::vector<void*> grads = {at(16), at(20)};
+  Step step = make();
+
+  static Step make() {
+    Layout layout;
+    layout.add({.name = "a", .size = 4}).add({.name = "b", .size = 4});
+    return Step(parse(kSgd), layout, Device::interpreter());
+  }
+  void bind() {
+    step.bind("weight", weights);
+    step.bind("hint", hints);
+  }
+  void run() {
+    step.prepare();
+    step.run(grads, step.make_args());
+  }
+};
+
+// The message of the Error that `f` throws; fails the test if it throws none of that kind.
+std::string error_of(ErrorKind kind, const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    return e.what();
+  }
+  FAIL("no error");
+  return {};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a bound step runs; read-only arrays may alias") {
+  Fixture f;
+  f.bind();
+  f.run();
+  CHECK(f.memory[0] == 1.5F);
+  CHECK(f.memory[7] == 1.5F);
+  CHECK(f.memory[8] == 1.0F);
+}
+
+TEST_CASE("missing, unknown and miscounted bindings") {
+  Fixture f;
+  f.step.bind("weight", f.weights);
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@hint is not bound"));
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("wieght", f.weights); }),
+                 "has no buffer 'wieght'; it has @grad @weight @hint"));
+  std::vector<void*> one = {f.at(0)};
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("weight", one); }), "2 tensors"));
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("grad", f.grads); }), "run()"));
+  f.bind();
+  f.step.prepare();
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.run(one, f.step.make_args()); }),
+                 "1 gradients"));
+  CHECK(f.memory == std::vector<float>(64, 1.0F));
+}
+
+TEST_CASE("null, misaligned and overlapping arrays") {
+  Fixture f;
+  f.weights[1] = nullptr;
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.bind(); }), "@weight of tensor 1 'b' is null"));
+  f.weights[1] = reinterpret_cast<char*>(f.at(4)) + 2;
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.bind(); }), "not aligned to its 4-byte"));
+  f.weights[1] = f.at(3);
+  f.bind();
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "overlaps @weight of tensor 0 'a'"));
+  f.weights[1] = f.at(4);
+  f.hints[0] = f.at(6);
+  f.bind();
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@hint of tensor 0 'a' overlaps"));
+  f.hints[0] = f.at(8);
+  f.grads[0] = f.at(2);
+  f.bind();
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@grad of tensor 0 'a' overlaps"));
+  CHECK(f.memory == std::vector<float>(64, 1.0F));
+}
+
+TEST_CASE("a gradient may be missing, from the first step on") {
+  Fixture f;
+  f.bind();
+  f.grads[1] = nullptr;
+  f.run();
+  CHECK(f.memory[0] == 1.5F);
+  CHECK(f.memory[4] == 1.0F);
+  f.grads[1] = f.at(20);
+  f.grads[0] = nullptr;
+  f.step.run(f.grads, f.step.make_args());
+  CHECK(f.memory[0] == 1.5F);
+  CHECK(f.memory[4] == 1.5F);
+}
+
+TEST_CASE("a tensor given twice is updated once") {
+  Fixture f;
+  f.weights[1] = f.weights[0];
+  f.grads[1] = f.grads[0];
+  f.bind();
+  f.run();
+  CHECK(f.memory[0] == 1.5F);
+  f.grads[1] = f.at(24);
+  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.run(f.grads, f.step.make_args()); }),
+                 "their gradients differ"));
+}
+
+TEST_CASE("layouts refuse sizes that cannot be") {
+  Layout layout;
+  CHECK(
+      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = static_cast<uint64_t>(-1)}); }),
+               "negative"));
+  CHECK(
+      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = -1}); }), "group"));
+  CHECK(
+      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = 1, .offset = 5}); }), "16384"));
+  CHECK(layout.size() == 0);
+  layout.add({.size = 1, .dtypes = {{"weight", DType::f16}}});
+  CHECK(
+      contains(error_of(ErrorKind::bind, [&] { Step(parse(kSgd), layout, Device::interpreter()); }),
+               "@weight cannot be stored as f16"));
+}
+
+TEST_CASE("arguments by name, checked") {
+  Fixture f;
+  Args args = f.step.make_args();
+  CHECK(args.get(f.step.arg("lr")) == 0.5);
+  CHECK(contains(error_of(ErrorKind::usage, [&] { args.set("rl", 1); }), "it has lr"));
+  CHECK(contains(error_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
+  f.bind();
+  CHECK(contains(error_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
+}
