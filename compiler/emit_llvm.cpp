@@ -1,0 +1,49 @@
+// A Schedule as one LLVM IR module for the CPU. Knows ir, the schedule, and the emitters of its
+// parts.
+#include "compiler/emit.hpp"
+#include "compiler/emit_llvm_phase.hpp"
+
+namespace stepfuse {
+namespace {
+
+// nounwind: no tables; no-builtins: a loop must not become a call of memset, for an object has no
+// undefined symbol.
+std::string attributes(const CpuTarget& target) {
+  std::string common = fmt::format(
+      "nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \"target-features\"=\"{}\" "
+      "\"prefer-vector-width\"=\"{}\"",
+      target.cpu, target.features, target.vector_bits);
+  return fmt::format("attributes #0 = {{ {0} }}\nattributes #1 = {{ noinline {0} }}\n", common);
+}
+
+}  // namespace
+
+std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
+  llvm::Module module(target);
+  std::string functions;
+  for (size_t p = 0; p < schedule.phases.size(); ++p) {
+    functions += llvm::emit_enter(schedule, module, p) + "\n";
+    functions += llvm::emit_phase(schedule, module, p) + "\n";
+  }
+  functions += llvm::emit_finish(schedule, module) + "\n";
+
+  std::string text = fmt::format("; stepfuse: step @{}, form {}, {} lanes\n", schedule.program.name,
+                                 name(schedule.form), module.lanes);
+  for (size_t s = 0; s < schedule.signatures.size(); ++s) {
+    text += fmt::format("; signature {}:", s);
+    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
+      text +=
+          fmt::format(" @{}={}", schedule.program.buffers[b].name, name(schedule.signatures[s][b]));
+    }
+    text += "\n";
+  }
+  text += "\n" + functions;
+  for (const auto& [helper, body] : module.helpers) text += body;
+  for (const std::string& declaration : module.declarations) {
+    // A helper may have brought it already.
+    if (text.find(declaration) == std::string::npos) text += declaration + "\n";
+  }
+  return text + "\n" + attributes(target);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,93 @@
+// The vocabulary of LLVM IR text: types, literals, names and lines of one function, and what a
+// module needs beside its functions. Knows ir, fmt and the target.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse::llvm {
+
+// Collected while functions are emitted: what the target has, and what the functions call.
+struct Module {
+  int lanes = 4;                               // 32-bit elements of one explicit vector
+  bool has_fma = false;                        // else fma is made of other operations
+  bool has_f16 = false;                        // conversions between f16 and f32 in hardware
+  std::set<std::string> declarations;          // of intrinsics
+  std::map<std::string, std::string> helpers;  // internal functions, by name
+
+  explicit Module(const CpuTarget& target);
+};
+
+// LLVM's type of `lanes` values in registers: f16 and bf16 are their bits, bool is i1.
+std::string type_text(DType t, int lanes);
+// "v16f32", "f32", "v16i32", …: the suffix of an overloaded intrinsic.
+std::string suffix_text(DType t, int lanes);
+// In arrays, bool is a byte.
+std::string memory_type_text(DType t, int lanes);
+
+std::string literal(DType t, Bits v);                       // one scalar, without its type
+std::string constant_text(DType t, Bits v, int lanes);      // the same in every lane
+std::string integer_text(int bits, uint64_t v, int lanes);  // likewise, of iN
+std::string integer_type_text(int bits, int lanes);
+
+// The text of one function: lines, and names that are unique within it.
+class Function {
+ public:
+  // "%hint", or "%hint.1", "%hint.2", … where that is taken.
+  std::string name(std::string_view hint) { return "%" + unique(hint); }
+  // Likewise for a label; branches write it as "label %{}".
+  std::string label(std::string_view hint) { return unique(hint); }
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += "  ";
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+  // "%hint = …"; returns the name.
+  template <class... Args>
+  std::string set(std::string_view hint, fmt::format_string<Args...> format, Args&&... args) {
+    std::string result = name(hint);
+    line("{} = {}", result, fmt::format(format, std::forward<Args>(args)...));
+    return result;
+  }
+  void block(std::string_view label) { text_ += fmt::format("{}:\n", label); }
+  void jump(std::string_view label) { line("br label %{}", label); }
+  void branch(std::string_view condition, std::string_view yes, std::string_view no) {
+    line("br i1 {}, label %{}, label %{}", condition, yes, no);
+  }
+  void comment(std::string_view text) { line("; {}", text); }
+
+  // The address of element `index` (an i64) of an array of `bytes`-byte elements.
+  std::string address(std::string_view hint, std::string_view base, std::string_view index,
+                      size_t bytes) {
+    return set(hint, "getelementptr [{} x i8], ptr {}, i64 {}", bytes, base, index);
+  }
+
+  // Memory of the whole function, whatever block asks for it.
+  std::string allocate(std::string_view hint, std::string_view type, int alignment) {
+    std::string result = name(hint);
+    allocations_ += fmt::format("  {} = alloca {}, align {}\n", result, type, alignment);
+    return result;
+  }
+
+  // The whole function; what was emitted before the first block() is its entry block.
+  std::string take(std::string_view signature) {
+    return fmt::format("define {} {{\nentry:\n{}{}}}\n", signature, allocations_, text_);
+  }
+
+ private:
+  std::string unique(std::string_view hint);
+  std::string allocations_;
+  std::string text_;
+  std::map<std::string, int, std::less<>> used_ = {{"entry", 0}};
+};
+
+}  // namespace stepfuse::llvm

@@ -1,0 +1,206 @@
+// The fold of piece results. Knows the kernel ABI and the reduction order.
+#include "runtime/cpu/fold.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "ir/reduction.hpp"
+#include "ir/semantics.hpp"
+
+namespace stepfuse {
+namespace {
+
+template <class T, Op kOp>
+T combine(T a, T b) {
+  if constexpr (kOp == Op::reduce_add)
+    return sem::add(a, b);
+  else if constexpr (kOp == Op::reduce_max)
+    return sem::max(a, b);
+  else if constexpr (kOp == Op::reduce_min)
+    return sem::min(a, b);
+  else
+    return a | b;
+}
+
+template <class T, Op kOp>
+T identity() {
+  Bits bits = reduction_identity(kOp, std::is_same_v<T, int32_t>   ? DType::i32
+                                      : std::is_same_v<T, int64_t> ? DType::i64
+                                      : std::is_same_v<T, float>   ? DType::f32
+                                                                   : DType::f64);
+  T v;
+  store_bits(&v,
+             sizeof(T) == 1               ? DType::boolean
+             : std::is_same_v<T, int32_t> ? DType::i32
+             : std::is_same_v<T, int64_t> ? DType::i64
+             : std::is_same_v<T, float>   ? DType::f32
+                                          : DType::f64,
+             bits);
+  return v;
+}
+
+// The lanes of one piece; only the first `used_` are not the identity.
+template <class T, Op kOp>
+class Lanes {
+ public:
+  // A row (or what is left of the last one) of at most kLanes values.
+  void add_row(const T* values, size_t n) {
+    grow(n);
+    for (size_t l = 0; l < n; ++l) lanes_[l] = combine<T, kOp>(lanes_[l], values[l]);
+    count_ += n;
+  }
+  void add(T value) {
+    size_t lane = count_ % kLanes;
+    grow(lane + 1);
+    lanes_[lane] = combine<T, kOp>(lanes_[lane], value);
+    ++count_;
+  }
+  bool is_full() const { return count_ == kPieceElements; }
+  bool is_empty() const { return count_ == 0; }
+
+  // Returns the fold and starts anew.
+  T take() {
+    if (used_ == 0) return identity<T, kOp>();
+    size_t size = std::bit_ceil(used_);
+    grow(size);
+    for (size_t d = size / 2; d > 0; d /= 2) {
+      for (size_t l = 0; l < d; ++l) lanes_[l] = combine<T, kOp>(lanes_[l], lanes_[l + d]);
+    }
+    used_ = 0;
+    count_ = 0;
+    return lanes_[0];
+  }
+
+ private:
+  void grow(size_t n) {
+    for (; used_ < n; ++used_) lanes_[used_] = identity<T, kOp>();
+  }
+  size_t used_ = 0;
+  size_t count_ = 0;
+  T lanes_[kLanes];
+};
+
+// Values to pieces, their results to pieces again, and so on.
+template <class T, Op kOp>
+class Folder {
+ public:
+  void add_row(const T* values, size_t n) {
+    levels_[0].add_row(values, n);
+    carry(0);
+  }
+  void add(T value) {
+    levels_[0].add(value);
+    carry(0);
+  }
+  T take() {
+    for (int level = 0; level < top_; ++level) {
+      if (!levels_[level].is_empty()) pass_up(level);
+    }
+    T result = levels_[top_].take();
+    top_ = 0;
+    return result;
+  }
+
+ private:
+  static constexpr int kLevels = 3;  // 2^42 pieces
+
+  void carry(int level) {
+    while (level + 1 < kLevels && levels_[level].is_full()) pass_up(level++);
+  }
+  void pass_up(int level) {
+    top_ = std::max(top_, level + 1);
+    levels_[level + 1].add(levels_[level].take());
+  }
+  int top_ = 0;
+  Lanes<T, kOp> levels_[kLevels];
+};
+
+template <class T, Op kOp>
+T fold_range(Folder<T, kOp>& folder, const T* values, uint64_t count) {
+  for (uint64_t at = 0; at < count; at += kLanes) {
+    folder.add_row(values + at, static_cast<size_t>(std::min<uint64_t>(kLanes, count - at)));
+  }
+  return folder.take();
+}
+
+// A tensor's chunks stand together.
+template <class T, Op kOp>
+void fold_tensors(const abi::Context& c, Folder<T, kOp>& folder, const T* slots, T* results) {
+  std::fill(results, results + c.tensor_count, identity<T, kOp>());
+  for (uint32_t begin = 0; begin < c.chunk_count;) {
+    uint32_t tensor = c.chunks[begin].tensor;
+    uint32_t end = begin + 1;
+    while (end < c.chunk_count && c.chunks[end].tensor == tensor) ++end;
+    results[tensor] = fold_range(folder, slots + begin, end - begin);
+    begin = end;
+  }
+}
+
+template <class T, Op kOp>
+void fold_groups(const abi::Context& c, Folder<T, kOp>& folder, const T* slots, T* results) {
+  for (uint32_t group = 0; group < c.group_count; ++group) {
+    for (uint32_t i = 0; i < c.chunk_count; ++i) {
+      if (c.tensors[c.chunks[i].tensor].group == group) folder.add(slots[i]);
+    }
+    results[group] = folder.take();
+  }
+}
+
+// Calls f with a Folder of the right type.
+template <class F>
+void with_folder(Op op, DType t, F&& f) {
+  auto number = [&]<class T>(T) {
+    switch (op) {
+      case Op::reduce_add: {
+        Folder<T, Op::reduce_add> folder;
+        return f(folder, T{});
+      }
+      case Op::reduce_max: {
+        Folder<T, Op::reduce_max> folder;
+        return f(folder, T{});
+      }
+      default: {
+        Folder<T, Op::reduce_min> folder;
+        return f(folder, T{});
+      }
+    }
+  };
+  if (op == Op::reduce_any) {
+    Folder<uint8_t, Op::reduce_any> folder;
+    return f(folder, uint8_t{});
+  }
+  switch (t) {
+    case DType::i32:
+      return number(int32_t{});
+    case DType::i64:
+      return number(int64_t{});
+    case DType::f32:
+      return number(float{});
+    default:
+      return number(double{});
+  }
+}
+
+}  // namespace
+
+void fold_array(Op op, DType t, const void* values, uint64_t count, void* result) noexcept {
+  with_folder(op, t, [&]<class Folder, class T>(Folder& folder, T) {
+    *static_cast<T*>(result) = fold_range(folder, static_cast<const T*>(values), count);
+  });
+}
+
+void fold_slots(const abi::Context& c, int reduction, Op op, DType t, Domain domain) noexcept {
+  const void* slots = c.slots[reduction];
+  void* results = c.results[reduction];
+  if (domain == Domain::step) return fold_array(op, t, slots, c.chunk_count, results);
+  with_folder(op, t, [&]<class Folder, class T>(Folder& folder, T) {
+    const T* from = static_cast<const T*>(slots);
+    T* to = static_cast<T*>(results);
+    if (domain == Domain::tensor)
+      fold_tensors(c, folder, from, to);
+    else
+      fold_groups(c, folder, from, to);
+  });
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,18 @@
+// Folds the slots of a reduction to its results, in the canonical order of ir/reduction.hpp and bit
+// for bit equal to it, but fast and without allocating. Knows the kernel ABI.
+#pragma once
+
+#include "compiler/abi.hpp"
+#include "ir/ops.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// `count` values of dtype `t` (bool: bytes) to one.
+void fold_array(Op op, DType t, const void* values, uint64_t count, void* result) noexcept;
+
+// slots[reduction] to results[reduction]: one value, or one per group or tensor from the slots of
+// its own chunks.
+void fold_slots(const abi::Context& context, int reduction, Op op, DType t, Domain domain) noexcept;
+
+}  // namespace stepfuse

@@ -1,0 +1,182 @@
+// LLVM IR text to an object, and an object to functions. Knows libLLVM's C API.
+#include "runtime/cpu/llvm_compiler.hpp"
+
+#include <chrono>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+#include "runtime/cpu/llvm_library.hpp"
+#include "runtime/cpu/llvm_module.hpp"
+
+namespace stepfuse {
+
+#if STEPFUSE_HAVE_LLVM
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The code comes out of the emitter nearly as it should be; what is left is to make registers of
+// the function's memory and to move what does not change out of the loops.
+constexpr const char* kPasses =
+    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),simplifycfg,early-cse)";
+
+std::string take(const LlvmLibrary& l, char* message) {
+  std::string text = message == nullptr ? "" : message;
+  if (message != nullptr) l.LLVMDisposeMessage(message);
+  return text;
+}
+
+std::string take(const LlvmLibrary& l, LLVMErrorRef error) {
+  char* message = l.LLVMGetErrorMessage(error);
+  std::string text = message;
+  l.LLVMDisposeErrorMessage(message);
+  return text;
+}
+
+[[noreturn]] void fail(std::string_view what, const std::string& message) {
+  throw Error(ErrorKind::compile, fmt::format("LLVM {}: {}", what, message));
+}
+
+template <class T, class F>
+auto owned(T* p, F dispose) {
+  return std::unique_ptr<T, F>(p, dispose);
+}
+
+class Compilation {
+ public:
+  Compilation(const std::string& text, const CpuTarget& target)
+      : l_(llvm_library()), context_(owned(l_.LLVMContextCreate(), l_.LLVMContextDispose)) {
+    Clock::time_point start = Clock::now();
+    parse(text);
+    make_machine(target);
+    times_.parse_ms = ms_since(start);
+  }
+
+  CpuObject run() {
+    Clock::time_point start = Clock::now();
+    auto options = owned(l_.LLVMCreatePassBuilderOptions(), l_.LLVMDisposePassBuilderOptions);
+    l_.LLVMPassBuilderOptionsSetLoopVectorization(options.get(), 0);
+    l_.LLVMPassBuilderOptionsSetSLPVectorization(options.get(), 0);
+    l_.LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), 0);
+    LLVMErrorRef error = l_.LLVMRunPasses(module_.get(), kPasses, machine_.get(), options.get());
+    if (error != nullptr) fail("could not optimize the kernel", take(l_, error));
+    times_.passes_ms = ms_since(start);
+
+    start = Clock::now();
+    char* message = nullptr;
+    LLVMMemoryBufferRef buffer = nullptr;
+    if (l_.LLVMTargetMachineEmitToMemoryBuffer(machine_.get(), module_.get(), LLVMObjectFile,
+                                               &message, &buffer) != 0) {
+      fail("could not generate code", take(l_, message));
+    }
+    auto object = owned(buffer, l_.LLVMDisposeMemoryBuffer);
+    std::string bytes(l_.LLVMGetBufferStart(buffer), l_.LLVMGetBufferSize(buffer));
+    times_.codegen_ms = ms_since(start);
+    return {std::move(bytes), times_};
+  }
+
+ private:
+  template <class T>
+  using Owned = std::unique_ptr<T, void (*)(T*)>;
+
+  void parse(const std::string& text) {
+    char* message = nullptr;
+    LLVMModuleRef module = nullptr;
+    // Takes the buffer over, whatever comes of it.
+    LLVMMemoryBufferRef buffer =
+        l_.LLVMCreateMemoryBufferWithMemoryRangeCopy(text.data(), text.size(), "kernel.ll");
+    if (l_.LLVMParseIRInContext(context_.get(), buffer, &module, &message) != 0) {
+      fail("rejects the kernel's text", take(l_, message));
+    }
+    module_ = Owned<LLVMOpaqueModule>(module, l_.LLVMDisposeModule);
+    if (l_.LLVMVerifyModule(module, LLVMReturnStatusAction, &message) != 0) {
+      fail("rejects the kernel", take(l_, message));
+    }
+    l_.LLVMDisposeMessage(message);
+  }
+
+  void make_machine(const CpuTarget& target) {
+    char* message = nullptr;
+    auto triple = owned(l_.LLVMGetDefaultTargetTriple(), l_.LLVMDisposeMessage);
+    LLVMTargetRef backend = nullptr;
+    if (l_.LLVMGetTargetFromTriple(triple.get(), &backend, &message) != 0) {
+      fail(fmt::format("has no code generator for {}", triple.get()), take(l_, message));
+    }
+    machine_ = Owned<LLVMOpaqueTargetMachine>(
+        l_.LLVMCreateTargetMachine(backend, triple.get(), target.cpu.c_str(),
+                                   target.features.c_str(), LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                   LLVMCodeModelDefault),
+        l_.LLVMDisposeTargetMachine);
+    l_.LLVMSetTarget(module_.get(), triple.get());
+    auto layout = owned(l_.LLVMCreateTargetDataLayout(machine_.get()), l_.LLVMDisposeTargetData);
+    l_.LLVMSetModuleDataLayout(module_.get(), layout.get());
+  }
+
+  const LlvmLibrary& l_;
+  Owned<LLVMOpaqueContext> context_;
+  Owned<LLVMOpaqueModule> module_{nullptr, nullptr};
+  Owned<LLVMOpaqueTargetMachine> machine_{nullptr, nullptr};
+  CompileTimes times_;
+};
+
+}  // namespace
+
+CpuObject compile_cpu(const std::string& text, const CpuTarget& target) {
+  return Compilation(text, target).run();
+}
+
+struct LlvmModule::Jit {
+  LLVMOrcLLJITRef jit = nullptr;
+  ~Jit() {
+    if (jit == nullptr) return;
+    const LlvmLibrary& l = llvm_library();
+    if (LLVMErrorRef error = l.LLVMOrcDisposeLLJIT(jit); error != nullptr) take(l, error);
+  }
+};
+
+LlvmModule::LlvmModule(std::string_view object) : jit_(std::make_unique<Jit>()) {
+  const LlvmLibrary& l = llvm_library();
+  if (LLVMErrorRef error = l.LLVMOrcCreateLLJIT(&jit_->jit, nullptr); error != nullptr) {
+    fail("could not start its linker", take(l, error));
+  }
+  LLVMMemoryBufferRef buffer =
+      l.LLVMCreateMemoryBufferWithMemoryRangeCopy(object.data(), object.size(), "kernel.o");
+  LLVMOrcJITDylibRef library = l.LLVMOrcLLJITGetMainJITDylib(jit_->jit);
+  if (LLVMErrorRef error = l.LLVMOrcLLJITAddObjectFile(jit_->jit, library, buffer);
+      error != nullptr) {
+    fail("could not link the kernel", take(l, error));
+  }
+}
+
+LlvmModule::~LlvmModule() = default;
+
+void* LlvmModule::symbol(const std::string& name) const {
+  const LlvmLibrary& l = llvm_library();
+  LLVMOrcExecutorAddress address = 0;
+  if (LLVMErrorRef error = l.LLVMOrcLLJITLookup(jit_->jit, &address, name.c_str());
+      error != nullptr) {
+    fail("could not link the kernel", take(l, error));
+  }
+  return reinterpret_cast<void*>(address);
+}
+
+#else
+
+CpuObject compile_cpu(const std::string&, const CpuTarget&) {
+  throw Error(ErrorKind::device, llvm_status().problem);
+}
+
+struct LlvmModule::Jit {};
+LlvmModule::LlvmModule(std::string_view) { throw Error(ErrorKind::device, llvm_status().problem); }
+LlvmModule::~LlvmModule() = default;
+void* LlvmModule::symbol(const std::string&) const { return nullptr; }
+
+#endif
+
+}  // namespace stepfuse

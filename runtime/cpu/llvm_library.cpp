@@ -1,0 +1,132 @@
+// Opens libLLVM and looks up the functions of the C API. Knows the dynamic loader and the
+// environment variable STEPFUSE_LLVM_LIBRARY.
+#include "runtime/cpu/llvm_library.hpp"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+
+namespace stepfuse {
+
+#if STEPFUSE_HAVE_LLVM
+namespace {
+
+constexpr unsigned kOldestVersion = 19;
+
+struct Loaded {
+  LlvmLibrary functions;
+  LlvmStatus status;
+};
+
+std::vector<std::string> candidates() {
+  if (const char* named = std::getenv("STEPFUSE_LLVM_LIBRARY"); named != nullptr && *named != 0) {
+    return {named};
+  }
+  // What distributions and LLVM's own packages call it.
+  std::vector<std::string> names;
+  for (const char* version : {"19", "20", "21", "22"}) {
+    names.push_back(fmt::format("libLLVM.so.{}.1", version));
+    names.push_back(fmt::format("libLLVM-{}.so.1", version));
+    names.push_back(fmt::format("libLLVM-{}.so", version));
+  }
+  return names;
+}
+
+// "" if all functions were found, else the first that was not.
+std::string look_up(void* handle, LlvmLibrary& f) {
+#define X(symbol)                                                          \
+  f.symbol = reinterpret_cast<decltype(f.symbol)>(dlsym(handle, #symbol)); \
+  if (f.symbol == nullptr) return #symbol;
+  STEPFUSE_LLVM_FUNCTIONS(X)
+  STEPFUSE_LLVM_TARGET_FUNCTIONS(X)
+#undef X
+  return "";
+}
+
+// "" if `file` can be used.
+std::string try_open(const std::string& file, Loaded& loaded) {
+  void* handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return dlerror();
+  std::string missing = look_up(handle, loaded.functions);
+  std::string problem;
+  if (!missing.empty()) {
+    problem = fmt::format("{}: has no function {}", file, missing);
+  } else {
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned patch = 0;
+    loaded.functions.LLVMGetVersion(&major, &minor, &patch);
+    loaded.status.version = fmt::format("{}.{}.{}", major, minor, patch);
+    if (major < kOldestVersion) {
+      problem = fmt::format("{}: is LLVM {}, but {} or later is needed", file,
+                            loaded.status.version, kOldestVersion);
+    }
+  }
+  if (!problem.empty()) {
+    dlclose(handle);
+    return problem;
+  }
+  Dl_info where{};
+  bool known = dladdr(reinterpret_cast<void*>(loaded.functions.LLVMGetVersion), &where) != 0;
+  loaded.status.library = known && where.dli_fname != nullptr ? where.dli_fname : file;
+  loaded.status.available = true;
+#define X(symbol) loaded.functions.symbol();
+  STEPFUSE_LLVM_TARGET_FUNCTIONS(X)
+#undef X
+  return "";
+}
+
+Loaded open_library() {
+  Loaded loaded;
+  std::string problems;
+  for (const std::string& file : candidates()) {
+    std::string problem = try_open(file, loaded);
+    if (problem.empty()) {
+      loaded.status.problem.clear();
+      return loaded;
+    }
+    problems += fmt::format("{}{}", problems.empty() ? "" : "; ", problem);
+  }
+  loaded.status.version.clear();
+  loaded.status.problem = problems;
+  return loaded;
+}
+
+const Loaded& loaded_library() {
+  static const Loaded loaded = open_library();
+  return loaded;
+}
+
+}  // namespace
+
+const LlvmStatus& llvm_status() { return loaded_library().status; }
+
+const LlvmLibrary& llvm_library() {
+  const Loaded& loaded = loaded_library();
+  if (!loaded.status.available) {
+    throw Error(ErrorKind::device,
+                fmt::format("the CPU backend needs libLLVM {} or later, which could not be opened "
+                            "({}). Install it (Debian: libllvm19) or name the file in "
+                            "STEPFUSE_LLVM_LIBRARY",
+                            kOldestVersion, loaded.status.problem));
+  }
+  return loaded.functions;
+}
+
+#else
+
+const LlvmStatus& llvm_status() {
+  static const LlvmStatus status{
+      .problem =
+          "stepfuse was built without LLVM's C headers (install llvm-19-dev and build it "
+          "again with STEPFUSE_LLVM=ON)"};
+  return status;
+}
+
+#endif
+
+}  // namespace stepfuse
