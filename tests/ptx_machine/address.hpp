@@ -16,10 +16,14 @@ inline constexpr u32 kSharedGap = 64;
 
 constexpr u64 window_of(Space space) {
   switch (space) {
-    case Space::shared: return kSharedWindow;
-    case Space::local: return kLocalWindow;
-    case Space::param: return kParamWindow;
-    default: return 0;
+    case Space::shared:
+      return kSharedWindow;
+    case Space::local:
+      return kLocalWindow;
+    case Space::param:
+      return kParamWindow;
+    default:
+      return 0;
   }
 }
 

@@ -18,8 +18,8 @@ void Decoder::check_width(const Operand& operand, Type type, bool wider) const {
   u32 have = bytes_of(declared);
   u32 want = bytes_of(type);
   if (!both_pred || (wider ? have < want : have != want)) {
-    refuse(ErrorKind::bad_operand, fmt::format("a .{} register where a .{} belongs",
-                                               info(declared).name, info(type).name));
+    refuse(ErrorKind::bad_operand,
+           fmt::format("a .{} register where a .{} belongs", info(declared).name, info(type).name));
   }
 }
 
@@ -34,9 +34,13 @@ u32 Decoder::target_slot(const Operand& operand, Type type, bool wider) const {
 
 u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
   switch (operand.kind) {
-    case OperandKind::reg: check_width(operand, type, wider); return operand.reg;
-    case OperandKind::special: return special_slot(operand.name);
-    case OperandKind::symbol: return constant(symbol_value(operand.name) + operand.bits);
+    case OperandKind::reg:
+      check_width(operand, type, wider);
+      return operand.reg;
+    case OperandKind::special:
+      return special_slot(operand.name);
+    case OperandKind::symbol:
+      return constant(symbol_value(operand.name) + operand.bits);
     case OperandKind::integer: {
       if (info(type).kind == Kind::real) {
         refuse(ErrorKind::bad_operand, "an integer constant where a real one belongs");
@@ -50,7 +54,8 @@ u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
         refuse(ErrorKind::bad_operand, "a floating-point constant of another width");
       }
       return constant(operand.bits);
-    default: break;
+    default:
+      break;
   }
   refuse(ErrorKind::bad_operand, "an operand of the wrong kind");
 }

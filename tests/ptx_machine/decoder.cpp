@@ -43,10 +43,14 @@ struct Decoder::Spec {
     if (type == "any") return letter == "d" ? form.first : form.type;
     if (type == "wide") {
       switch (form.type) {
-        case Type::u16: return Type::u32;
-        case Type::s16: return Type::s32;
-        case Type::u32: return Type::u64;
-        default: return Type::s64;
+        case Type::u16:
+          return Type::u32;
+        case Type::s16:
+          return Type::s32;
+        case Type::u32:
+          return Type::u64;
+        default:
+          return Type::s64;
       }
     }
     return type.empty() ? form.type : type_named(type).value();
@@ -185,7 +189,8 @@ void Decoder::decode(const Statement& statement) {
     refuse(ErrorKind::bad_operand, "a third source needs .and, .or or .xor, and these need it");
   }
   if (i.run == nullptr) {
-    refuse(ErrorKind::unknown_modifier, fmt::format("opcode '{}' has no such form", statement.opcode));
+    refuse(ErrorKind::unknown_modifier,
+           fmt::format("opcode '{}' has no such form", statement.opcode));
   }
   kernel_.code.push_back(i);
   kernel_.rows.push_back(static_cast<u16>(&row - opcode_table().data()));
@@ -209,7 +214,8 @@ void Decoder::fill(const Spec& spec, const Operand& operand, const Form& form, I
         if (at->second.size() > 255) refuse(ErrorKind::bad_operand, "more than 255 branch targets");
         i.count = static_cast<u8>(at->second.size());
         kernel_.lists.push_back(std::make_unique<u32[]>(i.count));
-        for (u32 k = 0; k < i.count; ++k) kernel_.lists.back()[k] = label(*statement_, at->second[k]);
+        for (u32 k = 0; k < i.count; ++k)
+          kernel_.lists.back()[k] = label(*statement_, at->second[k]);
         i.list = kernel_.lists.back().get();
         return;
       }
@@ -226,7 +232,10 @@ void Decoder::fill(const Spec& spec, const Operand& operand, const Form& form, I
   Type type = spec.resolve(form);
   if (spec.letter == "{d}" || spec.letter == "{a}") {
     u32 part = bytes_of(type) / static_cast<u32>(operand.parts.size());
-    Type part_type = part == 4 ? Type::b32 : part == 2 ? Type::b16 : part == 1 ? Type::b8 : Type::none;
+    Type part_type = part == 4   ? Type::b32
+                     : part == 2 ? Type::b16
+                     : part == 1 ? Type::b8
+                                 : Type::none;
     fill_vector(spec, operand, part_type, spec.letter == "{d}", i);
     return;
   }
@@ -247,10 +256,18 @@ void Decoder::fill(const Spec& spec, const Operand& operand, const Form& form, I
   }
   u32 slot = source_slot(operand, type, spec.wider());
   switch (spec.letter[0]) {
-    case 'a': i.a = slot; break;
-    case 'c': i.c = slot; break;
-    case 'e': i.e = slot; break;
-    default: i.b = slot; break;  // b, B
+    case 'a':
+      i.a = slot;
+      break;
+    case 'c':
+      i.c = slot;
+      break;
+    case 'e':
+      i.e = slot;
+      break;
+    default:
+      i.b = slot;
+      break;  // b, B
   }
 }
 

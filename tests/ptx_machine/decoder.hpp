@@ -28,7 +28,8 @@ class Decoder {
   const OpcodeRow& find_row(const Statement& statement, Form& form) const;
   static bool shapes_fit(const OpcodeRow& row, const Statement& statement);
   void fill(const Spec& spec, const Operand& operand, const Form& form, Instruction& i);
-  void fill_vector(const Spec& spec, const Operand& operand, Type type, bool writes, Instruction& i);
+  void fill_vector(const Spec& spec, const Operand& operand, Type type, bool writes,
+                   Instruction& i);
   u32 target_slot(const Operand& operand, Type type, bool wider) const;
   u32 source_slot(const Operand& operand, Type type, bool wider);
   u32 constant(u64 value);

@@ -30,7 +30,7 @@ struct Instruction {
   u32 e = kNoSlot;  // a fifth operand
   u32 p = kNoSlot;  // a second destination: d|p
   u32 guard = kNoSlot;
-  u64 offset = 0;  // of an address; a branch's target
+  u64 offset = 0;             // of an address; a branch's target
   const u32* list = nullptr;  // slots of a vector operand; the targets of an indexed branch
   u8 count = 1;               // length of the vector operand
   bool guarded = false;
@@ -39,15 +39,37 @@ struct Instruction {
   Space space = Space::generic;
   Order order = Order::weak;
   Scope scope = Scope::gpu;
-  u8 mode = 0;  // what else a row's modifiers choose
+  u8 mode = 0;    // what else a row's modifiers choose
   u32 width = 0;  // bytes of one element of a memory access
 };
 
 // %tid.x and its like, which live in slots of the register file.
 enum class Special : u8 {
-  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z, nctaid_x, nctaid_y,
-  nctaid_z, laneid, warpid, nwarpid, smid, nsmid, lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge,
-  lanemask_gt, gridid, dynamic_smem_size, total_smem_size
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  gridid,
+  dynamic_smem_size,
+  total_smem_size
 };
 
 struct SpecialSlot {
@@ -77,7 +99,7 @@ struct Kernel {
   std::vector<Param> params;
   u32 param_bytes = 0;
   std::vector<SharedVariable> shared;
-  u32 shared_bytes = 0;        // with the gaps
+  u32 shared_bytes = 0;         // with the gaps
   u32 static_shared_bytes = 0;  // as a driver reports it
   u32 dynamic_shared_offset = 0;
   u32 local_bytes = 0;

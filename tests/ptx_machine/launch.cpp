@@ -12,9 +12,9 @@ namespace stepfuse::ptx {
 
 void fail(const Thread& thread, ErrorKind kind, const std::string& what) {
   const Kernel& kernel = thread.launch->kernel;
-  throw MachineError(kind, fmt::format("{}, block {} thread {}: {}\n  at {}", kernel.name,
-                                       thread.block->index, thread.index, what,
-                                       kernel.text[thread.pc - 1]));
+  throw MachineError(
+      kind, fmt::format("{}, block {} thread {}: {}\n  at {}", kernel.name, thread.block->index,
+                        thread.index, what, kernel.text[thread.pc - 1]));
 }
 
 Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_in,
@@ -39,7 +39,8 @@ Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_i
     refuse(fmt::format("{} threads a block, at most {} are allowed", threads, kernel.max_threads));
   }
   if (kernel.required_threads != 0 && threads != kernel.required_threads) {
-    refuse(fmt::format("{} threads a block, not the required {}", threads, kernel.required_threads));
+    refuse(
+        fmt::format("{} threads a block, not the required {}", threads, kernel.required_threads));
   }
   if (blocks > 65536) refuse(fmt::format("{} blocks, at most 65536 are resident here", blocks));
   if (params.size() != kernel.param_bytes) {
@@ -106,30 +107,54 @@ void Launch::set_specials(Thread& thread, u32 block) const {
   u32 lane_bit = 1u << thread.lane;
   auto value = [&](Special special) -> u64 {
     switch (special) {
-      case Special::tid_x: return t % n.x;
-      case Special::tid_y: return t / n.x % n.y;
-      case Special::tid_z: return t / (n.x * n.y);
-      case Special::ntid_x: return n.x;
-      case Special::ntid_y: return n.y;
-      case Special::ntid_z: return n.z;
-      case Special::ctaid_x: return block % g.x;
-      case Special::ctaid_y: return block / g.x % g.y;
-      case Special::ctaid_z: return block / (g.x * g.y);
-      case Special::nctaid_x: return g.x;
-      case Special::nctaid_y: return g.y;
-      case Special::nctaid_z: return g.z;
-      case Special::laneid: return thread.lane;
-      case Special::warpid: return t / 32;
-      case Special::nwarpid: return (n.count() + 31) / 32;
-      case Special::smid: return block;
-      case Special::nsmid: return g.count();
-      case Special::lanemask_eq: return lane_bit;
-      case Special::lanemask_lt: return lane_bit - 1;
-      case Special::lanemask_le: return lane_bit | (lane_bit - 1);
-      case Special::lanemask_gt: return static_cast<u32>(~(lane_bit | (lane_bit - 1)));
-      case Special::lanemask_ge: return static_cast<u32>(~(lane_bit - 1));
-      case Special::gridid: return start_time_;
-      case Special::dynamic_smem_size: return shape_.dynamic_shared_bytes;
+      case Special::tid_x:
+        return t % n.x;
+      case Special::tid_y:
+        return t / n.x % n.y;
+      case Special::tid_z:
+        return t / (n.x * n.y);
+      case Special::ntid_x:
+        return n.x;
+      case Special::ntid_y:
+        return n.y;
+      case Special::ntid_z:
+        return n.z;
+      case Special::ctaid_x:
+        return block % g.x;
+      case Special::ctaid_y:
+        return block / g.x % g.y;
+      case Special::ctaid_z:
+        return block / (g.x * g.y);
+      case Special::nctaid_x:
+        return g.x;
+      case Special::nctaid_y:
+        return g.y;
+      case Special::nctaid_z:
+        return g.z;
+      case Special::laneid:
+        return thread.lane;
+      case Special::warpid:
+        return t / 32;
+      case Special::nwarpid:
+        return (n.count() + 31) / 32;
+      case Special::smid:
+        return block;
+      case Special::nsmid:
+        return g.count();
+      case Special::lanemask_eq:
+        return lane_bit;
+      case Special::lanemask_lt:
+        return lane_bit - 1;
+      case Special::lanemask_le:
+        return lane_bit | (lane_bit - 1);
+      case Special::lanemask_gt:
+        return static_cast<u32>(~(lane_bit | (lane_bit - 1)));
+      case Special::lanemask_ge:
+        return static_cast<u32>(~(lane_bit - 1));
+      case Special::gridid:
+        return start_time_;
+      case Special::dynamic_smem_size:
+        return shape_.dynamic_shared_bytes;
       case Special::total_smem_size:
         return kernel.static_shared_bytes + shape_.dynamic_shared_bytes;
     }
@@ -196,10 +221,10 @@ u32 Launch::run_slice(Thread& thread, u32 limit) {
 void Launch::hang(const char* why) const {
   std::vector<const Block*> blocks;
   for (const auto& b : blocks_) blocks.push_back(b.get());
-  throw MachineError(ErrorKind::hang,
-                     fmt::format("{}: {} after {} thread-instructions; waiting threads:\n{}",
-                                 kernel.name, why, counters.instructions,
-                                 report_waiting(kernel, blocks)));
+  throw MachineError(
+      ErrorKind::hang,
+      fmt::format("{}: {} after {} thread-instructions; waiting threads:\n{}", kernel.name, why,
+                  counters.instructions, report_waiting(kernel, blocks)));
 }
 
 }  // namespace stepfuse::ptx

@@ -1,7 +1,7 @@
 // The machine as a whole on small kernels: loads, stores, loops, barriers.
-#include <doctest/doctest.h>
-
 #include "tests/ptx_machine/machine.hpp"
+
+#include <doctest/doctest.h>
 
 using namespace stepfuse::ptx;
 
@@ -29,7 +29,8 @@ TEST_CASE("loads the module of a kernel") {
   std::vector<u32> values(64);
   for (u32 i = 0; i < 64; ++i) values[i] = i;
   machine.memory().write(data, values.data(), 256);
-  machine.launch(*module->find("twice"), {.grid = {1}, .block = {64}}, std::as_bytes(std::span(&data, 1)));
+  machine.launch(*module->find("twice"), {.grid = {1}, .block = {64}},
+                 std::as_bytes(std::span(&data, 1)));
   machine.memory().read(values.data(), data, 256);
   for (u32 i = 0; i < 64; ++i) CHECK(values[i] == 2 * i);
 }

@@ -1,11 +1,10 @@
 // Allocations and the host's copies; knows addresses and bytes, no threads.
 #include "tests/ptx_machine/memory.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -18,8 +17,8 @@ constexpr std::size_t kSmall = std::size_t{1} << 20;
 constexpr std::size_t kTile = std::size_t{16} << 20;
 
 void* map_pages(std::size_t bytes) {
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                  -1, 0);
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
   return at;
 }
@@ -31,7 +30,8 @@ int pattern_file(u8 pattern) {
   file = memfd_create("stepfuse-fresh-memory", MFD_CLOEXEC);
   if (file < 0) throw std::bad_alloc();
   std::vector<u8> tile(kTile, pattern);
-  if (::write(file, tile.data(), tile.size()) != static_cast<ssize_t>(kTile)) throw std::bad_alloc();
+  if (::write(file, tile.data(), tile.size()) != static_cast<ssize_t>(kTile))
+    throw std::bad_alloc();
   return file;
 }
 
@@ -160,8 +160,8 @@ std::string Memory::describe(u64 address) const {
 Allocation& Memory::span(u64 address, u64 size, const char* what) {
   Allocation* a = find(address);
   if (a == nullptr || address - a->base > a->size || size > a->size - (address - a->base)) {
-    throw MachineError(ErrorKind::out_of_bounds, fmt::format("{} of {} bytes at {:#x}, {}", what, size,
-                                                             address, describe(address)));
+    throw MachineError(ErrorKind::out_of_bounds, fmt::format("{} of {} bytes at {:#x}, {}", what,
+                                                             size, address, describe(address)));
   }
   return *a;
 }

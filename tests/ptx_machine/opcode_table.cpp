@@ -121,16 +121,14 @@ constexpr OpcodeRow kRows[] = {
     {"cvta", "to global|shared|local|param|const u64", "d a", convert_address_to},
     {"isspacep", "global|shared|local|const|param", "d:pred a:u64", is_space},
     {"ld",
-     "weak? " LOAD_SPACES
-     " ca|cg|cs|lu|cv? nc? "
+     "weak? " LOAD_SPACES " ca|cg|cs|lu|cv? nc? "
      "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? "
      "L2::64B|L2::128B|L2::256B? v2|v4|v8? " MEMORY_TYPES,
      "D:any [a]", load},
     {"ld", "volatile " LOAD_SPACES " v2|v4? " MEMORY_TYPES, "D:any [a]", load},
     {"ld", "relaxed|acquire cta|gpu|sys " LOAD_SPACES " v2|v4? " MEMORY_TYPES, "D:any [a]", load},
     {"st",
-     "weak? " STORE_SPACES
-     " wb|cg|cs|wt? "
+     "weak? " STORE_SPACES " wb|cg|cs|wt? "
      "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? "
      "v2|v4|v8? " MEMORY_TYPES,
      "[a] B:any", store},

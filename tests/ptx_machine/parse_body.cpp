@@ -86,9 +86,9 @@ void BodyParser::parse_statement() {
   if (!in_.peek().is(";")) {
     do {
       if (in_.peek().is("(")) {
-        throw MachineError(ErrorKind::bad_operand,
-                           fmt::format("line {}: '{}' with a parameter list", first.line,
-                                       statement.opcode));
+        throw MachineError(
+            ErrorKind::bad_operand,
+            fmt::format("line {}: '{}' with a parameter list", first.line, statement.opcode));
       }
       statement.operands.push_back(parse_operand(in_, scopes_));
     } while (in_.accept(","));

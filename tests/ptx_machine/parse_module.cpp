@@ -142,7 +142,7 @@ Program parse(std::string_view text) {
       skip_block(in);
     } else if (in.peek().is(".global") || in.peek().is(".const") || in.peek().is(".shared")) {
       std::string_view space = in.word();
-      Variable variable = parse_variable(in, space == ".global"   ? Space::global
+      Variable variable = parse_variable(in, space == ".global"  ? Space::global
                                              : space == ".const" ? Space::constant
                                                                  : Space::shared);
       variable.is_extern = is_extern;

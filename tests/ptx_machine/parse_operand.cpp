@@ -18,8 +18,7 @@ Operand parse_real(TokenStream& in, bool negative) {
   bool is_double = text[1] == 'd' || text[1] == 'D';
   std::size_t want = is_double ? 16 : 8;
   Operand result{.kind = OperandKind::real, .type = is_double ? Type::f64 : Type::f32};
-  auto [end, error] =
-      std::from_chars(text.data() + 2, text.data() + text.size(), result.bits, 16);
+  auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), result.bits, 16);
   if (error != std::errc() || end != text.data() + text.size() || text.size() != want + 2) {
     in.fail(fmt::format("'{}' is no floating-point constant", text));
   }

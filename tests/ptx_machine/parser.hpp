@@ -39,7 +39,8 @@ Operand parse_operand(TokenStream& in, const Scopes& scopes);
 
 class BodyParser {
  public:
-  BodyParser(TokenStream& in, Function& function) : in_(in), function_(function), scopes_(function) {}
+  BodyParser(TokenStream& in, Function& function)
+      : in_(in), function_(function), scopes_(function) {}
   void run();
 
  private:

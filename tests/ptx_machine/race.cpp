@@ -29,12 +29,9 @@ bool RaceDetector::strong(const View& view, Cell* cells, u64 first, u32 bytes, b
 }
 
 bool RaceDetector::ordered(const View& view, const Entry& entry) const {
-  if (entry.time <= view.clock->floor[block_of(entry.id)]) return true;
-  if (!entry.many) {
-    return entry.id == view.id() || entry.time <= view.clock->time_of(entry.id);
-  }
-  u32 first = entry.id & ~31u;
-  for (u32 id = first; id < first + 32; ++id) {
+  if (entry.time <= view.clock->floor[block_of(entry.warp)]) return true;
+  for (u32 rest = entry.lanes; rest != 0; rest &= rest - 1) {
+    u32 id = entry.warp + static_cast<u32>(std::countr_zero(rest));
     if (id != view.id() && entry.time > view.clock->time_of(id)) return false;
   }
   return true;
@@ -71,13 +68,11 @@ bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, S
   return true;
 }
 
-bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access access,
-                              Scope scope) {
+bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access access, Scope scope) {
   Epoch mine = view.epoch | (u64{mask} << kByteShift);
   if (!ordered(view, cell.write)) return conflict("write", id_of(cell.write), cell.write_pc);
   bool has_history = (static_cast<u32>(cell.read) & kHistory) != 0;
-  if (access == Access::weak_read && !has_history &&
-      (cell.read == 0 || ordered(view, cell.read))) {
+  if (access == Access::weak_read && !has_history && (cell.read == 0 || ordered(view, cell.read))) {
     cell.read = mine;
     cell.read_pc = view.pc;
     return true;
@@ -152,8 +147,8 @@ RaceDetector::History& RaceDetector::history_of(const View& view, Cell& cell, u3
   History& history = histories_[index];
   history.mask = mask;
   if (cell.read != 0) {
-    history.weak_reads.push_back(
-        {id_of(cell.read), time_of(cell.read), cell.read_pc, false, Scope::gpu});
+    history.weak_reads.push_back({id_of(cell.read) & ~31u, 1u << (id_of(cell.read) & 31u),
+                                  time_of(cell.read), cell.read_pc, Scope::gpu});
   }
   cell.read = (view.epoch & ~u64{0xffffffff}) | kHistory | index;
   return history;
@@ -177,7 +172,7 @@ void RaceDetector::release_history(Cell& cell) {
 bool RaceDetector::all_ordered(const View& view, const std::vector<Entry>& entries,
                                const char* what) {
   for (const Entry& e : entries) {
-    if (!ordered(view, e)) return conflict(what, e.id, e.pc);
+    if (!ordered(view, e)) return conflict(what, e.id(), e.pc);
   }
   return true;
 }
@@ -186,24 +181,32 @@ bool RaceDetector::strong_ordered(const View& view, const std::vector<Entry>& en
                                   const char* what) {
   for (const Entry& e : entries) {
     bool wide = e.scope == Scope::gpu && scope == Scope::gpu;
-    if (wide || block_of(e.id) == block_of(view.id())) continue;
-    if (!ordered(view, e)) return conflict(what, e.id, e.pc);
+    if (wide || block_of(e.warp) == block_of(view.id())) continue;
+    if (!ordered(view, e)) return conflict(what, e.id(), e.pc);
   }
   return true;
 }
 
 void RaceDetector::add(std::vector<Entry>& entries, const View& view, Scope scope) {
-  u32 id = view.id();
+  u32 warp = view.id() & ~31u;
+  u32 lane = 1u << (view.id() & 31u);
   u32 time = time_of(view.epoch);
-  for (Entry& e : entries) {
-    if ((e.id ^ id) >> 5 != 0) continue;
-    e.many = e.many || e.id != id;
-    e.time = std::max(e.time, time);
-    e.pc = view.pc;
-    if (scope == Scope::cta) e.scope = scope;
-    return;
+  // Who is unordered with an earlier access of the warp that is ordered before this one is
+  // unordered with this one too, so the earlier one may go.
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    Entry& e = entries[k];
+    if (e.warp != warp || e.scope != scope) continue;
+    if (e.time == time) {
+      e.lanes |= lane;
+      e.pc = view.pc;
+      return;
+    }
+    if (ordered(view, e)) {
+      e = {warp, lane, time, view.pc, scope};
+      return;
+    }
   }
-  entries.push_back({id, time, view.pc, false, scope});
+  entries.push_back({warp, lane, time, view.pc, scope});
 }
 
 bool RaceDetector::conflict(const char* what, u32 id, u32 pc) {

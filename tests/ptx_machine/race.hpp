@@ -5,6 +5,7 @@
 // a history; a word whose bytes are accessed apart is split into byte cells.
 #pragma once
 
+#include <bit>
 #include <vector>
 
 #include "tests/ptx_machine/clock.hpp"
@@ -61,12 +62,14 @@ class RaceDetector {
  private:
   enum class Access : u8 { weak_read, weak_write, strong_read, strong_write };
 
+  // Lanes of one warp that accessed the word at one time of theirs.
   struct Entry {
-    u32 id;
+    u32 warp;  // id of its first lane
+    u32 lanes;
     u32 time;
     u32 pc;
-    bool many;  // several lanes of id's warp, up to `time`
     Scope scope;
+    u32 id() const { return warp + static_cast<u32>(std::countr_zero(lanes)); }
   };
   struct History {
     u32 mask = 0;
@@ -108,7 +111,8 @@ class RaceDetector {
   bool read_cell(const View& view, Cell& cell, u32 mask) {
     Epoch mine = view.epoch | (u64{mask} << kByteShift);
     if (cell.read == mine) return true;
-    bool plain = ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
+    bool plain =
+        ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
     if (plain && ordered(view, cell.write) && (mask_of(cell.read) & ~mask) == 0 &&
         ordered(view, cell.read)) [[likely]] {
       cell.read = mine;
@@ -120,7 +124,8 @@ class RaceDetector {
 
   bool write_cell(const View& view, Cell& cell, u32 mask) {
     Epoch mine = view.epoch | (u64{mask} << kByteShift);
-    bool plain = ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
+    bool plain =
+        ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
     if (plain && ((mask_of(cell.write) | mask_of(cell.read)) & ~mask) == 0 &&
         ordered(view, cell.write) && ordered(view, cell.read)) [[likely]] {
       cell.write = mine;
@@ -141,7 +146,7 @@ class RaceDetector {
   bool all_ordered(const View& view, const std::vector<Entry>& entries, const char* what);
   bool strong_ordered(const View& view, const std::vector<Entry>& entries, Scope scope,
                       const char* what);
-  static void add(std::vector<Entry>& entries, const View& view, Scope scope);
+  void add(std::vector<Entry>& entries, const View& view, Scope scope);
   bool conflict(const char* what, u32 id, u32 pc);
 
   u32 latest_ = 0;

@@ -28,16 +28,20 @@ void Scheduler::update(Warp& warp) {
 
 u32 Scheduler::slice() {
   switch (style_) {
-    case Style::long_slices: return 4096;
-    case Style::short_slices: return 1u << random_.below(5);
+    case Style::long_slices:
+      return 4096;
+    case Style::short_slices:
+      return 1u << random_.below(5);
     case Style::laggards:
-    case Style::mixed: break;
+    case Style::mixed:
+      break;
   }
   return 1u << random_.below(10);
 }
 
 bool Scheduler::lags(const Warp& warp) const {
-  return style_ == Style::laggards && ((warp.block->index ^ laggard_salt_) * 0x9E3779B97F4A7C15u) >> 62 == 0;
+  return style_ == Style::laggards &&
+         ((warp.block->index ^ laggard_salt_) * 0x9E3779B97F4A7C15u) >> 62 == 0;
 }
 
 Turn Scheduler::next() {

@@ -27,11 +27,11 @@ enum class OperandKind : u8 {
 
 struct Operand {
   OperandKind kind = OperandKind::sink;
-  Type type = Type::none;      // reg: as declared; real: f32 or f64
-  bool negated = false;        // reg: !%p
-  u32 reg = 0;                 // reg: index into Function::registers
-  u64 bits = 0;                // integer, real: the value; symbol, address: the byte offset
-  std::string_view name = {};  // special, symbol
+  Type type = Type::none;           // reg: as declared; real: f32 or f64
+  bool negated = false;             // reg: !%p
+  u32 reg = 0;                      // reg: index into Function::registers
+  u64 bits = 0;                     // integer, real: the value; symbol, address: the byte offset
+  std::string_view name = {};       // special, symbol
   std::vector<Operand> parts = {};  // vector, pair: the elements; address: the base
 };
 
@@ -51,7 +51,7 @@ struct Variable {
   u32 align = 1;
   u64 bytes = 0;
   bool is_extern = false;        // extern .shared: its size comes with the launch
-  std::vector<u8> initial = {};       // empty: zero, as PTX says for .global and .const
+  std::vector<u8> initial = {};  // empty: zero, as PTX says for .global and .const
 };
 
 struct Label {

@@ -68,8 +68,8 @@ struct Warp {
   u32 count = 0;
   u32 live = 0;  // one bit per lane that has not exited
   u32 ready = 0;
-  u32 spinning = 0;   // of the ready ones
-  int list = -1;      // which of the scheduler's lists it is in
+  u32 spinning = 0;  // of the ready ones
+  int list = -1;     // which of the scheduler's lists it is in
   u32 position = 0;  // there
 };
 

@@ -34,7 +34,8 @@ std::string waits_for(const Thread& t) {
     case State::ready:
       return t.spinning ? fmt::format("polls {:#x}, which stays {}", t.poll_address, t.poll_value)
                         : "runs";
-    case State::exited: break;
+    case State::exited:
+      break;
   }
   return "";
 }

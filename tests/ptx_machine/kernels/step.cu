@@ -25,7 +25,7 @@ struct Context {
   const Tensor* tensors;
   float* slots;       // one sum per chunk
   u32* nonfinite;
-  float* scalars;     // {clip_coef, step size}
+  float* scalars;     // {clip_coef, norm}
   double* state;      // {steps}
   u32* arrived;
   u32* generation;
@@ -104,9 +104,8 @@ __device__ void fold_slots(const Context& c, float* shared) {
     bool good = *c.nonfinite == 0;
     float coef = c.max_norm / (norm + 1e-6f);
     coef = coef < 1.0f ? coef : 1.0f;
-    double steps = c.state[0] + 1;
     c.scalars[0] = good ? coef : 0.0f;
-    c.scalars[1] = (float)(c.lr / (1.0 - power(c.beta, (u64)steps)));
+    c.scalars[1] = norm;
   }
 }
 
@@ -172,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) step(const Context c) {
   grid_barrier(c, shared, &is_last);
 
   float coef = c.scalars[0];
-  float step_size = c.scalars[1];
+  double steps = c.state[0] + 1;
+  float step_size = (float)(c.lr / (1.0 - power(c.beta, (u64)steps)));
   if (coef != 0.0f) {
     for (u32 chunk = blockIdx.x; chunk < c.chunk_count; chunk += gridDim.x) {
       Chunk piece = c.chunks[chunk];

@@ -77,16 +77,16 @@ void run_field(Thread& t, const Instruction& i) {
       Op::of(from_slot<T>(t.r[i.a]), static_cast<u32>(t.r[i.b]), static_cast<u32>(t.r[i.c])));
 }
 
-#define STEPFUSE_PTX_SELECT(name, runner)                                 \
-  template <class Op, class... Ts>                                        \
-  Run name##_of(Type type, Types<Ts...>) {                                \
-    Run run = nullptr;                                                    \
+#define STEPFUSE_PTX_SELECT(name, runner)                                         \
+  template <class Op, class... Ts>                                                \
+  Run name##_of(Type type, Types<Ts...>) {                                        \
+    Run run = nullptr;                                                            \
     ((holds<Ts>(type) ? static_cast<void>(run = &runner<Op, Ts>) : void()), ...); \
-    return run;                                                           \
-  }                                                                       \
-  template <class Op, class List>                                         \
-  Run name(const Form& form, Instruction&) {                              \
-    return name##_of<Op>(form.type, List{});                              \
+    return run;                                                                   \
+  }                                                                               \
+  template <class Op, class List>                                                 \
+  Run name(const Form& form, Instruction&) {                                      \
+    return name##_of<Op>(form.type, List{});                                      \
   }
 
 STEPFUSE_PTX_SELECT(unary, run_unary)

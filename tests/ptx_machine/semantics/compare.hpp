@@ -5,9 +5,7 @@
 
 namespace stepfuse::ptx {
 
-enum class Compare : u8 {
-  eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan, count
-};
+enum class Compare : u8 { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan, count };
 inline constexpr std::array<std::string_view, 14> kCompareNames = {
     "eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
@@ -16,21 +14,36 @@ template <Compare C, class T>
 bool compare(T a, T b) {
   bool unordered = a != a || b != b;
   switch (C) {
-    case Compare::eq: return a == b;
-    case Compare::ne: return !unordered && a != b;
-    case Compare::lt: return a < b;
-    case Compare::le: return a <= b;
-    case Compare::gt: return a > b;
-    case Compare::ge: return a >= b;
-    case Compare::equ: return unordered || a == b;
-    case Compare::neu: return unordered || a != b;
-    case Compare::ltu: return unordered || a < b;
-    case Compare::leu: return unordered || a <= b;
-    case Compare::gtu: return unordered || a > b;
-    case Compare::geu: return unordered || a >= b;
-    case Compare::num: return !unordered;
-    case Compare::nan: return unordered;
-    case Compare::count: break;
+    case Compare::eq:
+      return a == b;
+    case Compare::ne:
+      return !unordered && a != b;
+    case Compare::lt:
+      return a < b;
+    case Compare::le:
+      return a <= b;
+    case Compare::gt:
+      return a > b;
+    case Compare::ge:
+      return a >= b;
+    case Compare::equ:
+      return unordered || a == b;
+    case Compare::neu:
+      return unordered || a != b;
+    case Compare::ltu:
+      return unordered || a < b;
+    case Compare::leu:
+      return unordered || a <= b;
+    case Compare::gtu:
+      return unordered || a > b;
+    case Compare::geu:
+      return unordered || a >= b;
+    case Compare::num:
+      return !unordered;
+    case Compare::nan:
+      return unordered;
+    case Compare::count:
+      break;
   }
   return false;
 }
@@ -45,10 +58,20 @@ void run_setp(Thread& t, const Instruction& i) {
   if (i.mode != 0) {
     bool c = ((t.r[i.c] & 1) != 0) != i.negate;
     switch (static_cast<Combine>(i.mode)) {
-      case Combine::with_and: p = p && c; q = q && c; break;
-      case Combine::with_or: p = p || c; q = q || c; break;
-      case Combine::with_xor: p = p != c; q = q != c; break;
-      case Combine::none: break;
+      case Combine::with_and:
+        p = p && c;
+        q = q && c;
+        break;
+      case Combine::with_or:
+        p = p || c;
+        q = q || c;
+        break;
+      case Combine::with_xor:
+        p = p != c;
+        q = q != c;
+        break;
+      case Combine::none:
+        break;
     }
   }
   if (i.d != kNoSlot) t.r[i.d] = p ? 1 : 0;

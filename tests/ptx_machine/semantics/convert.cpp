@@ -61,10 +61,14 @@ enum class Rounding : u8 { nearest, zero, down, up };
 template <Rounding R, class T>
 T rounded(T value) {
   switch (R) {
-    case Rounding::nearest: return std::nearbyint(value);
-    case Rounding::zero: return std::trunc(value);
-    case Rounding::down: return std::floor(value);
-    case Rounding::up: return std::ceil(value);
+    case Rounding::nearest:
+      return std::nearbyint(value);
+    case Rounding::zero:
+      return std::trunc(value);
+    case Rounding::down:
+      return std::floor(value);
+    case Rounding::up:
+      return std::ceil(value);
   }
   return value;
 }

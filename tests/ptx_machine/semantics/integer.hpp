@@ -24,15 +24,21 @@ using Wider = std::conditional_t<
 
 struct AddInt {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(Modular<T>(a) + Modular<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Modular<T>(a) + Modular<T>(b));
+  }
 };
 struct SubInt {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(Modular<T>(a) - Modular<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Modular<T>(a) - Modular<T>(b));
+  }
 };
 struct MulLo {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(Modular<T>(a) * Modular<T>(b)); }
+  static T of(T a, T b) {
+    return static_cast<T>(Modular<T>(a) * Modular<T>(b));
+  }
 };
 struct MulHi {
   template <class T>
@@ -42,23 +48,33 @@ struct MulHi {
 };
 struct MulWide {
   template <class T>
-  static Wider<T> of(T a, T b) { return static_cast<Wider<T>>(a) * static_cast<Wider<T>>(b); }
+  static Wider<T> of(T a, T b) {
+    return static_cast<Wider<T>>(a) * static_cast<Wider<T>>(b);
+  }
 };
 struct MadLo {
   template <class T>
-  static T of(T a, T b, T c) { return AddInt::of(MulLo::of(a, b), c); }
+  static T of(T a, T b, T c) {
+    return AddInt::of(MulLo::of(a, b), c);
+  }
 };
 struct MadHi {
   template <class T>
-  static T of(T a, T b, T c) { return AddInt::of(MulHi::of(a, b), c); }
+  static T of(T a, T b, T c) {
+    return AddInt::of(MulHi::of(a, b), c);
+  }
 };
 struct MadWide {
   template <class T>
-  static Wider<T> of(T a, T b, Wider<T> c) { return AddInt::of(MulWide::of(a, b), c); }
+  static Wider<T> of(T a, T b, Wider<T> c) {
+    return AddInt::of(MulWide::of(a, b), c);
+  }
 };
 struct Sad {
   template <class T>
-  static T of(T a, T b, T c) { return AddInt::of(c, a < b ? SubInt::of(b, a) : SubInt::of(a, b)); }
+  static T of(T a, T b, T c) {
+    return AddInt::of(c, a < b ? SubInt::of(b, a) : SubInt::of(a, b));
+  }
 };
 // Division by zero has no promised result; hardware gives all ones, and so do we, since a compiler
 // may divide first and select afterwards.
@@ -84,32 +100,46 @@ struct RemInt {
 };
 struct AbsInt {
   template <class T>
-  static T of(T a) { return a < 0 ? SubInt::of(T{0}, a) : a; }
+  static T of(T a) {
+    return a < 0 ? SubInt::of(T{0}, a) : a;
+  }
 };
 struct NegInt {
   template <class T>
-  static T of(T a) { return SubInt::of(T{0}, a); }
+  static T of(T a) {
+    return SubInt::of(T{0}, a);
+  }
 };
 struct MinInt {
   template <class T>
-  static T of(T a, T b) { return b < a ? b : a; }
+  static T of(T a, T b) {
+    return b < a ? b : a;
+  }
 };
 struct MaxInt {
   template <class T>
-  static T of(T a, T b) { return a < b ? b : a; }
+  static T of(T a, T b) {
+    return a < b ? b : a;
+  }
 };
 
 struct And {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a & b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
 };
 struct Or {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a | b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
 };
 struct Xor {
   template <class T>
-  static T of(T a, T b) { return static_cast<T>(a ^ b); }
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 };
 struct Not {
   template <class T>
@@ -139,11 +169,15 @@ struct Shr {
 
 struct PopCount {
   template <class T>
-  static u32 of(T a) { return static_cast<u32>(std::popcount(a)); }
+  static u32 of(T a) {
+    return static_cast<u32>(std::popcount(a));
+  }
 };
 struct CountLeadingZeros {
   template <class T>
-  static u32 of(T a) { return static_cast<u32>(std::countl_zero(a)); }
+  static u32 of(T a) {
+    return static_cast<u32>(std::countl_zero(a));
+  }
 };
 struct ReverseBits {
   template <class T>
@@ -199,14 +233,10 @@ struct InsertField {
 
 // {b, a} shifted as one 64-bit value; `c` is clamped to 32 or wrapped.
 struct FunnelLeft {
-  static u32 of(u32 a, u32 b, u32 n) {
-    return n == 0 ? b : n >= 32 ? a : b << n | a >> (32 - n);
-  }
+  static u32 of(u32 a, u32 b, u32 n) { return n == 0 ? b : n >= 32 ? a : b << n | a >> (32 - n); }
 };
 struct FunnelRight {
-  static u32 of(u32 a, u32 b, u32 n) {
-    return n == 0 ? a : n >= 32 ? b : b << (32 - n) | a >> n;
-  }
+  static u32 of(u32 a, u32 b, u32 n) { return n == 0 ? a : n >= 32 ? b : b << (32 - n) | a >> n; }
 };
 struct LeftWrap {
   static u32 of(u32 a, u32 b, u32 n) { return FunnelLeft::of(a, b, n & 31); }

@@ -125,17 +125,27 @@ enum class AtomicOp : u8 { add, inc, dec, exch, cas, min, max, bit_and, bit_or, 
 template <AtomicOp O, class T>
 T updated(T old, T b, T c) {
   switch (O) {
-    case AtomicOp::add: return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) +
-                                              static_cast<std::make_unsigned_t<T>>(b));
-    case AtomicOp::inc: return old >= b ? T{0} : static_cast<T>(old + 1);
-    case AtomicOp::dec: return old == 0 || old > b ? b : static_cast<T>(old - 1);
-    case AtomicOp::exch: return b;
-    case AtomicOp::cas: return old == b ? c : old;
-    case AtomicOp::min: return b < old ? b : old;
-    case AtomicOp::max: return old < b ? b : old;
-    case AtomicOp::bit_and: return old & b;
-    case AtomicOp::bit_or: return old | b;
-    case AtomicOp::bit_xor: return old ^ b;
+    case AtomicOp::add:
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) +
+                            static_cast<std::make_unsigned_t<T>>(b));
+    case AtomicOp::inc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    case AtomicOp::dec:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case AtomicOp::exch:
+      return b;
+    case AtomicOp::cas:
+      return old == b ? c : old;
+    case AtomicOp::min:
+      return b < old ? b : old;
+    case AtomicOp::max:
+      return old < b ? b : old;
+    case AtomicOp::bit_and:
+      return old & b;
+    case AtomicOp::bit_or:
+      return old | b;
+    case AtomicOp::bit_xor:
+      return old ^ b;
   }
   return old;
 }
@@ -194,13 +204,17 @@ Run load(const Form& form, Instruction& i) {
   bool weak = i.order == Order::weak;
   bool extends = info(form.type).kind == Kind::signed_int;
   switch (i.width) {
-    case 1: return extends ? (weak ? &run_load<s8> : &run_strong_load<s8>)
-                           : (weak ? &run_load<u8> : &run_strong_load<u8>);
-    case 2: return extends ? (weak ? &run_load<s16> : &run_strong_load<s16>)
-                           : (weak ? &run_load<u16> : &run_strong_load<u16>);
-    case 4: return extends ? (weak ? &run_load<s32> : &run_strong_load<s32>)
-                           : (weak ? &run_load<u32> : &run_strong_load<u32>);
-    default: return weak ? &run_load<u64> : &run_strong_load<u64>;
+    case 1:
+      return extends ? (weak ? &run_load<s8> : &run_strong_load<s8>)
+                     : (weak ? &run_load<u8> : &run_strong_load<u8>);
+    case 2:
+      return extends ? (weak ? &run_load<s16> : &run_strong_load<s16>)
+                     : (weak ? &run_load<u16> : &run_strong_load<u16>);
+    case 4:
+      return extends ? (weak ? &run_load<s32> : &run_strong_load<s32>)
+                     : (weak ? &run_load<u32> : &run_strong_load<u32>);
+    default:
+      return weak ? &run_load<u64> : &run_strong_load<u64>;
   }
 }
 
@@ -208,10 +222,14 @@ Run store(const Form& form, Instruction& i) {
   set_access(form, i);
   bool weak = i.order == Order::weak;
   switch (i.width) {
-    case 1: return weak ? &run_store<u8> : &run_strong_store<u8>;
-    case 2: return weak ? &run_store<u16> : &run_strong_store<u16>;
-    case 4: return weak ? &run_store<u32> : &run_strong_store<u32>;
-    default: return weak ? &run_store<u64> : &run_strong_store<u64>;
+    case 1:
+      return weak ? &run_store<u8> : &run_strong_store<u8>;
+    case 2:
+      return weak ? &run_store<u16> : &run_strong_store<u16>;
+    case 4:
+      return weak ? &run_store<u32> : &run_strong_store<u32>;
+    default:
+      return weak ? &run_store<u64> : &run_strong_store<u64>;
   }
 }
 

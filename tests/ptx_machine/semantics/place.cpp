@@ -8,21 +8,30 @@ namespace {
 
 const char* name_of(Space space) {
   switch (space) {
-    case Space::generic: return "generic";
-    case Space::global: return "global";
-    case Space::constant: return "constant";
-    case Space::shared: return "shared";
-    case Space::local: return "local";
-    case Space::param: return "parameter";
+    case Space::generic:
+      return "generic";
+    case Space::global:
+      return "global";
+    case Space::constant:
+      return "constant";
+    case Space::shared:
+      return "shared";
+    case Space::local:
+      return "local";
+    case Space::param:
+      return "parameter";
   }
   return "?";
 }
 
 const char* name_of(Touch touch) {
   switch (touch) {
-    case Touch::read: return "read";
-    case Touch::write: return "write";
-    case Touch::both: return "atomic access";
+    case Touch::read:
+      return "read";
+    case Touch::write:
+      return "write";
+    case Touch::both:
+      return "atomic access";
   }
   return "?";
 }
@@ -66,8 +75,8 @@ void misaligned(Thread& t, u64 address, u32 bytes) {
 void uninitialised(Thread& t, const Place& place, u64 address, u32 bytes) {
   resolve_generic(address);
   fail(t, ErrorKind::uninitialised,
-       fmt::format("reads {} bytes of {} memory that nobody wrote, {}", bytes,
-                   name_of(place.space), describe(t, place.space, address)));
+       fmt::format("reads {} bytes of {} memory that nobody wrote, {}", bytes, name_of(place.space),
+                   describe(t, place.space, address)));
 }
 
 void report_race(Thread& t, const Place& place, u64 address, Touch touch) {

@@ -82,7 +82,8 @@ inline Place locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch)
       }
       place.bytes = t.launch->params.data() + in_space;
       return place;
-    default: break;
+    default:
+      break;
   }
   Allocation* a = t.launch->memory.find(in_space);
   u64 offset = a != nullptr ? in_space - a->base : 0;

@@ -9,31 +9,45 @@ namespace stepfuse::ptx {
 
 struct AddReal {
   template <class T>
-  static T of(T a, T b) { return canonical(a + b); }
+  static T of(T a, T b) {
+    return canonical(a + b);
+  }
 };
 struct SubReal {
   template <class T>
-  static T of(T a, T b) { return canonical(a - b); }
+  static T of(T a, T b) {
+    return canonical(a - b);
+  }
 };
 struct MulReal {
   template <class T>
-  static T of(T a, T b) { return canonical(a * b); }
+  static T of(T a, T b) {
+    return canonical(a * b);
+  }
 };
 struct DivReal {
   template <class T>
-  static T of(T a, T b) { return canonical(a / b); }
+  static T of(T a, T b) {
+    return canonical(a / b);
+  }
 };
 struct Reciprocal {
   template <class T>
-  static T of(T a) { return canonical(T{1} / a); }
+  static T of(T a) {
+    return canonical(T{1} / a);
+  }
 };
 struct SquareRoot {
   template <class T>
-  static T of(T a) { return canonical(std::sqrt(a)); }
+  static T of(T a) {
+    return canonical(std::sqrt(a));
+  }
 };
 struct FusedMultiplyAdd {
   template <class T>
-  static T of(T a, T b, T c) { return canonical(std::fma(a, b, c)); }
+  static T of(T a, T b, T c) {
+    return canonical(std::fma(a, b, c));
+  }
 };
 
 template <class T>
@@ -43,11 +57,15 @@ inline constexpr BitsOf<T> kSignBit = BitsOf<T>{1} << (8 * sizeof(T) - 1);
 
 struct AbsReal {
   template <class T>
-  static T of(T a) { return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & ~kSignBit<T>); }
+  static T of(T a) {
+    return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & ~kSignBit<T>);
+  }
 };
 struct NegReal {
   template <class T>
-  static T of(T a) { return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) ^ kSignBit<T>); }
+  static T of(T a) {
+    return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) ^ kSignBit<T>);
+  }
 };
 // b with the sign of a: the operands' order is the reverse of C's.
 struct CopySign {
@@ -86,11 +104,15 @@ struct MaxReal {
 };
 struct MinRealNan {
   template <class T>
-  static T of(T a, T b) { return a != a || b != b ? quiet_nan<T>() : MinReal::of(a, b); }
+  static T of(T a, T b) {
+    return a != a || b != b ? quiet_nan<T>() : MinReal::of(a, b);
+  }
 };
 struct MaxRealNan {
   template <class T>
-  static T of(T a, T b) { return a != a || b != b ? quiet_nan<T>() : MaxReal::of(a, b); }
+  static T of(T a, T b) {
+    return a != a || b != b ? quiet_nan<T>() : MaxReal::of(a, b);
+  }
 };
 
 enum class Property : u8 { finite, infinite, number, notanumber, normal, subnormal };
@@ -100,12 +122,18 @@ struct TestProperty {
   template <class T>
   static bool of(T a) {
     switch (P) {
-      case Property::finite: return std::isfinite(a);
-      case Property::infinite: return std::isinf(a);
-      case Property::number: return !std::isnan(a);
-      case Property::notanumber: return std::isnan(a);
-      case Property::normal: return std::isnormal(a);
-      case Property::subnormal: return std::fpclassify(a) == FP_SUBNORMAL;
+      case Property::finite:
+        return std::isfinite(a);
+      case Property::infinite:
+        return std::isinf(a);
+      case Property::number:
+        return !std::isnan(a);
+      case Property::notanumber:
+        return std::isnan(a);
+      case Property::normal:
+        return std::isnormal(a);
+      case Property::subnormal:
+        return std::fpclassify(a) == FP_SUBNORMAL;
     }
     return false;
   }

@@ -35,7 +35,8 @@ enum class ShuffleMode : u8 { up, down, bfly, idx };
 // c holds the segment mask in bits 8-12 and the clamp in bits 0-4.
 void shuffle_lanes(Warp& warp, u32 members) {
   std::array<u32, 32> values{};
-  for_lanes(warp, members, [&](Thread& t) { values[t.lane] = static_cast<u32>(t.r[t.pending->a]); });
+  for_lanes(warp, members,
+            [&](Thread& t) { values[t.lane] = static_cast<u32>(t.r[t.pending->a]); });
   for_lanes(warp, members, [&](Thread& t) {
     const Instruction& i = *t.pending;
     s32 lane = t.lane;
@@ -47,10 +48,22 @@ void shuffle_lanes(Warp& warp, u32 members) {
     s32 source = lane;
     bool inside = false;
     switch (static_cast<ShuffleMode>(i.mode)) {
-      case ShuffleMode::up: source = lane - b; inside = source >= max_lane; break;
-      case ShuffleMode::down: source = lane + b; inside = source <= max_lane; break;
-      case ShuffleMode::bfly: source = lane ^ b; inside = source <= max_lane; break;
-      case ShuffleMode::idx: source = min_lane | (b & ~segment); inside = source <= max_lane; break;
+      case ShuffleMode::up:
+        source = lane - b;
+        inside = source >= max_lane;
+        break;
+      case ShuffleMode::down:
+        source = lane + b;
+        inside = source <= max_lane;
+        break;
+      case ShuffleMode::bfly:
+        source = lane ^ b;
+        inside = source <= max_lane;
+        break;
+      case ShuffleMode::idx:
+        source = min_lane | (b & ~segment);
+        inside = source <= max_lane;
+        break;
     }
     if (!inside) source = lane;
     if ((members >> source & 1) == 0) {
@@ -62,9 +75,7 @@ void shuffle_lanes(Warp& warp, u32 members) {
   });
 }
 
-bool predicate(const Thread& t) {
-  return ((t.r[t.pending->a] & 1) != 0) != t.pending->negate;
-}
+bool predicate(const Thread& t) { return ((t.r[t.pending->a] & 1) != 0) != t.pending->negate; }
 
 enum class VoteMode : u8 { all, any, uni, ballot };
 
@@ -82,14 +93,22 @@ enum class ReduceMode : u8 { add, min_u, max_u, min_s, max_s, bit_and, bit_or, b
 u32 combined(ReduceMode mode, u32 a, u32 b) {
   auto less = static_cast<s32>(a) < static_cast<s32>(b);
   switch (mode) {
-    case ReduceMode::add: return a + b;
-    case ReduceMode::min_u: return std::min(a, b);
-    case ReduceMode::max_u: return std::max(a, b);
-    case ReduceMode::min_s: return less ? a : b;
-    case ReduceMode::max_s: return less ? b : a;
-    case ReduceMode::bit_and: return a & b;
-    case ReduceMode::bit_or: return a | b;
-    case ReduceMode::bit_xor: return a ^ b;
+    case ReduceMode::add:
+      return a + b;
+    case ReduceMode::min_u:
+      return std::min(a, b);
+    case ReduceMode::max_u:
+      return std::max(a, b);
+    case ReduceMode::min_s:
+      return less ? a : b;
+    case ReduceMode::max_s:
+      return less ? b : a;
+    case ReduceMode::bit_and:
+      return a & b;
+    case ReduceMode::bit_or:
+      return a | b;
+    case ReduceMode::bit_xor:
+      return a ^ b;
   }
   return a;
 }
@@ -98,9 +117,8 @@ void reduce_lanes(Warp& warp, u32 members) {
   const Thread& first = warp.lanes[std::countr_zero(members)];
   auto mode = static_cast<ReduceMode>(first.pending->mode);
   auto total = static_cast<u32>(first.r[first.pending->a]);
-  for_lanes(warp, members & (members - 1), [&](Thread& t) {
-    total = combined(mode, total, static_cast<u32>(t.r[t.pending->a]));
-  });
+  for_lanes(warp, members & (members - 1),
+            [&](Thread& t) { total = combined(mode, total, static_cast<u32>(t.r[t.pending->a])); });
   for_lanes(warp, members, [&](Thread& t) { t.r[t.pending->d] = total; });
 }
 

@@ -14,9 +14,9 @@ inline constexpr u32 kThreads = 128;
 
 struct TensorShape {
   u64 size = 0;
-  u32 dtype = 0;           // of the gradient: 0 f32, 1 f16, 2 bf16
+  u32 dtype = 0;  // of the gradient: 0 f32, 1 f16, 2 bf16
   bool present = true;
-  u64 first_element = 0;   // of this tensor that is bound: earlier ones exist, but have no chunk
+  u64 first_element = 0;  // of this tensor that is bound: earlier ones exist, but have no chunk
 };
 
 // What a step reads and writes, on the host.
@@ -45,8 +45,8 @@ struct RunOptions {
   u64 seed = 1;
   u64 step_limit = 400'000'000;
   Checks checks;
-  u32 misalign = 0;  // bytes that every buffer is moved by
-  bool zero_slots = false;
+  u32 misalign = 0;             // bytes that every buffer is moved by
+  bool zero_workspace = false;  // so that only the order of accesses can be wrong, not a value
 };
 
 // Uploads, launches, downloads into `data`.

@@ -1,4 +1,6 @@
 // The host's side of the step kernel: data, reference, upload and launch.
+#include "tests/ptx_machine/kernels/step_kernel.hpp"
+
 #include <bit>
 #include <cmath>
 #include <fstream>
@@ -9,7 +11,6 @@
 
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/ptx_machine/semantics/convert.hpp"
-#include "tests/ptx_machine/step_kernel.hpp"
 
 namespace stepfuse::ptx::step {
 namespace {
@@ -67,8 +68,9 @@ double power(double base, u64 n) {
 
 // One buffer of the device: `before` elements in front of it are never touched.
 template <class T>
-u64 upload(Memory& memory, const std::vector<T>& values, u32 misalign, u64 before = 0) {
-  u64 base = memory.allocate((before + values.size()) * sizeof(T) + misalign) + misalign;
+u64 upload(Memory& memory, const std::vector<T>& values, u32 misalign, u64 before = 0,
+           const char* name = "") {
+  u64 base = memory.allocate((before + values.size()) * sizeof(T) + misalign, name) + misalign;
   memory.write(base + before * sizeof(T), values.data(), values.size() * sizeof(T));
   return base;
 }
@@ -132,7 +134,8 @@ void reference_step(Data& data) {
   float coef = data.max_norm / (std::sqrt(fold(std::move(total))) + 1e-6f);
   coef = coef < 1.0f ? coef : 1.0f;
   if (bad) return;
-  auto size = static_cast<float>(data.lr / (1.0 - power(data.beta, static_cast<u64>(data.steps + 1))));
+  auto size =
+      static_cast<float>(data.lr / (1.0 - power(data.beta, static_cast<u64>(data.steps + 1))));
   for (Data::Tensor& t : data.tensors) {
     for (std::size_t i = 0; i < t.grad.size() && t.shape.present; ++i) {
       float g = t.grad[i] * coef;
@@ -160,19 +163,25 @@ Counters run_step(const std::string& ptx, Data& data, const RunOptions& options)
                        t.shape.present ? 1u : 0u});
   }
   auto chunks = chunks_of(data);
-  auto word = [&](u32 value) { return upload(memory, std::vector<u32>{value}, 0); };
+  auto word = [&](u32 value, const char* name) {
+    return upload(memory, std::vector<u32>{value}, 0, 0, name);
+  };
   std::vector<double> state{data.steps};
   u64 slots = memory.allocate(4 * chunks.size(), "the slots");
-  if (options.zero_slots) memory.fill(slots, chunks.size(), 0, 4);
-  Context context{.chunks = upload(memory, chunks, 0),
-                  .tensors = upload(memory, tensors, 0),
+  u64 scalars = memory.allocate(8, "the scalars");
+  if (options.zero_workspace) {
+    memory.fill(slots, chunks.size(), 0, 4);
+    memory.fill(scalars, 2, 0, 4);
+  }
+  Context context{.chunks = upload(memory, chunks, 0, 0, "the chunks"),
+                  .tensors = upload(memory, tensors, 0, 0, "the tensors"),
                   .slots = slots,
-                  .nonfinite = word(0),
-                  .scalars = memory.allocate(8, "the scalars"),
-                  .state = upload(memory, state, 0),
-                  .arrived = word(0),
-                  .generation = word(7),
-                  .finished = word(0),
+                  .nonfinite = word(0, "the nonfinite flag"),
+                  .scalars = scalars,
+                  .state = upload(memory, state, 0, 0, "the state"),
+                  .arrived = word(0, "the arrived word"),
+                  .generation = word(7, "the generation"),
+                  .finished = word(0, "the finishing word"),
                   .chunk_count = static_cast<u32>(chunks.size()),
                   .max_norm = data.max_norm,
                   .lr = data.lr,
@@ -206,7 +215,8 @@ std::string step_ptx(int arch, const std::vector<Edit>& edits) {
   static std::map<std::pair<int, std::string>, std::string> compiled;
   std::string& ptx = compiled[{arch, text}];
   if (ptx.empty()) {
-    ptx = cuda::nvrtc_compile({.text = text, .name = "step", .arch = arch, .kind = cuda::CodeKind::ptx})
+    ptx = cuda::nvrtc_compile(
+              {.text = text, .name = "step", .arch = arch, .kind = cuda::CodeKind::ptx})
               .code;
   }
   return ptx;
