@@ -87,7 +87,9 @@ class Function {
   std::string unique(std::string_view hint);
   std::string allocations_;
   std::string text_;
-  std::map<std::string, int, std::less<>> used_ = {{"entry", 0}};
+  // The entry block and the parameters of every function.
+  std::map<std::string, int, std::less<>> used_ = {
+      {"entry", 0}, {"ctx", 0}, {"begin", 0}, {"end", 0}};
 };
 
 }  // namespace stepfuse::llvm
