@@ -3,17 +3,19 @@
 
 #include <fmt/format.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "ir/printer.hpp"
 
 namespace stepfuse {
 namespace {
-// Raised whenever an emitter or the kernel ABI changes what it makes of the same schedule.
-constexpr int kEmitterVersion = 1;
+constexpr int kFormat = 1;
 }  // namespace
 
 std::string variant_key(const Schedule& schedule, std::string_view target) {
-  std::string key = fmt::format("stepfuse variant {}\ntarget {}\nform {}\n", kEmitterVersion,
-                                target, name(schedule.form));
+  std::string key = fmt::format("stepfuse variant {}\ntarget {}\nform {}\n", kFormat, target,
+                                name(schedule.form));
   for (const Signature& s : schedule.signatures) {
     key += "signature";
     for (DType t : s) key += fmt::format(" {}", name(t));
@@ -24,6 +26,11 @@ std::string variant_key(const Schedule& schedule, std::string_view target) {
   for (State& s : program.states) s.initial = {};
   for (Buffer& b : program.buffers) b.init = Buffer::Init::none;
   return key + print_canonical(program);
+}
+
+std::string disk_preimage(std::string_view key, std::string_view kernel_text) {
+  XXH128_hash_t h = XXH3_128bits(kernel_text.data(), kernel_text.size());
+  return fmt::format("{}kernel text {:016x}{:016x}\n", key, h.high64, h.low64);
 }
 
 }  // namespace stepfuse

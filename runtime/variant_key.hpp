@@ -12,4 +12,8 @@ namespace stepfuse {
 // equal keys share one kernel. `target` names the backend, its compiler's version and its options.
 std::string variant_key(const Schedule& schedule, std::string_view target);
 
+// The preimage of a cache entry that outlives this build of stepfuse: with the kernel's text, so that
+// a newer emitter can never be served an older one's code.
+std::string disk_preimage(std::string_view key, std::string_view kernel_text);
+
 }  // namespace stepfuse

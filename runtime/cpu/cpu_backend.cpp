@@ -8,6 +8,7 @@
 
 #include "compiler/emit.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
+#include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
 #include "runtime/process_cache.hpp"
 #include "runtime/variant_key.hpp"
@@ -26,21 +27,8 @@ class CpuBackend final : public Backend {
     std::string key =
         variant_key(schedule, fmt::format("cpu {} {} {} bits, LLVM {}", target.cpu, target.features,
                                           target.vector_bits, llvm_status().version));
-    auto compile = [&]() -> std::shared_ptr<const CpuKernel> {
-      auto start = std::chrono::steady_clock::now();
-      std::string text = emit_llvm(schedule, target);
-      report.passes_ms +=
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-              .count();
-      CpuObject object = compile_cpu(text, target);
-      report.parse_ms = object.times.parse_ms;
-      report.optimize_ms = object.times.passes_ms;
-      report.codegen_ms = object.times.codegen_ms;
-      auto kernel = CpuKernel::load(object.bytes, schedule);
-      report.load_ms = kernel->load_ms();
-      return kernel;
-    };
-    kernel_ = cpu_variants().get(key, compile, &report.from_memory_cache);
+    kernel_ = cpu_variants().get(
+        key, [&] { return make_kernel(schedule, target, key, report); }, &report.from_memory_cache);
     report.key = std::move(key);
   }
 
@@ -83,6 +71,35 @@ class CpuBackend final : public Backend {
   void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
 
  private:
+  static std::shared_ptr<const CpuKernel> make_kernel(const Schedule& schedule,
+                                                      const CpuTarget& target,
+                                                      const std::string& key,
+                                                      CompileReport& report) {
+    using Clock = std::chrono::steady_clock;
+    auto start = Clock::now();
+    std::string text = emit_llvm(schedule, target);
+    report.passes_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    std::string entry = disk_preimage(key, text);
+    if (auto object = DiskCache::process().load(entry)) {
+      try {
+        auto kernel = CpuKernel::load(*object, schedule);
+        report.from_disk_cache = true;
+        report.load_ms = kernel->load_ms();
+        return kernel;
+      } catch (const Error&) {
+        DiskCache::process().remove(entry);
+      }
+    }
+    CpuObject object = compile_cpu(text, target);
+    report.parse_ms = object.times.parse_ms;
+    report.optimize_ms = object.times.passes_ms;
+    report.codegen_ms = object.times.codegen_ms;
+    auto kernel = CpuKernel::load(object.bytes, schedule);
+    report.load_ms = kernel->load_ms();
+    DiskCache::process().store(entry, object.bytes);
+    return kernel;
+  }
+
   void point_at(const RunInputs& in) {
     context_.chunks = in.tables->chunks.data();
     context_.tensors = in.tables->tensors.data();

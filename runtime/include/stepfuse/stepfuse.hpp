@@ -182,6 +182,7 @@ struct StepStats {
 struct CompileReport {
   std::string key;  // readable preimage of the variant's key
   bool from_memory_cache = false;
+  bool from_disk_cache = false;
   double passes_ms = 0;    // stepfuse's own passes and emission
   double parse_ms = 0;     // text into LLVM or NVRTC
   double optimize_ms = 0;  // LLVM's passes
