@@ -2,6 +2,7 @@
 #include "runtime/step_impl.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,27 @@
 #include "runtime/loss_scaler.hpp"
 
 namespace stepfuse {
+namespace {
+
+// STEPFUSE_FORM=fused|split|unfused|interpret bisects a bad run without touching the program.
+void override_form(Device& device, StepOptions& options) {
+  const char* wanted = std::getenv("STEPFUSE_FORM");
+  if (wanted == nullptr || *wanted == '\0') return;
+  std::string_view text = wanted;
+  if (text == "interpret") {
+    if (device.kind() == Device::Kind::cpu) device = Device::interpreter();
+    return;
+  }
+  auto form = form_from_name(text);
+  if (!form) {
+    throw Error(ErrorKind::usage,
+                fmt::format("STEPFUSE_FORM={} is not fused, split, unfused or interpret",
+                            text.substr(0, 40)));
+  }
+  options.form = *form;
+}
+
+}  // namespace
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
     : program(std::move(given)), device(where), options(wanted) {
@@ -24,6 +46,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   if (options.stats_ring < 1) {
     throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
   }
+  override_form(device, options);
   backend = make_backend(device);
   plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   allocate();

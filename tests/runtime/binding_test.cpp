@@ -1,5 +1,6 @@
 // What a step refuses: wrong, missing, null, misaligned, overlapping and overflowing tensors. Each a
 // clear error, and nothing written.
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -163,4 +164,15 @@ TEST_CASE("arguments by name, checked") {
   CHECK(contains(error_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
   f.bind();
   CHECK(contains(error_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
+}
+
+TEST_CASE("STEPFUSE_FORM overrides the form, and says what it takes") {
+  ::setenv("STEPFUSE_FORM", "sideways", 1);
+  CHECK(contains(error_of(ErrorKind::usage, [] { Fixture(); }), "STEPFUSE_FORM=sideways"));
+  ::setenv("STEPFUSE_FORM", "split", 1);
+  Fixture f;
+  ::unsetenv("STEPFUSE_FORM");
+  f.bind();
+  f.run();
+  CHECK(f.memory[0] == 1.5F);
 }
