@@ -14,7 +14,7 @@ namespace stepfuse {
 namespace recipes {
 
 std::span<const Optimizer* const> all_optimizers() {
-  static constexpr const Optimizer* kAll[] = {&kAdamw, &kAdam};
+  static constexpr const Optimizer* kAll[] = {&kAdamw, &kAdam, &kSgd, &kRmsprop, &kAdagrad, &kLion};
   return kAll;
 }
 

@@ -1,0 +1,49 @@
+// RMSprop (Hinton, 2012), centered (Graves, 2013) and with momentum, as torch.optim.RMSprop
+// defines and rounds it. Knows ir only.
+#include "ir/recipes/numerics.hpp"
+#include "ir/recipes/optimizer.hpp"
+
+namespace stepfuse::recipes {
+namespace {
+
+std::vector<ArgSpec> args(const Settings& s) {
+  std::vector<ArgSpec> list = {{"lr", 1e-2}, {"alpha", 0.99}, {"eps", 1e-8}};
+  if (s.options.momentum) list.push_back({"momentum", 0.9});
+  return list;
+}
+
+Value formula(Context& c) {
+  Value w = decay_weight(c);
+  Value g = add_l2_decay(c, c.gradient);
+
+  Kept square_avg = c.moment("square_avg");
+  Value v = average_square(c, square_avg.value, g, c.arg("alpha")).named("v");
+  c.update(square_avg, v);
+  if (c.settings.options.centered) {
+    Kept grad_avg = c.moment("grad_avg");
+    Value mean = lerp(c, grad_avg.value, g, c.f64(1) - c.arg("alpha")).named("mean");
+    c.update(grad_avg, mean);
+    v = fma(-mean, mean, v).named("variance");
+  }
+  Value denominator = (sqrt(v) + c.arg32("eps")).named("denominator");
+  Value lr = -c.arg32("lr");
+  c.count();
+  if (!c.settings.options.momentum) return w + (lr * g) / denominator;
+
+  Kept buffer = c.moment("momentum_buffer");
+  Value m = (buffer.value * c.arg32("momentum") + g / denominator).named("m");
+  c.update(buffer, m);
+  return fma(m, lr, w);
+}
+
+}  // namespace
+
+const Optimizer kRmsprop = {"rmsprop",
+                            "RMSprop, with --momentum and --centered",
+                            WeightDecay::l2,
+                            args,
+                            0,
+                            formula,
+                            {"momentum", "centered"}};
+
+}  // namespace stepfuse::recipes
