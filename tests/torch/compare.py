@@ -86,7 +86,7 @@ class Pair:
                          **self.hyper_of(g, 0)} for g in range(groups)]
         self.optimizer = peer.make_optimizer(case.cls, param_groups, implementation, **case.keywords, **case.hyper)
         profile = "torch-fused" if implementation == "fused" else "torch-foreach"
-        self.step_ = Step(case.recipe, f"{case.options} {options} profile={profile}", backend, groups)
+        self.step_ = Step(case.recipe, f"{case.options} {options} profile={profile}", backend)
         self.kept = {n: [torch.zeros(s) for s in sizes] for n in peer.KEPT if self.step_.slot(n) >= 0}
         self.weights = [w.clone() for w in weights]
         self.step_.bind(self.groups, weight=self.weights, **self.kept)

@@ -1,17 +1,15 @@
-// A C interface on recipes for the comparison with PyTorch: Python hands in the addresses of
-// tensors, one step of a backend runs over them. Knows everything.
+// A C interface on the public API for the comparison with PyTorch: Python hands in the addresses of
+// tensors, one step runs over them. Knows everything.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "ir/error.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
+#include <stepfuse/stepfuse.hpp>
+
 #include "ir/recipes/recipes.hpp"
 #include "ir/semantics.hpp"
-#include "ir/step_data.hpp"
-#include "tests/torch/bridge/backend.hpp"
 
 using namespace stepfuse;
 
@@ -19,9 +17,12 @@ namespace {
 
 struct Bridge {
   Program program;
-  std::unique_ptr<torch_check::Backend> backend;
   std::string text;
-  StepData data;
+  Device device = Device::interpreter();
+  StepOptions options;
+  std::unique_ptr<LossScaler> own_scaler;
+  std::optional<Step> step;
+  std::optional<Args> args;
 };
 
 thread_local std::string last_error;
@@ -51,19 +52,51 @@ RecipeOptions parse_options(std::string text) {
   return options;
 }
 
-size_t members(const StepData& data, Domain d) {
-  if (d == Domain::step) return 1;
-  return d == Domain::group ? static_cast<size_t>(data.group_count) : data.tensors.size();
+// "interpret", "cpu", "cpu:unfused", "cpu:split:x86-64-v3"
+void choose_backend(Bridge& b, const std::string& text) {
+  size_t colon = text.find(':');
+  std::string kind = text.substr(0, colon);
+  std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  std::string form = rest.substr(0, rest.find(':'));
+  std::string level = rest.find(':') == std::string::npos ? "host" : rest.substr(form.size() + 1);
+  for (Form f : {Form::fused, Form::split, Form::unfused}) {
+    if (name(f) == form) b.options.form = f;
+  }
+  if (kind == "cpu") b.device = Device::cpu(1, level);
 }
 
-Bits from_double(double v, DType t) {
+double to_double(Bits bits, DType t) {
+  if (t == DType::boolean) return bits.b() ? 1 : 0;
+  return sem::cast(bits, t, DType::f64).f64();
+}
+Bits to_bits(double v, DType t) {
   return t == DType::boolean ? Bits::of(v != 0) : sem::cast(Bits::of(v), DType::f64, t);
 }
 
-int state_slot(const Bridge& b, const char* name) {
+const State& find_state(const Bridge& b, const char* name) {
   int slot = b.program.find_state(name);
   if (slot < 0) throw Error(ErrorKind::usage, std::string("no state @") + name);
-  return slot;
+  return b.program.states[static_cast<size_t>(slot)];
+}
+
+// Specs of tensors [first, count); dtypes: [tensor * buffers + buffer], as in DType.
+std::vector<TensorSpec> make_specs(const Bridge& b, size_t first, size_t count,
+                                   const int64_t* sizes, const int32_t* groups,
+                                   const int32_t* dtypes) {
+  std::vector<TensorSpec> specs;
+  size_t buffers = b.program.buffers.size();
+  for (size_t t = first; t < count; ++t) {
+    TensorSpec spec{.name = "t" + std::to_string(t), .size = static_cast<uint64_t>(sizes[t])};
+    spec.group = groups[t];
+    for (size_t i = 0; i < buffers; ++i) {
+      const Buffer& buffer = b.program.buffers[i];
+      if (buffer.dtypes.size() > 1) {
+        spec.dtypes[buffer.name] = static_cast<DType>(dtypes[t * buffers + i]);
+      }
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
 }
 
 }  // namespace
@@ -71,14 +104,32 @@ int state_slot(const Bridge& b, const char* name) {
 extern "C" {
 
 const char* sf_error() { return last_error.c_str(); }
+uint64_t sf_compiled() { return cache_stats().compiled; }
 
-// `step` is a recipe's name, or IR text that begins with "step" or a comment.
-void* sf_open(const char* step, const char* options, const char* backend) {
+void* sf_scaler_new(double init_scale) {
+  void* scaler = nullptr;
+  guarded([&] { scaler = new LossScaler({.init_scale = static_cast<float>(init_scale)}); });
+  return scaler;
+}
+void sf_scaler_free(void* scaler) { delete static_cast<LossScaler*>(scaler); }
+double sf_scaler_read(void* scaler, const char* state) {
+  double value = 0;
+  guarded([&] { value = static_cast<LossScaler*>(scaler)->read(state); });
+  return value;
+}
+int sf_scaler_write(void* scaler, const char* state, double value) {
+  return guarded([&] { static_cast<LossScaler*>(scaler)->write(state, value); });
+}
+
+// `step` is a recipe's name or IR text; `scaler` may be null: the step then has one of its own.
+void* sf_open(const char* step, const char* options, const char* backend, void* scaler) {
   auto b = std::make_unique<Bridge>();
   int failed = guarded([&] {
     b->program = is_recipe(step) ? make_recipe(step, parse_options(options)) : parse(step);
     b->text = print(b->program);
-    b->backend = torch_check::make_backend(backend, b->program);
+    choose_backend(*b, backend);
+    if (scaler == nullptr) b->own_scaler = std::make_unique<LossScaler>();
+    b->options.scaler = scaler == nullptr ? b->own_scaler.get() : static_cast<LossScaler*>(scaler);
   });
   return failed != 0 ? nullptr : b.release();
 }
@@ -86,68 +137,61 @@ void sf_close(void* handle) { delete static_cast<Bridge*>(handle); }
 
 const char* sf_text(void* handle) { return static_cast<Bridge*>(handle)->text.c_str(); }
 
-// Sizes and groups of `count` tensors; states of the tensors known before are kept, those of new
-// ones start from their initial value. dtypes: [tensor * buffers + buffer], as in DType.
-int sf_layout(void* handle, int count, const int64_t* sizes, const int32_t* groups, int group_count,
+// The tensors so far; later calls append those that are new.
+int sf_layout(void* handle, int count, const int64_t* sizes, const int32_t* groups,
               const int32_t* dtypes) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
-    const Program& p = b.program;
-    b.data.group_count = group_count;
-    b.data.tensors.resize(static_cast<size_t>(count));
-    for (size_t t = 0; t < b.data.tensors.size(); ++t) {
-      StepTensor& tensor = b.data.tensors[t];
-      tensor.size = static_cast<uint64_t>(sizes[t]);
-      tensor.group = groups[t];
-      tensor.data.assign(p.buffers.size(), nullptr);
-      tensor.dtypes.clear();
-      for (size_t i = 0; i < p.buffers.size(); ++i) {
-        tensor.dtypes.push_back(static_cast<DType>(dtypes[t * p.buffers.size() + i]));
-      }
+    size_t known = b.step ? b.step->layout().size() : 0;
+    auto specs = make_specs(b, known, static_cast<size_t>(count), sizes, groups, dtypes);
+    if (b.step) {
+      for (TensorSpec& spec : specs) b.step->append(std::move(spec));
+    } else {
+      Layout layout;
+      for (TensorSpec& spec : specs) layout.add(std::move(spec));
+      b.step.emplace(b.program, std::move(layout), b.device, b.options);
     }
-    b.data.states.resize(p.states.size());
-    for (size_t s = 0; s < p.states.size(); ++s) {
-      b.data.states[s].resize(members(b.data, p.states[s].type.domain), p.states[s].initial);
-    }
-    b.data.args.resize(p.args.size());
-    for (size_t a = 0; a < p.args.size(); ++a) {
-      b.data.args[a].resize(members(b.data, p.args[a].type.domain),
-                            p.args[a].fallback.value_or(Bits{}));
-    }
-    b.backend->layout(b.data);
+    b.step->prepare();
+    b.args.emplace(b.step->make_args());
   });
 }
 
+int sf_bind(void* handle, const char* buffer, void* const* pointers) {
+  auto& b = *static_cast<Bridge*>(handle);
+  return guarded([&] { b.step->bind(buffer, {pointers, b.step->layout().size()}); });
+}
+int sf_init_state(void* handle) {
+  return guarded([&] { static_cast<Bridge*>(handle)->step->init_state(); });
+}
+
+// `group` is -1 for all groups.
 int sf_set_arg(void* handle, const char* name, int group, double value) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
-    int slot = b.program.find_arg(name);
-    if (slot < 0) throw Error(ErrorKind::usage, std::string("no arg %") + name);
-    auto i = static_cast<size_t>(slot);
-    b.data.args[i].at(static_cast<size_t>(group)) =
-        from_double(value, b.program.args[i].type.dtype);
+    if (group < 0) {
+      b.args->set(name, value);
+    } else {
+      b.args->set(name, group, value);
+    }
   });
 }
 
 int sf_set_state(void* handle, const char* name, int member, double value) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
-    auto i = static_cast<size_t>(state_slot(b, name));
-    b.data.states[i].at(static_cast<size_t>(member)) =
-        from_double(value, b.program.states[i].type.dtype);
+    const State& state = find_state(b, name);
+    auto values = b.step->read_state(name);
+    values.at(static_cast<size_t>(member)) = to_bits(value, state.type.dtype);
+    b.step->write_state(name, values);
   });
 }
 
-double sf_get_state(void* handle, const char* name, int member) {
+int sf_get_state(void* handle, const char* name, int member, double* value) {
   auto& b = *static_cast<Bridge*>(handle);
-  double value = 0;
-  guarded([&] {
-    auto i = static_cast<size_t>(state_slot(b, name));
-    Bits bits = b.data.states[i].at(static_cast<size_t>(member));
-    DType t = b.program.states[i].type.dtype;
-    value = t == DType::boolean ? (bits.b() ? 1.0 : 0.0) : sem::cast(bits, t, DType::f64).f64();
+  return guarded([&] {
+    const State& state = find_state(b, name);
+    *value = to_double(b.step->read_state(name).at(static_cast<size_t>(member)), state.type.dtype);
   });
-  return value;
 }
 
 // Index of a buffer, or -1.
@@ -159,22 +203,17 @@ int sf_buffer_count(void* handle) {
 }
 // The declared storage type of a buffer; -1 where it may be several.
 int sf_buffer_dtype(void* handle, int buffer) {
-  DTypeSet set =
-      static_cast<Bridge*>(handle)->program.buffers.at(static_cast<size_t>(buffer)).dtypes;
+  const auto& buffers = static_cast<Bridge*>(handle)->program.buffers;
+  DTypeSet set = buffers.at(static_cast<size_t>(buffer)).dtypes;
   return set.size() == 1 ? static_cast<int>(set.only()) : -1;
 }
 
-// pointers: [tensor * buffers + buffer]; present: [tensor].
-int sf_run(void* handle, void* const* pointers, const uint8_t* present) {
+// One gradient per tensor, null where it has none; no array for a step without gradients.
+int sf_run(void* handle, void* const* gradients) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
-    size_t buffers = b.program.buffers.size();
-    for (size_t t = 0; t < b.data.tensors.size(); ++t) {
-      StepTensor& tensor = b.data.tensors[t];
-      tensor.present = present[t] != 0;
-      for (size_t i = 0; i < buffers; ++i) tensor.data[i] = pointers[t * buffers + i];
-    }
-    b.backend->run(b.program, b.data);
+    size_t count = gradients == nullptr ? 0 : b.step->layout().size();
+    b.step->run({gradients, count}, *b.args);
   });
 }
 }
