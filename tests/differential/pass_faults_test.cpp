@@ -50,7 +50,7 @@ using PassFunction = Program (*)(const Program&);
 
 // After how many random programs the faulty pass gives other bits than the program; 0: never.
 int caught_after(PassFunction pass) {
-  constexpr int kPrograms = 1500;
+  constexpr int kPrograms = 4000;
   for (int i = 1; i <= kPrograms; ++i) {
     Case c = random_case(static_cast<uint64_t>(i) + 500'000);
     Program next = pass(c.program);

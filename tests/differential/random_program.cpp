@@ -294,16 +294,25 @@ class Generator {
 
   // What passes like to simplify, and what only looks like it.
   void grow_near_identity(Domain d) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
     DType t = number_in(d);
     Value x = pick(t, d);
-    Op op = rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::min, Op::max, Op::eq});
-    double edge = rng_.pick(
-        {0.0, -0.0, 0.0, -0.0, 1.0, -1.0, 2.0, 0.25, 3.0, std::numeric_limits<double>::infinity()});
+    auto [op, edge] = rng_.pick<std::pair<Op, double>>({{Op::add, 0.0},
+                                                        {Op::add, 0.0},
+                                                        {Op::add, -0.0},
+                                                        {Op::sub, 0.0},
+                                                        {Op::sub, -0.0},
+                                                        {Op::mul, 1.0},
+                                                        {Op::mul, -1.0},
+                                                        {Op::mul, 0.0},
+                                                        {Op::div, 1.0},
+                                                        {Op::div, -1.0},
+                                                        {Op::div, 2.0},
+                                                        {Op::div, 3.0},
+                                                        {Op::min, kInf},
+                                                        {Op::max, -kInf},
+                                                        {Op::eq, 0.0}});
     switch (rng_.between(0, 6)) {
-      case 6:  // what a compiler would contract
-        t = real_in(d);
-        return add(b_.apply(rng_.pick({Op::add, Op::sub}),
-                            {pick(t, d) * pick(t, up_to(d)), pick(t, up_to(d))}));
       case 0:
         return add(b_.apply(op, {x, x}));
       case 1:
@@ -314,6 +323,10 @@ class Generator {
         Value c = pick(DType::boolean, d);
         return add(b_.select(rng_.chance(50) ? !c : c, x, rng_.chance(50) ? x : pick(t, d)));
       }
+      case 4:  // what a compiler would contract
+        t = real_in(d);
+        return add(b_.apply(rng_.pick({Op::add, Op::sub}),
+                            {pick(t, d) * pick(t, up_to(d)), pick(t, up_to(d))}));
       default:
         return add(b_.apply(op, {x, b_.constant(t, edge)}));
     }
