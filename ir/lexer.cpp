@@ -12,7 +12,9 @@ bool is_word_char(char c) {
 }  // namespace
 
 void Lexer::fail(SourceLoc loc, std::string_view message) const {
-  throw Error(ErrorKind::parse, render_at(file_, text_, loc, message), loc);
+  // Names in a text of noise may be megabytes long.
+  constexpr size_t kMaxMessage = 400;
+  throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
 }
 
 SourceLoc Lexer::here() const { return {line_, static_cast<int>(pos_ - line_start_) + 1}; }

@@ -82,7 +82,7 @@ class Parser {
     if (lexer_.peek().kind == TokenKind::at_name) {
       Token t = lexer_.next();
       type.dtype = DType::bound;
-      type.buffer = find(program_.find_buffer(t.text), t, "buffer");
+      type.buffer = find_buffer(t);
     } else {
       type.dtype = parse_dtype();
     }
@@ -95,11 +95,15 @@ class Parser {
     return parse_type();
   }
 
-  int find(int index, const Token& t, std::string_view kind) {
-    if (index < 0) {
+  int find_buffer(const Token& t) { return find(buffers_, t, "buffer"); }
+  int find_state(const Token& t) { return find(states_, t, "state"); }
+  int find(const std::unordered_map<std::string, int>& declared, const Token& t,
+           std::string_view kind) {
+    auto it = declared.find(std::string(t.text));
+    if (it == declared.end()) {
       lexer_.fail(t.loc, fmt::format("undefined {} @{}: declare it first", kind, t.text));
     }
-    return index;
+    return it->second;
   }
 
   // --- values
@@ -199,7 +203,7 @@ class Parser {
   }
 
   void parse_buffer() {
-    lexer_.next();
+    SourceLoc loc = lexer_.next().loc;
     Buffer b;
     b.name = expect(TokenKind::at_name, "the buffer's @name").text;
     expect_punctuation(":");
@@ -218,7 +222,9 @@ class Parser {
       fail_expected("in, out or inout");
     lexer_.next();
     if (at_punctuation("=")) parse_buffer_init(b);
+    buffers_.emplace(b.name, static_cast<int>(program_.buffers.size()));
     program_.buffers.push_back(std::move(b));
+    program_.buffer_locs.push_back(loc);
   }
 
   void parse_buffer_init(Buffer& b) {
@@ -229,7 +235,7 @@ class Parser {
     } else {
       Token t = expect(TokenKind::at_name, "0 or the @buffer to copy");
       b.init = Buffer::Init::copy;
-      b.init_from = find(program_.find_buffer(t.text), t, "buffer");
+      b.init_from = find_buffer(t);
     }
   }
 
@@ -242,6 +248,7 @@ class Parser {
 
   void parse_state() {
     State s;
+    SourceLoc loc = lexer_.peek().loc;
     s.report = lexer_.next().text == "report";
     s.name = expect(TokenKind::at_name, "the state's @name").text;
     s.type = parse_type_after_colon();
@@ -250,7 +257,9 @@ class Parser {
       s.shared = true;
     }
     s.initial = parse_given(s.type).value_or(Bits{});
+    states_.emplace(s.name, static_cast<int>(program_.states.size()));
     program_.states.push_back(std::move(s));
+    program_.state_locs.push_back(loc);
   }
 
   void parse_arg() {
@@ -275,8 +284,7 @@ class Parser {
     Inst inst{.op = *op_from_name(op.text)};
     Token t = expect(TokenKind::at_name, "the @name to write to");
     bool store = inst.op == Op::store;
-    inst.slot = store ? find(program_.find_buffer(t.text), t, "buffer")
-                      : find(program_.find_state(t.text), t, "state");
+    inst.slot = store ? find_buffer(t) : find_state(t);
     expect_punctuation(",");
     inst.operands[0] = parse_operand();
     inst.type = program_[inst.operands[0]].type;
@@ -304,8 +312,7 @@ class Parser {
     } else {
       if (*op == Op::load || *op == Op::read) {
         Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");
-        inst.slot = *op == Op::load ? find(program_.find_buffer(t.text), t, "buffer")
-                                    : find(program_.find_state(t.text), t, "state");
+        inst.slot = *op == Op::load ? find_buffer(t) : find_state(t);
       }
       for (int i = 0; i < inst.arity(); ++i) {
         if (i > 0) expect_punctuation(",");
@@ -319,6 +326,8 @@ class Parser {
   Lexer lexer_;
   Program program_;
   std::unordered_map<std::string_view, ValueId> values_;
+  std::unordered_map<std::string, int> buffers_;  // the first of each name
+  std::unordered_map<std::string, int> states_;
 };
 
 }  // namespace

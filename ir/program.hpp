@@ -76,6 +76,9 @@ struct Program {
   std::vector<Inst> insts;
   std::vector<std::string> names;  // of values, without '%'; "" for effects
   std::vector<SourceLoc> locs;     // parallel to insts; not part of equality
+  // Of the declarations, where the program came from text; not part of equality either.
+  std::vector<SourceLoc> buffer_locs;
+  std::vector<SourceLoc> state_locs;
 
   const Inst& operator[](ValueId v) const { return insts[static_cast<size_t>(v)]; }
   ValueId size() const { return static_cast<ValueId>(insts.size()); }

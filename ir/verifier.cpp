@@ -11,7 +11,8 @@
 namespace stepfuse {
 namespace {
 
-constexpr size_t kMaxDiagnostics = 20;
+constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
+constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
 
 bool is_number(DType t) {
   return t == DType::i32 || t == DType::i64 || t == DType::f32 || t == DType::f64;
@@ -44,13 +45,19 @@ class Verifier {
  private:
   template <class... Args>
   void report(int rule, fmt::format_string<Args...> format, Args&&... args) {
-    SourceLoc loc;
+    if (found_.size() >= kMaxDiagnostics) return;
+    SourceLoc loc = declared_;
     if (current_ != kNoValue) loc = p_.locs[static_cast<size_t>(current_)];
     std::string message = fmt::format(format, std::forward<Args>(args)...);
     if (current_ != kNoValue && loc.line == 0) {
       message = fmt::format("value {} ({}): {}", current_, info(p_[current_].op).name, message);
     }
+    if (message.size() > kMaxMessage) message = message.substr(0, kMaxMessage) + " …";
     found_.push_back({rule, loc, message});
+  }
+
+  static SourceLoc loc_of(const std::vector<SourceLoc>& locs, size_t i) {
+    return i < locs.size() ? locs[i] : SourceLoc{};
   }
 
   std::string text(Type t) const {
@@ -79,12 +86,15 @@ class Verifier {
     std::set<std::string> states;
     std::set<std::string> steps;
     check_name(steps, p_.name, "step");
-    for (const Buffer& b : p_.buffers) {
-      check_name(buffers, b.name, "buffer");
-      check_buffer_types(b);
-      check_buffer_init(static_cast<size_t>(&b - p_.buffers.data()));
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      declared_ = loc_of(p_.buffer_locs, i);
+      check_name(buffers, p_.buffers[i].name, "buffer");
+      check_buffer_types(p_.buffers[i]);
+      check_buffer_init(i);
     }
-    for (const State& s : p_.states) {
+    for (size_t i = 0; i < p_.states.size(); ++i) {
+      const State& s = p_.states[i];
+      declared_ = loc_of(p_.state_locs, i);
       check_name(states, s.name, "state");
       if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element) {
         report(14,
@@ -96,6 +106,7 @@ class Verifier {
         report(14, "shared state @{} must be of the step domain", s.name);
       }
     }
+    declared_ = {};
     for (const std::string& s : p_.stages) {
       std::set<std::string> any;
       check_name(any, s, "stage");
@@ -132,7 +143,9 @@ class Verifier {
       bool placed = i < p_.insts.size() && p_.insts[i].op == Op::arg &&
                     p_.insts[i].slot == static_cast<int32_t>(i) && p_.insts[i].type == a.type;
       if (!placed) {
-        if (i < p_.insts.size()) current_ = static_cast<ValueId>(i);
+        for (ValueId v = 0; v < p_.size(); ++v) {
+          if (p_[v].op == Op::arg && p_[v].slot == static_cast<int32_t>(i)) current_ = v;
+        }
         report(15, "arg %{} must stand before every other value", a.name);
         current_ = kNoValue;
         return;
@@ -443,7 +456,8 @@ class Verifier {
   std::set<std::string> value_names_;
   std::set<int32_t> stored_;
   std::set<int32_t> written_;
-  ValueId current_ = kNoValue;
+  ValueId current_ = kNoValue;  // the instruction being checked,
+  SourceLoc declared_;          // or where the declaration being checked stands
 };
 
 }  // namespace

@@ -1,0 +1,185 @@
+// Texts that are no steps: each a clear error with its place, at once, whatever the size. Knows ir.
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "ir/parser.hpp"
+#include "ir/printer.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+struct Failure {
+  std::string message;
+  SourceLoc loc;
+  double seconds = 0;
+};
+
+Failure failure_of(const std::string& text) {
+  Failure f;
+  auto begin = std::chrono::steady_clock::now();
+  try {
+    parse(text, "f.sf");
+  } catch (const Error& e) {
+    f.message = e.what();
+    f.loc = e.loc();
+  }
+  f.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return f;
+}
+
+void check(const std::string& text, int line, int column, const std::string& fragment) {
+  Failure f = failure_of(text);
+  CAPTURE(text);
+  CAPTURE(f.message);
+  CHECK(f.loc.line == line);
+  CHECK(f.loc.column == column);
+  CHECK(f.message.find(fragment) != std::string::npos);
+}
+
+std::string repeat(std::string_view what, size_t bytes) {
+  std::string out;
+  out.reserve(bytes + what.size());
+  while (out.size() < bytes) out += what;
+  return out;
+}
+
+constexpr size_t kTenMegabytes = 10'000'000;
+
+// Refused, or (for valid ones) accepted, in a time that grows no faster than the text, with a
+// message that a terminal can show.
+void check_fast(const std::string& text, bool valid = false) {
+  Failure f = failure_of(text);
+  CAPTURE(f.message.substr(0, 300));
+  CHECK(f.message.empty() == valid);
+  CHECK(f.message.size() < 20'000);
+  CHECK(f.seconds < 10);  // a second or less; sanitizers and slow machines get slack
+}
+
+}  // namespace
+
+TEST_CASE("malformed: syntax") {
+  check("", 1, 1, "expected 'step', but the text ends here");
+  check("   \n\n  ", 3, 3, "expected 'step', but the text ends here");
+  check("stop @s {}", 1, 1, "expected 'step', found 'stop'");
+  check("step s {}", 1, 6, "expected the step's @name");
+  check("step @s", 1, 8, "expected '{', but the text ends here");
+  check("step @s {\n", 2, 1, "the text ends here");
+  check("step @s {\n  %x = const 1 : f32\n", 3, 1, "the text ends here");
+  check("step @s {\n}\nstep @t {\n}\n", 3, 1, "a file holds one step");
+  check("step @s {\n  %x\n}\n", 3, 1, "expected '='");
+  check("step @s {\n  % = const 1 : f32\n}\n", 2, 3, "a name must follow '%'");
+  check("step @s {\n  %x = add %y, %z : f32\n}\n", 2, 12, "undefined value %y");
+  check("step @s {\n  %x = add\n}\n", 3, 1, "expected a %value, found '}'");
+  check("step @s {\n  %x = store @w, %x\n}\n", 2, 8, "unknown op 'store'");
+  check("step @s {\n  %x = sqroot %x : f32\n}\n", 2, 8, "unknown op 'sqroot'");
+  check("step @s {\n  store @w, %x\n}\n", 2, 9, "undefined buffer @w: declare it first");
+  check("step @s {\n  write @w, %x\n}\n", 2, 9, "undefined state @w: declare it first");
+  check("step @s {\n  %x = read @w : f32\n}\n", 2, 13, "undefined state @w");
+  check("step @s {\n  %x = const 1 : f8\n}\n", 2, 18, "unknown type 'f8'");
+  check("step @s {\n  %x = const 1 : [f32\n}\n", 3, 1, "expected ']', found '}'");
+  check("step @s {\n  %x = const 1 : [[f32]]\n}\n", 2, 19, "expected a type");
+  check("step @s {\n  %x = const 1 : @w\n}\n", 2, 18, "undefined buffer @w");
+  check("step @s {\n  buffer @w : f32\n}\n", 3, 1, "expected in, out or inout");
+  check("step @s {\n  buffer @w : f32 in = @m\n}\n", 2, 24, "undefined buffer @m");
+  check("step @s {\n  %x = const 1 : f32\n  %x = const 2 : f32\n}\n", 3, 3, "%x is defined twice");
+  check("step @s {\n  $x = 1\n}\n", 2, 3, "unexpected character (code 36)");
+  check("step @s {\n  %caf\xc3\xa9 = 1\n}\n", 2, 7, "unexpected character (code 195)");
+  check(std::string("step @s {\n  \0 }", 15), 2, 3, "unexpected character (code 0)");
+  check(std::string(1, '\0'), 1, 1, "unexpected character (code 0)");
+}
+
+TEST_CASE("malformed: literals") {
+  auto literal = [](const std::string& text) {
+    return "step @s {\n  %x = const " + text + "\n}\n";
+  };
+  check(literal("0x10 : i32"), 2, 14, "'0x10' is not a constant of type i32");
+  check(literal("2147483648 : i32"), 2, 14, "is not a constant of type i32");
+  check(literal("1.5 : i64"), 2, 14, "is not a constant of type i64");
+  check(literal("1.5.5 : f32"), 2, 14, "is not a constant of type f32");
+  check(literal("1e999 : f64"), 2, 14, "is not a constant of type f64");
+  check(literal("1 : bool"), 2, 14, "a bool constant is true or false");
+  check(literal("bits(zz) : f32"), 2, 19, "takes a hexadecimal number");
+  check(literal("bits(0x12345678901234567) : i64"), 2, 19, "takes a hexadecimal number");
+  check(literal("bits 1 : f32"), 2, 19, "");
+}
+
+TEST_CASE("malformed: the caret stands under the column, in a window of a long line") {
+  std::string text = "step @s { " + repeat("// ", 0) + repeat(" ", 5000) + "$" + repeat("x", 5000);
+  Failure f = failure_of(text);
+  CHECK(f.loc.column == 5011);
+  CHECK(f.message.size() < 400);
+  size_t caret = f.message.rfind('^');
+  size_t line = f.message.rfind('\n');
+  size_t before = f.message.rfind('\n', line - 1);
+  CHECK(f.message[before + (caret - line)] == '$');
+}
+
+TEST_CASE("malformed: 10 MB of noise is refused at once") {
+  std::string head = "step @s {\n";
+  for (const char* what :
+       {"{", "}", "[", "<", "(", "%", "@", "%a ", "@a ", "x", "\n", " ", "0", "// comment\n",
+        "step @s {\n", "buffer @w : f32 in\n", ", ", "= ", "-"}) {
+    CAPTURE(what);
+    check_fast(repeat(what, kTenMegabytes));
+    check_fast(head + repeat(what, kTenMegabytes));
+    check_fast(head + "  %x = const " + repeat(what, kTenMegabytes));
+  }
+  std::string bytes(kTenMegabytes, '\0');
+  check_fast(bytes);
+  uint32_t noise = 1;
+  for (char& c : bytes) c = static_cast<char>((noise = noise * 1664525 + 1013904223) >> 24);
+  check_fast(bytes);
+  check_fast(head + bytes);
+  for (char& c : bytes) c = "{}[]<>:,=|()@%abc019_.+- \n"[static_cast<unsigned char>(c) % 26];
+  check_fast(bytes);
+  check_fast(head + bytes);
+}
+
+TEST_CASE("malformed: megabytes of almost valid statements take time in proportion") {
+  auto many = [](const std::function<std::string(std::string)>& line) {
+    std::string out = "step @s {\n  report @r : f32\n  %z = const 1 : f32\n";
+    for (int i = 0; out.size() < kTenMegabytes / 4; ++i) out += line(std::to_string(i));
+    return out + "  write @r, %z\n}\n";
+  };
+  check_fast(many([](auto i) {
+               return "buffer @b" + i + " : f32 in\n%l" + i + " = load @b" + i + " : [f32]\n";
+             }),
+             true);
+  check_fast(many([](auto i) { return "%v" + i + " = neg %z : f32\n"; }), true);
+  check_fast(many([](auto) { return "state @s : [f32]\n"; }));
+  check_fast(many([](auto) { return "buffer @s : f64 in\n"; }));
+  check_fast(many([](auto i) { return "%v" + i + " = neg %z : [f32]\n"; }));
+  check_fast(many([](auto i) { return "arg %a" + i + " : f32\n"; }));
+  check_fast(many([](auto) { return "stage x+y\n"; }));
+  check_fast(many([](auto) { return "write @r, %z\n"; }));
+  std::string name = repeat("long", kTenMegabytes);
+  check_fast("step @" + name + " {\n  %x = load @" + name + " : f32\n}\n");
+  check_fast("step @s {\n  buffer @" + name + " : f64 in\n  buffer @" + name + " : f64 in\n}\n");
+}
+
+TEST_CASE("malformed: every prefix of a valid text, and every text with one byte changed") {
+  const std::string text =
+      "step @s { buffer @w:f16|f32 inout = 0 state @k:<i64> shared = 3 report @r:{f32} arg %a:{f64}"
+      " = 1e-3 stage one %x=load @w:[@w] %y=cast %x:[f32] %c=const bits(0x7fc00001):f32"
+      " %z=fma %y,%y,%c:[f32] %p=isfinite %z:[bool] %q=cast %z:[@w] store @w,%q if %p }";
+  auto survives = [](const std::string& t) {
+    try {
+      print(parse(t));
+    } catch (const Error& e) {
+      CHECK(e.loc().line >= 0);
+    }
+  };
+  for (size_t n = 0; n <= text.size(); ++n) survives(text.substr(0, n));
+  for (size_t n = 0; n < text.size(); ++n) {
+    for (char c : {'\0', ' ', '{', '}', '@', '%', ':', '9', 'x', '\xff'}) {
+      std::string changed = text;
+      changed[n] = c;
+      survives(changed);
+    }
+    survives(text.substr(0, n) + text.substr(n + 1));
+  }
+}
