@@ -7,9 +7,12 @@ namespace stepfuse {
 
 std::string_view name(Form form) {
   switch (form) {
-    case Form::fused: return "fused";
-    case Form::split: return "split";
-    case Form::unfused: return "unfused";
+    case Form::fused:
+      return "fused";
+    case Form::split:
+      return "split";
+    case Form::unfused:
+      return "unfused";
   }
   internal_error("bad Form");
 }
