@@ -4,7 +4,7 @@
 #   tools/setup.sh [--for=build|test] [--build-dir=DIR] [--check]
 #
 # --for=build   compiler, libraries, NVRTC (what tools/demo.sh needs)
-# --for=test    the same, clang-format and clang-tidy (the default)
+# --for=test    the same, clang-format, clang-tidy and ccache (the default)
 # --check       install nothing, only say what is missing
 #
 # Without a CUDA toolkit, NVRTC is put into DIR/nvrtc, where what is built in DIR looks for it.
@@ -115,6 +115,7 @@ find_missing() {
     # Other versions format differently, so this one is asked for by number.
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
+    wish ccache "ccache (the tests build the library more than once)" have ccache
   fi
   if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then
     wish python3-pip "pip (only to fetch NVRTC)" false
