@@ -61,7 +61,9 @@ class DTypeSet {
   constexpr int size() const { return std::popcount(mask_); }
   constexpr bool empty() const { return mask_ == 0; }
   // The only member; call it on sets of size 1.
-  constexpr DType only() const { return static_cast<DType>(std::countr_zero(mask_)); }
+  constexpr DType only() const { return first(); }
+  // The first member in the order of DType; call it on sets that are not empty.
+  constexpr DType first() const { return static_cast<DType>(std::countr_zero(mask_)); }
   friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
     DTypeSet r;
     r.mask_ = static_cast<uint8_t>(a.mask_ | b.mask_);

@@ -17,9 +17,10 @@ MAY_INCLUDE = {
     "ir": {"ir"},
     "compiler": {"ir", "compiler"},
     "runtime": {"ir", "compiler", "runtime"},
-    "tools": {"ir", "compiler", "runtime", "tools"},
-    "samples": {"runtime", "samples"},
-    "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
+    "workload": {"ir", "compiler", "runtime", "workload"},
+    "tools": {"ir", "compiler", "runtime", "workload", "tools"},
+    "samples": {"runtime", "workload", "samples"},
+    "tests": {"ir", "compiler", "runtime", "workload", "tools", "samples", "tests"},
 }
 
 # Headers with which ir and compiler could reach a machine. They are pure functions of their input.

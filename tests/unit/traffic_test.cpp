@@ -1,0 +1,131 @@
+// Bytes per parameter of known pipelines, counted from their schedules.
+#include "compiler/traffic.hpp"
+
+#include <doctest/doctest.h>
+
+#include "compiler/pass_manager.hpp"
+#include "ir/parser.hpp"
+#include "ir/recipes/recipes.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+Schedule plan(const Program& source, Form form, std::vector<Signature> signatures = {}) {
+  if (signatures.empty()) signatures.push_back(only_signature(source));
+  return make_schedule(optimize(source, signatures), {.form = form, .signatures = signatures});
+}
+
+Schedule adamw(const RecipeOptions& options, Form form) {
+  return plan(make_recipe("adamw", options), form);
+}
+
+uint32_t bytes(const RecipeOptions& options, Form form = Form::fused) {
+  return traffic_of(adamw(options, form), 0).bytes();
+}
+
+const RecipeOptions kWhole = {.loss_scale = LossScale::dynamic, .check = true, .clip = Clip::l2};
+
+RecipeOptions low_precision(DType grad) {
+  RecipeOptions o = kWhole;
+  o.grad = grad;
+  o.master = true;
+  return o;
+}
+
+// The array of that name in one phase; zeros if the phase leaves it alone.
+ArrayTraffic array(const Schedule& s, const PhaseTraffic& phase, std::string_view buffer) {
+  for (const ArrayTraffic& a : phase.arrays) {
+    if (a.buffer == s.program.find_buffer(buffer)) return a;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("f32 with scale, check and clip: 32 bytes fused and split, 48 unfused") {
+  CHECK(bytes(kWhole) == 32);
+  CHECK(bytes(kWhole, Form::split) == 32);
+  CHECK(bytes(kWhole, Form::unfused) == 48);
+}
+
+TEST_CASE("16-bit gradients with master weights and a copy: 30 bytes") {
+  CHECK(bytes(low_precision(DType::f16)) == 30);
+  CHECK(bytes(low_precision(DType::bf16)) == 30);
+  // unscale 2+4, norm 4, clip 4+4, optimizer 4+24, copy 4+2
+  CHECK(bytes(low_precision(DType::f16), Form::unfused) == 52);
+}
+
+TEST_CASE("without check and clip the gradient is read once: 28 bytes, no barrier") {
+  CHECK(bytes({}) == 28);
+  CHECK(barrier_count(adamw({}, Form::fused)) == 0);
+  CHECK(barrier_count(adamw(kWhole, Form::fused)) == 1);
+  CHECK(barrier_count(adamw(kWhole, Form::split)) == 0);
+}
+
+TEST_CASE("bf16 moments, zeroed gradients and an average of the weights") {
+  RecipeOptions o = kWhole;
+  o.moments = DType::bf16;
+  CHECK(bytes(o) == 24);
+  o = kWhole;
+  o.zero_grad = true;
+  CHECK(bytes(o) == 36);
+  o = kWhole;
+  o.ema = true;
+  CHECK(bytes(o) == 40);
+}
+
+TEST_CASE("who moves what, by phase") {
+  Schedule s = adamw(low_precision(DType::f16), Form::fused);
+  Traffic t = traffic_of(s, 0);
+  REQUIRE(t.phases.size() == 2);
+  CHECK(t.phases[0].bytes() == 2);
+  CHECK(t.phases[0].arrays.size() == 1);
+  CHECK(t.phases[1].bytes() == 28);
+  CHECK(array(s, t.phases[1], "grad").read == 2);
+  CHECK(array(s, t.phases[1], "grad").written == 0);
+  CHECK(array(s, t.phases[1], "weight").read == 0);
+  CHECK(array(s, t.phases[1], "weight").written == 2);
+  CHECK(array(s, t.phases[1], "exp_avg").read == 4);
+  CHECK(array(s, t.phases[1], "exp_avg").written == 4);
+  uint32_t sum = 0;
+  for (const ArrayTraffic& a : t.by_array()) sum += a.total();
+  CHECK(sum == t.bytes());
+}
+
+TEST_CASE("a skipped step reads the gradient once, and zeroes it where that is asked for") {
+  CHECK(traffic_of(adamw(kWhole, Form::fused), 0).skipped_bytes() == 4);
+  RecipeOptions o = kWhole;
+  o.zero_grad = true;
+  CHECK(traffic_of(adamw(o, Form::fused), 0).skipped_bytes() == 8);
+}
+
+TEST_CASE("scratch arrays count as what they hold, and launches as kernels") {
+  Schedule s = adamw(low_precision(DType::bf16), Form::unfused);
+  Traffic t = traffic_of(s, 0);
+  CHECK(launch_count(s) == 6);
+  CHECK(launch_count(adamw(kWhole, Form::fused)) == 1);
+  bool found = false;
+  for (const ArrayTraffic& a : t.phases[0].arrays) {
+    if (a.scratch < 0) continue;
+    found = true;
+    CHECK(a.written == 4);
+    CHECK(a.read == 0);
+  }
+  CHECK(found);
+}
+
+TEST_CASE("each signature has its own traffic") {
+  RecipeOptions o = kWhole;
+  o.grad = DTypeSet(DType::f16) | DType::f32;
+  Program p = make_recipe("adamw", o);
+  std::vector<Signature> both;
+  for (DType grad : {DType::f16, DType::f32}) {
+    Signature s;
+    for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() > 1 ? grad : b.dtypes.only());
+    both.push_back(s);
+  }
+  Schedule s = plan(p, Form::fused, both);
+  CHECK(traffic_of(s, 0).bytes() == 28);
+  CHECK(traffic_of(s, 1).bytes() == 32);
+}

@@ -1,0 +1,210 @@
+// Parameter layouts from JSON files. The only file that knows nlohmann-json.
+#include "workload/layout_file.hpp"
+
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "workload/text_file.hpp"
+
+namespace stepfuse {
+namespace {
+
+using Json = nlohmann::json;
+
+class Reader {
+ public:
+  explicit Reader(std::string_view file) : file_(file) {}
+
+  LayoutFile read(const Json& root) {
+    if (!root.is_object()) fail("a layout is an object with \"name\" and \"tensors\"");
+    check_fields(root, {"name", "source", "tensors"});
+    LayoutFile layout;
+    layout.name = text(root, "name", true);
+    layout.source = text(root, "source", false);
+    auto tensors = root.find("tensors");
+    if (tensors == root.end() || !tensors->is_array()) fail("\"tensors\" must be an array");
+    for (size_t i = 0; i < tensors->size(); ++i) {
+      at_ = fmt::format("tensor entry {}", i);
+      read_entry((*tensors)[i], layout.tensors);
+    }
+    return layout;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::parse, at_.empty() ? fmt::format("{}: error: {}", file_, what)
+                                              : fmt::format("{}: error: {}: {}", file_, at_, what));
+  }
+
+  void check_fields(const Json& object, std::initializer_list<std::string_view> known) const {
+    for (const auto& [key, value] : object.items()) {
+      bool found = false;
+      for (std::string_view k : known) found |= k == key;
+      if (found) continue;
+      std::string list;
+      for (std::string_view k : known) list += fmt::format(" {}", k);
+      fail(fmt::format("there is no field \"{}\"; there are{}", key.substr(0, 80), list));
+    }
+  }
+
+  std::string text(const Json& object, const char* key, bool required) const {
+    auto it = object.find(key);
+    if (it == object.end() && !required) return "";
+    if (it == object.end() || !it->is_string()) fail(fmt::format("\"{}\" must be a string", key));
+    return it->get<std::string>();
+  }
+
+  uint64_t number(const Json& value, std::string_view what, uint64_t max) const {
+    if (!value.is_number_unsigned()) {
+      fail(fmt::format("{} must be a whole number, 0 or more", what));
+    }
+    auto n = value.get<uint64_t>();
+    if (n > max) fail(fmt::format("{} is {}; it can be at most {}", what, n, max));
+    return n;
+  }
+
+  uint64_t elements(const Json& entry) const {
+    auto shape = entry.find("shape");
+    if (shape == entry.end() || !shape->is_array()) fail("\"shape\" must be an array of sizes");
+    uint64_t product = 1;
+    bool empty = false;
+    for (const Json& size : *shape) {
+      uint64_t n = number(size, "a size in \"shape\"", std::numeric_limits<uint64_t>::max());
+      empty |= n == 0;
+      if (n != 0 && product > kMaxElements / n) {
+        fail(fmt::format("\"shape\" has more than {} elements", kMaxElements));
+      }
+      product *= n == 0 ? 1 : n;
+    }
+    return empty ? 0 : product;
+  }
+
+  void read_dtypes(const Json& entry, TensorEntry& tensor) const {
+    auto dtypes = entry.find("dtypes");
+    if (dtypes == entry.end()) return;
+    if (!dtypes->is_object()) fail("\"dtypes\" must be an object from buffer name to type");
+    for (const auto& [buffer, value] : dtypes->items()) {
+      auto dtype = value.is_string() ? dtype_from_name(value.get<std::string>()) : std::nullopt;
+      if (!dtype) {
+        fail(fmt::format("the dtype of \"{}\" must be one of f16, bf16, f32, i32",
+                         buffer.substr(0, 80)));
+      }
+      tensor.dtypes.emplace(buffer, *dtype);
+    }
+  }
+
+  void read_misalign(const Json& entry, TensorEntry& tensor) const {
+    auto misalign = entry.find("misalign");
+    if (misalign == entry.end()) return;
+    auto count = [&](const Json& value) {
+      return static_cast<uint32_t>(number(value, "\"misalign\"", kMaxMisalign));
+    };
+    if (!misalign->is_object()) {
+      tensor.misalign = count(*misalign);
+      return;
+    }
+    for (const auto& [buffer, value] : misalign->items()) {
+      tensor.misalign_of.emplace(buffer, count(value));
+    }
+  }
+
+  void read_entry(const Json& entry, std::vector<TensorEntry>& out) {
+    if (!entry.is_object()) fail("a tensor is an object with \"name\" and \"shape\"");
+    TensorEntry tensor;
+    tensor.name = text(entry, "name", true);
+    at_ = fmt::format("tensor \"{}\"", tensor.name.substr(0, 80));
+    check_fields(entry, {"name", "shape", "group", "count", "dtypes", "misalign"});
+    tensor.size = elements(entry);
+    auto group = entry.find("group");
+    if (group != entry.end()) {
+      tensor.group = static_cast<int>(number(*group, "\"group\"", kMaxGroup));
+    }
+    read_dtypes(entry, tensor);
+    read_misalign(entry, tensor);
+    auto given = entry.find("count");
+    if (given == entry.end()) {
+      out.push_back(std::move(tensor));
+      return;
+    }
+    uint64_t count = number(*given, "\"count\"", kMaxTensors);
+    if (out.size() + count > kMaxTensors) fail("the layout has too many tensors");
+    std::string base = tensor.name;
+    for (uint64_t i = 0; i < count; ++i) {
+      tensor.name = fmt::format("{}.{}", base, i);
+      out.push_back(tensor);
+    }
+  }
+
+  // Layout::add() has the exact limits; these keep what a file says within their types.
+  static constexpr uint64_t kMaxElements = uint64_t{1} << 44;
+  static constexpr uint64_t kMaxTensors = uint64_t{1} << 24;
+  static constexpr uint64_t kMaxGroup = (uint64_t{1} << 20) - 1;
+  static constexpr uint64_t kMaxMisalign = 4096;
+
+  std::string_view file_;
+  std::string at_;
+};
+
+SourceLoc location(std::string_view text, size_t byte) {
+  SourceLoc loc{1, 1};
+  for (size_t i = 0; i + 1 < byte && i < text.size(); ++i) {
+    ++loc.column;
+    if (text[i] == '\n') loc = {loc.line + 1, 1};
+  }
+  return loc;
+}
+
+// The part of nlohmann's message that is about the text: its number and position are ours.
+std::string syntax_message(std::string_view what) {
+  size_t colon = what.find(": ");
+  return fmt::format("not JSON: {}",
+                     colon == std::string_view::npos ? what : what.substr(colon + 2));
+}
+
+}  // namespace
+
+LayoutFile parse_layout(std::string_view text, std::string_view file) {
+  Json root;
+  try {
+    root = Json::parse(text.begin(), text.end());
+  } catch (const Json::parse_error& e) {
+    SourceLoc loc = location(text, e.byte);
+    throw Error(ErrorKind::parse, render_at(file, text, loc, syntax_message(e.what())), loc);
+  }
+  return Reader(file).read(root);
+}
+
+LayoutFile read_layout_file(const std::string& path) {
+  return parse_layout(read_text_file(path), path);
+}
+
+LayoutFile single_tensor(uint64_t elements) {
+  return {.name = "single", .source = "", .tensors = {{.name = "parameters", .size = elements}}};
+}
+
+Layout make_layout(const LayoutFile& file, const Program& program, const Bindings& bindings) {
+  Layout layout;
+  for (const TensorEntry& t : file.tensors) {
+    TensorSpec spec{.name = t.name, .size = t.size, .group = t.group};
+    for (const Buffer& b : program.buffers) {
+      auto own = t.dtypes.find(b.name);
+      auto bound = bindings.find(b.name);
+      DType dtype = own != t.dtypes.end()     ? own->second
+                    : bound != bindings.end() ? bound->second
+                                              : b.dtypes.first();
+      if (!b.dtypes.contains(dtype)) {
+        throw Error(
+            ErrorKind::bind,
+            fmt::format("tensor '{}' of layout {}: @{} of step @{} cannot be stored as {}",
+                        t.name.substr(0, 80), file.name, b.name, program.name, name(dtype)));
+      }
+      spec.dtypes.emplace(b.name, dtype);
+    }
+    layout.add(std::move(spec));
+  }
+  return layout;
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,117 @@
+// Runs a step a few times over a workload. Knows the public API.
+#include "workload/runner.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace stepfuse {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_fractional(DType t) { return t == DType::f32 || t == DType::f64; }
+
+// Of a scaler's own rule or a bound: scaled by a factor below 1 they would be another rule.
+bool is_policy(std::string_view name) {
+  return name == "growth_factor" || name == "backoff_factor" || name == "min_scale" ||
+         name == "max_scale" || name == "accumulation" || name == "external_norm";
+}
+
+class Arguments {
+ public:
+  Arguments(const Step& step, const RunPlan& plan) : step_(step), plan_(plan), base_(plain()) {}
+
+  Args at(int index) const {
+    Args args = base_;
+    if (!plan_.vary_args) return args;
+    for (const Arg& a : step_.program().args) {
+      if (!is_fractional(a.type.dtype) || is_policy(a.name)) continue;
+      ArgId id = step_.arg(a.name);
+      int groups = a.type.domain == Domain::group ? step_.layout().group_count() : 1;
+      for (int g = 0; g < groups; ++g) {
+        RandomStream random(plan_.inputs.seed, a.name, static_cast<uint64_t>(g));
+        double factor = 0.9 + 0.1 * random.uniform(static_cast<uint64_t>(index));
+        args.set(id, g, base_.get(id, g) * factor);
+      }
+    }
+    return args;
+  }
+
+ private:
+  Args plain() const {
+    Args args = step_.make_args();
+    for (const ArgSetting& s : plan_.args) {
+      if (s.group < 0) {
+        args.set(s.name, s.value);
+      } else {
+        args.set(s.name, s.group, s.value);
+      }
+    }
+    return args;
+  }
+
+  const Step& step_;
+  const RunPlan& plan_;
+  Args base_;
+};
+
+void run_once(Step& step, std::span<void* const> gradients, const Args& args, bool observe) {
+  if (observe) {
+    size_t half = gradients.size() / 2;
+    step.observe(half, gradients.subspan(half), args);
+    // The first gradients are left to run(), as when a hook came late.
+    step.observe(0, gradients.subspan(0, half / 2), args);
+  }
+  step.run(gradients, args);
+}
+
+bool has_shared_state(const Program& program) {
+  return std::any_of(program.states.begin(), program.states.end(),
+                     [](const State& s) { return s.shared; });
+}
+
+}  // namespace
+
+RunReport run_workload(const Program& program, const LayoutFile& layout, const Bindings& bindings,
+                       const RunPlan& plan, const ProgressCallback& progress) {
+  auto tell = [&](double done, std::string_view what) {
+    if (progress) progress(done, what);
+  };
+  std::unique_ptr<LossScaler> scaler;
+  if (has_shared_state(program)) {
+    scaler = std::make_unique<LossScaler>(LossScaler::Options{.init_scale = plan.init_scale});
+  }
+  Workload workload(program, layout, bindings, plan.inputs);
+  Step step(program, workload.layout(), plan.device,
+            {.form = plan.form, .scaler = scaler.get(), .gradient = plan.inputs.gradient});
+  Arguments arguments(step, plan);
+
+  RunReport report;
+  tell(0, "compiling");
+  step.prepare();
+  report.compile = step.compile_report();
+  report.workspace_bytes = step.workspace_bytes();
+  tell(0, "filling arrays");
+  workload.start(step);
+  for (int i = 0; i < plan.steps; ++i) {
+    tell(static_cast<double>(i) / plan.steps, "running");
+    std::span<void* const> gradients = workload.gradients(static_cast<uint64_t>(i));
+    Args args = arguments.at(i);
+    double begin = seconds_now();
+    run_once(step, gradients, args, plan.observe);
+    if (auto s = step.stats()) report.stats.push_back(std::move(*s));
+    report.seconds.push_back(seconds_now() - begin);
+  }
+  if (auto damage = workload.damage()) throw Error(ErrorKind::device, *damage);
+  if (plan.digest) {
+    tell(1, "hashing");
+    report.digest = workload.digest(step);
+  }
+  return report;
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,52 @@
+// Runs a step a few times over a workload: what `stepfuse run` and the tests do. Knows the public API.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "workload/workload.hpp"
+
+namespace stepfuse {
+
+// `group` -1: for all groups.
+struct ArgSetting {
+  std::string name;
+  int group = -1;
+  double value = 0;
+};
+
+struct RunPlan {
+  Device device = Device::cpu();
+  Form form = Form::fused;
+  int steps = 4;
+  WorkloadOptions inputs = {};
+  std::vector<ArgSetting> args = {};
+  // Hyperparameters with a fraction change from group to group and from step to step, so that a
+  // kernel that takes a wrong one cannot have the right bits.
+  bool vary_args = false;
+  bool observe = false;  // split phase: gradients are handed over in two parts, the last ones first
+  float init_scale = 65536.0F;
+  bool digest = true;
+};
+
+struct RunReport {
+  CompileReport compile;
+  size_t workspace_bytes = 0;
+  std::vector<StepStats> stats;  // of each step
+  std::vector<double> seconds;   // of each step, on the host's clock
+  std::string digest;            // if asked for
+};
+
+// Called with 0 … 1 and a word for what is being done.
+using ProgressCallback = std::function<void(double done, std::string_view what)>;
+
+// Throws Error as Step does, and Error{device} if the step wrote outside of its arrays.
+RunReport run_workload(const Program& program, const LayoutFile& layout, const Bindings& bindings,
+                       const RunPlan& plan, const ProgressCallback& progress = {});
+
+}  // namespace stepfuse

@@ -1,0 +1,76 @@
+// Seeded arrays for a step: the same for every backend, form and thread count. Knows the public API.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/digest.hpp"
+#include "workload/arrays.hpp"
+#include "workload/layout_file.hpp"
+#include "workload/values.hpp"
+
+namespace stepfuse {
+
+enum class Inputs : uint8_t {
+  normal,
+  // Zeros of both signs, subnormals, NaN, infinities and the largest values in weights and moments.
+  // Gradients take turns by step number: mild, non-finite, mild, huge (so that good steps, overflows
+  // and overflowing norms all happen), and start with a mild one.
+  special,
+};
+
+struct WorkloadOptions {
+  uint64_t seed = 1;
+  Inputs inputs = Inputs::normal;
+  double absent = 0;              // probability that a tensor has no gradient in a step
+  bool moving = false;            // gradients change their addresses from step to step
+  std::string gradient = "grad";  // the buffer that is given at each run
+};
+
+class Workload {
+ public:
+  // Throws Error{bind} where the layout does not fit the program.
+  Workload(const Program& program, const LayoutFile& file, const Bindings& bindings,
+           const WorkloadOptions& options);
+
+  const Layout& layout() const { return layout_; }
+  const WorkloadOptions& options() const { return options_; }
+
+  // Fills every array, binds them, and initialises the step's state; before the first run.
+  void start(Step& step);
+  // Writes the gradients of step `index` and returns their addresses for run(), null where a tensor
+  // has none; empty for a program without a gradient buffer. Valid until the next call.
+  std::span<void* const> gradients(uint64_t index);
+
+  // Every buffer, then every state of the step, in declared order.
+  std::string digest(const Step& step) const;
+  // What was written outside of any array, in words.
+  std::optional<std::string> damage() const;
+
+  // The arrays of a buffer, gradients of the newest step included; throws Error{usage} for a name
+  // that the program does not have.
+  const ArraySet& arrays(std::string_view buffer) const;
+
+ private:
+  bool is_gradient(size_t buffer) const { return static_cast<int>(buffer) == gradient_; }
+  size_t current() const;
+  void fill_buffer(size_t buffer, Spice spice);
+  float gradient_scale(size_t tensor) const;
+
+  Program program_;
+  WorkloadOptions options_;
+  Layout layout_;
+  int gradient_ = -1;
+  float base_scale_ = 1;
+  std::vector<ArraySet> arrays_;  // [buffer]; then, if gradients move, their second home
+  uint64_t steps_ = 0;
+  std::vector<void*> given_;
+};
+
+}  // namespace stepfuse
