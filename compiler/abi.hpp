@@ -1,5 +1,5 @@
 // The data that a compiled kernel works on, host and device alike: the same structs, pointers of
-// one address space. Knows only std.
+// one address space. Knows only std; without its # lines it is also part of every CUDA text.
 //
 // Everything here is data of a launch: no size, pointer or hyperparameter is ever compiled in.
 #pragma once
@@ -15,7 +15,8 @@ struct Chunk {
   uint32_t tensor;
   uint32_t signature;  // index into Schedule::signatures
   uint32_t length;     // elements, 1 … kPieceElements
-  uint32_t reserved;
+  uint32_t
+      slot;  // on devices, whose tables are sorted, the slot it writes instead of its own index
   uint64_t begin;  // first element, from the tensor's base pointers
 };
 static_assert(sizeof(Chunk) == 24);
@@ -33,7 +34,7 @@ struct Tensor {
 };
 static_assert(sizeof(Tensor) == 32);
 
-// The kernel's only parameter.
+// The only parameter of a CPU kernel, by pointer.
 struct Context {
   const Chunk* chunks;
   const Tensor* tensors;
@@ -51,5 +52,39 @@ struct Context {
   uint32_t reserved;
 };
 static_assert(sizeof(Context) == 96);
+
+// A word that every block of a grid writes, alone on its cache line.
+struct alignas(128) SyncWord {
+  uint32_t value;
+};
+
+// Zero before the first launch; every launch leaves it fit for the next one of any grid size.
+struct Sync {
+  SyncWord arrived;     // blocks at the barrier; wraps to 0 when the last one arrives
+  SyncWord generation;  // barriers passed
+  SyncWord finished;    // blocks that have nothing left to read; wraps like `arrived`
+};
+static_assert(sizeof(Sync) == 384);
+
+inline constexpr uint32_t kInlineArgs = 64;
+
+// The only parameter of a device kernel, by value: a Context of device pointers and what a grid
+// needs besides. `chunks` is sorted: first those that a block works on, then small ones that a warp
+// does (at most kWarpElements elements, from the start of their tensor).
+struct DeviceContext {
+  Context step;  // step_args and group_args may both be null: then they stand in inline_args
+  Sync* sync;
+  const uint32_t* tensor_slots;  // [tensor] -> its first slot; [tensor_count] -> chunk_count
+  const uint32_t* group_slots;   // every slot, ordered by group; slots of a group in bound order
+  const uint32_t* group_begin;   // [group] -> its first entry of group_slots; one more for the end
+  uint32_t block_chunks;         // chunks before the small ones
+  uint32_t reserved;
+  uint64_t inline_args[kInlineArgs];  // step args, then group args as in Context
+};
+static_assert(sizeof(DeviceContext) == 136 + 8 * kInlineArgs);
+
+// With the up to 7 elements before it that share an aligned access, a small chunk has at most one
+// element in each of a warp's 256 lanes.
+inline constexpr uint32_t kWarpElements = 248;
 
 }  // namespace stepfuse::abi

@@ -1,0 +1,140 @@
+// CUDA text of the end of a step: the last block of the last kernel writes the states. Knows the
+// schedule.
+#include <fmt/format.h>
+
+#include "compiler/emit_cuda_state.hpp"
+
+namespace stepfuse::cuda {
+namespace {
+
+class FinishEmitter {
+ public:
+  FinishEmitter(Emission& e, const std::string& kernel)
+      : e_(e), p_(e.p), code_(e.s.finish.uniform), struct_(kernel + "_finish") {
+    for (ValueId w : e.s.finish.writes) writes_[domain(w)].push_back(w);
+    for (Domain d : {Domain::step, Domain::group, Domain::tensor}) {
+      for (ValueId w : writes_[d]) {
+        add_if_step(p_[w].operands[0]);
+        add_if_step(p_[w].predicate);
+      }
+      for (ValueId v : lines(code_.group, d))
+        for_each_operand(p_[v], [&](ValueId o) { add_if_step(o); });
+      for (ValueId v : lines(code_.tensor, d))
+        for_each_operand(p_[v], [&](ValueId o) { add_if_step(o); });
+    }
+  }
+
+  void emit_struct() {
+    if (!step_.empty()) cuda::emit_struct(e_, struct_, without_constants(e_, step_));
+  }
+
+  // A state's old value is read by its own writer only, or before anybody writes.
+  void emit() {
+    if (!step_.empty()) emit_step();
+    if (!writes_[Domain::tensor].empty()) emit_tensors();
+    if (!writes_[Domain::group].empty()) emit_groups();
+    if (!writes_[Domain::step].empty()) {
+      e_.out.open("if (threadIdx.x == 0)");
+      emit_writes(Domain::step, "0");
+      e_.out.close();
+    }
+  }
+
+ private:
+  Domain domain(ValueId write) const {
+    return p_.states[static_cast<size_t>(p_[write].slot)].type.domain;
+  }
+  void add_if_step(ValueId v) {
+    bool shared = v != kNoValue && p_[v].type.domain == Domain::step && !e_.is_constant(v);
+    if (shared) step_.insert(v);
+  }
+
+  // What of `list` the writes of one domain need, in order.
+  std::vector<ValueId> lines(const std::vector<ValueId>& list, Domain d) const {
+    ValueSet needed;
+    auto add = [&](ValueId v) {
+      if (v != kNoValue) needed.insert(v);
+    };
+    auto it = writes_.find(d);
+    if (it == writes_.end()) return {};
+    for (ValueId w : it->second) for_each_operand(p_[w], add);
+    for (const auto* l : {&code_.tensor, &code_.group}) {
+      for (auto v = l->rbegin(); v != l->rend(); ++v) {
+        if (needed.contains(*v) && !is_reduction(p_[*v].op)) for_each_operand(p_[*v], add);
+      }
+    }
+    std::vector<ValueId> out;
+    for (ValueId v : list) {
+      if (needed.contains(v)) out.push_back(v);
+    }
+    return out;
+  }
+
+  void emit_step() {
+    std::vector<ValueId> values = without_constants(e_, step_);
+    e_.out.line(fmt::format("__shared__ {} step;", struct_));
+    e_.out.open("if (threadIdx.x == 0)");
+    emit_uniform_lines(e_, code_.step);
+    emit_copies_to(e_, "step", values);
+    e_.out.close();
+    e_.out.line("__syncthreads();");
+    emit_copies_from(e_, "step", values);
+  }
+
+  void emit_tensors() {
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open(
+        "for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; "
+        "tensor_index += kThreads)");
+    e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
+    e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
+    std::vector<ValueId> group = lines(code_.group, Domain::tensor);
+    if (!group.empty()) e_.out.line("const u32 group = tensor.group;");
+    emit_uniform_lines(e_, group);
+    emit_uniform_lines(e_, lines(code_.tensor, Domain::tensor));
+    emit_writes(Domain::tensor, "tensor_index");
+    e_.out.close();
+    e_.out.line("__syncthreads();");
+  }
+
+  void emit_groups() {
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open("for (u32 group = threadIdx.x; group < ctx.step.group_count; group += kThreads)");
+    emit_uniform_lines(e_, lines(code_.group, Domain::group));
+    emit_writes(Domain::group, "group");
+    e_.out.close();
+    e_.out.line("__syncthreads();");
+  }
+
+  void emit_writes(Domain d, const std::string& place) {
+    for (ValueId w : writes_[d]) {
+      const Inst& inst = p_[w];
+      const State& state = p_.states[static_cast<size_t>(inst.slot)];
+      std::string condition;
+      if (inst.predicate != kNoValue) {
+        condition = fmt::format("if ({}) ", e_.names[inst.predicate]);
+      }
+      e_.out.line(
+          fmt::format("{}global<{}>(ctx.step.states, {})[{}] = {};", condition,
+                      c_type(state.type.dtype), inst.slot, place, e_.names[inst.operands[0]]),
+          e_.comment(w));
+    }
+  }
+
+  Emission& e_;
+  const Program& p_;
+  const UniformCode& code_;
+  std::string struct_;
+  std::map<Domain, std::vector<ValueId>> writes_;
+  ValueSet step_;  // step values that writes and finer code use
+};
+
+}  // namespace
+
+void emit_finish_structs(Emission& e, const std::string& kernel) {
+  FinishEmitter(e, kernel).emit_struct();
+}
+
+void emit_finish(Emission& e, const std::string& kernel) { FinishEmitter(e, kernel).emit(); }
+
+}  // namespace stepfuse::cuda

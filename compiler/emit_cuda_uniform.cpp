@@ -1,0 +1,124 @@
+// CUDA text of step, group and tensor values. Knows the schedule.
+#include <fmt/format.h>
+
+#include "compiler/emit_cuda_ops.hpp"
+#include "compiler/emit_cuda_state.hpp"
+
+namespace stepfuse::cuda {
+namespace {
+
+// Which element of a per-step, per-group or per-tensor array belongs to the chunk at hand.
+std::string_view place(Domain d) {
+  switch (d) {
+    case Domain::step:
+      return "0";
+    case Domain::group:
+      return "group";
+    default:
+      return "tensor_index";
+  }
+}
+
+// Bound types are held as f32 until they are stored.
+DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
+
+size_t count_args(const Program& p, Domain d) {
+  return static_cast<size_t>(std::count_if(p.args.begin(), p.args.end(),
+                                           [&](const Arg& a) { return a.type.domain == d; }));
+}
+
+std::string argument(const Program& p, const Inst& inst) {
+  Domain domain = inst.type.domain;
+  size_t index = 0;  // among the arguments of its domain
+  for (int32_t i = 0; i < inst.slot; ++i) {
+    index += p.args[static_cast<size_t>(i)].type.domain == domain ? 1 : 0;
+  }
+  std::string_view type = c_type(inst.type.dtype);
+  if (domain == Domain::step) return fmt::format("step_arg<{}>(ctx, {})", type, index);
+  return fmt::format("group_arg<{}>(ctx, {}, group * {} + {})", type, count_args(p, Domain::step),
+                     count_args(p, Domain::group), index);
+}
+
+std::string uniform_expression(const Emission& e, ValueId v) {
+  const Inst& inst = e.p[v];
+  std::string_view type = c_type(held(inst.type.dtype));
+  switch (inst.op) {
+    case Op::arg:
+      return argument(e.p, inst);
+    case Op::read:
+      return fmt::format("global<{}>(ctx.step.states, {})[{}]", type, inst.slot,
+                         place(inst.type.domain));
+    case Op::present:
+      return "(tensor.flags & abi::kPresent) != 0";
+    case Op::tensor_index:
+      return "i32(tensor_index)";
+    default:
+      break;
+  }
+  if (is_reduction(inst.op)) {
+    return fmt::format("global<{}>(ctx.step.results, {})[{}]", type, e.s.reduction_index(v),
+                       place(inst.type.domain));
+  }
+  check_internal(is_elementwise(inst.op), "not a uniform value");
+  std::string operands[3];
+  for (int i = 0; i < inst.arity(); ++i) {
+    operands[i] = e.names[inst.operands[static_cast<size_t>(i)]];
+  }
+  ValueId decides = inst.operands[inst.op == Op::select ? 1 : 0];
+  return expression(inst.op, held(e.p[decides].type.dtype), held(inst.type.dtype), operands[0],
+                    operands[1], operands[2]);
+}
+
+}  // namespace
+
+std::vector<ValueId> without_constants(const Emission& e, const ValueSet& values) {
+  std::vector<ValueId> out;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(out),
+               [&](ValueId v) { return !e.is_constant(v); });
+  return out;
+}
+
+SharedValues shared_values(const Emission& e, const UniformCode& code, const ValueSet& used) {
+  SharedValues shared;
+  ValueSet step(code.step.begin(), code.step.end());
+  for (ValueId v : used) (step.contains(v) ? shared.step : shared.chunk).insert(v);
+  for (const auto* list : {&code.group, &code.tensor}) {
+    for (ValueId v : *list) {
+      if (is_reduction(e.p[v].op)) continue;
+      for_each_operand(e.p[v], [&](ValueId o) {
+        if (step.contains(o)) shared.step.insert(o);
+      });
+    }
+  }
+  return shared;
+}
+
+void emit_uniform_lines(Emission& e, const std::vector<ValueId>& values) {
+  for (ValueId v : values) {
+    if (e.is_constant(v)) continue;
+    e.out.line(fmt::format("const {} {} = {};", c_type(e.p[v].type.dtype), e.names[v],
+                           uniform_expression(e, v)),
+               e.comment(v));
+  }
+}
+
+void emit_struct(Emission& e, const std::string& name, const std::vector<ValueId>& values) {
+  e.out.open("struct " + name);
+  for (ValueId v : values) {
+    e.out.line(fmt::format("{} {};", c_type(e.p[v].type.dtype), e.names[v]));
+  }
+  e.out.close("};");
+}
+
+void emit_copies_from(Emission& e, const std::string& from, const std::vector<ValueId>& values) {
+  for (ValueId v : values) {
+    e.out.line(fmt::format("const {} {} = {}.{};", c_type(e.p[v].type.dtype), e.names[v], from,
+                           e.names[v]));
+  }
+}
+
+void emit_copies_to(Emission& e, const std::string& to, const std::vector<ValueId>& values) {
+  for (ValueId v : values) e.out.line(fmt::format("{}.{} = {};", to, e.names[v], e.names[v]));
+}
+
+}  // namespace stepfuse::cuda

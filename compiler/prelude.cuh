@@ -1,0 +1,494 @@
+// The device code that every generated kernel shares; stands after abi.hpp, inside namespace
+// stepfuse. Knows abi.hpp and nothing else: no #include, so that a compile stays short.
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i32 = int;
+using i64 = long long;
+
+constexpr u32 kThreads = 256;  // of a block; a thread has 8 of the 2,048 lanes of a piece
+constexpr u32 kWarp = 32;
+constexpr u32 kWarps = kThreads / kWarp;
+constexpr u32 kPieceElements = 16384;
+constexpr u32 kNone = ~0u;
+
+#define SF_DEVICE static __device__ __forceinline__
+
+// ---- values: what the machine does not define as the language does
+
+struct f16 {
+  u16 bits;
+};
+struct bf16 {
+  u16 bits;
+};
+
+SF_DEVICE bool is_finite(float v) { return (__float_as_uint(v) & 0x7fffffffu) < 0x7f800000u; }
+SF_DEVICE bool is_finite(double v) {
+  return (u64(__double_as_longlong(v)) & 0x7fffffffffffffffull) < 0x7ff0000000000000ull;
+}
+
+SF_DEVICE float f32_from(bf16 h) { return __uint_as_float(u32(h.bits) << 16); }
+SF_DEVICE float f32_from(f16 h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits));
+  return f;
+}
+// Every NaN becomes 0x7fff, whatever the conversion makes of it.
+SF_DEVICE f16 f16_from(float f) {
+  u16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return f16{f != f ? u16(0x7fff) : h};
+}
+SF_DEVICE bf16 bf16_from(float f) {
+#if __CUDA_ARCH__ >= 800
+  u16 h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+#else
+  u32 u = __float_as_uint(f);
+  u16 h = u16((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
+  return bf16{f != f ? u16(0x7fff) : h};
+}
+
+// Truncate, saturate, NaN -> 0.
+SF_DEVICE i32 i32_from(float v) { return v != v ? 0 : __float2int_rz(v); }
+SF_DEVICE i32 i32_from(double v) { return v != v ? 0 : __double2int_rz(v); }
+SF_DEVICE i64 i64_from(float v) { return v != v ? 0 : __float2ll_rz(v); }
+SF_DEVICE i64 i64_from(double v) { return v != v ? 0 : __double2ll_rz(v); }
+
+// Integers wrap; x/0 = 0, MIN/-1 = MIN.
+SF_DEVICE float add(float a, float b) { return a + b; }
+SF_DEVICE i32 add(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
+SF_DEVICE i64 add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
+SF_DEVICE i32 sub(i32 a, i32 b) { return i32(u32(a) - u32(b)); }
+SF_DEVICE i64 sub(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
+SF_DEVICE i32 mul(i32 a, i32 b) { return i32(u32(a) * u32(b)); }
+SF_DEVICE i64 mul(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
+template <class T>
+SF_DEVICE T quotient(T a, T b) {
+  if (b == 0) return 0;
+  return b == -1 ? sub(T(0), a) : a / b;
+}
+
+// IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.
+SF_DEVICE bool sign(float v) { return i32(__float_as_uint(v)) < 0; }
+SF_DEVICE bool sign(double v) { return __double_as_longlong(v) < 0; }
+template <class T>
+SF_DEVICE T minimum(T a, T b) {
+  if (a != a || b != b) return T(__uint_as_float(0x7fc00000u));
+  return a < b || (a == b && sign(a)) ? a : b;
+}
+template <class T>
+SF_DEVICE T maximum(T a, T b) {
+  if (a != a || b != b) return T(__uint_as_float(0x7fc00000u));
+  return a > b || (a == b && !sign(a)) ? a : b;
+}
+SF_DEVICE i32 minimum(i32 a, i32 b) { return a < b ? a : b; }
+SF_DEVICE i64 minimum(i64 a, i64 b) { return a < b ? a : b; }
+SF_DEVICE i32 maximum(i32 a, i32 b) { return a > b ? a : b; }
+SF_DEVICE i64 maximum(i64 a, i64 b) { return a > b ? a : b; }
+
+// By repeated squaring, low bit first.
+template <class T>
+SF_DEVICE T powi(T base, i64 exponent) {
+  u64 n = exponent < 0 ? 0 - u64(exponent) : u64(exponent);
+  T r = 1;
+#pragma unroll 1
+  while (n != 0) {
+    if (n & 1) r = r * base;
+    n >>= 1;
+    if (n != 0) base = base * base;
+  }
+  return exponent < 0 ? T(1) / r : r;
+}
+
+// ---- arguments and pointers
+
+SF_DEVICE void from_raw(u64 raw, double& v) { v = __longlong_as_double(i64(raw)); }
+SF_DEVICE void from_raw(u64 raw, float& v) { v = __uint_as_float(u32(raw)); }
+SF_DEVICE void from_raw(u64 raw, i64& v) { v = i64(raw); }
+SF_DEVICE void from_raw(u64 raw, i32& v) { v = i32(u32(raw)); }
+SF_DEVICE void from_raw(u64 raw, bool& v) { v = raw != 0; }
+
+template <class T>
+SF_DEVICE T step_arg(const abi::DeviceContext& ctx, u32 i) {
+  T v;
+  from_raw(ctx.step.step_args != nullptr ? ctx.step.step_args[i] : ctx.inline_args[i], v);
+  return v;
+}
+template <class T>
+SF_DEVICE T group_arg(const abi::DeviceContext& ctx, u32 step_count, u32 i) {
+  T v;
+  from_raw(ctx.step.step_args != nullptr ? ctx.step.group_args[i] : ctx.inline_args[step_count + i],
+           v);
+  return v;
+}
+
+// A pointer out of a table: told to be global, or its accesses would be generic.
+template <class T>
+SF_DEVICE T* global(void* const* table, u64 i) {
+  void* p = table[i];
+  __builtin_assume(__isGlobal(p));
+  return static_cast<T*>(p);
+}
+
+// ---- tiles: what a thread loads and stores at once
+
+SF_DEVICE void unpack(u32 word, float* v) { v[0] = __uint_as_float(word); }
+SF_DEVICE void unpack(u32 word, i32* v) { v[0] = i32(word); }
+SF_DEVICE void unpack(u32 word, f16* v) {
+  v[0].bits = u16(word);
+  v[1].bits = u16(word >> 16);
+}
+SF_DEVICE void unpack(u32 word, bf16* v) {
+  v[0].bits = u16(word);
+  v[1].bits = u16(word >> 16);
+}
+SF_DEVICE void unpack(u32 word, bool* v) {
+  v[0] = (word & 0xffu) != 0;
+  v[1] = (word & 0xff00u) != 0;
+  v[2] = (word & 0xff0000u) != 0;
+  v[3] = (word & 0xff000000u) != 0;
+}
+SF_DEVICE u32 pack(const float* v) { return __float_as_uint(v[0]); }
+SF_DEVICE u32 pack(const i32* v) { return u32(v[0]); }
+SF_DEVICE u32 pack(const f16* v) { return u32(v[0].bits) | u32(v[1].bits) << 16; }
+SF_DEVICE u32 pack(const bf16* v) { return u32(v[0].bits) | u32(v[1].bits) << 16; }
+SF_DEVICE u32 pack(const bool* v) {
+  return u32(v[0]) | u32(v[1]) << 8 | u32(v[2]) << 16 | u32(v[3]) << 24;
+}
+
+template <int kWords>
+SF_DEVICE void load_words(const void* p, u32* w) {
+  if constexpr (kWords == 8) {
+    load_words<4>(p, w);
+    load_words<4>(static_cast<const uint4*>(p) + 1, w + 4);
+  } else if constexpr (kWords == 4) {
+    const uint4 v = *static_cast<const uint4*>(p);
+    w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+  } else if constexpr (kWords == 2) {
+    const uint2 v = *static_cast<const uint2*>(p);
+    w[0] = v.x, w[1] = v.y;
+  } else {
+    w[0] = *static_cast<const u32*>(p);
+  }
+}
+template <int kWords>
+SF_DEVICE void store_words(void* p, const u32* w) {
+  if constexpr (kWords == 8) {
+    store_words<4>(p, w);
+    store_words<4>(static_cast<uint4*>(p) + 1, w + 4);
+  } else if constexpr (kWords == 4) {
+    *static_cast<uint4*>(p) = make_uint4(w[0], w[1], w[2], w[3]);
+  } else if constexpr (kWords == 2) {
+    *static_cast<uint2*>(p) = make_uint2(w[0], w[1]);
+  } else {
+    *static_cast<u32*>(p) = w[0];
+  }
+}
+
+// Bytes of the widest access that a tile of kTile elements of T is cut into.
+template <int kTile, class T>
+SF_DEVICE constexpr u32 access_bytes() {
+  return kTile * sizeof(T) < 16 ? kTile * sizeof(T) : 16;
+}
+// How many elements before p the last boundary of a tile is.
+template <int kTile, class T>
+SF_DEVICE i32 skew_of(const T* p) {
+  return i32(u64(p) % access_bytes<kTile, T>() / sizeof(T));
+}
+// Whether tiles that begin `skew` elements before p can be accessed whole.
+template <int kTile, class T>
+SF_DEVICE bool whole_tiles(const T* p, i32 skew) {
+  return (u64(p) - u64(skew) * sizeof(T)) % access_bytes<kTile, T>() == 0;
+}
+
+// Loads kTiles tiles of elements [first + u * stride, … + kTile) as far as they are in [0, length).
+template <int kTile, int kTiles, class T>
+SF_DEVICE void load(T* out, const T* p, bool whole, i32 first, i32 stride, i32 length) {
+  constexpr i32 kWords = kTile * sizeof(T) / 4;
+#pragma unroll
+  for (i32 u = 0; u < kTiles; ++u) {
+    const i32 k = first + u * stride;
+    if (whole && k >= 0 && k + kTile <= length) {
+      u32 words[kWords];
+      load_words<kWords>(p + k, words);
+#pragma unroll
+      for (i32 w = 0; w < kWords; ++w) unpack(words[w], out + u * kTile + w * (4 / sizeof(T)));
+    } else {
+#pragma unroll
+      for (i32 s = 0; s < kTile; ++s) {
+        out[u * kTile + s] = T{};
+        if (u32(k + s) < u32(length)) out[u * kTile + s] = p[k + s];
+      }
+    }
+  }
+}
+
+// The same way back; bit e of `mask` says whether element e of the tiles is stored.
+template <int kTile, int kTiles, class T>
+SF_DEVICE void store(const T* in, T* p, bool whole, i32 first, i32 stride, i32 length, u32 mask) {
+  constexpr i32 kWords = kTile * sizeof(T) / 4;
+  constexpr u32 kAll = (1u << kTile) - 1;
+#pragma unroll
+  for (i32 u = 0; u < kTiles; ++u) {
+    const i32 k = first + u * stride;
+    const u32 bits = (mask >> (u * kTile)) & kAll;
+    if (whole && k >= 0 && k + kTile <= length && bits == kAll) {
+      u32 words[kWords];
+#pragma unroll
+      for (i32 w = 0; w < kWords; ++w) words[w] = pack(in + u * kTile + w * (4 / sizeof(T)));
+      store_words<kWords>(p + k, words);
+    } else {
+#pragma unroll
+      for (i32 s = 0; s < kTile; ++s) {
+        if (u32(k + s) < u32(length) && (bits >> s & 1) != 0) p[k + s] = in[u * kTile + s];
+      }
+    }
+  }
+}
+
+// ---- the canonical fold
+
+struct Add {
+  template <class T>
+  SF_DEVICE T identity() {
+    return T(0);
+  }
+  template <class T>
+  SF_DEVICE T combine(T a, T b) {
+    return add(a, b);
+  }
+};
+struct Min {
+  template <class T>
+  SF_DEVICE T identity() {
+    if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0x7f800000u));
+    return T(0x7fffffff);
+  }
+  template <class T>
+  SF_DEVICE T combine(T a, T b) {
+    return minimum(a, b);
+  }
+};
+struct Max {
+  template <class T>
+  SF_DEVICE T identity() {
+    if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0xff800000u));
+    return T(-0x7fffffff - 1);
+  }
+  template <class T>
+  SF_DEVICE T combine(T a, T b) {
+    return maximum(a, b);
+  }
+};
+
+struct Lanes {
+  u32 all[kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
+  u32 partial[kThreads];
+};
+
+template <class R, class T>
+SF_DEVICE T fold8(const T (&v)[8]) {
+  return R::combine(R::combine(R::combine(v[0], v[4]), R::combine(v[2], v[6])),
+                    R::combine(R::combine(v[1], v[5]), R::combine(v[3], v[7])));
+}
+// Of 256 lanes that stand in `lanes`; valid in lane 0 of the warp.
+template <class R, class T>
+SF_DEVICE T fold_warp(const T* lanes) {
+  const u32 l = threadIdx.x % kWarp;
+  T v[8];
+#pragma unroll
+  for (u32 k = 0; k < 8; ++k) v[k] = lanes[l + k * kWarp];
+  T sum = fold8<R>(v);
+#pragma unroll
+  for (u32 d = kWarp / 2; d > 0; d /= 2) {
+    sum = R::combine(sum, __shfl_down_sync(~0u, sum, d));
+  }
+  return sum;
+}
+// v[k] is lane threadIdx.x + k * 256; valid in thread 0.
+template <class R, class T>
+SF_DEVICE T fold_block(const T (&v)[8], Lanes& lanes) {
+  T* partial = reinterpret_cast<T*>(lanes.partial);
+  partial[threadIdx.x] = fold8<R>(v);
+  __syncthreads();
+  return threadIdx.x < kWarp ? fold_warp<R>(partial) : T(0);
+}
+
+// Where a thread's eight lanes stand: four from `low`, four from `high`.
+struct LanePlace {
+  u32 low, high;
+};
+template <int kTile>
+SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers, u32 first_lane) {
+  const u32 low = worker * kTile - u32(skew) + first_lane;
+  return {low, low + (kTile == 8 ? 4 : workers * 4)};
+}
+
+// Folds a chunk's lanes, eight of which each thread holds in `acc`, and writes the slot.
+template <class R, class T>
+SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, T* slot) {
+  T* const base = reinterpret_cast<T*>(lanes.all) + (packed ? threadIdx.x / kWarp * 256 : 0);
+  const u32 mask = packed ? 255 : 2047;
+#pragma unroll
+  for (u32 s = 0; s < 4; ++s) {
+    base[(place.low + s) & mask] = acc[s];
+    base[(place.high + s) & mask] = acc[4 + s];
+  }
+  if (packed) {
+    __syncwarp();
+    const T sum = fold_warp<R>(base);
+    if (threadIdx.x % kWarp == 0) *slot = sum;
+    __syncwarp();
+  } else {
+    __syncthreads();
+    T v[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) v[k] = base[threadIdx.x + k * kThreads];
+    const T sum = fold_block<R>(v, lanes);
+    if (threadIdx.x == 0) *slot = sum;
+  }
+}
+// A logical or has no order.
+SF_DEVICE void any_chunk(bool acc, bool packed, bool* slot) {
+  const bool any = packed ? __any_sync(~0u, acc) != 0 : __syncthreads_or(acc) != 0;
+  if (threadIdx.x % (packed ? kWarp : kThreads) == 0) *slot = any;
+}
+
+// Folds values[index[0 … count)] (index null: values[0 … count)) by the whole block, piece by piece
+// in place, until one is left; then writes it to *result.
+template <class R, class T>
+SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lanes& lanes) {
+#pragma unroll 1
+  for (bool more = true; more;) {
+    u32 pieces = 0;
+#pragma unroll 1
+    for (u32 begin = 0; begin < count || pieces == 0; begin += kPieceElements, ++pieces) {
+      T v[8];
+#pragma unroll
+      for (u32 k = 0; k < 8; ++k) v[k] = R::template identity<T>();
+      const u32 end = count - begin < kPieceElements ? count : begin + kPieceElements;
+#pragma unroll 1
+      for (u32 row = begin + threadIdx.x; row < end; row += kThreads * 8) {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) {
+          const u32 i = row + k * kThreads;
+          if (i < end) v[k] = R::combine(v[k], values[index != nullptr ? index[i] : i]);
+        }
+      }
+      const T sum = fold_block<R>(v, lanes);
+      more = count > kPieceElements;
+      if (threadIdx.x == 0) {
+        if (more) values[index != nullptr ? index[pieces] : pieces] = sum;
+        if (!more) *result = sum;
+      }
+      __syncthreads();
+    }
+    count = pieces;
+  }
+}
+SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* result) {
+  bool any = false;
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < count; i += kThreads) {
+    any |= values[index != nullptr ? index[i] : i];
+  }
+  any = __syncthreads_or(any) != 0;
+  if (threadIdx.x == 0) *result = any;
+}
+
+// A result for every tensor: most have one slot, which is the result; the others are folded in turn.
+struct Any {};
+template <class R, class T>
+SF_DEVICE void fold_tensors(const abi::DeviceContext& ctx, T* slots, T* results, Lanes& lanes) {
+#pragma unroll 1
+  for (u32 t = threadIdx.x; t < ctx.step.tensor_count; t += kThreads) {
+    const u32 begin = ctx.tensor_slots[t];
+    const u32 count = ctx.tensor_slots[t + 1] - begin;
+    T none{};
+    if constexpr (sizeof(T) == 4) none = R::template identity<T>();
+    if (count <= 1) results[t] = count == 1 ? slots[begin] : none;
+  }
+#pragma unroll 1
+  for (u32 t = 0; t < ctx.step.tensor_count; ++t) {
+    const u32 begin = ctx.tensor_slots[t];
+    const u32 count = ctx.tensor_slots[t + 1] - begin;
+    if (count <= 1) continue;
+    if constexpr (sizeof(T) == 4) {
+      fold_list<R>(slots + begin, nullptr, count, results + t, lanes);
+    } else {
+      any_list(slots + begin, nullptr, count, results + t);
+    }
+  }
+}
+
+// ---- the grid
+
+// One more arrival; returns how many there were. Wraps to 0 at `last`, so it needs no reset.
+SF_DEVICE u32 arrive(abi::SyncWord& word, u32 last) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(&word.value)), "r"(last)
+               : "memory");
+  return before;
+}
+SF_DEVICE u32 load_acquire(const abi::SyncWord& word) {
+  u32 v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(__cvta_generic_to_global(&word.value)) : "memory");
+  return v;
+}
+SF_DEVICE void store_release(abi::SyncWord& word, u32 v) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(__cvta_generic_to_global(&word.value)), "r"(v) : "memory");
+}
+
+// True in all threads of the last block to arrive, which then sees what every block wrote.
+SF_DEVICE bool last_to_arrive(abi::SyncWord& word) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) last = arrive(word, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  return last;
+}
+
+// Blocks that were not last wait here until the last one has done the fold.
+SF_DEVICE void wait_for(const abi::SyncWord& generation, u32 before) {
+  if (threadIdx.x == 0) {
+    while (load_acquire(generation) == before) {
+    }
+  }
+}
+
+// ---- the work list
+
+// What this thread works on: a chunk together with its block, or a small one with its warp.
+struct Work {
+  bool packed;
+  u32 worker, workers;  // this thread among those on the chunk
+  u32 section;          // of shared memory: 0 for the block, 1 + warp for a small chunk
+};
+
+SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx) {
+  return ctx.block_chunks + (ctx.step.chunk_count - ctx.block_chunks + kWarps - 1) / kWarps;
+}
+SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit) {
+  const bool packed = unit >= ctx.block_chunks;
+  if (!packed) return {false, threadIdx.x, kThreads, 0};
+  return {true, threadIdx.x % kWarp, kWarp, 1 + threadIdx.x / kWarp};
+}
+// Index into the chunk table; chunk_count or more: this warp has nothing to do.
+SF_DEVICE u32 chunk_of(const abi::DeviceContext& ctx, u32 unit) {
+  if (unit < ctx.block_chunks) return unit;
+  return ctx.block_chunks + (unit - ctx.block_chunks) * kWarps + threadIdx.x / kWarp;
+}
+SF_DEVICE void synchronize(bool packed) {
+  if (packed) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
