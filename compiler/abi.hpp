@@ -15,9 +15,8 @@ struct Chunk {
   uint32_t tensor;
   uint32_t signature;  // index into Schedule::signatures
   uint32_t length;     // elements, 1 … kPieceElements
-  uint32_t
-      slot;  // on devices, whose tables are sorted, the slot it writes instead of its own index
-  uint64_t begin;  // first element, from the tensor's base pointers
+  uint32_t slot;       // used on devices, where the table is sorted: the chunk's bound number
+  uint64_t begin;      // first element, from the tensor's base pointers
 };
 static_assert(sizeof(Chunk) == 24);
 

@@ -8,10 +8,10 @@
 namespace stepfuse {
 
 struct CudaOptions {
-  int arch = 90;              // compute capability, major * 10 + minor
-  int threads = 256;          // per block
-  int min_blocks = 3;         // per SM, for __launch_bounds__
-  int bytes_in_flight = 128;  // that a thread loads at once, where there is so much to load
+  int arch = 90;             // compute capability, major * 10 + minor
+  int threads = 256;         // per block
+  int min_blocks = 3;        // per SM, for __launch_bounds__
+  int bytes_in_flight = 64;  // that a thread loads at once, where there is so much to load
 };
 
 // The symbol of a kernel of the text.

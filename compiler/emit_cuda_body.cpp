@@ -103,7 +103,7 @@ class BodyEmitter {
     tile_ = widest <= 2 ? 8 : 4;
     size_t wanted = static_cast<size_t>(e_.options.bytes_in_flight);
     size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
-    tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(wanted / bytes), 1, 4));
+    tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(wanted / bytes), 1, 16 / tile_));
     if (!body_.reductions.empty()) tiles_ = std::max(tiles_, 8 / tile_);  // eight lanes a thread
     for (const auto& [id, a] : arrays_) {
       if (leader_.empty() || a.traffic() > arrays_.at(leader_id_).traffic()) {

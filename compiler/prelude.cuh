@@ -1,5 +1,5 @@
 // The device code that every generated kernel shares; stands after abi.hpp, inside namespace
-// stepfuse. Knows abi.hpp and nothing else: no #include, so that a compile stays short.
+// stepfuse. Knows abi.hpp and nothing else: a header of the toolkit would cost more than it saves.
 
 using u8 = unsigned char;
 using u16 = unsigned short;
@@ -8,13 +8,13 @@ using u64 = unsigned long long;
 using i32 = int;
 using i64 = long long;
 
-constexpr u32 kThreads = 256;  // of a block; a thread has 8 of the 2,048 lanes of a piece
-constexpr u32 kWarp = 32;
-constexpr u32 kWarps = kThreads / kWarp;
-constexpr u32 kPieceElements = 16384;
-constexpr u32 kNone = ~0u;
+inline constexpr u32 kThreads = 256;  // of a block; a thread has 8 of the 2,048 lanes of a piece
+inline constexpr u32 kWarp = 32;
+inline constexpr u32 kWarps = kThreads / kWarp;
+inline constexpr u32 kPieceElements = 16384;
+inline constexpr u32 kNone = ~0u;
 
-#define SF_DEVICE static __device__ __forceinline__
+#define SF_DEVICE __device__ __forceinline__
 
 // ---- values: what the machine does not define as the language does
 
@@ -255,33 +255,33 @@ SF_DEVICE void store(const T* in, T* p, bool whole, i32 first, i32 stride, i32 l
 
 struct Add {
   template <class T>
-  SF_DEVICE T identity() {
+  static SF_DEVICE T identity() {
     return T(0);
   }
   template <class T>
-  SF_DEVICE T combine(T a, T b) {
+  static SF_DEVICE T combine(T a, T b) {
     return add(a, b);
   }
 };
 struct Min {
   template <class T>
-  SF_DEVICE T identity() {
+  static SF_DEVICE T identity() {
     if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0x7f800000u));
     return T(0x7fffffff);
   }
   template <class T>
-  SF_DEVICE T combine(T a, T b) {
+  static SF_DEVICE T combine(T a, T b) {
     return minimum(a, b);
   }
 };
 struct Max {
   template <class T>
-  SF_DEVICE T identity() {
+  static SF_DEVICE T identity() {
     if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0xff800000u));
     return T(-0x7fffffff - 1);
   }
   template <class T>
-  SF_DEVICE T combine(T a, T b) {
+  static SF_DEVICE T combine(T a, T b) {
     return maximum(a, b);
   }
 };
@@ -310,13 +310,13 @@ SF_DEVICE T fold_warp(const T* lanes) {
   }
   return sum;
 }
-// v[k] is lane threadIdx.x + k * 256; valid in thread 0.
+// Folds 2,048 lanes, of which v[k] is lane threadIdx.x + k * 256, to 256, for fold_warp.
 template <class R, class T>
-SF_DEVICE T fold_block(const T (&v)[8], Lanes& lanes) {
-  T* partial = reinterpret_cast<T*>(lanes.partial);
+SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
+  T* const partial = reinterpret_cast<T*>(lanes.partial);
   partial[threadIdx.x] = fold8<R>(v);
   __syncthreads();
-  return threadIdx.x < kWarp ? fold_warp<R>(partial) : T(0);
+  return partial;
 }
 
 // Where a thread's eight lanes stand: four from `low`, four from `high`.
@@ -339,18 +339,20 @@ SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes
     base[(place.low + s) & mask] = acc[s];
     base[(place.high + s) & mask] = acc[4 + s];
   }
+  const T* left = base;
   if (packed) {
-    __syncwarp();
-    const T sum = fold_warp<R>(base);
-    if (threadIdx.x % kWarp == 0) *slot = sum;
     __syncwarp();
   } else {
     __syncthreads();
     T v[8];
 #pragma unroll
     for (u32 k = 0; k < 8; ++k) v[k] = base[threadIdx.x + k * kThreads];
-    const T sum = fold_block<R>(v, lanes);
-    if (threadIdx.x == 0) *slot = sum;
+    left = fold_to_warp<R>(v, lanes);
+  }
+  if (packed || threadIdx.x < kWarp) {
+    const T sum = fold_warp<R>(left);
+    if (threadIdx.x % kWarp == 0) *slot = sum;
+    __syncwarp();  // before the next fold writes these lanes
   }
 }
 // A logical or has no order.
@@ -380,11 +382,12 @@ SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lane
           if (i < end) v[k] = R::combine(v[k], values[index != nullptr ? index[i] : i]);
         }
       }
-      const T sum = fold_block<R>(v, lanes);
+      const T* left = fold_to_warp<R>(v, lanes);
       more = count > kPieceElements;
-      if (threadIdx.x == 0) {
-        if (more) values[index != nullptr ? index[pieces] : pieces] = sum;
-        if (!more) *result = sum;
+      if (threadIdx.x < kWarp) {
+        const T sum = fold_warp<R>(left);
+        T* const out = !more ? result : values + (index != nullptr ? index[pieces] : pieces);
+        if (threadIdx.x == 0) *out = sum;
       }
       __syncthreads();
     }

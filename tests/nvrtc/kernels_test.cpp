@@ -1,0 +1,129 @@
+// Every kind of generated kernel compiles for every arch without warning or spill, within its
+// launch bounds and with the accesses that were meant.
+#include <map>
+#include <regex>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/recipes/recipes.hpp"
+#include "runtime/cuda/nvrtc.hpp"
+#include "tests/nvrtc/skip.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::cuda;
+
+namespace {
+
+struct Case {
+  std::string name;
+  RecipeOptions options;
+  std::vector<DType> grads = {DType::f32};  // one signature each
+  Form form = Form::fused;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list = {
+      {"plain f32", {}},
+      {"f32, scaler, clip", {.loss_scale = LossScale::dynamic, .clip = Clip::l2}},
+      {"f16, master, scaler, clip, zeroing",
+       {.grad = DType::f16,
+        .master = true,
+        .loss_scale = LossScale::dynamic,
+        .clip = Clip::l2,
+        .zero_grad = true},
+       {DType::f16}},
+      {"bf16, master, bf16 moments, clip",
+       {.grad = DType::bf16, .moments = DType::bf16, .master = true, .clip = Clip::l2},
+       {DType::bf16}},
+      {"amsgrad, clip", {.clip = Clip::l2, .amsgrad = true}},
+      {"inf norm", {.clip = Clip::inf}},
+      {"three storage types",
+       {.grad = DTypeSet(DType::f16) | DType::bf16 | DType::f32, .master = true, .clip = Clip::l2},
+       {DType::f16, DType::bf16, DType::f32}},
+      {"split", {.loss_scale = LossScale::dynamic, .clip = Clip::l2}, {DType::f32}, Form::split},
+      {"unfused",
+       {.grad = DType::f16, .master = true, .loss_scale = LossScale::dynamic, .clip = Clip::l2},
+       {DType::f16},
+       Form::unfused},
+  };
+  return list;
+}
+
+Schedule schedule_of(const Case& c) {
+  Program program = make_recipe("adamw", c.options);
+  std::vector<Signature> signatures;
+  for (DType grad : c.grads) {
+    Signature s;
+    for (const Buffer& b : program.buffers) {
+      s.push_back(b.dtypes.contains(grad) && b.name == "grad" ? grad : b.dtypes.only());
+    }
+    signatures.push_back(s);
+  }
+  program = optimize(program, signatures);
+  return make_schedule(program, {.form = c.form, .signatures = signatures});
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+// Registers that a thread may have under the launch bounds of the text.
+int register_limit(const CudaOptions& options) {
+  return 65536 / (options.threads * options.min_blocks) / 8 * 8;
+}
+
+}  // namespace
+
+TEST_CASE("kernels compile for every arch without warning or spill") {
+  STEPFUSE_NEEDS_NVRTC();
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    CudaOptions options;
+    std::string text = emit_cuda(schedule_of(c), options);
+    CHECK(text.find("#include") == std::string::npos);
+    for (int arch : {80, 90, 100, 120}) {
+      CAPTURE(arch);
+      CompiledCode code = nvrtc_compile({.text = text, .arch = arch});
+      CHECK(code.log == "");
+      CHECK(code.kernels.size() == schedule_of(c).kernels.size());
+      for (const KernelResources& k : code.kernels) {
+        CAPTURE(k.kernel);
+        CHECK_FALSE(k.spills());
+        CHECK(k.stack_bytes == 0);
+        CHECK(k.registers <= register_limit(options));
+        MESSAGE(fmt::format("{}: sm_{} {} {} registers, {} spilled, {:.0f} ms", c.name, arch,
+                            k.kernel, k.registers, k.spill_store_bytes, code.milliseconds));
+      }
+    }
+  }
+}
+
+TEST_CASE("a fused step is one kernel, and its accesses are global and wide") {
+  STEPFUSE_NEEDS_NVRTC();
+  const Case& c = cases()[1];
+  CompiledCode ptx =
+      nvrtc_compile({.text = emit_cuda(schedule_of(c)), .arch = 90, .kind = CodeKind::ptx});
+  CHECK(count(ptx.code, ".visible .entry ") == 1);
+  CHECK(count(ptx.code, ".local") == 0);
+  // grad twice; weight and two moments in and out
+  CHECK(count(ptx.code, "ld.global.v4") >= 5);
+  CHECK(count(ptx.code, "st.global.v4") >= 3);
+  CHECK(count(ptx.code, "\tld.v") == 0);  // a generic access
+  CHECK(count(ptx.code, "\tst.v") == 0);
+}
+
+TEST_CASE("element code holds no double") {
+  STEPFUSE_NEEDS_NVRTC();
+  // All f64 values are uniform, so no store or load of a buffer is of that type.
+  CompiledCode ptx = nvrtc_compile(
+      {.text = emit_cuda(schedule_of(cases()[2])), .arch = 90, .kind = CodeKind::ptx});
+  CHECK(count(ptx.code, "ld.global.v2.f64") == 0);
+  CHECK(count(ptx.code, "st.global.v2.f64") == 0);
+  CHECK(count(ptx.code, "st.global.f64") == 0);
+}
