@@ -442,11 +442,17 @@ SF_DEVICE u32 arrive(abi::SyncWord& word, u32 last) {
 }
 SF_DEVICE u32 load_acquire(const abi::SyncWord& word) {
   u32 v;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(__cvta_generic_to_global(&word.value)) : "memory");
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(v)
+               : "l"(__cvta_generic_to_global(&word.value))
+               : "memory");
   return v;
 }
 SF_DEVICE void store_release(abi::SyncWord& word, u32 v) {
-  asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(__cvta_generic_to_global(&word.value)), "r"(v) : "memory");
+  asm volatile("st.release.gpu.global.u32 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(&word.value)), "r"(v)
+               : "memory");
 }
 
 // True in all threads of the last block to arrive, which then sees what every block wrote.
