@@ -62,6 +62,7 @@ class Step::Impl {
   std::optional<StepStats> newest() const;
   StepStats to_stats(const StatsRing::Record& record) const;
   Args make_args() const;
+  void* state_pointer(size_t state) const { return states_[state]; }
 
   Program program;  // as given
   Device device;

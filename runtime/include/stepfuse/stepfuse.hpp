@@ -255,8 +255,12 @@ class Step {
   static size_t workspace_bytes(const Program& program, const Layout& layout,
                                 const StepOptions& options = {});
 
- private:
+  // For the runtime's own parts (checkpoints, recording).
   class Impl;
+  Impl& impl() { return *impl_; }
+  const Impl& impl() const { return *impl_; }
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 
