@@ -301,6 +301,8 @@ bool OwnedData::guards_hold() const {
   return true;
 }
 
+void run_interpreter(const Program& program, OwnedData& data) { interpret(program, data.data); }
+
 std::string compare_with_interpreter(const Program& program, const OwnedData& input,
                                      const RunnerOptions& options, int threads) {
   OwnedData expected(input);

@@ -71,6 +71,8 @@ class OwnedData {
   std::vector<std::vector<Array>> arrays_;  // [tensor][buffer]
 };
 
+void run_interpreter(const Program& program, OwnedData& data);
+
 // Interprets and runs the program on equal copies of `input`; returns the first difference, or "".
 std::string compare_with_interpreter(const Program& program, const OwnedData& input,
                                      const RunnerOptions& options = {}, int threads = 1);

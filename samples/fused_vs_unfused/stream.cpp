@@ -1,0 +1,108 @@
+// The two streams and the arrays that they run over. Knows the CPU executor and the system's pages.
+#include "samples/fused_vs_unfused/stream.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <sys/mman.h>
+
+// One clone per processor level, chosen when the program starts.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+#define STEPFUSE_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define STEPFUSE_CLONES
+#endif
+
+namespace stepfuse::samples {
+namespace {
+
+constexpr size_t kPiece = 16384;
+constexpr uint32_t kPiecesPerRange = 8;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// 64 bytes: one register of AVX-512, two or four of the narrower sets.
+using Vector = float __attribute__((vector_size(64), aligned(4)));
+constexpr size_t kLanes = 16;
+
+STEPFUSE_CLONES
+void update_range(const float* g, float* w, float* m, float* v, size_t count) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Vector x = *reinterpret_cast<const Vector*>(g + i);
+    Vector a = *reinterpret_cast<Vector*>(w + i);
+    Vector b = *reinterpret_cast<Vector*>(m + i);
+    Vector c = *reinterpret_cast<Vector*>(v + i);
+    *reinterpret_cast<Vector*>(w + i) = a + x;
+    *reinterpret_cast<Vector*>(m + i) = b + x;
+    *reinterpret_cast<Vector*>(v + i) = c + x;
+  }
+  for (; i < count; ++i) {
+    w[i] += g[i];
+    m[i] += g[i];
+    v[i] += g[i];
+  }
+}
+
+STEPFUSE_CLONES
+void triad_range(float* a, const float* b, const float* c, size_t count) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    *reinterpret_cast<Vector*>(a + i) =
+        *reinterpret_cast<const Vector*>(b + i) + 3.0F * *reinterpret_cast<const Vector*>(c + i);
+  }
+  for (; i < count; ++i) a[i] = b[i] + 3.0F * c[i];
+}
+
+// Calls f(first element, count) for pieces of [0, count) on the executor's threads.
+template <class F>
+void for_pieces(const CpuExecutor& executor, size_t count, const F& f) {
+  struct Job {
+    const F* f;
+    size_t count;
+  } job{&f, count};
+  auto pieces = static_cast<uint32_t>((count + kPiece - 1) / kPiece);
+  executor.for_ranges(
+      0, pieces, kPiecesPerRange,
+      [](const void* data, uint32_t begin, uint32_t end) {
+        const Job& j = *static_cast<const Job*>(data);
+        for (uint32_t p = begin; p < end; ++p) {
+          size_t first = p * kPiece;
+          (*j.f)(first, std::min(kPiece, j.count - first));
+        }
+      },
+      &job);
+}
+
+}  // namespace
+
+HugeArray::HugeArray(size_t count)
+    : bytes_((std::max<size_t>(1, count) * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage) {
+  // Mapped with one huge page to spare, so that the array can start on a border of one.
+  void* p =
+      mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  auto at = reinterpret_cast<uintptr_t>(p);
+  uintptr_t border = (at + kHugePage - 1) / kHugePage * kHugePage;
+  if (border > at) munmap(p, border - at);
+  munmap(reinterpret_cast<void*>(border + bytes_), at + kHugePage - border);
+  data_ = reinterpret_cast<float*>(border);
+  madvise(data_, bytes_, MADV_HUGEPAGE);
+  std::fill_n(data_, count, 0.0F);
+}
+
+HugeArray::~HugeArray() { munmap(data_, bytes_); }
+
+void stream_update(const CpuExecutor& executor, const float* grad, float* weight, float* exp_avg,
+                   float* exp_avg_sq, size_t count) {
+  for_pieces(executor, count, [=](size_t at, size_t n) {
+    update_range(grad + at, weight + at, exp_avg + at, exp_avg_sq + at, n);
+  });
+}
+
+void stream_triad(const CpuExecutor& executor, float* a, const float* b, const float* c,
+                  size_t count) {
+  for_pieces(executor, count, [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
+}
+
+}  // namespace stepfuse::samples

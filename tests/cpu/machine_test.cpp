@@ -1,0 +1,189 @@
+// What a kernel may not do to the process around it: floating-point mode, memory beyond its
+// arrays, undefined symbols, allocations; and what a failing compile says.
+#include <cstring>
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "ir/builder.hpp"
+#include "ir/error.hpp"
+#include "ir/fp_env.hpp"
+#include "tests/cpu/kernel_runner.hpp"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+using namespace stepfuse;
+
+namespace {
+
+// sum of x * x, then x = fma-able expression of subnormal-prone values.
+Program small_program() {
+  Builder b("small");
+  Value f = b.arg("f", {DType::f64, Domain::group});
+  BufferRef x_buffer = b.buffer("x", DType::f32, Access::inout);
+  BufferRef h_buffer =
+      b.buffer("h", DTypeSet(DType::f16) | DType::bf16 | DType::f32, Access::inout);
+  Value x = b.load(x_buffer);
+  Value h = b.cast(b.load(h_buffer), DType::f32);
+  Value sum = b.reduce(Op::reduce_add, x * x);
+  Value bad = b.reduce(Op::reduce_any, !isfinite(h));
+  Value scale = b.cast(powi(fma(f, f, f), b.constant(DType::i64, 5)), DType::f32);
+  b.store(x_buffer, x * h + fma(x, h, scale), !bad);
+  b.store(h_buffer, b.cast_to_buffer(h * sum, h_buffer), !bad);
+  b.write(b.report("sum", sum.type()), sum);
+  return b.finish();
+}
+
+// The names of the undefined symbols of an ELF object.
+std::vector<std::string> undefined_symbols(const std::string& object) {
+  std::vector<std::string> names;
+  Elf64_Ehdr header;
+  std::memcpy(&header, object.data(), sizeof(header));
+  for (int i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, object.data() + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_SYMTAB) continue;
+    Elf64_Shdr strings;
+    std::memcpy(&strings, object.data() + header.e_shoff + section.sh_link * sizeof(strings),
+                sizeof(strings));
+    for (size_t at = sizeof(Elf64_Sym); at < section.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, object.data() + section.sh_offset + at, sizeof(symbol));
+      if (symbol.st_shndx == SHN_UNDEF) {
+        names.emplace_back(object.data() + strings.sh_offset + symbol.st_name);
+      }
+    }
+  }
+  return names;
+}
+
+// An array whose last byte is followed by a page that may not be touched; or whose first follows
+// one.
+class FencedArray {
+ public:
+  FencedArray(size_t bytes, bool at_end) {
+    page_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    inner_ = (bytes + page_ - 1) / page_ * page_;
+    base_ = static_cast<char*>(
+        mmap(nullptr, inner_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + page_, inner_, PROT_READ | PROT_WRITE);
+    data_ = at_end ? base_ + page_ + inner_ - bytes : base_ + page_;
+  }
+  ~FencedArray() { munmap(base_, inner_ + 2 * page_); }
+  FencedArray(const FencedArray&) = delete;
+  FencedArray& operator=(const FencedArray&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  size_t page_, inner_;
+  char* base_;
+  char* data_;
+};
+
+OwnedData small_input(const Program& p, bool special) {
+  OwnedData input(p, 1);
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    input.add_tensor(p, 5000, 0, true, {DType::f32, t});
+  }
+  input.fill(p, 11, special);
+  return input;
+}
+
+}  // namespace
+
+TEST_CASE("no object has an undefined symbol") {
+  Program p = small_program();
+  OwnedData input = small_input(p, false);
+  for (const std::string& level : runnable_cpu_levels()) {
+    for (Form form : {Form::fused, Form::unfused}) {
+      KernelRunner runner(p, input.data, {.form = form, .level = level});
+      CHECK(undefined_symbols(runner.object().bytes) == std::vector<std::string>{});
+    }
+  }
+}
+
+#if defined(__x86_64__)
+TEST_CASE("the caller's floating-point mode changes nothing, and is restored") {
+  Program p = small_program();
+  OwnedData input = small_input(p, true);
+  OwnedData expected(input);
+  run_interpreter(p, expected);
+  KernelRunner runner(p, input.data);
+  for (int threads : {1, 2}) {
+    OwnedData actual(input);
+    constexpr unsigned kFlushAndRoundUp = 0x8040 | 0x4000 | 0x1f80;
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(kFlushAndRoundUp);
+    runner.run(actual.data, CpuExecutor(threads));
+    unsigned after = _mm_getcsr();
+    _mm_setcsr(before);
+    CHECK((after & ~0x3fU) == kFlushAndRoundUp);
+    CHECK(actual.difference(p, expected) == "");
+  }
+}
+#endif
+
+TEST_CASE("multiplication and addition are not contracted") {
+  Builder b("contract");
+  BufferRef x_buffer = b.buffer("x", DType::f32, Access::inout);
+  Value x = b.load(x_buffer);
+  b.store(x_buffer, x * x - b.cast(b.constant(DType::f32, 1), DType::f32));
+  Program p = b.finish();
+  float value = 1.0F + 0x1p-12F;
+  std::vector<float> values(100, value);
+  StepData data;
+  data.tensors = {{.size = 100, .data = {values.data()}, .dtypes = {DType::f32}}};
+  for (const std::string& level : runnable_cpu_levels()) {
+    std::fill(values.begin(), values.end(), value);
+    KernelRunner(p, data, {.level = level}).run(data, CpuExecutor(1));
+    CHECK(values[0] == 0x1p-11F);  // a fused operation would keep 2^-24 as well
+    CHECK(values[99] == 0x1p-11F);
+  }
+}
+
+TEST_CASE("nothing outside the arrays is read or written") {
+  Program p = small_program();
+  for (const std::string& level : runnable_cpu_levels()) {
+    std::unique_ptr<KernelRunner> runner;
+    for (uint64_t n : {1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 65, 2047, 2049, 16383, 16385}) {
+      for (bool at_end : {true, false}) {
+        FencedArray x(n * 4, at_end);
+        FencedArray h(n * 2, at_end);
+        StepData data;
+        data.args = {{Bits::of(0.5)}};
+        data.states = {{Bits::of(0.0F)}};
+        data.tensors = {
+            {.size = n, .data = {x.data(), h.data()}, .dtypes = {DType::f32, DType::f16}}};
+        if (!runner)
+          runner = std::make_unique<KernelRunner>(p, data, RunnerOptions{.level = level});
+        runner->run(data, CpuExecutor(1));
+        CHECK(data.states[0][0].f32() == 0.0F);
+      }
+    }
+  }
+}
+
+TEST_CASE("text that LLVM refuses is an error that shows where") {
+  CpuTarget target = cpu_target("host");
+  try {
+    compile_cpu("define void @f() {\n  ret i32 1\n}\n", target);
+    FAIL("compiled");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::compile);
+    CHECK(std::string(e.what()).find("kernel.ll:2:") != std::string::npos);
+  }
+  CHECK_THROWS_AS(cpu_target("x86-64-v9"), Error);
+}
+
+TEST_CASE("bytes that are no object are refused") {
+  Program p = small_program();
+  OwnedData input = small_input(p, false);
+  KernelRunner runner(p, input.data);
+  CHECK_THROWS_AS(CpuKernel::load("not an object", runner.schedule()), Error);
+  std::string cut = runner.object().bytes.substr(0, 100);
+  CHECK_THROWS_AS(CpuKernel::load(cut, runner.schedule()), Error);
+}

@@ -1,0 +1,132 @@
+// Reductions: every op, type and result domain, every length around a border, shards, and the fold
+// of piece results against the definition.
+#include "ir/reduction.hpp"
+
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "ir/builder.hpp"
+#include "runtime/cpu/fold.hpp"
+#include "tests/cpu/kernel_runner.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+// Sum, extremes and any, of f32, i32 and bool elements, to every coarser domain.
+Program reduction_program() {
+  Builder b("reductions");
+  Value x = b.load(b.buffer("x", DType::f32, Access::in));
+  Value i = b.load(b.buffer("i", DType::i32, Access::in));
+  int number = 0;
+  for (Domain to : {Domain::step, Domain::group, Domain::tensor}) {
+    for (Value v : {x, i}) {
+      for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min}) {
+        Value r = b.reduce(op, v, to);
+        b.write(b.report("out" + std::to_string(number++), r.type()), r);
+      }
+    }
+    Value r = b.reduce(Op::reduce_any, b.constant(DType::f32, 3) < x, to);
+    b.write(b.report("out" + std::to_string(number++), r.type()), r);
+  }
+  return b.finish();
+}
+
+}  // namespace
+
+TEST_CASE("reductions of every op, type and result domain") {
+  Program p = reduction_program();
+  OwnedData input(p, 3);
+  for (uint64_t size : {0, 1, 5, 100, 2048, 16384, 40000, 70000}) {
+    input.add_tensor(p, size, static_cast<int>(size % 3), size != 100, {DType::f32, DType::i32},
+                     static_cast<int>(size % 5));
+  }
+  for (const std::string& level : runnable_cpu_levels()) {
+    CAPTURE(level);
+    for (uint64_t seed : {1, 2}) {
+      input.fill(p, seed, seed > 1);
+      CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
+      CHECK(compare_with_interpreter(p, input, {.level = level}, 2) == "");
+    }
+  }
+}
+
+TEST_CASE("a tensor of every length around the borders of vectors, rows and pieces") {
+  Builder b("lengths");
+  BufferRef x_buffer = b.buffer("x", DType::f32, Access::inout);
+  BufferRef h_buffer = b.buffer("h", DType::f16, Access::inout);
+  Value x = b.load(x_buffer);
+  Value h = b.cast(b.load(h_buffer), DType::f32);
+  Value sum = b.reduce(Op::reduce_add, x * h);
+  Value top = b.reduce(Op::reduce_max, h);
+  b.store(x_buffer, x + sum, h < x);
+  b.store(h_buffer, b.cast(h * sum, DType::f16));
+  b.write(b.report("sum", sum.type()), sum);
+  b.write(b.report("top", top.type()), top);
+  Program p = b.finish();
+  std::vector<uint64_t> lengths;
+  for (uint64_t n = 1; n <= 70; ++n) lengths.push_back(n);
+  for (uint64_t n : {1023, 1024, 1025, 2047, 2048, 2049, 16383, 16384, 16385, 32769}) {
+    lengths.push_back(n);
+  }
+  for (const std::string& level : runnable_cpu_levels()) {
+    CAPTURE(level);
+    std::unique_ptr<KernelRunner> runner;
+    CpuExecutor executor(2);
+    for (uint64_t n : lengths) {
+      CAPTURE(n);
+      OwnedData input(p, 1);
+      input.add_tensor(p, n, 0, true, {DType::f32, DType::f16}, static_cast<int>(n % 16));
+      input.fill(p, n, false);
+      if (!runner)
+        runner = std::make_unique<KernelRunner>(p, input.data, RunnerOptions{.level = level});
+      OwnedData expected(input);
+      run_interpreter(p, expected);
+      runner->run(input.data, executor);
+      CHECK(input.difference(p, expected) == "");
+      CHECK(input.guards_hold());
+    }
+  }
+}
+
+TEST_CASE("a shard counts lanes and pieces from the full tensor") {
+  Builder b("shard");
+  Value x = b.load(b.buffer("x", DType::f32, Access::in));
+  Value sum = b.reduce(Op::reduce_add, x);
+  Value index = b.reduce(Op::reduce_max, b.element_index());
+  b.write(b.report("sum", sum.type()), sum);
+  b.write(b.report("index", index.type()), index);
+  Program p = b.finish();
+  for (uint64_t offset : {16384ULL, 5ULL, 2047ULL, 16000ULL, 123456ULL}) {
+    OwnedData input(p, 1);
+    input.add_tensor(p, 50000, 0, true, {DType::f32});
+    input.add_tensor(p, 100, 0, true, {DType::f32});
+    for (StepTensor& t : input.data.tensors) t.offset = offset;
+    input.fill(p, offset, false);
+    CHECK(compare_with_interpreter(p, input) == "");
+  }
+}
+
+TEST_CASE("fold_array is the definition's fold, for any count") {
+  std::mt19937_64 random(3);
+  for (size_t count : {0, 1, 2, 3, 7, 100, 2047, 2048, 2049, 16384, 16385, 40000, 200000}) {
+    CAPTURE(count);
+    for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min}) {
+      std::vector<float> values(count);
+      std::vector<Bits> bits;
+      for (float& v : values) {
+        v = std::normal_distribution<float>()(random);
+        bits.push_back(Bits::of(v));
+      }
+      float result = 0;
+      fold_array(op, DType::f32, values.data(), count, &result);
+      CHECK(Bits::of(result) == fold_values(op, DType::f32, bits));
+    }
+    std::vector<uint8_t> flags(count);
+    if (count > 0) flags[count - 1] = 1;
+    uint8_t any = 7;
+    fold_array(Op::reduce_any, DType::boolean, flags.data(), count, &any);
+    CHECK(any == (count > 0 ? 1 : 0));
+  }
+}
