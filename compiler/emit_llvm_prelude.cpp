@@ -70,12 +70,15 @@ entry:
   %a.zero = icmp eq i64 %a.magnitude, 0
   %b.zero = icmp eq i64 %b.magnitude, 0
   %ab.special = or i1 %a.special, %b.special
-  %special = or i1 %ab.special, %c.special
   %zero = or i1 %a.zero, %b.zero
-  %easy = or i1 %special, %zero
-  br i1 %easy, label %ordinary, label %third
+  %easy = or i1 %ab.special, %zero
+  br i1 %easy, label %ordinary, label %finite.product
 ordinary:
   ret double %plain
+finite.product:
+  br i1 %c.special, label %only.c, label %third
+only.c:
+  ret double %c
 third:
   %c.zero = icmp eq i64 %c.magnitude, 0
   br i1 %c.zero, label %lone, label %general
