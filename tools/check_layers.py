@@ -19,9 +19,11 @@ MAY_INCLUDE = {
     "runtime": {"ir", "compiler", "runtime"},
     "workload": {"ir", "compiler", "runtime", "workload"},
     "tools": {"ir", "compiler", "runtime", "workload", "tools"},
-    "samples": {"runtime", "workload", "samples"},
+    "samples": {"workload", "samples"},
     "tests": {"ir", "compiler", "runtime", "workload", "tools", "samples", "tests"},
 }
+PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>: what samples use instead of runtime/
+MAY_INCLUDE_PUBLIC = {"runtime", "workload", "tools", "samples", "tests"}
 
 # Headers with which ir and compiler could reach a machine. They are pure functions of their input.
 MACHINE_HEADERS = re.compile(
@@ -73,6 +75,8 @@ def check_include(layer, quote, target, at):
         allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
         yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'
                " Move the code to the layer that knows both, or pass the value in")
+    elif quote == "<" and target.startswith(PUBLIC) and layer not in MAY_INCLUDE_PUBLIC:
+        yield f"{at}: {layer}/ may not include <{target}>: the public API is made of it, not known to it"
     elif quote == "<" and layer in ("ir", "compiler") and MACHINE_HEADERS.match(target):
         yield f"{at}: {layer}/ may not include <{target}>: it does no I/O and touches no machine; runtime/ does"
 

@@ -39,6 +39,10 @@ class Layers(unittest.TestCase):
         self.expect('may not include "compiler/emit.hpp"', "ir/a.cpp", '#include "compiler/emit.hpp"\n')
         self.expect('may not include "tests/x.hpp"', "runtime/a.cpp", '#include "tests/x.hpp"\n')
 
+    def test_the_public_header_is_for_those_above(self):
+        self.expect("the public API", "compiler/a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
+        self.expect('may not include "runtime/x.hpp"', "samples/a.cpp", '#include "runtime/x.hpp"\n')
+
     def test_includes_start_at_the_root(self):
         self.expect("from the repository root", "ir/a.cpp", '#include "types.hpp"\n')
 
