@@ -47,6 +47,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
     throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
   }
   override_form(device, options);
+  recorder = Recorder::from_environment();
   backend = make_backend(device);
   plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   allocate();
@@ -155,6 +156,13 @@ Args Step::Impl::make_args() const {
   return args;
 }
 
+Bits Step::Impl::arg_bits(const Args& args, size_t arg, size_t group) const {
+  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)}, static_cast<int>(group))};
+}
+void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const {
+  args.slot({static_cast<int32_t>(arg)}, static_cast<int>(group)) = value.raw;
+}
+
 void Step::Impl::check_ready(const Args& args) {
   if (!prepared_) {
     throw Error(ErrorKind::usage, "call prepare() before the first run: run() never compiles");
@@ -214,7 +222,12 @@ void Step::Impl::run(std::span<void* const> gradients, const Args& args, Stream 
     std::fill(observed_.begin(), observed_.end(), uint8_t{0});
     any_observed_ = false;
   }
+  if (recorder) recorder->before(*this, args, next_index_);
   backend->run(inputs(args, changed, stream), first_phase, *ring);
+  if (recorder) {
+    backend->collect(*ring, true, stream);
+    recorder->after(newest(), program.name, next_index_);
+  }
   ++next_index_;
 }
 

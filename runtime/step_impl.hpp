@@ -9,6 +9,7 @@
 #include "runtime/args.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/binding.hpp"
+#include "runtime/record.hpp"
 #include "runtime/stats_ring.hpp"
 #include "runtime/tables.hpp"
 #include "runtime/workspace.hpp"
@@ -63,6 +64,8 @@ class Step::Impl {
   StepStats to_stats(const StatsRing::Record& record) const;
   Args make_args() const;
   void* state_pointer(size_t state) const { return states_[state]; }
+  Bits arg_bits(const Args& args, size_t arg, size_t group) const;
+  void set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const;
 
   Program program;  // as given
   Device device;
@@ -73,6 +76,7 @@ class Step::Impl {
   std::unique_ptr<WorkspaceBlock> block;
   std::shared_ptr<const Args::Shape> shape;
   std::unique_ptr<StatsRing> ring;
+  std::optional<Recorder> recorder;
   CompileReport report;
 
  private:

@@ -1,0 +1,202 @@
+// Capturing, replaying and comparing recorded steps. Knows the runtime's parts.
+#include "runtime/record.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/numbers.hpp"
+#include "runtime/step_impl.hpp"
+
+namespace stepfuse {
+namespace {
+
+size_t members(const Type& type, const Layout& layout) { return member_count(type.domain, layout); }
+
+std::string place(const Layout& layout, size_t tensor) {
+  return fmt::format("tensor {} '{}'", tensor, layout.tensors()[tensor].name);
+}
+
+// The line that stores to a buffer or writes a state.
+std::string effect_line(const Program& p, Op op, size_t slot) {
+  for (ValueId v = 0; v < p.size(); ++v) {
+    if (p[v].op == op && p[v].slot == static_cast<int32_t>(slot)) return print_inst(p, v);
+  }
+  return "nothing stores it";
+}
+
+void note(std::optional<Difference>& d, Bits a, Bits b, DType t, const std::string& what,
+          const std::string& line) {
+  if (canonical_nan(a, t) == canonical_nan(b, t)) return;
+  if (!d) d = Difference{what, line, literal_text(a, t), literal_text(b, t), 0};
+  ++d->count;
+}
+
+}  // namespace
+
+StepRecord capture(const Step::Impl& step, const Args& args) {
+  StepRecord r;
+  r.program = step.program;
+  r.form = step.options.form;
+  const StepTables& tables = step.plan->tables;
+  for (size_t t = 0; t < step.plan->layout.size(); ++t) {
+    TensorSpec spec = step.plan->layout.tensors()[t];
+    for (size_t b = 0; b < r.program.buffers.size(); ++b) {
+      spec.dtypes[r.program.buffers[b].name] = tables.dtype(t, b);
+    }
+    r.layout.add(std::move(spec));
+    r.present.push_back((tables.tensors[t].flags & abi::kPresent) != 0 ? 1 : 0);
+  }
+  DeviceMemory& memory = *step.backend->memory();
+  for (size_t b = 0; b < r.program.buffers.size(); ++b) {
+    std::vector<std::string> arrays(r.layout.size());
+    for (size_t t = 0; t < arrays.size(); ++t) {
+      const void* p = tables.pointer(t, b);
+      if (p == nullptr) continue;
+      arrays[t].resize(r.layout.tensors()[t].size * size_of(tables.dtype(t, b)));
+      memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), nullptr);
+    }
+    r.buffers.push_back(std::move(arrays));
+  }
+  for (const State& s : r.program.states) r.states.push_back(step.read_state(s.name, nullptr));
+  for (size_t i = 0; i < r.program.args.size(); ++i) {
+    std::vector<Bits> values;
+    for (size_t g = 0; g < members(r.program.args[i].type, r.layout); ++g) {
+      values.push_back(step.arg_bits(args, i, g));
+    }
+    r.args.push_back(std::move(values));
+  }
+  return r;
+}
+
+StepRecord replay(const StepRecord& record, const Device& device, Form form) {
+  StepRecord out = record;
+  LossScaler scaler;
+  Step step(record.program, record.layout, device, {.form = form, .scaler = &scaler});
+  Step::Impl& impl = step.impl();
+  std::vector<void*> gradients;
+  for (size_t b = 0; b < out.buffers.size(); ++b) {
+    std::vector<void*> pointers;
+    for (std::string& bytes : out.buffers[b])
+      pointers.push_back(bytes.empty() ? nullptr : bytes.data());
+    if (static_cast<int>(b) == impl.binding->gradient_buffer())
+      gradients = pointers;
+    else
+      step.bind(out.program.buffers[b].name, pointers);
+  }
+  for (size_t t = 0; t < gradients.size(); ++t) {
+    if (!out.present[t]) gradients[t] = nullptr;
+  }
+  step.prepare();
+  for (size_t i = 0; i < out.states.size(); ++i) {
+    impl.write_state(out.program.states[i].name, out.states[i], nullptr);
+  }
+  Args args = step.make_args();
+  for (size_t i = 0; i < out.args.size(); ++i) {
+    for (size_t g = 0; g < out.args[i].size(); ++g) impl.set_arg_bits(args, i, g, out.args[i][g]);
+  }
+  step.run(gradients, args);
+  for (size_t i = 0; i < out.states.size(); ++i) {
+    out.states[i] = impl.read_state(out.program.states[i].name, nullptr);
+  }
+  return out;
+}
+
+std::optional<Difference> first_difference(const StepRecord& a, const StepRecord& b) {
+  std::optional<Difference> d;
+  const Program& p = a.program;
+  for (size_t k = 0; k < a.buffers.size(); ++k) {
+    for (size_t t = 0; t < a.layout.size(); ++t) {
+      DType type = a.layout.tensors()[t].dtypes.at(p.buffers[k].name);
+      const std::string& x = a.buffers[k][t];
+      const std::string& y = b.buffers[k][t];
+      if (x == y) continue;
+      for (size_t i = 0; i < x.size() / size_of(type); ++i) {
+        note(d, load_bits(&x[i * size_of(type)], type), load_bits(&y[i * size_of(type)], type),
+             type, fmt::format("@{} of {} element {}", p.buffers[k].name, place(a.layout, t), i),
+             effect_line(p, Op::store, k));
+      }
+    }
+  }
+  for (size_t s = 0; s < a.states.size(); ++s) {
+    const Type& type = p.states[s].type;
+    for (size_t m = 0; m < a.states[s].size(); ++m) {
+      std::string where =
+          type.domain == Domain::step ? "" : fmt::format(" of {} {}", info(type.domain).name, m);
+      note(d, a.states[s][m], b.states[s][m], type.dtype,
+           fmt::format("state @{}{}", p.states[s].name, where), effect_line(p, Op::write, s));
+    }
+  }
+  return d;
+}
+
+std::optional<std::string> first_nonfinite(const StepRecord& r, std::string_view gradient) {
+  int slot = r.program.find_buffer(gradient);
+  if (slot < 0) return std::nullopt;
+  for (size_t t = 0; t < r.layout.size(); ++t) {
+    DType type = r.layout.tensors()[t].dtypes.at(std::string(gradient));
+    const std::string& bytes = r.buffers[static_cast<size_t>(slot)][t];
+    if (!r.present[t] || !is_float(type)) continue;
+    for (size_t i = 0; i < bytes.size() / size_of(type); ++i) {
+      Bits v = load_bits(&bytes[i * size_of(type)], type);
+      std::string text = literal_text(canonical_nan(v, type), type);
+      if (text == "nan" || text == "inf" || text == "-inf") {
+        return fmt::format("{} element {} is {}", place(r.layout, t), i, text);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Recorder> Recorder::from_environment() {
+  const char* text = std::getenv("STEPFUSE_RECORD");
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  Recorder recorder;
+  std::string_view v = text;
+  size_t colon = v.rfind(':');
+  std::string_view when = colon == std::string_view::npos ? "" : v.substr(colon + 1);
+  if (when.starts_with("step=") || when.starts_with("when=step=")) {
+    std::string number(when.substr(when.rfind('=') + 1));
+    char* end = nullptr;
+    recorder.wanted_ = std::strtoull(number.c_str(), &end, 10);
+    if (number.empty() || *end != '\0') {
+      throw Error(ErrorKind::usage,
+                  fmt::format("STEPFUSE_RECORD={}: step={} is not a number", text, number));
+    }
+  } else if (!when.empty() && when != "when=nonfinite") {
+    throw Error(ErrorKind::usage, fmt::format("STEPFUSE_RECORD={}: it is folder, "
+                                              "folder:when=nonfinite or folder:step=N",
+                                              text));
+  }
+  recorder.folder_ = v.substr(0, when.empty() ? v.size() : colon);
+  return recorder;
+}
+
+void Recorder::before(const Step::Impl& step, const Args& args, uint64_t index) {
+  if (done_ || (wanted_ && *wanted_ != index)) return;
+  pending_ = capture(step, args);
+  pending_->index = index;
+}
+
+void Recorder::after(const std::optional<StepStats>& stats, const std::string& name,
+                     uint64_t index) {
+  if (!pending_) return;
+  bool hit = wanted_.has_value();
+  for (std::string_view report : {"found_inf", "norm_overflow"}) {
+    if (stats && stats->index == index && stats->find(report).value_or(0) != 0) hit = true;
+  }
+  if (hit) {
+    std::string path = fmt::format("{}/{}-step{}.safetensors", folder_, name, index);
+    save_record(path, *pending_);
+    fmt::print(stderr,
+               "stepfuse: recorded step {} of @{} in {}; look into it with: "
+               "stepfuse replay {}\n",
+               index, name, path, path);
+    done_ = true;
+  }
+  pending_.reset();
+}
+
+}  // namespace stepfuse
