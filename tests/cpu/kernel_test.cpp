@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "ir/parser.hpp"
+#include "source_dir.hpp"
 #include "tests/cpu/kernel_runner.hpp"
 
 using namespace stepfuse;
