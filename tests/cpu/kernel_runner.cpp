@@ -96,6 +96,12 @@ KernelRunner::KernelRunner(const Program& program, const StepData& data,
   kernel_ = CpuKernel::load(object_.bytes, schedule_);
 }
 
+KernelRunner::KernelRunner(Schedule schedule, std::string text, const CpuTarget& target)
+    : schedule_(std::move(schedule)), text_(std::move(text)) {
+  object_ = compile_cpu(text_, target);
+  kernel_ = CpuKernel::load(object_.bytes, schedule_);
+}
+
 uint32_t KernelRunner::signature_of(const StepTensor& tensor) const {
   auto it = std::find(schedule_.signatures.begin(), schedule_.signatures.end(), tensor.dtypes);
   return static_cast<uint32_t>(it - schedule_.signatures.begin());

@@ -22,6 +22,8 @@ class KernelRunner {
  public:
   // `data` only tells the storage types.
   KernelRunner(const Program& program, const StepData& data, const RunnerOptions& options = {});
+  // From the text that was (or could have been) emitted for the schedule.
+  KernelRunner(Schedule schedule, std::string text, const CpuTarget& target);
 
   void run(StepData& data, const CpuExecutor& executor) const;
 

@@ -22,7 +22,7 @@ Case random_case(uint64_t seed) {
   Rng rng(seed, "options");
   ProgramOptions options;
   options.coarse_reductions = rng.chance(10);
-  if (rng.chance(5)) options.max_ops = 100;
+  if (rng.chance(2)) options.max_ops = 100;
   return Case(random_program(seed, options), seed);
 }
 

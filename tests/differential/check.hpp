@@ -30,4 +30,11 @@ Fault check_text(const Case& c);
 // The interpreter gives the same bits before and after every pass.
 Fault check_passes(const Case& c);
 
+struct CpuCheckOptions {
+  std::string level = "host";  // processor level to compile for
+  int* refused = nullptr;      // counts programs that the compiler refuses by name
+};
+// Compiled kernels of all three forms give the interpreter's bits, on one thread and on two.
+Fault check_cpu(const Case& c, const CpuCheckOptions& options = {});
+
 }  // namespace stepfuse::testing

@@ -39,7 +39,7 @@ class Generator {
     }
     for (; reductions > 0; --reductions) reduce();
     guard_ = rng_.chance(50) ? pick(DType::boolean, coarse_domain()) : Value{};
-    int effects = rng_.between(2, 6);
+    int effects = rng_.between(2, 5);
     for (int i = 0; i < effects; ++i) effect();
     expose_unused();
     return b_.finish();
@@ -444,7 +444,7 @@ class Generator {
 
   // What was computed and not used is stored or reported, so that a wrong value shows.
   void expose_unused() {
-    int left = 8;
+    int left = 5;
     auto unused = unused_;
     for (auto it = unused.rbegin(); it != unused.rend() && left > 0; ++it) {
       Value v{&b_, *it};

@@ -9,7 +9,7 @@
 namespace stepfuse::testing {
 
 struct ProgramOptions {
-  int max_ops = 24;  // grown in the middle; sources and effects come on top
+  int max_ops = 16;  // grown in the middle; sources and effects come on top
   // Reductions of values that are not of the element domain, which compiled steps may refuse.
   bool coarse_reductions = false;
 };

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "ir/printer.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/check.hpp"
 #include "tests/differential/coverage.hpp"
 #include "tests/differential/shrink.hpp"
@@ -21,9 +22,15 @@ using namespace stepfuse::testing;
 
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kDefaultCount = 200;  // sanitized code is slow, and finds other things
+#else
+constexpr uint64_t kDefaultCount = 2000;
+#endif
+
 struct Seeds {
   uint64_t first = 1;
-  uint64_t count = 2000;
+  uint64_t count = kDefaultCount;
 };
 Seeds chosen_seeds() {
   Seeds seeds;
@@ -39,6 +46,9 @@ Fault check_all(const Case& c) {
   try {
     if (Fault f = check_text(c)) return f;
     if (Fault f = check_passes(c)) return f;
+    if (llvm_status().available) {
+      if (Fault f = check_cpu(c)) return f;
+    }
   } catch (const std::exception& e) {
     return fmt::format("exception: {}", e.what());
   }
@@ -86,7 +96,7 @@ Outcome run(Seeds seeds) {
 
 }  // namespace
 
-TEST_CASE("random programs mean the same after every pass") {
+TEST_CASE("random programs mean the same after every pass and in every kernel") {
   Seeds seeds = chosen_seeds();
   Outcome outcome = run(seeds);
   CHECK(outcome.coverage.programs() > 0);

@@ -1,0 +1,57 @@
+// Compiled CPU kernels against the interpreter. Knows all layers.
+#include <set>
+
+#include <fmt/format.h>
+
+#include "compiler/pass_manager.hpp"
+#include "ir/interpreter.hpp"
+#include "runtime/cpu/cpu_executor.hpp"
+#include "tests/cpu/kernel_runner.hpp"
+#include "tests/differential/check.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+bool reduces_coarse_values(const Program& p) {
+  for (const Inst& inst : p.insts) {
+    bool reduction = is_reduction(inst.op);
+    if (reduction && p[inst.operands[0]].type.domain != Domain::element) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
+  TestData expected = c.data();
+  TestData before(expected);
+  interpret(c.program, expected.step());
+  Program program = optimize(c.program, c.layout.signatures);
+  CpuTarget target = cpu_target(options.level);
+  std::set<std::string> done;  // fused and split have one text
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    Schedule schedule;
+    try {
+      schedule = make_schedule(program, {.form = form, .signatures = c.layout.signatures});
+    } catch (const Error& e) {
+      // Refused by name: the one thing that compiled steps do not have yet.
+      if (!reduces_coarse_values(program)) throw;
+      if (options.refused != nullptr) ++*options.refused;
+      return std::nullopt;
+    }
+    std::string text = emit_llvm(schedule, target);
+    if (!done.insert(text).second) continue;
+    KernelRunner runner(std::move(schedule), std::move(text), target);
+    for (int threads : {1, 2}) {
+      thread_local CpuExecutor executors[] = {CpuExecutor(1), CpuExecutor(2)};
+      TestData actual(before);
+      runner.run(actual.step(), executors[threads - 1]);
+      if (Fault f = difference(c.program, expected, actual)) {
+        return fmt::format("CPU kernel, {} form, {} threads: {}", name(form), threads, *f);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace stepfuse::testing
