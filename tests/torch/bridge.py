@@ -79,6 +79,7 @@ class Step:
         self.grad_dtype = grad
         self.buffers = {}
         self.count = 0
+        self.args = {}
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -108,6 +109,8 @@ class Step:
                 flat[t * width + self.slot(name)] = DTYPES[x.dtype]
         check(self.lib.sf_layout(self.handle, n, sizes, (ctypes.c_int32 * max(1, n))(*groups),
                                  (ctypes.c_int32 * max(1, len(flat)))(*flat)))
+        for (group, name), value in self.args.items():  # an append makes new arguments
+            check(self.lib.sf_set_arg(self.handle, name.encode(), group, value))
         for name, tensors in buffers.items():
             check(self.lib.sf_bind(self.handle, name.encode(), self.pointers(tensors)))
 
@@ -123,6 +126,7 @@ class Step:
     def set(self, group=-1, **args):
         for name, value in args.items():
             check(self.lib.sf_set_arg(self.handle, name.encode(), group, float(value)))
+            self.args[group, name] = float(value)
 
     def set_state(self, name, value, member=0):
         check(self.lib.sf_set_state(self.handle, name.encode(), member, float(value)))

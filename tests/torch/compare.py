@@ -77,6 +77,7 @@ class Pair:
 
     def __init__(self, case, implementation, sizes, options, seed, backend="interpret", groups=3, scale_args=None):
         self.case, self.seed, self.sizes = case, seed, list(sizes)
+        groups = min(groups, len(sizes))
         self.group_count = groups
         self.groups = [t % groups for t in range(len(sizes))]
         self.scale_args = scale_args or {}

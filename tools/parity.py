@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Compares every recipe with real PyTorch on the CPU and writes docs/parity.md.
+
+    pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/parity.py --write
+
+Needs the test library torch_bridge (STEPFUSE_BUILD names the build folder, default build/). Without --write it prints.
+"""
+
+import argparse
+import functools
+import pathlib
+import platform
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "torch"))
+
+import torch  # noqa: E402
+
+import bridge  # noqa: E402
+import compare  # noqa: E402
+import norms  # noqa: E402
+import scalers  # noqa: E402
+
+SQRT = "`aten/src/ATen/cpu/vml.h`, `IMPLEMENT_VML_MKL(sqrt, Sqrt)`: `torch.sqrt` of f32 is MKL's `vsSqrt`, which is not correctly rounded (it is one ulp off for about one input in six here)"
+TAIL = "`aten/src/ATen/native/cpu/FusedAdamKernel.cpp`, the scalar loop after the vector loop (`exp_avg_sq_ptr[d] = exp_avg_sq_ptr[d] * beta2`): the compiler contracts its sum the other way round than in the vector loop, so that the last `numel % 8` elements round differently from all others"
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(c) for c in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def cell(result):
+    """Differing weights, kept values, counts and scales."""
+    if result.zero():
+        return "0"
+    return (f"**{result.weights}** of {result.elements} weights (at most {result.worst_ulps} ulp, "
+            f"{result.worst_diff:.1e}), {result.kept} kept, {result.steps} counts, {result.scale} scales; "
+            f"first after step {result.first_step}")
+
+
+POWERS = {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 7}
+OTHERS = {"growth_factor": 1.7, "backoff_factor": 0.6, "growth_interval": 7}
+
+
+def implementations(case):
+    return ["foreach", "for-loop"] if case.recipe == "rmsprop" else ["fused", "foreach", "for-loop"]
+
+
+def rounding(run, steps):
+    """The zero-differences table."""
+    rows = []
+    skipped = 0
+    for case in compare.CASES:
+        for clip in (True, False):
+            row = [case.name, "unscale, clip, step, update" if clip else "step, update (scale 1.7, 0.6)"]
+            for implementation in ("fused", "foreach", "for-loop"):
+                if implementation not in implementations(case):
+                    row.append("PyTorch has none")
+                    continue
+                result = run(case, implementation, steps=steps, clip=clip, exact_sqrt=implementation != "fused",
+                             scale_args=POWERS if clip else OTHERS)
+                skipped = result.skipped
+                row.append(cell(result))
+            rows.append(row)
+    return rows, skipped
+
+
+def shipped(run, steps):
+    rows = []
+    for case in compare.CASES:
+        if case.recipe == "sgd":
+            continue
+        for implementation in ("foreach", "for-loop"):
+            rows.append([case.name, implementation, cell(run(case, implementation, steps=steps)), SQRT.split(":")[0]])
+    return rows
+
+
+def others(run, steps):
+    adamw = compare.CASES[0]
+    rows = []
+    for sizes in ((15,), (7, 9, 31), (256, 48, 513)):
+        rows.append([f"AdamW, fused, sizes {', '.join(map(str, sizes))}",
+                     cell(run(adamw, "fused", steps=steps, sizes=sizes)), TAIL])
+    rows.append(["AdamW, for-loop, sizes 7, 9, 31",
+                 cell(run(adamw, "for-loop", steps=steps, sizes=(7, 9, 31), exact_sqrt=True)), ""])
+    rows.append(["AdamW, fused, empty tensors among others (0, 16, 0)",
+                 cell(run(adamw, "fused", steps=steps, sizes=(0, 16, 0))), ""])
+    return rows
+
+
+def missing(run, steps):
+    rows = []
+    for case in (compare.CASES[0], compare.CASES[8], compare.CASES[-1]):
+        for implementation in ("for-loop", "fused"):
+            if case.recipe == "sgd" and implementation == "fused":
+                continue  # see below
+            result = run(case, implementation, steps=steps, sizes=(16,) * 20, missing=1, append_at=100,
+                         exact_sqrt=implementation != "fused")
+            rows.append([case.name, implementation, cell(result)])
+    return rows
+
+
+class Varying(compare.Pair):
+    """Every hyperparameter of every group changes at every step."""
+
+    def hyper_of(self, group, step):
+        hyper = super().hyper_of(group, step)
+        wave = 1 + ((step * 7 + group * 3) % 11) / 16
+        for name in ("lr", "weight_decay", "eps"):
+            if name in hyper:
+                hyper[name] *= wave
+        if "betas" in hyper:
+            hyper["betas"] = (0.8 + 0.15 / wave, 0.95 + 0.04 / wave)
+        if "momentum" in hyper:
+            hyper["momentum"] *= 0.9 + wave / 40
+        return hyper
+
+
+def varying(run, backend):
+    rows = []
+    for case, implementation in ((compare.CASES[0], "fused"), (compare.CASES[6], "for-loop"), (compare.CASES[8], "fused")):
+        before = bridge.library().sf_compiled()
+        result = run(case, implementation, steps=100, pair_class=Varying, exact_sqrt=implementation != "fused",
+                     sizes=(64, 32, 48, 16, 80, 128))
+        compiled = bridge.library().sf_compiled() - before
+        rows.append([case.name, implementation, cell(result), compiled if backend.startswith("cpu") else "-"])
+    return rows
+
+
+def own_norm(backend, quick):
+    sizes = {"1,000": (1000,), "1,000,003": (1000003,), "4 M in 9 tensors": (1 << 19,) * 8 + (4097,)}
+    rows = []
+    worst = 0.0
+    for kind in ("normal", "heavy-tailed", "tiny"):
+        for label, shape in sizes.items():
+            if quick and label.startswith("4"):
+                continue
+            for norm_type in ("l2", "l1", "inf"):
+                ours, theirs = norms.distance(kind, shape, 1, backend, norm_type)
+                worst = max(worst, ours)
+                rows.append([kind, label, norm_type, f"{ours:.2f}", f"{theirs:.2f}"])
+    return rows, worst
+
+
+def write_report(args):
+    backend = args.backend
+    run = functools.partial(compare.run, backend=backend)
+    steps = 60 if args.quick else 1000
+    start = time.time()
+    changing = varying(run, backend)  # first, while nothing is in the cache
+    rows, skipped = rounding(run, steps)
+    zero = sum(c == "0" for r in rows for c in r[2:])
+    cells = sum(c != "PyTorch has none" for r in rows for c in r[2:])
+    norm_rows, worst = own_norm(backend, args.quick)
+    out = [f"""# Parity with PyTorch
+
+Made by `tools/parity.py --write`; every cell is a run of real PyTorch beside stepfuse's public API, bit by bit.
+PyTorch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}, {platform.machine()}; stepfuse's
+backend `{backend}`. A cell counts elements that differ in any bit after the last step; **0** means that no parameter
+differed after any step, and no moment, step count, loss scale or growth tracker did.
+
+## Rounding: the whole AMP step, torch's own norm fed in
+
+{steps:,} steps over four tensors in three parameter groups with their own learning rate and decay; {skipped} steps
+overflow and are skipped by both. `fused` is compared with profile `torch-fused`, the others with `torch-foreach`.
+`foreach` and `for-loop` run with a correctly rounded `sqrt` here (see the next table for why). {zero} of {cells} cells
+are 0.
+""", table(["optimizer", "pipeline", "fused", "foreach", "for-loop"], rows), f"""
+## As shipped: what is not 0, and the line that causes it
+
+`foreach` and `for-loop` with torch's own `sqrt`, {steps:,} steps. Cause: {SQRT}.
+SGD has no square root and is 0 above as shipped.
+""", table(["optimizer", "implementation", "differing", "cause"], shipped(run, steps)), """
+Other sizes and cases:
+""", table(["case", "differing", "cause"], others(run, steps)), """
+Not compared, because PyTorch's own state is undefined: fused SGD with momentum whose very first step overflows keeps an
+uninitialised `momentum_buffer` (`torch/optim/sgd.py`, `_fused_sgd`: `momentum_buffer_list[i] = torch.empty_like(g)` with
+`is_first_step`, and the kernel then returns without writing it), and fused SGD fails where some parameters have had a
+gradient and others have not. Here the first gradient of a tensor fills its buffer. `step` is an f32 tensor in
+PyTorch and stops counting at 2^24; here it is an i64.
+""", f"""
+## Our own norm
+
+Distance from the float64 norm in units of the last place, ours and `torch.nn.utils.get_total_norm`'s; worst of ours:
+{worst:.2f}.
+""", table(["gradients", "elements", "norm", "ours", "torch's"], norm_rows)]
+    effect = norms.effect(compare.CASES[0], steps, backend)
+    out += [f"""
+AdamW after {steps:,} clipped steps, each side with its own norm: {effect.weights} of {effect.elements} weights differ, by
+at most {effect.worst_ulps} ulp ({effect.worst_diff:.1e}).
+
+## Several optimizers on one loss scaler
+
+Against `torch.amp.GradScaler("cpu")`: each optimizer overflows in a random subset of the iterations and skips by its own
+flag; one update per iteration. Numbers are iterations after which something differed in a bit.
+"""]
+    iterations = 100 if args.quick else 2000
+    rows = []
+    for n in (1, 2, 3):
+        for factors in ((2.0, 0.5), (1.7, 0.6)):
+            c = scalers.several(n, iterations, backend, factors=factors)
+            rows.append([n, f"{factors[0]}, {factors[1]}", f"{iterations:,}", c["overflowed iterations"], c["skipped"],
+                         c["scales seen"], c["scale"], c["weights"]])
+    out.append(table(["optimizers", "growth, backoff", "iterations", "with an overflow", "skipped steps",
+                      "different scales", "scale or tracker differs", "a parameter differs"], rows))
+    rows = []
+    for policy, model in (("apex", "`update_scale_hysteresis`"), ("megatron", "`DynamicGradScaler`")):
+        c = scalers.hysteresis(policy, iterations, backend)
+        rows.append([policy, model, f"{iterations:,}", f"{c['smallest']:g} … {c['largest']:g}", c["differ"]])
+    out += ["\nHysteresis, against an independent model of each rule (`tests/torch/scalers.py`):\n\n",
+            table(["policy", "rule of", "iterations", "scales", "differing"], rows)]
+    over = scalers.norm_overflow(300, backend)
+    low = scalers.lowered_interval(backend=backend)
+    out.append(f"""
+Finite gradients whose norm overflows, 300 steps in a row: {over['flagged']} flagged `norm_overflow` and skipped, scale
+{over['scale']:g} (it began at 65536), step count {over['count']:g}.
+`growth_interval` lowered below the tracker in mid-run: profile `torch-fused` differs from GradScaler after
+{low['torch-fused']['differ']} of 400 iterations (both wait for the next overflow); profile `standard` grows at the next
+good step instead.
+
+## Missing gradients, a parameter added later
+
+20 tensors, each without a gradient with probability 0.3 per step, one more added at step 100, {steps // 2} steps; `step`
+included.
+
+""")
+    out.append(table(["optimizer", "implementation", "differing"], missing(run, max(steps // 2, 120))))
+    out.append("""
+## Hyperparameters that change
+
+Every hyperparameter of three groups changes at every step, 100 steps.
+
+""")
+    out.append(table(["optimizer", "implementation", "differing", "kernels compiled"], changing))
+    lion = norms.lion(100 if args.quick else 500, backend)
+    out.append(f"""
+## Lion
+
+PyTorch has none; against the formula of Chen et al. (2023) in float64, {100 if args.quick else 500} steps: largest
+distance of a weight {lion['worst']:.1e} (weights reach {lion['largest']:.2f}); {lion['undecided']} of {lion['elements']} elements met a sign that
+rounding decides and are left out.
+""")
+    print(f"{time.time() - start:.0f} s", file=sys.stderr)
+    return "\n".join(part.strip("\n") + "\n" for part in out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", default="cpu", help="cpu, cpu:split, cpu:unfused or interpret")
+    parser.add_argument("--quick", action="store_true", help="few steps: a check that everything runs")
+    parser.add_argument("--write", action="store_true", help="write docs/parity.md instead of printing")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    report = write_report(args)
+    if args.write:
+        path = ROOT / "docs" / "parity.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(report)
+    else:
+        print(report)
+
+
+if __name__ == "__main__":
+    main()
