@@ -98,7 +98,7 @@ def missing(run, steps):
         for implementation in ("for-loop", "fused"):
             if case.recipe == "sgd" and implementation == "fused":
                 continue  # see below
-            result = run(case, implementation, steps=steps, sizes=(16,) * 20, missing=1, append_at=100,
+            result = run(case, implementation, steps=steps, sizes=(16,) * 20, missing=3, append_at=100,
                          exact_sqrt=implementation != "fused")
             rows.append([case.name, implementation, cell(result)])
     return rows

@@ -166,8 +166,8 @@ def run(case, implementation, steps=1000, sizes=(256, 48, 512, 16), clip=True, o
             pair.set_hyper(step)
             scale = float(scaler._scale)
             grads = []
-            for t, n in enumerate(pair.sizes):
-                if missing and inputs.chance(seed, 3, step, t, 10) + inputs.chance(seed, 5, step, t, 5):
+            for t, n in enumerate(pair.sizes):  # `missing`: how many in ten gradients
+                if missing and inputs.chance(seed, 3, step, t, 10, missing):
                     grads.append(None)
                     continue
                 grads.append(inputs.gradient(seed, step, t, n) * scale)

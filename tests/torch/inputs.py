@@ -36,9 +36,9 @@ def gradient(seed, step, tensor, n):
     return torch.from_numpy(values(mix(seed, 2, step, tensor), n))
 
 
-def chance(seed, what, step, index, one_in):
-    """Whether something happens that happens once in `one_in` times."""
-    return mix(seed, what, step, index) % one_in == 0
+def chance(seed, what, step, index, of, hits=1):
+    """Whether something happens that happens `hits` times out of `of`."""
+    return mix(seed, what, step, index) % of < hits
 
 
 def spoil(grad, seed, step, tensor):
