@@ -1,0 +1,285 @@
+// What a step does in each case of the table in ir/recipes/guard.hpp, and the loss-scale policies,
+// run by the interpreter.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "ir/interpreter.hpp"
+#include "ir/recipes/recipes.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kHuge = 3e38F;
+
+// A recipe over two small tensors in one group, f32 everywhere but a low-precision copy.
+class Rig {
+ public:
+  Rig(const std::string& recipe, const RecipeOptions& options)
+      : program(make_recipe(recipe, options)) {
+    arrays_.resize(program.buffers.size());
+    for (size_t t = 0; t < 2; ++t) data_.tensors.emplace_back();
+    for (size_t i = 0; i < program.buffers.size(); ++i) {
+      const Buffer& b = program.buffers[i];
+      bool kept = b.name == "weight" || b.name == "master" || b.name == "ema";
+      for (size_t t = 0; t < 2; ++t) {
+        arrays_[i].push_back(std::vector<float>(kSize, kept ? 1.0F : 0.0F));
+        data_.tensors[t].dtypes.push_back(b.dtypes.only());
+        data_.tensors[t].size = kSize;
+      }
+    }
+    for (const State& s : program.states) {
+      size_t count = s.type.domain == Domain::tensor ? 2 : 1;
+      data_.states.emplace_back(count, s.initial);
+    }
+    for (const Arg& a : program.args) data_.args.push_back({a.fallback.value_or(Bits{})});
+  }
+
+  // Both gradients are `value` everywhere, except the second tensor's first element.
+  void run(float value, float special) {
+    auto& grads = array("grad");
+    grads[0].assign(kSize, value);
+    grads[1].assign(kSize, value);
+    grads[1][0] = special;
+    for (size_t t = 0; t < 2; ++t) {
+      data_.tensors[t].data.clear();
+      for (auto& a : arrays_) data_.tensors[t].data.push_back(a[t].data());
+    }
+    interpret(program, data_);
+  }
+  void run(float value) { run(value, value); }
+
+  std::vector<std::vector<float>>& array(const std::string& name) {
+    return arrays_[static_cast<size_t>(program.find_buffer(name))];
+  }
+  double state(const std::string& name) {
+    auto i = static_cast<size_t>(program.find_state(name));
+    REQUIRE(program.find_state(name) >= 0);
+    Bits bits = data_.states[i][0];
+    DType t = program.states[i].type.dtype;
+    return t == DType::boolean ? bits.b() : sem_double(bits, t);
+  }
+  void set(const std::string& name, double v) {
+    auto i = static_cast<size_t>(program.find_arg(name));
+    REQUIRE(program.find_arg(name) >= 0);
+    DType t = program.args[i].type.dtype;
+    data_.args[i] = {t == DType::i32   ? Bits::of(static_cast<int32_t>(v))
+                     : t == DType::f32 ? Bits::of(static_cast<float>(v))
+                                       : Bits::of(v)};
+  }
+  void set_tensor_present(size_t t, bool present) { data_.tensors[t].present = present; }
+  int64_t count(size_t t) {
+    return data_.states[static_cast<size_t>(program.find_state("step"))][t].i64();
+  }
+
+  Program program;
+
+ private:
+  static constexpr size_t kSize = 5;
+  static double sem_double(Bits b, DType t) {
+    return t == DType::f32 ? static_cast<double>(b.f32()) : t == DType::i32 ? b.i32() : b.f64();
+  }
+  std::vector<std::vector<std::vector<float>>> arrays_;  // [buffer][tensor]
+  StepData data_;
+};
+
+RecipeOptions pipeline() {
+  return {.loss_scale = LossScale::dynamic,
+          .clip = Clip::l2,
+          .skip_norm = true,
+          .zero_grad = true,
+          .ema = true};
+}
+
+bool untouched(Rig& rig) {
+  for (const auto& a : rig.array("weight")) {
+    for (float w : a) {
+      if (w != 1) return false;
+    }
+  }
+  for (const char* name : {"exp_avg", "exp_avg_sq"}) {
+    for (const auto& a : rig.array(name)) {
+      for (float m : a) {
+        if (m != 0) return false;
+      }
+    }
+  }
+  return rig.array("ema")[0][0] == 1 && rig.count(0) == 0 && rig.count(1) == 0;
+}
+
+bool zeroed(Rig& rig) {
+  for (const auto& a : rig.array("grad")) {
+    for (float g : a) {
+      if (g != 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a good step updates everything and counts towards growth") {
+  Rig rig("adamw", pipeline());
+  rig.run(65536);
+  CHECK_FALSE(untouched(rig));
+  CHECK(rig.count(0) == 1);
+  CHECK(rig.count(1) == 1);
+  CHECK(zeroed(rig));
+  CHECK(rig.state("scale") == 65536);
+  CHECK(rig.state("growth_tracker") == 1);
+  CHECK(rig.state("grad_norm") == doctest::Approx(std::sqrt(10.0)));
+  CHECK(rig.state("clip_coef") == doctest::Approx(1 / std::sqrt(10.0)));
+  CHECK(rig.state("skipped") == 0);
+  CHECK(rig.state("loss_scale") == 65536);
+}
+
+TEST_CASE("a non-finite gradient skips the step and backs off") {
+  for (float bad : {kInf, -kInf, std::nanf("")}) {
+    Rig rig("adamw", pipeline());
+    rig.run(65536, bad);
+    CHECK(untouched(rig));
+    CHECK(zeroed(rig));
+    CHECK(rig.state("scale") == 32768);
+    CHECK(rig.state("growth_tracker") == 0);
+    CHECK(rig.state("found_inf") == 1);
+    CHECK(rig.state("norm_overflow") == 0);
+    CHECK(rig.state("over_threshold") == 0);
+    CHECK(rig.state("skipped") == 1);
+    CHECK(rig.state("clip_coef") == 0);
+  }
+}
+
+TEST_CASE("finite gradients whose norm overflows skip the step and leave the scale alone") {
+  Rig rig("adamw", pipeline());
+  rig.run(65536);
+  double tracker = rig.state("growth_tracker");
+  float before = rig.array("weight")[0][0];
+  rig.run(kHuge);
+  CHECK(rig.array("weight")[0][0] == before);
+  CHECK(rig.count(0) == 1);
+  CHECK(zeroed(rig));
+  CHECK(rig.state("scale") == 65536);
+  CHECK(rig.state("growth_tracker") == tracker);
+  CHECK(rig.state("norm_overflow") == 1);
+  CHECK(rig.state("found_inf") == 0);
+  CHECK(std::isinf(rig.state("grad_norm")));
+  CHECK(rig.state("clip_coef") == 0);
+}
+
+TEST_CASE("on-norm-overflow=torch takes the step with a coefficient of 0") {
+  RecipeOptions o = pipeline();
+  o.skip_norm = false;
+  o.on_norm_overflow = OnNormOverflow::torch;
+  Rig rig("adamw", o);
+  rig.run(kHuge);
+  CHECK(rig.count(0) == 1);
+  CHECK(rig.array("exp_avg")[0][0] == 0);
+  CHECK(rig.state("skipped") == 0);
+  CHECK(rig.state("growth_tracker") == 1);
+}
+
+TEST_CASE("a norm above the threshold skips the step, which counts towards growth") {
+  Rig rig("adamw", pipeline());
+  rig.set("skip_norm", 3);
+  rig.run(65536);
+  CHECK(untouched(rig));
+  CHECK(zeroed(rig));
+  CHECK(rig.state("over_threshold") == 1);
+  CHECK(rig.state("skipped") == 1);
+  CHECK(rig.state("scale") == 65536);
+  CHECK(rig.state("growth_tracker") == 1);
+}
+
+TEST_CASE("peers' profiles propagate what they do not look for") {
+  Rig standard("adamw", {.clip = Clip::l2});
+  standard.run(1, kInf);
+  CHECK(standard.array("weight")[0][0] == 1);
+  Rig torch("adamw", {.clip = Clip::l2, .profile = Profile::torch_fused});
+  torch.run(1, kInf);
+  CHECK(std::isnan(torch.array("weight")[1][0]));
+}
+
+TEST_CASE("a missing gradient leaves its tensor alone") {
+  Rig rig("adamw", {.loss_scale = LossScale::dynamic});
+  rig.set_tensor_present(1, false);
+  rig.run(65536);
+  CHECK(rig.count(0) == 1);
+  CHECK(rig.count(1) == 0);
+  CHECK(rig.array("weight")[0][0] != 1);
+  CHECK(rig.array("weight")[1][0] == 1);
+}
+
+TEST_CASE("the scale grows at the interval, and never to infinity") {
+  Rig rig("adamw", {.loss_scale = LossScale::dynamic});
+  rig.set("growth_interval", 2);
+  rig.run(1);
+  CHECK(rig.state("scale") == 65536);
+  rig.run(1);
+  CHECK(rig.state("scale") == 131072);
+  CHECK(rig.state("growth_tracker") == 0);
+  rig.set("growth_factor", 1e38);
+  rig.run(1);
+  rig.run(1);
+  CHECK(rig.state("scale") == 131072);
+  CHECK(rig.state("growth_tracker") == 0);
+}
+
+TEST_CASE("the scale stays where its reciprocal is finite; GradScaler's rule goes to 0") {
+  for (Profile profile : {Profile::standard, Profile::torch_fused}) {
+    Rig rig("adamw", {.loss_scale = LossScale::dynamic, .profile = profile});
+    for (int i = 0; i < 200; ++i) rig.run(kInf);
+    if (profile == Profile::standard) {
+      CHECK(rig.state("scale") == 0x1p-126);
+    } else {
+      CHECK(rig.state("scale") == 0);
+    }
+  }
+}
+
+TEST_CASE("bounds keep the scale in range") {
+  Rig rig("adamw", {.loss_scale = LossScale::dynamic, .scale_bounds = true});
+  rig.set("growth_interval", 1);
+  rig.set("min_scale", 16384);
+  rig.set("max_scale", 262144);
+  for (int i = 0; i < 5; ++i) rig.run(1);
+  CHECK(rig.state("scale") == 262144);
+  for (int i = 0; i < 9; ++i) rig.run(kInf);
+  CHECK(rig.state("scale") == 16384);
+}
+
+TEST_CASE("a fixed scale unscales and skips, and is never changed") {
+  Rig rig("adamw", {.loss_scale = LossScale::fixed, .clip = Clip::l2});
+  rig.run(65536);
+  CHECK(rig.state("grad_norm") == doctest::Approx(std::sqrt(10.0)));
+  rig.run(kInf);
+  CHECK(rig.count(0) == 1);
+  CHECK(rig.state("scale") == 65536);
+}
+
+TEST_CASE("norms of order 1 and infinity, clipping by value") {
+  Rig l1("sgd", {.clip = Clip::l1});
+  l1.run(2);
+  CHECK(l1.state("grad_norm") == 20);
+  Rig inf("sgd", {.clip = Clip::inf});
+  inf.run(2, -7);
+  CHECK(inf.state("grad_norm") == 7);
+  Rig value("sgd", {.clip = Clip::value});
+  value.set("max_value", 0.5);
+  value.set("lr", 1);
+  value.run(0.25, -3);
+  CHECK(value.array("weight")[0][0] == 0.75F);
+  CHECK(value.array("weight")[1][0] == 1.5F);
+}
+
+TEST_CASE("accumulated gradients are divided in the unscale multiply") {
+  Rig rig("sgd", {.loss_scale = LossScale::dynamic, .accumulated = true});
+  rig.set("accumulation", 4);
+  rig.set("lr", 1);
+  rig.run(4 * 65536 * 0.125F);
+  CHECK(rig.array("weight")[0][0] == 0.875F);
+}
