@@ -11,6 +11,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "source_dir.hpp"
 #include "ir/recipes/recipes.hpp"
 #include "tests/torch/inputs.hpp"
 

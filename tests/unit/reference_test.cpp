@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "source_dir.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/parser.hpp"
 #include "ir/printer.hpp"
