@@ -30,7 +30,8 @@ const std::string& Storage::tail(size_t stream) {
   return get(fmt::format("tail.{}", stream), lanes_);
 }
 
-void BodyEmitter::emit(const Body& body, const std::vector<ValueId>& all, const std::string& next) {
+void BodyEmitter::emit(const Body& body, const std::vector<ValueId>& all,
+                       const std::string& is_large, const std::string& next) {
   std::vector<ValueId> idle;
   for (ValueId r : all) {
     bool busy =
@@ -45,7 +46,7 @@ void BodyEmitter::emit(const Body& body, const std::vector<ValueId>& all, const 
   vectors_count_ = f_.set("vectors", "lshr i64 {}, {}", chunk_.length, shift);
   tail_count_ = f_.set("tail", "and i64 {}, {}", chunk_.length, m_.lanes - 1);
   splat_uniforms(body);
-  open_streams();
+  open_streams(is_large);
   std::string done = f_.label("body.done");
   emit_passes(body, done);
   f_.block(done);
@@ -97,7 +98,7 @@ void BodyEmitter::collect(const Body& body) {
 }
 
 // Bases of the chunk in each array, and the lanes at their identities.
-void BodyEmitter::open_streams() {
+void BodyEmitter::open_streams(const std::string& is_large) {
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& s = streams_[i];
     size_t size = size_of(s.dtype);
@@ -119,6 +120,13 @@ void BodyEmitter::open_streams() {
           u_.element(row, static_cast<size_t>(s.slot), chunk_.begin, size, hint);
       s.base = of_tensor;
     }
+    if (!s.written || s.read_first) continue;
+    // A line that is only written need not be read first; in-place stores past the caches would be
+    // several times slower.
+    std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
+    std::string low = f_.set("address", "and i64 {}, {}", address, vector_bytes(s.dtype) - 1);
+    std::string aligned = f_.set("aligned", "icmp eq i64 {}, 0", low);
+    s.streams = f_.set("streams", "and i1 {}, {}", aligned, is_large);
   }
   bool has_lanes = false;
   for (Reducer& r : reducers_) {
@@ -204,9 +212,16 @@ void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
     }
   }
   std::string tail_position = f_.name("position.tail");
+  std::string whole = f_.name("whole");
   if (uses_index_) {
     pass_position_ = f_.set("position", "phi i64 [ {}, %{} ], [ {}, %{} ]", chunk_.position, before,
                             tail_position, tail_in);
+  }
+  f_.line("{} = xor i1 {}, true", whole, is_tail);
+  for (Stream& s : streams_) {
+    if (!s.streams.empty()) {
+      s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
+    }
   }
   emit_loop(body, count, pass, after);
 
@@ -249,7 +264,7 @@ void BodyEmitter::emit_loop(const Body& body, const std::string& count,
                        r.in_pass, pass_label, r.next, loop_end);
   }
   for (Stream& s : streams_) {
-    s.address = f_.address("at", s.pointer, i, size_of(s.dtype) * static_cast<size_t>(m_.lanes));
+    s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
   }
   emit_element(body, i);
   f_.jump(loop_end);
@@ -284,7 +299,7 @@ void BodyEmitter::emit_element(const Body& body, const std::string& i) {
   for (const Kept& k : body.keeps) {
     Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
     f_.comment(fmt::format("keep %{}", name(k.value)));
-    vector_.store(s.dtype, vectors_.at(k.value), s.address);
+    store_vector(s, vectors_.at(k.value));
   }
 }
 
@@ -349,7 +364,25 @@ void BodyEmitter::store(const StoreAction& action) {
                    vectors_.at(action.predicate), vector_.type(s.dtype), value,
                    vector_.type(s.dtype), old);
   }
+  store_vector(s, value);
+}
+
+void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
+  if (s.streams.empty() || s.dtype == DType::boolean) {
+    return vector_.store(s.dtype, value, s.address);
+  }
+  std::string past = f_.label("past.caches");
+  std::string through = f_.label("through.caches");
+  std::string end = f_.label("stored");
+  f_.branch(s.streams_in_pass, past, through);
+  f_.block(past);
+  f_.line("store {} {}, ptr {}, align {}, !nontemporal !0", vector_.type(s.dtype), value, s.address,
+          vector_bytes(s.dtype));
+  f_.jump(end);
+  f_.block(through);
   vector_.store(s.dtype, value, s.address);
+  f_.jump(end);
+  f_.block(end);
 }
 
 // --- what is left after the last whole vector
@@ -359,8 +392,7 @@ void BodyEmitter::fill_tails() {
     if (!s.read_first) continue;
     use_helper(m_, "sf_copy");
     size_t size = size_of(s.dtype);
-    std::string from =
-        f_.address("rest", s.base, vectors_count_, size * static_cast<size_t>(m_.lanes));
+    std::string from = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
     std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size);
     f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", s.tail, from, bytes);
   }
@@ -378,8 +410,7 @@ void BodyEmitter::empty_tails() {
     if (!s.written) continue;
     use_helper(m_, "sf_copy");
     size_t size = size_of(s.dtype);
-    std::string to =
-        f_.address("rest", s.base, vectors_count_, size * static_cast<size_t>(m_.lanes));
+    std::string to = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
     std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size);
     f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", to, s.tail, bytes);
   }

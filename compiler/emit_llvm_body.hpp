@@ -51,7 +51,9 @@ class BodyEmitter {
 
   // Emits into the current block what `body` does for the chunk, ending with a jump to `next`.
   // Reductions of `all` that are not the body's get their identity.
-  void emit(const Body& body, const std::vector<ValueId>& all, const std::string& next);
+  // `is_large` (i1): the step is far larger than any cache.
+  void emit(const Body& body, const std::vector<ValueId>& all, const std::string& is_large,
+            const std::string& next);
   void write_identities(const std::vector<ValueId>& reductions);
 
  private:
@@ -63,6 +65,8 @@ class BodyEmitter {
     bool read_first = false;  // its old contents are needed
     bool written = false;
     std::string base, tail, pointer, address;
+    // Set for arrays that are only written: i1, whether stores go past the caches.
+    std::string streams, streams_in_pass;
   };
   // A reduction: lanes in memory where the order matters (floating-point sums), else one vector.
   struct Reducer {
@@ -77,7 +81,7 @@ class BodyEmitter {
 
   void collect(const Body& body);
   Stream& stream(bool is_scratch, int32_t slot, DType dtype);
-  void open_streams();
+  void open_streams(const std::string& is_large);
   void splat_uniforms(const Body& body);
   void need_vector(ValueId v);
 
@@ -89,6 +93,7 @@ class BodyEmitter {
   void reduce(Reducer& r, const std::string& i);
   void emit_stores(const Body& body);
   void store(const StoreAction& action);
+  void store_vector(const Stream& s, const std::string& value);
   void fill_tails();
   void empty_tails();
   void fold();
@@ -97,6 +102,7 @@ class BodyEmitter {
                       std::string_view hint);
   void write_slot(ValueId reduction, const std::string& value);
 
+  size_t vector_bytes(DType t) const { return size_of(t) * static_cast<size_t>(m_.lanes); }
   DType dtype(ValueId v) const { return s_.dtype_of(v, signature_); }
   const std::string& name(ValueId v) const { return p_.names[static_cast<size_t>(v)]; }
   bool is_uniform(ValueId v) const { return p_[v].type.domain != Domain::element; }

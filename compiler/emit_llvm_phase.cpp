@@ -11,6 +11,9 @@
 namespace stepfuse::llvm {
 namespace {
 
+// From 16 M elements on, what a phase writes is out of the caches before another reads it.
+constexpr int kLargeChunks = 1024;
+
 class PhaseEmitter {
  public:
   PhaseEmitter(const Schedule& schedule, Module& module, size_t phase)
@@ -45,6 +48,7 @@ class PhaseEmitter {
       f_.jump(start);
     f_.block(start);
     prepare_caches();
+    is_large_ = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
     f_.jump(loop);
 
     f_.block(loop);
@@ -58,6 +62,15 @@ class PhaseEmitter {
     f_.line("{} = add nuw nsw i64 {}, 1", c_next, chunk_.index);
     f_.jump(loop);
     f_.block(end);
+    // Stores past the caches are ordered by nothing else.
+    std::string fence = f_.label("fence");
+    std::string leave = f_.label("leave");
+    std::string large = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
+    f_.branch(large, fence, leave);
+    f_.block(fence);
+    f_.line("fence seq_cst");
+    f_.jump(leave);
+    f_.block(leave);
     f_.line("ret void");
     return f_.take(fmt::format(
         "void @sf_phase_{}(ptr noalias readonly %ctx, i64 %begin, i64 %end) #0", number_));
@@ -173,7 +186,7 @@ class PhaseEmitter {
     f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
     for (size_t k = 0; k < labels.size(); ++k) {
       f_.block(labels[k]);
-      body(k).emit(code, reductions_, next_);
+      body(k).emit(code, reductions_, is_large_, next_);
     }
   }
 
@@ -188,7 +201,7 @@ class PhaseEmitter {
   ChunkNames chunk_;
   std::vector<ValueId> reductions_;
   Cache group_cache_, tensor_cache_;
-  std::string next_;
+  std::string next_, is_large_;
 };
 
 }  // namespace

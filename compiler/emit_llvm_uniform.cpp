@@ -29,6 +29,7 @@ Uniform::Uniform(const Schedule& schedule, Module& module, Function& function)
   auto count = [&](size_t offset, std::string_view hint) {
     return f_.set(hint, "zext i32 {} to i64", field("i32", offset, hint));
   };
+  chunk_count = count(offsetof(abi::Context, chunk_count), "chunk_count");
   tensor_count = count(offsetof(abi::Context, tensor_count), "tensor_count");
   group_count = count(offsetof(abi::Context, group_count), "group_count");
 }

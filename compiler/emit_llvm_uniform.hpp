@@ -37,7 +37,7 @@ class Uniform {
                       std::string_view hint);
 
   std::string chunks, tensors, pointers, states, slots, results, scratch;
-  std::string tensor_count, group_count;
+  std::string chunk_count, tensor_count, group_count;
 
  private:
   std::string field(std::string_view type, size_t offset, std::string_view hint);

@@ -115,7 +115,7 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
     tables.tensors.push_back({static_cast<uint32_t>(tensor.group),
                               tensor.present ? abi::kPresent : 0U, tensor.size, tensor.offset,
                               tables.scratch_elements});
-    tables.scratch_elements += tensor.size;
+    tables.scratch_elements += (tensor.size + 63) / 64 * 64;
     tables.pointers.insert(tables.pointers.end(), tensor.data.begin(), tensor.data.end());
     for (uint64_t begin = 0; begin < tensor.size;) {
       uint64_t to_border = kPieceElements - (tensor.offset + begin) % kPieceElements;
@@ -140,7 +140,17 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
   for (size_t a = 0; a < p.args.size(); ++a) {
     if (p.args[a].type.domain == Domain::step) step_args.push_back(data.args[a][0].raw);
   }
-  using Memory = std::vector<std::vector<uint64_t>>;
+  struct alignas(64) Line {
+    uint64_t words[8];
+  };
+  using Memory = std::vector<std::vector<Line>>;
+  // Filled with nonsense: everything must be written before it is read.
+  auto add = [](Memory& memory, size_t bytes) -> std::vector<Line>& {
+    constexpr uint64_t kNonsense = 0x7fc1234598765432;
+    Line line;
+    std::fill(std::begin(line.words), std::end(line.words), kNonsense);
+    return memory.emplace_back(bytes / sizeof(Line) + 1, line);
+  };
   Memory states;
   Memory slots;
   Memory results;
@@ -152,18 +162,17 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
   };
   for (size_t s = 0; s < p.states.size(); ++s) {
     DType d = p.states[s].type.dtype;
-    auto& memory = states.emplace_back(data.states[s].size() + 1);
+    auto& memory = add(states, data.states[s].size() * 8);
     for (size_t i = 0; i < data.states[s].size(); ++i) {
       store_bits(reinterpret_cast<char*>(memory.data()) + i * size_of(d), d, data.states[s][i]);
     }
   }
   for (ValueId r : schedule_.reductions) {
-    // Filled with nonsense: everything must be written before it is read.
-    slots.emplace_back(tables.chunks.size() + 1, 0x7fc1234598765432);
-    results.emplace_back(members(p[r].type.domain) + 1, 0x7fc1234598765432);
+    add(slots, tables.chunks.size() * 8);
+    add(results, members(p[r].type.domain) * 8);
   }
   for (size_t i = 0; i < schedule_.scratch.size(); ++i) {
-    scratch.emplace_back(tables.scratch_elements / 2 + 1, 0x7fc1234598765432);
+    add(scratch, tables.scratch_elements * 4);
   }
   std::vector<uint64_t> scalars(p.insts.size() + 1);
   std::vector<void*> state_pointers = pointers_to(states);

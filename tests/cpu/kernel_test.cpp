@@ -45,3 +45,20 @@ TEST_CASE("the classic pipeline in all forms, mixed storage types, on every leve
     }
   }
 }
+
+TEST_CASE("more than a thousand chunks: what is only written goes past the caches") {
+  Program p = classic();
+  OwnedData input(p, 2);
+  for (int i = 0; i < 1100; ++i) {
+    std::vector<DType> dtypes = {i % 2 == 0 ? DType::f16 : DType::f32, DType::bf16, DType::f32};
+    input.add_tensor(p, static_cast<uint64_t>(i % 70), i % 2, i % 11 != 0, dtypes, i % 3);
+  }
+  input.fill(p, 5, false);
+  for (const std::string& level : runnable_cpu_levels()) {
+    for (Form form : {Form::fused, Form::unfused}) {
+      CAPTURE(level);
+      CAPTURE(name(form));
+      CHECK(compare_with_interpreter(p, input, {.form = form, .level = level}, 2) == "");
+    }
+  }
+}
