@@ -24,9 +24,9 @@ class CpuBackend final : public Backend {
 
   void prepare(const Schedule& schedule, CompileReport& report) override {
     CpuTarget target = cpu_target(level_);
-    std::string key =
-        variant_key(schedule, fmt::format("cpu {} {} {} bits, LLVM {}", target.cpu, target.features,
-                                          target.vector_bits, llvm_status().version));
+    std::string key = variant_key(
+        schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
+                              target.vector_bits, llvm_status().version, llvm_passes()));
     kernel_ = cpu_variants().get(
         key, [&] { return make_kernel(schedule, target, key, report); }, &report.from_memory_cache);
     report.key = std::move(key);

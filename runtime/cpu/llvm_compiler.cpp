@@ -11,6 +11,17 @@
 #include "runtime/cpu/llvm_module.hpp"
 
 namespace stepfuse {
+namespace {
+
+// The code comes out of the emitter nearly as it should be; what is left is to make registers of
+// the function's memory and to move what does not change out of the loops.
+constexpr const char* kPasses =
+    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),simplifycfg,early-cse)";
+
+}  // namespace
+
+std::string_view llvm_passes() { return kPasses; }
 
 #if STEPFUSE_HAVE_LLVM
 namespace {
@@ -19,12 +30,6 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-// The code comes out of the emitter nearly as it should be; what is left is to make registers of
-// the function's memory and to move what does not change out of the loops.
-constexpr const char* kPasses =
-    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
-    "loop-mssa(licm),simplifycfg,early-cse)";
 
 std::string take(const LlvmLibrary& l, char* message) {
   std::string text = message == nullptr ? "" : message;

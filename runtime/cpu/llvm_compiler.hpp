@@ -19,6 +19,9 @@ struct LlvmStatus {
 };
 const LlvmStatus& llvm_status();
 
+// The passes that compile_cpu runs, in LLVM's notation: part of what an object depends on.
+std::string_view llvm_passes();
+
 // The processor this runs on; throws Error{device} without LLVM.
 CpuTarget host_cpu_target();
 
