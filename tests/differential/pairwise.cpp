@@ -1,0 +1,172 @@
+// Pairwise covering sets, grown greedily. Knows only std.
+#include "tests/differential/pairwise.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "tests/differential/rng.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+struct Setting {
+  int factor = 0;
+  int value = 0;
+  friend auto operator<=>(const Setting&, const Setting&) = default;
+};
+using Pair = std::pair<Setting, Setting>;  // the lower factor first
+
+class Cover {
+ public:
+  Cover(const std::vector<Factor>& factors, const std::function<bool(const Row&)>& valid,
+        uint64_t seed)
+      : factors_(factors), valid_(valid), rng_(seed), defaults_(factors.size(), 0) {}
+
+  CoveringSet run() {
+    for_each_setting([&](Setting s) { bases_.push_back(base_of(s)); });
+    for_each_setting([&](Setting a) {
+      for_each_setting([&](Setting b) {
+        if (a.factor < b.factor) open_.insert({a, b});
+      });
+    });
+    while (!open_.empty()) {
+      Pair pair = *open_.begin();
+      std::optional<Row> row = row_with(pair);
+      if (!row) {
+        result_.contradictions.push_back(text(pair.first) + " " + text(pair.second));
+        open_.erase(pair);
+        continue;
+      }
+      grow(*row, pair);
+      result_.covered += close(*row);
+      result_.rows.push_back(std::move(*row));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  template <class F>
+  void for_each_setting(F&& f) const {
+    for (size_t i = 0; i < factors_.size(); ++i) {
+      for (size_t v = 0; v < factors_[i].values.size(); ++v) {
+        f(Setting{static_cast<int>(i), static_cast<int>(v)});
+      }
+    }
+  }
+  static int& at(Row& row, int factor) { return row[static_cast<size_t>(factor)]; }
+  static Row with(Row row, Setting s) {
+    at(row, s.factor) = s.value;
+    return row;
+  }
+  std::string text(Setting s) const {
+    const Factor& f = factors_[static_cast<size_t>(s.factor)];
+    return f.name + "=" + f.values[static_cast<size_t>(s.value)];
+  }
+
+  // A valid row with the setting and, besides, at most two that are not the default.
+  Row base_of(Setting s) const {
+    Row row = with(defaults_, s);
+    if (valid_(row)) return row;
+    Row found;
+    for_each_setting([&](Setting t) {
+      if (t.factor != s.factor && found.empty() && valid_(with(row, t))) found = with(row, t);
+    });
+    for_each_setting([&](Setting t) {
+      for_each_setting([&](Setting u) {
+        bool other = t.factor < u.factor && t.factor != s.factor && u.factor != s.factor;
+        if (!other || !found.empty()) return;
+        if (Row two = with(with(row, t), u); valid_(two)) found = two;
+      });
+    });
+    return found;
+  }
+  const Row& base(Setting s) const {
+    size_t i = static_cast<size_t>(s.value);
+    for (int f = 0; f < s.factor; ++f) i += factors_[static_cast<size_t>(f)].values.size();
+    return bases_[i];
+  }
+
+  // What both settings need, where that fits together, and perhaps one thing more.
+  std::optional<Row> row_with(Pair pair) const {
+    auto [a, b] = pair;
+    if (base(a).empty() || base(b).empty()) return std::nullopt;
+    for (auto [first, second] : {pair, Pair{b, a}}) {
+      Row row = base(first);
+      for (size_t i = 0; i < row.size(); ++i) {
+        if (base(second)[i] != 0) row[i] = base(second)[i];
+      }
+      row = with(with(row, a), b);
+      if (valid_(row)) return row;
+      std::optional<Row> repaired;
+      for_each_setting([&](Setting t) {
+        bool other = t.factor != a.factor && t.factor != b.factor;
+        if (other && !repaired && valid_(with(row, t))) repaired = with(row, t);
+      });
+      if (repaired) return repaired;
+    }
+    return std::nullopt;
+  }
+
+  // Sets the other factors one by one to the valid value that covers most open pairs.
+  void grow(Row& row, Pair fixed) {
+    std::vector<int> order(factors_.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng_.below(i)]);
+    for (int f : order) {
+      if (f == fixed.first.factor || f == fixed.second.factor) continue;
+      int best = at(row, f);
+      auto best_gain = gain(row, {f, best});
+      auto count = static_cast<int>(factors_[static_cast<size_t>(f)].values.size());
+      auto from = static_cast<int>(rng_.below(static_cast<uint64_t>(count)));
+      for (int k = 0; k < count; ++k) {
+        int v = (from + k) % count;
+        int g = gain(row, {f, v});
+        if (g > best_gain && valid_(with(row, {f, v}))) {
+          best = v;
+          best_gain = g;
+        }
+      }
+      at(row, f) = best;
+    }
+  }
+  int gain(const Row& row, Setting s) const {
+    int n = 0;
+    for (size_t f = 0; f < row.size(); ++f) {
+      Setting other{static_cast<int>(f), row[f]};
+      if (other.factor == s.factor) continue;
+      n += open_.contains(std::minmax(s, other)) ? 1 : 0;
+    }
+    return n;
+  }
+
+  int close(const Row& row) {
+    int n = 0;
+    for (size_t f = 0; f < row.size(); ++f) {
+      for (size_t g = f + 1; g < row.size(); ++g) {
+        n += static_cast<int>(
+            open_.erase({{static_cast<int>(f), row[f]}, {static_cast<int>(g), row[g]}}));
+      }
+    }
+    return n;
+  }
+
+  const std::vector<Factor>& factors_;
+  const std::function<bool(const Row&)>& valid_;
+  Rng rng_;
+  Row defaults_;
+  std::vector<Row> bases_;  // [setting] empty: contradicts itself
+  std::set<Pair> open_;
+  CoveringSet result_;
+};
+
+}  // namespace
+
+CoveringSet pairwise_covering_set(const std::vector<Factor>& factors,
+                                  const std::function<bool(const Row&)>& valid, uint64_t seed) {
+  return Cover(factors, valid, seed).run();
+}
+
+}  // namespace stepfuse::testing

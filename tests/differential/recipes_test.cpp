@@ -1,0 +1,207 @@
+// The built-in recipes: interpreter and CPU leave the same digest over a pairwise covering set of
+// recipe options, layouts, inputs, forms and threads. Knows all layers.
+#include "ir/recipes/recipes.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "source_dir.hpp"
+#include "tests/differential/pairwise.hpp"
+#include "workload/runner.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+class Recipes {
+ public:
+  Recipes() {
+    add("recipe", {});
+    for (const RecipeInfo& r : list_recipes()) factors_[0].values.emplace_back(r.name);
+    for (const RecipeOption& o : recipe_option_table()) add_option(o);
+    options_end_ = factors_.size();
+    add("layout", {"sizes", "misaligned", "mixed_dtypes", "many_groups", "tiny"});
+    add("inputs", {"normal", "special"});
+    add("form", {"fused", "split", "unfused"});
+    add("threads", {"1", "2"});
+    add("absent", {"none", "some"});
+    add("gradients", {"fixed", "moving"});
+    add("handed over", {"at once", "in parts"});
+    for (const std::string& name : factor("layout").values) layouts_[name] = read_layout(name);
+  }
+
+  const std::vector<Factor>& factors() const { return factors_; }
+
+  // Options that contradict each other and layouts that do not fit are refused by name.
+  bool valid(const Row& row) const {
+    bool in_parts = value(row, "handed over") == "in parts";
+    if (in_parts && value(row, "form") == "unfused") return false;
+    try {
+      Program p = program(row);
+      make_layout(layouts_.at(value(row, "layout")), p);
+      // There is something to observe where elements are reduced. Group values are reduced by the
+      // interpreter only.
+      bool elements = false;
+      for (const Inst& inst : p.insts) {
+        if (!is_reduction(inst.op)) continue;
+        if (p[inst.operands[0]].type.domain != Domain::element) return false;
+        elements = true;
+      }
+      return elements || !in_parts;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  struct Digests {
+    std::string expected;
+    std::string actual;
+  };
+  Digests run(const Row& row) const {
+    Program p = program(row);
+    RunPlan plan = plan_of(row, p);
+    plan.device = Device::interpreter();
+    Digests d;
+    const LayoutFile& layout = layouts_.at(value(row, "layout"));
+    d.expected = run_workload(p, layout, {}, plan).digest;
+    plan.device = Device::cpu(std::stoi(value(row, "threads")));
+    d.actual = run_workload(p, layout, {}, plan).digest;
+    return d;
+  }
+
+  std::string describe(const Row& row) const {
+    std::string out;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (row[i] == 0 && i > 0 && i < options_end_) continue;
+      out += fmt::format("{}{}={}", out.empty() ? "" : ", ", factors_[i].name,
+                         factors_[i].values[static_cast<size_t>(row[i])]);
+    }
+    return out;
+  }
+
+ private:
+  void add(std::string name, std::vector<std::string> values) {
+    factors_.push_back({std::move(name), std::move(values)});
+  }
+  void add_option(const RecipeOption& o) {
+    std::string standard = o.get(RecipeOptions{});
+    // "" is "not given".
+    std::vector<std::string> values = {standard};
+    std::vector<std::string> all(o.values.begin(), o.values.end());
+    if (all.empty()) all = {"false", "true"};
+    if (o.name == "grad") all.insert(all.end(), {"f16|f32", "f16|bf16|f32"});
+    for (const std::string& v : all) {
+      if (v != standard) values.push_back(v);
+    }
+    add(std::string(o.name), values);
+  }
+
+  const Factor& factor(std::string_view name) const { return factors_[index(name)]; }
+  size_t index(std::string_view name) const {
+    size_t i = 0;
+    while (factors_[i].name != name) ++i;
+    return i;
+  }
+  const std::string& value(const Row& row, std::string_view name) const {
+    size_t i = index(name);
+    return factors_[i].values[static_cast<size_t>(row[i])];
+  }
+
+  Program program(const Row& row) const {
+    RecipeOptions options;
+    for (size_t i = 1; i < options_end_; ++i) {
+      const std::string& v = factors_[i].values[static_cast<size_t>(row[i])];
+      if (row[i] != 0) set_option(options, factors_[i].name, v);
+    }
+    return make_recipe(value(row, "recipe"), options);
+  }
+
+  RunPlan plan_of(const Row& row, const Program& p) const {
+    RunPlan plan;
+    plan.steps = 4;  // special gradients: mild, not finite, mild, huge
+    plan.form = value(row, "form") == "fused"   ? Form::fused
+                : value(row, "form") == "split" ? Form::split
+                                                : Form::unfused;
+    plan.inputs.seed = 7;
+    plan.inputs.inputs =
+        value(row, "inputs") == "special" ? stepfuse::Inputs::special : stepfuse::Inputs::normal;
+    plan.inputs.absent = value(row, "absent") == "some" ? 0.3 : 0;
+    plan.inputs.moving = value(row, "gradients") == "moving";
+    plan.observe = value(row, "handed over") == "in parts";
+    plan.vary_args = true;
+    if (p.find_arg("external_norm") >= 0) plan.args.push_back({"external_norm", -1, 1.5});
+    if (p.find_arg("external_found_inf") >= 0) plan.args.push_back({"external_found_inf", -1, 0});
+    // So that the scale grows within the few steps.
+    if (p.find_arg("growth_interval") >= 0) plan.args.push_back({"growth_interval", -1, 2});
+    return plan;
+  }
+
+  // Cut short: the interpreter runs each of them many times.
+  static LayoutFile read_layout(const std::string& name) {
+    std::string file = name == "tiny" ? "tiny_10000" : name;
+    LayoutFile layout =
+        read_layout_file(fmt::format("{}/samples/layouts/{}.json", STEPFUSE_SOURCE_DIR, file));
+    if (name == "tiny") layout.tensors.resize(200);
+    for (TensorEntry& t : layout.tensors) t.size = std::min<uint64_t>(t.size, 40'000);
+    return layout;
+  }
+
+  std::vector<Factor> factors_;
+  size_t options_end_ = 0;
+  std::map<std::string, LayoutFile> layouts_;
+};
+
+}  // namespace
+
+TEST_CASE("recipes: interpreter and CPU agree over a pairwise covering set") {
+  Recipes recipes;
+  CoveringSet set = pairwise_covering_set(
+      recipes.factors(), [&](const Row& row) { return recipes.valid(row); }, 1);
+  MESSAGE(fmt::format("{} rows cover {} pairs of values; {} pairs contradict each other",
+                      set.rows.size(), set.covered, set.contradictions.size()));
+  // Every value stands in some row.
+  for (size_t f = 0; f < recipes.factors().size(); ++f) {
+    for (size_t v = 0; v < recipes.factors()[f].values.size(); ++v) {
+      CAPTURE(recipes.factors()[f].name);
+      CAPTURE(recipes.factors()[f].values[v]);
+      CHECK(std::any_of(set.rows.begin(), set.rows.end(),
+                        [&](const Row& row) { return row[f] == static_cast<int>(v); }));
+    }
+  }
+  if (!llvm_status().available) {
+    MESSAGE("not run: ", llvm_status().problem);
+    return;
+  }
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::vector<std::string> faults;
+  auto work = [&] {
+    for (size_t i = next++; i < set.rows.size(); i = next++) {
+      std::string fault;
+      try {
+        Recipes::Digests d = recipes.run(set.rows[i]);
+        if (d.expected != d.actual) fault = "digests differ";
+      } catch (const std::exception& e) {
+        fault = e.what();
+      }
+      std::lock_guard lock(mutex);
+      if (!fault.empty()) {
+        faults.push_back(fmt::format("{}: {}", recipes.describe(set.rows[i]), fault));
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t) {
+    threads.emplace_back(work);
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK(!set.rows.empty());
+  for (const std::string& f : faults) FAIL_CHECK(f);
+}
