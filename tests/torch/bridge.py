@@ -20,7 +20,7 @@ SIGNATURES = {
     "sf_set_arg": (I, [P, S, I, D]), "sf_set_state": (I, [P, S, I, D]),
     "sf_get_state": (I, [P, S, I, ctypes.POINTER(D)]),
     "sf_buffer": (I, [P, S]), "sf_buffer_count": (I, [P]), "sf_buffer_dtype": (I, [P, I]),
-    "sf_run": (I, [P, P]),
+    "sf_run": (I, [P, P]), "sf_save": (I, [P, S]), "sf_load": (I, [P, S]),
 }
 
 
@@ -135,6 +135,12 @@ class Step:
         value = ctypes.c_double()
         check(self.lib.sf_get_state(self.handle, name.encode(), member, ctypes.byref(value)))
         return value.value
+
+    def save(self, path):
+        check(self.lib.sf_save(self.handle, str(path).encode()))
+
+    def load(self, path):
+        check(self.lib.sf_load(self.handle, str(path).encode()))
 
     def run(self, grads=()):
         """grads: a tensor, or None for a missing gradient, per tensor."""

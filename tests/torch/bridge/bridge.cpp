@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <stepfuse/checkpoint.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "ir/recipes/recipes.hpp"
@@ -116,6 +117,12 @@ double sf_scaler_read(void* scaler, const char* state) {
   double value = 0;
   guarded([&] { value = static_cast<LossScaler*>(scaler)->read(state); });
   return value;
+}
+int sf_save(void* handle, const char* path) {
+  return guarded([&] { save_checkpoint(path, *static_cast<Bridge*>(handle)->step); });
+}
+int sf_load(void* handle, const char* path) {
+  return guarded([&] { load_checkpoint(path, *static_cast<Bridge*>(handle)->step); });
 }
 int sf_scaler_write(void* scaler, const char* state, double value) {
   return guarded([&] { static_cast<LossScaler*>(scaler)->write(state, value); });
