@@ -50,7 +50,7 @@ title "4. Fused against unfused, on this machine"
 show build/bin/fused_vs_unfused --params "$params"
 
 title "5. Training on real data: handwritten digits with f16 gradients and loss scaling"
-show build/bin/train_digits
+show build/bin/train_digits --out "$out"
 
 title "Done"
 echo "The stages of the step are in $out/; README.md says what to try next."

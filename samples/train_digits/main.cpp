@@ -1,0 +1,126 @@
+// train_digits: trains on real data with f16 gradients and the step of stepfuse, with loss scaling
+// off, fixed and dynamic, each in two forms of the step that must agree to the bit. Knows the
+// trainer, its report, and CLI11.
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "samples/train_digits/report.hpp"
+
+namespace digits {
+namespace sf = stepfuse;
+namespace {
+
+struct Options {
+  std::string data = STEPFUSE_DIGITS_CSV;
+  std::string out = ".";
+  std::string device = "cpu";
+  std::string form = "fused";
+  int epochs = 90;
+  uint64_t seed = 1;
+};
+
+sf::Form form_named(const std::string& name) {
+  if (name == "split") return sf::Form::split;
+  return name == "unfused" ? sf::Form::unfused : sf::Form::fused;
+}
+
+// Both forms at once: two steps on two threads share nothing but the cache of kernels.
+Comparison compare(const Digits& digits, TrainOptions options, sf::Form other_form,
+                   Progress& progress) {
+  Comparison c;
+  c.scaling = options.scaling;
+  std::exception_ptr error;
+  TrainOptions other = options;
+  other.form = other_form;
+  std::thread second([&] {
+    try {
+      c.other = train(digits, other);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  options.on_step = [&](int step, int steps) { progress.show(step, steps); };
+  try {
+    c.run = train(digits, options);
+  } catch (...) {
+    second.join();
+    throw;
+  }
+  second.join();
+  if (error) std::rethrow_exception(error);
+  return c;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream out(path);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+}
+
+int run(const Options& o) {
+  Digits digits = load_digits(o.data, o.seed);
+  TrainOptions options;
+  options.form = form_named(o.form);
+  options.device = o.device == "cpu" ? sf::Device::cpu() : sf::Device::interpreter();
+  options.epochs = o.epochs;
+  options.seed = o.seed;
+  std::string other = options.form == sf::Form::unfused ? "fused" : "unfused";
+
+  fmt::print(
+      "{} training and {} test images of handwritten digits; f16 gradients, f32 masters,\n"
+      "adamw with clipping, two parameter groups, {} epochs, seed {}. The step: {} on {}.\n\n",
+      digits.train.size(), digits.test.size(), o.epochs, o.seed, o.form, o.device);
+  std::vector<Comparison> runs;
+  for (Scaling scaling : {Scaling::off, Scaling::fixed, Scaling::dynamic}) {
+    options.scaling = scaling;
+    Progress progress(fmt::format("loss scaling {}", name(scaling)), isatty(STDOUT_FILENO) != 0);
+    runs.push_back(compare(digits, options, form_named(other), progress));
+  }
+
+  fmt::print("\n{}\n", summary_table(runs, o.form, other));
+  fmt::print("One step (loss scaling dynamic, {} parameters, {} bytes owned by the step):\n{}\n",
+             runs.back().run.parameters, runs.back().run.step_bytes,
+             time_lines(runs.back(), o.form, other));
+  std::filesystem::path svg = std::filesystem::path(o.out) / "train_digits.svg";
+  write_file(svg, draw(make_figure(runs)));
+  fmt::print("The history is drawn in {}\n", svg.string());
+  for (const Comparison& c : runs) {
+    if (c.same_bits()) continue;
+    fmt::print(stderr, "train_digits: {} and {} gave different bits\n", o.form, other);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace digits
+
+int main(int argc, char** argv) {
+  digits::Options o;
+  CLI::App app{"Trains a small network on handwritten digits with f16 gradients and stepfuse."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--epochs", o.epochs, "Passes over the data")->check(CLI::Range(1, 100000));
+  app.add_option("--seed", o.seed, "Of the split, the first weights and the order of the data");
+  app.add_option("--out", o.out, "Folder for train_digits.svg");
+  app.add_option("--device", o.device, "Where the step runs (interpret is slow: --epochs 2)")
+      ->check(CLI::IsMember({"cpu", "interpret"}));
+  app.add_option("--form", o.form, "Kernels of the step; compared with unfused (or fused)")
+      ->check(CLI::IsMember({"fused", "split", "unfused"}));
+  app.add_option("--data", o.data, "The digits as CSV");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return digits::run(o);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "train_digits: %s\n", e.what());
+    return 1;
+  }
+}
