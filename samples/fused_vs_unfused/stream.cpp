@@ -1,10 +1,14 @@
-// The two streams and the arrays that they run over. Knows the CPU executor and the system's pages.
+// The two streams and the arrays that they run over. Knows oneTBB and the system's pages.
 #include "samples/fused_vs_unfused/stream.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <new>
 #include <sys/mman.h>
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
 
 // One clone per processor level, chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
@@ -18,7 +22,7 @@ namespace stepfuse::samples {
 namespace {
 
 constexpr size_t kPiece = 16384;
-constexpr uint32_t kPiecesPerRange = 8;
+constexpr size_t kPiecesPerRange = 8;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // 64 bytes: one register of AVX-512, two or four of the narrower sets.
@@ -54,26 +58,6 @@ void triad_range(float* a, const float* b, const float* c, size_t count) {
   for (; i < count; ++i) a[i] = b[i] + 3.0F * c[i];
 }
 
-// Calls f(first element, count) for pieces of [0, count) on the executor's threads.
-template <class F>
-void for_pieces(const CpuExecutor& executor, size_t count, const F& f) {
-  struct Job {
-    const F* f;
-    size_t count;
-  } job{&f, count};
-  auto pieces = static_cast<uint32_t>((count + kPiece - 1) / kPiece);
-  executor.for_ranges(
-      0, pieces, kPiecesPerRange,
-      [](const void* data, uint32_t begin, uint32_t end) {
-        const Job& j = *static_cast<const Job*>(data);
-        for (uint32_t p = begin; p < end; ++p) {
-          size_t first = p * kPiece;
-          (*j.f)(first, std::min(kPiece, j.count - first));
-        }
-      },
-      &job);
-}
-
 }  // namespace
 
 HugeArray::HugeArray(size_t count)
@@ -93,16 +77,40 @@ HugeArray::HugeArray(size_t count)
 
 HugeArray::~HugeArray() { munmap(data_, bytes_); }
 
-void stream_update(const CpuExecutor& executor, const float* grad, float* weight, float* exp_avg,
-                   float* exp_avg_sq, size_t count) {
-  for_pieces(executor, count, [=](size_t at, size_t n) {
+struct Streams::Arena {
+  explicit Arena(int threads) : arena(threads) {}
+  mutable tbb::task_arena arena;
+};
+
+Streams::Streams(int threads)
+    : threads_(threads > 0 ? threads : tbb::this_task_arena::max_concurrency()),
+      arena_(std::make_unique<Arena>(threads_)) {}
+Streams::~Streams() = default;
+
+template <class F>
+void Streams::for_pieces(size_t count, const F& f) const {
+  size_t pieces = (count + kPiece - 1) / kPiece;
+  arena_->arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<size_t>(0, pieces, kPiecesPerRange),
+        [&](const tbb::blocked_range<size_t>& r) {
+          for (size_t p = r.begin(); p < r.end(); ++p) {
+            f(p * kPiece, std::min(kPiece, count - p * kPiece));
+          }
+        },
+        tbb::simple_partitioner());
+  });
+}
+
+void Streams::update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
+                     size_t count) const {
+  for_pieces(count, [=](size_t at, size_t n) {
     update_range(grad + at, weight + at, exp_avg + at, exp_avg_sq + at, n);
   });
 }
 
-void stream_triad(const CpuExecutor& executor, float* a, const float* b, const float* c,
-                  size_t count) {
-  for_pieces(executor, count, [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
+void Streams::triad(float* a, const float* b, const float* c, size_t count) const {
+  for_pieces(count, [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
 }
 
 }  // namespace stepfuse::samples

@@ -1,10 +1,9 @@
 // What the memory of this machine can do, measured with the threads, vectors and pages that the
-// steps use. Knows only the CPU executor.
+// steps use. Knows oneTBB and the system's pages.
 #pragma once
 
 #include <cstddef>
-
-#include "runtime/cpu/cpu_executor.hpp"
+#include <memory>
 
 namespace stepfuse::samples {
 
@@ -22,13 +21,30 @@ class HugeArray {
   float* data_;
 };
 
-// The shape of an Adam update: reads all four arrays once and writes the last three in place.
-// 28 bytes an element.
-void stream_update(const CpuExecutor& executor, const float* grad, float* weight, float* exp_avg,
-                   float* exp_avg_sq, size_t count);
+// Streams on oneTBB's threads, cut into the same ranges as a step.
+class Streams {
+ public:
+  explicit Streams(int threads);  // 0: all
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+  int threads() const { return threads_; }
 
-// STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
-void stream_triad(const CpuExecutor& executor, float* a, const float* b, const float* c,
-                  size_t count);
+  // The shape of an Adam update: reads all four arrays once and writes the last three in place.
+  // 28 bytes an element.
+  void update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
+              size_t count) const;
+
+  // STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
+  void triad(float* a, const float* b, const float* c, size_t count) const;
+
+ private:
+  template <class F>
+  void for_pieces(size_t count, const F& f) const;
+
+  struct Arena;
+  int threads_;
+  std::unique_ptr<Arena> arena_;
+};
 
 }  // namespace stepfuse::samples
