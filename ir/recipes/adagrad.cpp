@@ -19,10 +19,12 @@ Value formula(Context& c) {
   c.update(sum, s);
 
   c.count();
-  Value before = c.b.cast(c.count_before(), DType::f64);
-  Value rate = c.arg("lr") / (c.f64(1) + before * c.arg("lr_decay"));
-  Value step_size = c.narrow(-rate).named("step_size");
-  return w + (step_size * g) / (sqrt(s) + c.arg32("eps"));
+  Value before = c.b.cast(c.count_before(), DType::f64).named("t0_f64");
+  Value slowed = (c.f64(1) + (before * c.arg("lr_decay")).named("slowing")).named("slowed");
+  Value rate = (c.arg("lr") / slowed).named("rate");
+  Value step_size = c.narrow((-rate).named("step_size_f64")).named("step_size");
+  Value denominator = (sqrt(s).named("s_root") + c.arg32("eps")).named("denominator");
+  return w + ((step_size * g).named("numerator") / denominator).named("update");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Value torch_formula(Context& c) {
 
   Kept exp_avg = c.moment("exp_avg");
   Kept exp_avg_sq = c.moment("exp_avg_sq");
-  Value m = lerp(c, exp_avg.value, g, c.f64(1) - c.arg("beta1")).named("m");
+  Value m = lerp(c, exp_avg.value, g, (c.f64(1) - c.arg("beta1")).named("rest1")).named("m");
   Value v = average_square(c, exp_avg_sq.value, g, c.arg("beta2")).named("v");
   c.update(exp_avg, m);
   c.update(exp_avg_sq, v);
@@ -28,11 +28,16 @@ Value torch_formula(Context& c) {
     c.update(max_exp_avg_sq, v);
   }
 
-  Value correction1 = (c.f64(1) - powi(c.arg("beta1"), c.count())).named("bias_correction1");
-  Value correction2 = (c.f64(1) - powi(c.arg("beta2"), c.count())).named("bias_correction2");
-  Value step_size = c.narrow(-(c.arg("lr") / correction1)).named("step_size");
-  Value denominator = sqrt(v) / c.narrow(sqrt(correction2)) + c.arg32("eps");
-  return w + (step_size * m) / denominator;
+  // 1 - beta^t
+  auto correction = [&](Value beta) {
+    return (c.f64(1) - powi(beta, c.count()).named("beta_t")).named("correction");
+  };
+  Value rate = (c.arg("lr") / correction(c.arg("beta1"))).named("rate");
+  Value step_size = c.narrow((-rate).named("step_size_f64")).named("step_size");
+  Value root = sqrt(correction(c.arg("beta2"))).named("correction_root_f64");
+  Value scaled = (sqrt(v).named("v_root") / c.narrow(root).named("correction_root"));
+  Value denominator = (scaled.named("v_corrected") + c.arg32("eps")).named("denominator");
+  return w + ((step_size * m).named("numerator") / denominator).named("update");
 }
 
 // As Apex' FusedAdam rounds, read without contraction: hyperparameters narrowed first, moments

@@ -10,11 +10,11 @@ Value own_norm(Context& c, Value g) {
   c.stage("norm");
   switch (c.settings.options.clip) {
     case Clip::l1:
-      return c.b.reduce(Op::reduce_add, abs(g), domain);
+      return c.b.reduce(Op::reduce_add, abs(g).named("g_size"), domain);
     case Clip::inf:
-      return c.b.reduce(Op::reduce_max, abs(g), domain);
+      return c.b.reduce(Op::reduce_max, abs(g).named("g_size"), domain).named("g_largest");
     default:
-      return sqrt(c.b.reduce(Op::reduce_add, g * g, domain));
+      return sqrt(c.b.reduce(Op::reduce_add, (g * g).named("g_square"), domain).named("sum"));
   }
 }
 
@@ -31,15 +31,16 @@ void measure_norm(Context& c, Gradient& gradient, Verdict& verdict) {
   verdict.norm = external ? c.arg("external_norm") : own_norm(c, gradient.value).named("norm");
   if (c.settings.options.clip == Clip::inf && !external) {
     // A maximum over nothing is -inf; a norm is at least 0. NaN stays.
-    verdict.norm = max(verdict.norm, c.f32(0));
+    verdict.norm = max(verdict.norm, c.f32(0)).named("norm");
   }
   if (verdict.found_inf) {
-    Value overflow = any(c, !isfinite(verdict.norm));
-    verdict.norm_overflow = (overflow & !verdict.found_inf).named("norm_overflow");
+    Value overflow = any(c, (!isfinite(verdict.norm).named("norm_finite")).named("norm_nonfinite"));
+    verdict.norm_overflow =
+        (overflow & (!verdict.found_inf).named("all_finite")).named("norm_overflow");
     if (c.settings.options.skip_norm) {
-      Value above = any(c, c.arg32("skip_norm") < verdict.norm);
-      Value usable = verdict.found_inf | verdict.norm_overflow;
-      verdict.over_threshold = (above & !usable).named("over_threshold");
+      Value above = any(c, (c.arg32("skip_norm") < verdict.norm).named("above"));
+      Value unusable = (verdict.found_inf | verdict.norm_overflow).named("unusable");
+      verdict.over_threshold = (above & (!unusable).named("usable")).named("over_threshold");
     }
   }
 }
@@ -49,10 +50,12 @@ void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict) {
   c.stage("clip");
   if (c.settings.options.clip == Clip::value) {
     Value limit = c.arg32("max_value");
-    gradient.value = min(max(gradient.value, -limit), limit).named("g_clipped");
+    gradient.value = min(max(gradient.value, (-limit).named("lowest")).named("g_raised"), limit);
+    gradient.value.named("g_clipped");
   } else {
     // torch.nn.utils.clip_grad_norm_: max_norm * (1 / (norm + 1e-6)), at most 1, always applied.
-    Value coefficient = rcp(verdict.norm + c.f32(1e-6)) * c.arg32("max_norm");
+    Value inverse = rcp((verdict.norm + c.f32(1e-6)).named("norm_plus")).named("inv_norm");
+    Value coefficient = (inverse * c.arg32("max_norm")).named("clip_ratio");
     verdict.clip_coef = min(coefficient, c.f32(1)).named("clip_coef");
     gradient.value = (gradient.value * verdict.clip_coef).named("g_clipped");
   }

@@ -1,5 +1,9 @@
-// The shared vocabulary of recipes. Knows ir only.
+// The shared vocabulary of recipes. Knows ir and fmt.
 #include "ir/recipes/context.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
 
 #include "ir/error.hpp"
 
@@ -26,7 +30,9 @@ Value Context::arg32(std::string_view name) {
 Value Context::constant(DType dtype, double v) {
   Value& known = constants_[{dtype, v}];
   if (known) return known;
-  return known = b.constant(dtype, v);
+  std::string name = v < 0 ? fmt::format("minus_{}", -v) : fmt::format("c_{}", v);
+  std::replace_if(name.begin(), name.end(), [](char ch) { return ch == '.' || ch == '-'; }, '_');
+  return known = b.constant(dtype, v).named(fmt::format("{}_{}", name, stepfuse::name(dtype)));
 }
 
 void Context::stage(std::string_view name) {
@@ -39,7 +45,8 @@ Kept Context::keep(std::string_view name, DType dtype) {
   BufferRef buffer = b.buffer(std::string(name), dtype, Access::inout);
   b.init_zero(buffer);
   Value before = b.load(buffer).named(std::string(name) + "_in");
-  return {buffer, b.cast(before, DType::f32)};
+  if (dtype == DType::f32) return {buffer, before};
+  return {buffer, b.cast(before, DType::f32).named(std::string(name) + "_f32")};
 }
 
 void Context::update(const Kept& kept, Value v) {

@@ -12,12 +12,14 @@ std::vector<ArgSpec> args(const Settings&) {
 // -1, 0 or 1; NaN stays.
 Value sign(Context& c, Value v) {
   Value zero = c.f32(0);
-  return c.b.select(zero < v, c.f32(1), c.b.select(v < zero, c.f32(-1), v));
+  Value negative = c.b.select((v < zero).named("falls"), c.f32(-1), v).named("not_positive");
+  return c.b.select((zero < v).named("rises"), c.f32(1), negative);
 }
 
 // beta * m + (1 - beta) * g
 Value blend(Context& c, std::string_view beta, Value m, Value g) {
-  return c.arg32(beta) * m + c.narrow(c.f64(1) - c.arg(beta)) * g;
+  Value rest = c.narrow((c.f64(1) - c.arg(beta)).named("rest_f64")).named("rest");
+  return (c.arg32(beta) * m).named("kept") + (rest * g).named("g_share");
 }
 
 Value formula(Context& c) {
@@ -25,11 +27,11 @@ Value formula(Context& c) {
   Value g = add_l2_decay(c, c.gradient);
 
   Kept exp_avg = c.moment("exp_avg");
-  Value direction = sign(c, blend(c, "beta1", exp_avg.value, g)).named("direction");
+  Value direction = sign(c, blend(c, "beta1", exp_avg.value, g).named("blend")).named("direction");
   c.update(exp_avg, blend(c, "beta2", exp_avg.value, g).named("m"));
 
   c.count();
-  return w - c.arg32("lr") * direction;
+  return w - (c.arg32("lr") * direction).named("update");
 }
 
 }  // namespace

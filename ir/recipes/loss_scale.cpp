@@ -24,50 +24,54 @@ Shared shared(Context& c, std::string_view name, DType dtype, double initial = 0
 }
 
 Value scaled_by(Context& c, std::string_view factor) {
-  return c.narrow(c.b.cast(c.scale, DType::f64) * c.arg(factor));
+  Value wide = c.b.cast(c.scale, DType::f64).named("scale_wide");
+  return c.narrow((wide * c.arg(factor)).named("scale_times")).named("scale_next");
 }
 
 // scale * backoff_factor, not below the minimum.
 Value backed_off(Context& c) {
   Value s = scaled_by(c, "backoff_factor");
-  if (has_minimum(c.settings.options)) return max(s, c.arg32("min_scale"));
+  if (has_minimum(c.settings.options)) return max(s, c.arg32("min_scale")).named("scale_floored");
   if (c.settings.options.profile != Profile::standard) return s;
+  Value smallest = c.b.constant(DType::f32, 0x1p-126).named("smallest");
   // Below 2^-126 the reciprocal would overflow and make weights infinite; GradScaler goes to 0.
-  return c.b.select(s < c.f32(0x1p-126), c.scale, s);
+  return c.b.select((s < smallest).named("too_small"), c.scale, s).named("scale_less");
 }
 
 // scale * growth_factor, not above the maximum, and never infinite.
 Value grown(Context& c) {
   Value s = scaled_by(c, "growth_factor");
-  if (c.settings.options.scale_bounds) s = min(s, c.arg32("max_scale"));
-  return c.b.select(isfinite(s), s, c.scale);
+  if (c.settings.options.scale_bounds) s = min(s, c.arg32("max_scale")).named("scale_capped");
+  return c.b.select(isfinite(s).named("scale_finite"), s, c.scale).named("scale_more");
 }
 
 // `found`: overflow rule; else `hold`: nothing changes; else the good-step rule.
 void update(Context& c, Value found, Value hold) {
   const RecipeOptions& o = c.settings.options;
   Shared tracker = shared(c, "growth_tracker", DType::i32);
-  Value count = tracker.before + c.i32(1);
+  Value count = (tracker.before + c.i32(1)).named("tracker_next");
   Value interval = c.arg("growth_interval");
   // GradScaler tests for equality, so that an interval lowered below the count is never reached.
   bool equality = o.profile == Profile::torch_fused || o.profile == Profile::torch_foreach;
   Value due = (equality ? eq(count, interval) : interval <= count).named("growth_due");
 
-  Value good_scale = c.b.select(due, grown(c), c.scale);
-  Value good_count = c.b.select(due, c.i32(0), count);
+  Value good_scale = c.b.select(due, grown(c), c.scale).named("scale_good");
+  Value good_count = c.b.select(due, c.i32(0), count).named("tracker_good");
   Value bad_scale = backed_off(c);
 
   auto choose = [&](Value on_found, Value on_hold, Value on_good) {
-    Value finite = hold ? c.b.select(hold, on_hold, on_good) : on_good;
-    return c.b.select(found, on_found, finite);
+    Value finite = hold ? c.b.select(hold, on_hold, on_good).named("if_finite") : on_good;
+    return c.b.select(found, on_found, finite).named("chosen");
   };
   if (has_hysteresis(o)) {
     Shared hysteresis = shared(c, "hysteresis_tracker", DType::i32, 2);
-    Value left = hysteresis.before - c.i32(1);
-    bad_scale = c.b.select(left <= c.i32(0), bad_scale, c.scale);
+    Value left = (hysteresis.before - c.i32(1)).named("hysteresis_left");
+    bad_scale =
+        c.b.select((left <= c.i32(0)).named("used_up"), bad_scale, c.scale).named("scale_bad");
     Value full = c.arg("hysteresis");
-    Value refilled =
-        o.loss_scale == LossScale::apex ? full : c.b.select(due, full, hysteresis.before);
+    Value refilled = o.loss_scale == LossScale::apex
+                         ? full
+                         : c.b.select(due, full, hysteresis.before).named("hysteresis_good");
     c.b.write(hysteresis.ref, choose(left, hysteresis.before, refilled));
   }
   c.b.write(c.scale_state, choose(bad_scale, c.scale, good_scale));
@@ -106,8 +110,8 @@ void update_loss_scale(Context& c, const Verdict& v) {
 
   Shared found = shared(c, "pending_found_inf", DType::boolean);
   Shared held = shared(c, "pending_norm_overflow", DType::boolean);
-  Value any_found = v.found_inf ? found.before | v.found_inf : found.before;
-  Value any_held = hold ? held.before | hold : held.before;
+  Value any_found = v.found_inf ? (found.before | v.found_inf).named("any_found") : found.before;
+  Value any_held = hold ? (held.before | hold).named("any_held") : held.before;
   if (o.scale_role == ScaleRole::member) {
     c.b.write(found.ref, any_found);
     c.b.write(held.ref, any_held);

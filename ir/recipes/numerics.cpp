@@ -4,25 +4,29 @@
 namespace stepfuse::recipes {
 
 Value lerp(Context& c, Value a, Value b, Value weight) {
-  Value w = c.narrow(weight);
-  Value small = abs(w) < c.f32(0.5);
-  Value coefficient = c.b.select(small, w, w - c.f32(1));
-  return fma(coefficient, b - a, c.b.select(small, a, b));
+  Value w = c.narrow(weight).named("pull");
+  Value small = (abs(w).named("pull_size") < c.f32(0.5)).named("from_a");
+  Value coefficient = c.b.select(small, w, (w - c.f32(1)).named("push")).named("lerp_coef");
+  Value base = c.b.select(small, a, b).named("lerp_base");
+  return fma(coefficient, (b - a).named("distance"), base);
 }
 
 Value average_square(Context& c, Value average, Value g, Value decay) {
-  Value rest = c.narrow(c.f64(1) - decay);
-  return fma(rest * g, g, average * c.narrow(decay));
+  Value rest = c.narrow((c.f64(1) - decay).named("rest_f64")).named("rest");
+  Value kept = average * c.narrow(decay).named("keep");
+  return fma((rest * g).named("g_share"), g, kept.named("kept"));
 }
 
 Value add_l2_decay(Context& c, Value gradient) {
   if (c.settings.weight_decay != WeightDecay::l2) return gradient;
-  return fma(c.weight, c.arg32("weight_decay"), gradient);
+  return fma(c.weight, c.arg32("weight_decay"), gradient).named("g_l2");
 }
 
 Value decay_weight(Context& c) {
   if (c.settings.weight_decay != WeightDecay::decoupled) return c.weight;
-  return c.weight * c.narrow(c.f64(1) - c.arg("lr") * c.arg("weight_decay"));
+  Value rate = (c.arg("lr") * c.arg("weight_decay")).named("decay_rate");
+  Value factor = c.narrow((c.f64(1) - rate).named("decay_f64")).named("decay");
+  return (c.weight * factor).named("w_decayed");
 }
 
 }  // namespace stepfuse::recipes

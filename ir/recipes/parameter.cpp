@@ -31,13 +31,14 @@ void update_ema(Context& c, const Parameter& p, Value new_weight) {
   c.stage("ema");
   Kept ema = c.keep("ema", DType::f32);
   c.b.init_copy(ema.buffer, c.settings.options.master ? p.master : p.weight);
-  c.update(ema, lerp(c, ema.value, new_weight, c.f64(1) - c.arg("ema_decay")));
+  c.update(ema, lerp(c, ema.value, new_weight, (c.f64(1) - c.arg("ema_decay")).named("ema_rest"))
+                    .named("ema_new"));
 }
 
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
   if (!c.settings.options.master) return;
   c.stage("copy");
-  c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight), c.good);
+  c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.good);
 }
 
 // Also after a step that was skipped: the next backward pass starts from nothing.

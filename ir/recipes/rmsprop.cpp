@@ -21,19 +21,22 @@ Value formula(Context& c) {
   c.update(square_avg, v);
   if (c.settings.options.centered) {
     Kept grad_avg = c.moment("grad_avg");
-    Value mean = lerp(c, grad_avg.value, g, c.f64(1) - c.arg("alpha")).named("mean");
+    Value mean =
+        lerp(c, grad_avg.value, g, (c.f64(1) - c.arg("alpha")).named("rest1")).named("mean");
     c.update(grad_avg, mean);
-    v = fma(-mean, mean, v).named("variance");
+    v = fma((-mean).named("mean_negated"), mean, v).named("variance");
   }
-  Value denominator = (sqrt(v) + c.arg32("eps")).named("denominator");
-  Value lr = -c.arg32("lr");
+  Value denominator = (sqrt(v).named("v_root") + c.arg32("eps")).named("denominator");
+  Value descent = (-c.arg32("lr")).named("descent");
   c.count();
-  if (!c.settings.options.momentum) return w + (lr * g) / denominator;
+  if (!c.settings.options.momentum)
+    return w + ((descent * g).named("numerator") / denominator).named("update");
 
   Kept buffer = c.moment("momentum_buffer");
-  Value m = (buffer.value * c.arg32("momentum") + g / denominator).named("m");
+  Value kept = (buffer.value * c.arg32("momentum")).named("kept_m");
+  Value m = (kept + (g / denominator).named("g_scaled")).named("m");
   c.update(buffer, m);
-  return fma(m, lr, w);
+  return fma(m, descent, w);
 }
 
 }  // namespace

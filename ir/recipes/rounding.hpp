@@ -9,7 +9,8 @@ namespace stepfuse::recipes {
 inline Value round_like_gradient(Context& c, Value g, BufferRef grad) {
   bool wide = c.settings.options.grad == DTypeSet(DType::f32);
   if (!c.settings.options.round_grad || wide) return g;
-  return c.b.cast(c.b.cast_to_buffer(g, grad), DType::f32);
+  Value rounded = c.b.cast_to_buffer(g, grad).named("g_rounded");
+  return c.b.cast(rounded, DType::f32).named("g_wide");
 }
 
 }  // namespace stepfuse::recipes

@@ -21,14 +21,15 @@ Value formula(Context& c) {
   if (c.settings.options.momentum) {
     Kept buffer = c.moment("momentum_buffer");
     Value momentum = c.arg32("momentum");
-    Value share = c.narrow(c.f64(1) - c.arg("dampening")).named("share");
+    Value share = c.narrow((c.f64(1) - c.arg("dampening")).named("share_f64")).named("share");
     // A tensor's first gradient fills the buffer undamped.
     Value first = eq(c.count_before(), c.i64(0)).named("first");
-    Value m = c.b.select(first, g, fma(share, g, buffer.value * momentum)).named("m");
+    Value kept = (buffer.value * momentum).named("kept");
+    Value m = c.b.select(first, g, fma(share, g, kept).named("m_next")).named("m");
     c.update(buffer, m);
     g = c.settings.options.nesterov ? fma(m, momentum, g).named("g_ahead") : m;
   }
-  return fma(g, -c.arg32("lr"), w);
+  return fma(g, (-c.arg32("lr")).named("descent"), w);
 }
 
 }  // namespace

@@ -10,12 +10,12 @@ namespace {
 // f64, narrowed once, as torch's GradScaler makes it. Unset: nothing to undo.
 Value unscale_factor(Context& c) {
   Value divisor;
-  if (c.settings.scaled()) divisor = c.b.cast(read_scale(c), DType::f64);
+  if (c.settings.scaled()) divisor = c.b.cast(read_scale(c), DType::f64).named("scale_f64");
   if (c.settings.options.accumulated) {
     Value count = c.arg("accumulation");
-    divisor = divisor ? divisor * count : count;
+    divisor = divisor ? (divisor * count).named("divisor") : count;
   }
-  return divisor ? c.narrow(rcp(divisor)).named("inv_scale") : Value{};
+  return divisor ? c.narrow(rcp(divisor).named("inv_scale_f64")).named("inv_scale") : Value{};
 }
 
 // GradScaler with a fused torch optimizer and no unscale_ in between leaves the unscaling to the
@@ -40,6 +40,7 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
     c.stage("optimizer");
   }
   Value stored = c.b.cast(c.b.load(g.buffer).named("grad"), DType::f32);
+  if (o.grad != DTypeSet(DType::f32)) stored.named("grad_f32");
   if (divides(c.settings)) {
     g.value = (stored / read_scale(c)).named("g");
   } else if (unscales) {
@@ -52,7 +53,7 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
   } else if (c.settings.check) {
     // On the stored value: the product may overflow where the gradient did not, and be finite
     // where it was not.
-    Value bad = !isfinite(stored);
+    Value bad = (!isfinite(stored).named("finite")).named("nonfinite");
     verdict.found_inf = c.b.reduce(Op::reduce_any, bad).named("found_inf");
   }
   if (unscales) g.value = round_like_gradient(c, g.value, g.buffer);
