@@ -200,4 +200,10 @@ void Memory::fill(u64 to, u64 count, u64 pattern, u32 pattern_bytes) {
   std::memset(a.region.state + at, kWritten, count * pattern_bytes);
 }
 
+void Memory::forget(u64 to, u64 size) {
+  if (size == 0) return;
+  Allocation& a = span(to, size, "forgetting");
+  std::memset(a.region.state + (to - a.base), 0, size);
+}
+
 }  // namespace stepfuse::ptx

@@ -85,6 +85,8 @@ class Memory {
   void read(void* to, u64 from, u64 size);
   void copy(u64 to, u64 from, u64 size);
   void fill(u64 to, u64 count, u64 pattern, u32 pattern_bytes);
+  // The bytes stay, but count as never written.
+  void forget(u64 to, u64 size);
 
  private:
   static constexpr u64 kBase = 0x7000'0000'0000;

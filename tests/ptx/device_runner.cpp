@@ -1,0 +1,242 @@
+// Tables, workspace and launches of a step on the PTX machine. Knows the kernel ABI.
+#include "tests/ptx/device_runner.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "compiler/abi.hpp"
+#include "compiler/emit.hpp"
+#include "ir/reduction.hpp"
+#include "runtime/cuda/nvrtc.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+using ptx::u64;
+
+// What one run has on the device.
+class Device {
+ public:
+  Device(ptx::Machine& machine, const Schedule& schedule, const StepData& data,
+         const DeviceRun& options)
+      : memory_(machine.memory()), s_(schedule), p_(schedule.program), options_(options) {
+    place_tensors(data);
+    place_chunks(data);
+    place_args(data);
+    place_states(data);
+    place_workspace(data);
+    c_.sync = upload<abi::Sync>({abi::Sync{}}, "the sync words");
+    c_.step.tensor_count = static_cast<uint32_t>(data.tensors.size());
+    c_.step.group_count = static_cast<uint32_t>(data.group_count);
+  }
+
+  const abi::DeviceContext& context() const { return c_; }
+
+  void download(StepData& data) {
+    for (size_t t = 0; t < data.tensors.size(); ++t) {
+      StepTensor& tensor = data.tensors[t];
+      for (size_t b = 0; b < p_.buffers.size(); ++b) {
+        size_t width = size_of(tensor.dtypes[b]);
+        u64 at = pointers_[t * p_.buffers.size() + b] + options_.skip_elements * width;
+        memory_.read(tensor.data[b], at, tensor.size * width);
+      }
+    }
+    for (size_t s = 0; s < p_.states.size(); ++s) {
+      DType d = p_.states[s].type.dtype;
+      std::vector<std::byte> bytes(data.states[s].size() * size_of(d));
+      memory_.read(bytes.data(), states_[s], bytes.size());
+      for (size_t i = 0; i < data.states[s].size(); ++i) {
+        data.states[s][i] = load_bits(bytes.data() + i * size_of(d), d);
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  T* upload(const std::vector<T>& values, const std::string& name) {
+    u64 at = memory_.allocate(values.size() * sizeof(T), name);
+    memory_.write(at, values.data(), values.size() * sizeof(T));
+    return reinterpret_cast<T*>(at);
+  }
+  void* const* upload_pointers(const std::vector<u64>& values, const std::string& name) {
+    return reinterpret_cast<void* const*>(upload(values, name));
+  }
+
+  u64 place_array(const StepTensor& tensor, size_t t, size_t b) {
+    size_t width = size_of(tensor.dtypes[b]);
+    size_t shift = t < options_.shifts.size() ? options_.shifts[t] * width : 0;
+    u64 skipped = options_.skip_elements * width;
+    u64 base = memory_.allocate(shift + skipped + tensor.size * width,
+                                fmt::format("@{} of tensor {}", p_.buffers[b].name, t)) +
+               shift;
+    memory_.write(base + skipped, tensor.data[b], tensor.size * width);
+    // Nobody may look at what a buffer that is only written held before.
+    bool is_out = p_.buffers[b].access == Access::out;
+    if (is_out) memory_.forget(base + skipped, tensor.size * width);
+    return base;
+  }
+
+  void place_tensors(const StepData& data) {
+    std::vector<abi::Tensor> tensors;
+    for (size_t t = 0; t < data.tensors.size(); ++t) {
+      const StepTensor& tensor = data.tensors[t];
+      tensors.push_back({static_cast<uint32_t>(tensor.group), tensor.present ? abi::kPresent : 0U,
+                         tensor.size, tensor.offset, scratch_elements_});
+      scratch_elements_ += tensor.size;
+      for (size_t b = 0; b < p_.buffers.size(); ++b) pointers_.push_back(place_array(tensor, t, b));
+    }
+    c_.step.tensors = upload(tensors, "the tensor table");
+    c_.step.pointers = upload_pointers(pointers_, "the pointer table");
+  }
+
+  void place_chunks(const StepData& data) {
+    std::vector<abi::Chunk> large, small;
+    std::vector<uint32_t> tensor_slots, group_slots, group_begin;
+    uint32_t slot = 0;
+    for (size_t t = 0; t < data.tensors.size(); ++t) {
+      const StepTensor& tensor = data.tensors[t];
+      tensor_slots.push_back(slot);
+      auto at = std::find(s_.signatures.begin(), s_.signatures.end(), tensor.dtypes);
+      auto signature = static_cast<uint32_t>(at - s_.signatures.begin());
+      for (uint64_t begin = 0; begin < tensor.size;) {
+        uint64_t first = tensor.offset + begin;
+        uint64_t length = std::min(kPieceElements - first % kPieceElements, tensor.size - begin);
+        abi::Chunk chunk{static_cast<uint32_t>(t), signature, static_cast<uint32_t>(length), slot++,
+                         begin + options_.skip_elements};
+        bool is_small = length <= abi::kWarpElements && first % 2048 == 0;
+        (is_small ? small : large).push_back(chunk);
+        begin += length;
+      }
+    }
+    tensor_slots.push_back(slot);
+    for (int32_t g = 0; g < data.group_count; ++g) {
+      group_begin.push_back(static_cast<uint32_t>(group_slots.size()));
+      for (size_t t = 0; t < data.tensors.size(); ++t) {
+        if (data.tensors[t].group != g) continue;
+        for (uint32_t k = tensor_slots[t]; k < tensor_slots[t + 1]; ++k) group_slots.push_back(k);
+      }
+    }
+    group_begin.push_back(static_cast<uint32_t>(group_slots.size()));
+    c_.block_chunks = static_cast<uint32_t>(large.size());
+    large.insert(large.end(), small.begin(), small.end());
+    c_.step.chunks = upload(large, "the chunk table");
+    c_.step.chunk_count = slot;
+    c_.tensor_slots = upload(tensor_slots, "the tensors' slots");
+    c_.group_slots = upload(group_slots, "the groups' slots");
+    c_.group_begin = upload(group_begin, "the groups' first slots");
+  }
+
+  void place_args(const StepData& data) {
+    std::vector<uint64_t> step, group;
+    for (size_t g = 0; g < static_cast<size_t>(data.group_count); ++g) {
+      for (size_t a = 0; a < p_.args.size(); ++a) {
+        bool in_group = p_.args[a].type.domain == Domain::group;
+        if (in_group) group.push_back(data.args[a][g].raw);
+      }
+    }
+    for (size_t a = 0; a < p_.args.size(); ++a) {
+      if (p_.args[a].type.domain == Domain::step) step.push_back(data.args[a][0].raw);
+    }
+    if (options_.inline_args && step.size() + group.size() <= abi::kInlineArgs) {
+      std::copy(step.begin(), step.end(), c_.inline_args);
+      std::copy(group.begin(), group.end(), c_.inline_args + step.size());
+      return;
+    }
+    c_.step.step_args = upload(step, "the step's arguments");
+    c_.step.group_args = upload(group, "the groups' arguments");
+  }
+
+  void place_states(const StepData& data) {
+    for (size_t s = 0; s < p_.states.size(); ++s) {
+      DType d = p_.states[s].type.dtype;
+      std::vector<std::byte> bytes(data.states[s].size() * size_of(d));
+      for (size_t i = 0; i < data.states[s].size(); ++i) {
+        store_bits(bytes.data() + i * size_of(d), d, data.states[s][i]);
+      }
+      auto* at = upload(bytes, fmt::format("state @{}", p_.states[s].name));
+      states_.push_back(reinterpret_cast<u64>(at));
+    }
+    c_.step.states = upload_pointers(states_, "the state table");
+  }
+
+  u64 place_fresh(u64 bytes, const std::string& name) {
+    u64 at = memory_.allocate(bytes, name);
+    if (options_.zero_workspace) memory_.fill(at, bytes, 0, 1);
+    return at;
+  }
+
+  void place_workspace(const StepData& data) {
+    std::vector<u64> slots, results, scratch;
+    for (ValueId r : s_.reductions) {
+      const Type& type = p_[r].type;
+      size_t members = type.domain == Domain::step    ? 1
+                       : type.domain == Domain::group ? static_cast<size_t>(data.group_count)
+                                                      : data.tensors.size();
+      size_t width = size_of(type.dtype);
+      size_t k = slots.size();
+      slots.push_back(place_fresh(c_.step.chunk_count * width, fmt::format("slots {}", k)));
+      results.push_back(place_fresh(members * width, fmt::format("results {}", k)));
+    }
+    for (size_t k = 0; k < s_.scratch.size(); ++k) {
+      // Of the widest type it may have.
+      scratch.push_back(place_fresh(scratch_elements_ * 4, fmt::format("scratch {}", k)));
+    }
+    c_.step.slots = upload_pointers(slots, "the slot table");
+    c_.step.results = upload_pointers(results, "the result table");
+    c_.step.scratch = upload_pointers(scratch, "the scratch table");
+  }
+
+  ptx::Memory& memory_;
+  const Schedule& s_;
+  const Program& p_;
+  const DeviceRun& options_;
+  abi::DeviceContext c_{};
+  std::vector<u64> pointers_, states_;
+  uint64_t scratch_elements_ = 0;
+};
+
+}  // namespace
+
+const std::string& compile_to_ptx(const std::string& text, int arch) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::string>, std::string> compiled;
+  std::lock_guard lock(mutex);
+  std::string& ptx = compiled[{arch, text}];
+  if (ptx.empty()) {
+    ptx = cuda::nvrtc_compile({.text = text, .arch = arch, .kind = cuda::CodeKind::ptx}).code;
+  }
+  return ptx;
+}
+
+DeviceRunner::DeviceRunner(Schedule schedule, const std::string& text, int arch)
+    : schedule_(std::move(schedule)), ptx_(compile_to_ptx(text, arch)) {}
+
+ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const {
+  ptx::Machine machine;
+  auto module = machine.load(ptx_);
+  Device device(machine, schedule_, data, options);
+  abi::DeviceContext context = device.context();
+  ptx::Counters total;
+  uint64_t seed = options.seed;
+  for (int step = 0; step < options.steps; ++step) {
+    for (const Kernel& kernel : schedule_.kernels) {
+      auto counters = machine.launch(
+          *module->find(cuda_entry_name(kernel)), {.grid = {options.blocks}, .block = {256}},
+          std::as_bytes(std::span(&context, 1)),
+          {.seed = seed++, .step_limit = options.step_limit, .checks = options.checks});
+      total.instructions += counters.instructions;
+      total.global_bytes_read += counters.global_bytes_read;
+      total.global_bytes_written += counters.global_bytes_written;
+      total.barriers += counters.barriers;
+      total.atomics += counters.atomics;
+    }
+  }
+  device.download(data);
+  return total;
+}
+
+}  // namespace stepfuse::testing

@@ -1,0 +1,90 @@
+// The real kernels of random programs, executed: the interpreter's bits in every form, on every
+// arch, for every grid and interleaving.
+#include <cstdlib>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/interpreter.hpp"
+#include "ir/printer.hpp"
+#include "tests/differential/check.hpp"
+#include "tests/differential/rng.hpp"
+#include "tests/nvrtc/skip.hpp"
+#include "tests/ptx/device_runner.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+std::vector<size_t> shifts_of(const TestLayout& layout) {
+  std::vector<size_t> shifts;
+  for (const LayoutTensor& t : layout.tensors) shifts.push_back(t.shift);
+  return shifts;
+}
+
+struct Progress {
+  int executed = 0;
+  int refused = 0;  // by the compiler, by name
+  uint64_t instructions = 0;
+};
+
+// One form, arch, grid and seed of the case, chosen by its seed.
+std::string check_on_machine(const Case& c, Progress& progress) {
+  TestData expected = c.data();
+  TestData actual(expected);
+  interpret(c.program, expected.step());
+  Rng rng(c.seed, "device");
+  Form form = rng.pick<Form>({Form::fused, Form::split, Form::unfused});
+  int arch = rng.pick<int>({75, 80, 90, 100, 120});
+  DeviceRun options{.blocks = rng.pick<uint32_t>({1, 2, 3, 7}),
+                    .seed = c.seed,
+                    .inline_args = rng.chance(50),
+                    .shifts = shifts_of(c.layout)};
+  std::string where = fmt::format("{}, sm_{}, {} blocks", name(form), arch, options.blocks);
+  try {
+    Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
+                                      {.form = form, .signatures = c.layout.signatures});
+    std::string text = emit_cuda(schedule);
+    DeviceRunner runner(std::move(schedule), text, arch);
+    progress.instructions += runner.run(actual.step(), options).instructions;
+    ++progress.executed;
+  } catch (const Error& e) {
+    bool coarse = false;
+    for (const Inst& inst : c.program.insts) {
+      coarse |= is_reduction(inst.op) && c.program[inst.operands[0]].type.domain != Domain::element;
+    }
+    if (!coarse) return where + ": " + e.what();
+    ++progress.refused;
+    return "";
+  } catch (const ptx::MachineError& e) {
+    return where + ": " + e.what();
+  }
+  Fault fault = difference(c.program, expected, actual);
+  return fault ? where + ": " + *fault : "";
+}
+
+}  // namespace
+
+TEST_CASE("random programs: executed PTX gives the interpreter's bits") {
+  STEPFUSE_NEEDS_NVRTC();
+  uint64_t first = 4000;
+  uint64_t count = 60;
+  if (const char* text = std::getenv("STEPFUSE_SEEDS")) {
+    char* end = nullptr;
+    first = std::strtoull(text, &end, 10);
+    count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
+  }
+  Progress progress;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Case c = random_case(seed);
+    std::string fault = check_on_machine(c, progress);
+    if (!fault.empty()) FAIL_CHECK("seed ", seed, ": ", fault, "\n", print(c.program));
+  }
+  CHECK(progress.executed > 0);
+  MESSAGE(fmt::format("{} programs executed, {} refused by name, {} M thread-instructions",
+                      progress.executed, progress.refused, progress.instructions / 1000000));
+}
