@@ -62,25 +62,38 @@ struct Sync {
   SyncWord arrived;     // blocks at the barrier; wraps to 0 when the last one arrives
   SyncWord generation;  // barriers passed
   SyncWord finished;    // blocks that have nothing left to read; wraps like `arrived`
+  SyncWord steps;       // steps finished: the place of the next report
 };
-static_assert(sizeof(Sync) == 384);
+static_assert(sizeof(Sync) == 512);
 
 inline constexpr uint32_t kInlineArgs = 64;
 
+enum DeviceFlags : uint32_t {
+  kKeepSlots = 1,  // more chunks of this phase will follow in another launch: do not fold yet
+};
+
 // The only parameter of a device kernel, by value: a Context of device pointers and what a grid
-// needs besides. `chunks` is sorted: first those that a block works on, then small ones that a warp
-// does (at most kWarpElements elements, from the start of their tensor).
+// needs besides. Its `chunks` are those that a block works on. Small ones, which a warp does, have
+// at most kWarpElements elements, from the start of their tensor. `chunk_count` counts the slots of
+// the step, however many chunks this launch has. step_args and group_args may both be null: then the
+// arguments stand in inline_args.
 struct DeviceContext {
-  Context step;  // step_args and group_args may both be null: then they stand in inline_args
+  Context step;
+  const Chunk* small_chunks;
   Sync* sync;
   const uint32_t* tensor_slots;  // [tensor] -> its first slot; [tensor_count] -> chunk_count
   const uint32_t* group_slots;   // every slot, ordered by group; slots of a group in bound order
   const uint32_t* group_begin;   // [group] -> its first entry of group_slots; one more for the end
-  uint32_t block_chunks;         // chunks before the small ones
-  uint32_t reserved;
+  // Memory of the host, or null: report_capacity records of 1 + count of step-domain reports values.
+  // A record begins with the number of its step, counted from 1, which is written last.
+  uint64_t* reports;
+  uint32_t report_capacity;
+  uint32_t block_chunks;
+  uint32_t small_count;
+  uint32_t flags;
   uint64_t inline_args[kInlineArgs];  // step args, then group args as in Context
 };
-static_assert(sizeof(DeviceContext) == 136 + 8 * kInlineArgs);
+static_assert(sizeof(DeviceContext) == 160 + 8 * kInlineArgs);
 
 // With the up to 7 elements before it that share an aligned access, a small chunk has at most one
 // element in each of a warp's 256 lanes.

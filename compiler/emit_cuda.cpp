@@ -39,7 +39,7 @@ class KernelEmitter {
   int32_t first() const { return kernel_.first_phase; }
   int32_t end() const { return kernel_.first_phase + kernel_.phase_count; }
   bool is_last() const { return &kernel_ == &e_.s.kernels.back(); }
-  bool finishes() const { return is_last() && !e_.s.finish.writes.empty(); }
+  bool finishes() const { return is_last(); }
   const Phase& phase(int32_t i) const { return e_.s.phases[static_cast<size_t>(i)]; }
 
   bool has_lanes() const {
@@ -108,8 +108,9 @@ class KernelEmitter {
   void emit_end() {
     bool folds = kernel_.phase_count > 0 && !phase(end() - 1).body.reductions.empty();
     if (!folds && !finishes()) return;
-    e_.out.open("if (last_to_arrive(ctx.sync->finished))",
-                finishes() ? "nobody reads a state any more" : "");
+    std::string last = "last_to_arrive(ctx.sync->finished)";
+    if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
+    e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
     if (folds) emit_folds(e_, end() - 1);
     if (folds && finishes()) e_.out.line("__syncthreads();");
     if (finishes()) emit_finish(e_, name_);

@@ -33,11 +33,10 @@ class FinishEmitter {
     if (!step_.empty()) emit_step();
     if (!writes_[Domain::tensor].empty()) emit_tensors();
     if (!writes_[Domain::group].empty()) emit_groups();
-    if (!writes_[Domain::step].empty()) {
-      e_.out.open("if (threadIdx.x == 0)");
-      emit_writes(Domain::step, "0");
-      e_.out.close();
-    }
+    e_.out.open("if (threadIdx.x == 0)");
+    emit_writes(Domain::step, "0");
+    emit_reports();
+    e_.out.close();
   }
 
  private:
@@ -119,6 +118,27 @@ class FinishEmitter {
                       c_type(state.type.dtype), inst.slot, place, e_.names[inst.operands[0]]),
           e_.comment(w));
     }
+  }
+
+  // What this thread has just written, to the host.
+  void emit_reports() {
+    std::vector<size_t> reports;
+    for (size_t i = 0; i < p_.states.size(); ++i) {
+      if (p_.states[i].report && p_.states[i].type.domain == Domain::step) reports.push_back(i);
+    }
+    e_.out.line("const u32 number = count_step(ctx);");
+    e_.out.open("if (ctx.reports != nullptr)");
+    e_.out.line(
+        fmt::format("u64* const record = ctx.reports + u64(number % ctx.report_capacity) * {};",
+                    reports.size() + 1));
+    for (size_t r = 0; r < reports.size(); ++r) {
+      const State& state = p_.states[reports[r]];
+      e_.out.line(fmt::format("record[{}] = raw_of(global<{}>(ctx.step.states, {})[0]);", r + 1,
+                              c_type(state.type.dtype), reports[r]),
+                  "report @" + state.name);
+    }
+    e_.out.line("publish(record, number);");
+    e_.out.close();
   }
 
   Emission& e_;

@@ -68,9 +68,9 @@ class PhaseEmitter {
     e_.out.open("for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x)");
     e_.out.line(reversed() ? "const u32 unit = units - 1 - turn;" : "const u32 unit = turn;");
     e_.out.line("const Work work = work_of(ctx, unit);");
-    e_.out.line("const u32 index = chunk_of(ctx, unit);");
-    e_.out.line("if (index >= ctx.step.chunk_count) continue;");
-    e_.out.line("const abi::Chunk chunk = ctx.step.chunks[index];");
+    e_.out.line("const abi::Chunk* const entry = chunk_of(ctx, unit);");
+    e_.out.line("if (entry == nullptr) continue;");
+    e_.out.line("const abi::Chunk chunk = *entry;");
     e_.out.line("const u32 tensor_index = chunk.tensor;");
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     emit_absent();

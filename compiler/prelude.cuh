@@ -112,6 +112,11 @@ SF_DEVICE void from_raw(u64 raw, float& v) { v = __uint_as_float(u32(raw)); }
 SF_DEVICE void from_raw(u64 raw, i64& v) { v = i64(raw); }
 SF_DEVICE void from_raw(u64 raw, i32& v) { v = i32(u32(raw)); }
 SF_DEVICE void from_raw(u64 raw, bool& v) { v = raw != 0; }
+SF_DEVICE u64 raw_of(double v) { return u64(__double_as_longlong(v)); }
+SF_DEVICE u64 raw_of(float v) { return __float_as_uint(v); }
+SF_DEVICE u64 raw_of(i64 v) { return u64(v); }
+SF_DEVICE u64 raw_of(i32 v) { return u32(v); }
+SF_DEVICE u64 raw_of(bool v) { return v ? 1 : 0; }
 
 template <class T>
 SF_DEVICE T step_arg(const abi::DeviceContext& ctx, u32 i) {
@@ -472,6 +477,16 @@ SF_DEVICE void wait_for(const abi::SyncWord& generation, u32 before) {
   }
 }
 
+// The number of the step that ends now, counted from 0. Called by one thread.
+SF_DEVICE u32 count_step(const abi::DeviceContext& ctx) { return ctx.sync->steps.value++; }
+// The host reads a record's number first: it must be written after the values.
+SF_DEVICE void publish(u64* record, u32 step) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(record)), "l"(u64(step) + 1)
+               : "memory");
+}
+
 // ---- the work list
 
 // What this thread works on: a chunk together with its block, or a small one with its warp.
@@ -482,17 +497,18 @@ struct Work {
 };
 
 SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx) {
-  return ctx.block_chunks + (ctx.step.chunk_count - ctx.block_chunks + kWarps - 1) / kWarps;
+  return ctx.block_chunks + (ctx.small_count + kWarps - 1) / kWarps;
 }
 SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit) {
   const bool packed = unit >= ctx.block_chunks;
   if (!packed) return {false, threadIdx.x, kThreads, 0};
   return {true, threadIdx.x % kWarp, kWarp, 1 + threadIdx.x / kWarp};
 }
-// Index into the chunk table; chunk_count or more: this warp has nothing to do.
-SF_DEVICE u32 chunk_of(const abi::DeviceContext& ctx, u32 unit) {
-  if (unit < ctx.block_chunks) return unit;
-  return ctx.block_chunks + (unit - ctx.block_chunks) * kWarps + threadIdx.x / kWarp;
+// Null: this warp has nothing to do.
+SF_DEVICE const abi::Chunk* chunk_of(const abi::DeviceContext& ctx, u32 unit) {
+  if (unit < ctx.block_chunks) return ctx.step.chunks + unit;
+  const u32 i = (unit - ctx.block_chunks) * kWarps + threadIdx.x / kWarp;
+  return i < ctx.small_count ? ctx.small_chunks + i : nullptr;
 }
 SF_DEVICE void synchronize(bool packed) {
   if (packed) {
