@@ -131,6 +131,7 @@ class FinishEmitter {
     e_.out.line(
         fmt::format("u64* const record = ctx.reports + u64(number % ctx.report_capacity) * {};",
                     reports.size() + 1));
+    e_.out.line("withdraw(record);");
     for (size_t r = 0; r < reports.size(); ++r) {
       const State& state = p_.states[reports[r]];
       e_.out.line(fmt::format("record[{}] = raw_of(global<{}>(ctx.step.states, {})[0]);", r + 1,

@@ -479,7 +479,14 @@ SF_DEVICE void wait_for(const abi::SyncWord& generation, u32 before) {
 
 // The number of the step that ends now, counted from 0. Called by one thread.
 SF_DEVICE u32 count_step(const abi::DeviceContext& ctx) { return ctx.sync->steps.value++; }
-// The host reads a record's number first: it must be written after the values.
+// The host reads a record's number before and after its values.
+SF_DEVICE void withdraw(u64* record) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(record)), "l"(u64(0))
+               : "memory");
+  __threadfence_system();
+}
 SF_DEVICE void publish(u64* record, u32 step) {
   asm volatile("st.release.sys.global.u64 [%0], %1;"
                :

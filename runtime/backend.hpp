@@ -18,6 +18,7 @@ namespace stepfuse {
 struct DeviceBlock {
   const WorkspacePlan* plan = nullptr;
   char* base = nullptr;
+  char* tables = nullptr;     // Backend::table_bytes() bytes of the backend's own
   std::vector<void*> states;  // [state], own or shared: device pointers
 };
 
@@ -29,7 +30,8 @@ struct RunInputs {
   std::span<const uint64_t> group_args;  // [group * group-domain args + arg]
   uint32_t group_count = 1;
   Stream stream = nullptr;
-  uint64_t index = 0;  // of the step, for its statistics
+  uint64_t index = 0;          // of the step, for its statistics
+  bool resident_args = false;  // the arguments are those of the last set_args()
 };
 
 class Backend {
@@ -37,12 +39,17 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::shared_ptr<DeviceMemory> memory() = 0;
 
+  // Bytes of the step's block that the backend's tables take, behind the planned ones.
+  virtual size_t table_bytes(const Schedule&, const StepTables&) const { return 0; }
+
   // Compiles and loads `schedule`, or finds it in the variant cache.
   virtual void prepare(const Schedule& schedule, CompileReport& report) = 0;
   // New tables or a new block; called before the first run and after append().
   virtual void attach(const Schedule& schedule, const StepTables& tables,
                       const DeviceBlock& block) = 0;
 
+  // The arguments of later runs with resident_args, in stream order.
+  virtual void set_args(const RunInputs&) {}
   // Phases [first_phase, end) and the finish. Allocates nothing, locks nothing, waits for nothing.
   // Reports of finished steps go to the ring, now or in collect().
   virtual void run(const RunInputs& inputs, int first_phase, StatsRing& ring) = 0;

@@ -3,6 +3,7 @@
 
 #include "runtime/backend.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/interpreter_backend.hpp"
 #include "runtime/process_cache.hpp"
 
@@ -18,12 +19,21 @@ Device Device::cpu(int threads, std::string level) {
   return d;
 }
 
+Device Device::cuda(int ordinal) {
+  if (ordinal < 0) throw Error(ErrorKind::usage, "CUDA devices are counted from 0");
+  Device d(Kind::cuda);
+  d.ordinal_ = ordinal;
+  return d;
+}
+
 std::unique_ptr<Backend> make_backend(const Device& device) {
   switch (device.kind()) {
     case Device::Kind::cpu:
       return make_cpu_backend(device);
     case Device::Kind::interpreter:
       return make_interpreter_backend();
+    case Device::Kind::cuda:
+      return make_cuda_backend(device);
   }
   internal_error("bad Device");
 }
@@ -34,6 +44,9 @@ VariantCache<CpuKernel>& cpu_variants() {
   return *cache;
 }
 
-CacheStats cache_stats() { return {cpu_variants().compiled(), cpu_variants().hits()}; }
+CacheStats cache_stats() {
+  return {cpu_variants().compiled() + cuda_variants().compiled(),
+          cpu_variants().hits() + cuda_variants().hits()};
+}
 
 }  // namespace stepfuse

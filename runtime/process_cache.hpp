@@ -7,5 +7,7 @@ namespace stepfuse {
 
 class CpuKernel;
 VariantCache<CpuKernel>& cpu_variants();
+class CudaKernel;
+VariantCache<CudaKernel>& cuda_variants();
 
 }  // namespace stepfuse

@@ -101,6 +101,10 @@ Args Step::make_args() const { return impl_->make_args(); }
 void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
   impl_->run(gradients, args, stream);
 }
+void Step::set_args(const Args& args, Stream stream) { impl_->set_args(args, stream); }
+void Step::run(std::span<void* const> gradients, Stream stream) {
+  impl_->run_resident(gradients, stream);
+}
 void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
                    Stream stream) {
   impl_->observe(first, gradients, args, stream);
@@ -136,6 +140,6 @@ void Step::write_state(std::string_view name, std::span<const Bits> values, Stre
 const Program& Step::program() const { return impl_->program; }
 const Layout& Step::layout() const { return impl_->plan->layout; }
 const Device& Step::device() const { return impl_->device; }
-size_t Step::workspace_bytes() const { return impl_->plan->workspace.bytes; }
+size_t Step::workspace_bytes() const { return impl_->block_bytes(); }
 
 }  // namespace stepfuse

@@ -54,10 +54,14 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   initialise_states(0, nullptr);
 }
 
+size_t Step::Impl::block_bytes() const {
+  size_t own = backend->table_bytes(plan->schedule, plan->tables);
+  return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
+}
+
 // Memory, binding and argument shape for the current plan.
 void Step::Impl::allocate() {
-  block =
-      std::make_unique<WorkspaceBlock>(plan->workspace.bytes, options.allocator, backend->memory());
+  block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
                                       options.gradient);
   shape = std::make_shared<Args::Shape>(program, plan->layout.group_count());
@@ -71,6 +75,7 @@ void Step::Impl::allocate() {
   }
   if (!ring) ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
   observed_.assign(plan->layout.size(), 0);
+  resident_.reset();
   any_observed_ = false;
   prepared_ = false;
 }
@@ -80,7 +85,9 @@ void Step::Impl::prepare() {
   report = {};
   report.passes_ms = plan->passes_ms;
   backend->prepare(plan->schedule, report);
-  backend->attach(plan->schedule, plan->tables, {&plan->workspace, block->base(), states_});
+  backend->attach(
+      plan->schedule, plan->tables,
+      {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
   prepared_ = true;
 }
 
@@ -187,9 +194,36 @@ RunInputs Step::Impl::inputs(const Args& args, bool changed, Stream stream) cons
   return in;
 }
 
+void Step::Impl::set_args(const Args& args, Stream stream) {
+  Busy busy(*this);
+  check_ready(args);
+  if (resident_) {
+    resident_->step_values_ = args.step_values_;
+    resident_->group_values_ = args.group_values_;
+  } else {
+    resident_ = args;
+  }
+  backend->set_args(inputs(*resident_, false, stream));
+}
+
 void Step::Impl::run(std::span<void* const> gradients, const Args& args, Stream stream) {
   Busy busy(*this);
   check_ready(args);
+  run_with(gradients, args, false, stream);
+}
+
+void Step::Impl::run_resident(std::span<void* const> gradients, Stream stream) {
+  Busy busy(*this);
+  if (!resident_) {
+    throw Error(ErrorKind::usage,
+                "run() without arguments uses those of set_args(): call it first");
+  }
+  check_ready(*resident_);
+  run_with(gradients, *resident_, true, stream);
+}
+
+void Step::Impl::run_with(std::span<void* const> gradients, const Args& args, bool resident,
+                          Stream stream) {
   bool needs = binding->gradient_buffer() >= 0;
   if (needs && gradients.size() != plan->layout.size()) {
     throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
@@ -206,24 +240,29 @@ void Step::Impl::run(std::span<void* const> gradients, const Args& args, Stream 
     }
   }
   bool changed = binding->set_gradients(0, gradients);
+  auto now = [&] {
+    RunInputs in = inputs(args, changed, stream);
+    in.resident_args = resident;
+    return in;
+  };
   int first_phase = 0;
   if (any_observed_) {
     for (size_t t = 0; t < observed_.size(); ++t) {
       uint32_t begin = plan->tables.first_chunk[t];
       uint32_t end = plan->tables.first_chunk[t + 1];
       if (!observed_[t] && begin < end) {
-        backend->observe(inputs(args, changed, stream), begin, end);
+        backend->observe(now(), begin, end);
         changed = false;
       }
     }
-    backend->fold_observed(inputs(args, changed, stream));
+    backend->fold_observed(now());
     changed = false;
     first_phase = 1;
     std::fill(observed_.begin(), observed_.end(), uint8_t{0});
     any_observed_ = false;
   }
   if (recorder) recorder->before(*this, args, next_index_);
-  backend->run(inputs(args, changed, stream), first_phase, *ring);
+  backend->run(now(), first_phase, *ring);
   if (recorder) {
     backend->collect(*ring, true, stream);
     recorder->after(newest(), program.name, next_index_);

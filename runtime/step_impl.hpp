@@ -28,6 +28,8 @@ struct StepPlan {
   Schedule schedule;
   WorkspacePlan workspace;
   double passes_ms = 0;
+  // Where a backend's own tables begin in the step's block.
+  size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
 };
 
 // One block of device memory, released with its owner.
@@ -54,6 +56,8 @@ class Step::Impl {
   void bind(std::string_view buffer, std::span<void* const> pointers);
   void init_state(Stream stream);
   void run(std::span<void* const> gradients, const Args& args, Stream stream);
+  void set_args(const Args& args, Stream stream);
+  void run_resident(std::span<void* const> gradients, Stream stream);
   void observe(size_t first, std::span<void* const> gradients, const Args& args, Stream stream);
   void append(TensorSpec tensor);
 
@@ -63,6 +67,7 @@ class Step::Impl {
   std::optional<StepStats> newest() const;
   StepStats to_stats(const StatsRing::Record& record) const;
   Args make_args() const;
+  size_t block_bytes() const;
   void* state_pointer(size_t state) const { return states_[state]; }
   Bits arg_bits(const Args& args, size_t arg, size_t group) const;
   void set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const;
@@ -82,6 +87,7 @@ class Step::Impl {
  private:
   class Busy;  // one run at a time, detected
   void allocate();
+  void run_with(std::span<void* const> gradients, const Args& args, bool resident, Stream stream);
   void check_ready(const Args& args);
   RunInputs inputs(const Args& args, bool changed, Stream stream) const;
   void observe_rest(const Args& args, Stream stream);
@@ -91,6 +97,7 @@ class Step::Impl {
   std::vector<uint8_t> observed_;  // [tensor] since the last run
   bool any_observed_ = false;
   bool prepared_ = false;
+  std::optional<Args> resident_;  // of the last set_args()
   uint64_t next_index_ = 0;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };

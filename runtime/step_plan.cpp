@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "compiler/pass_manager.hpp"
+#include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
@@ -41,8 +42,10 @@ WorkspaceBlock::~WorkspaceBlock() {
 }
 
 size_t Step::workspace_bytes(const Program& program, const Layout& layout,
-                             const StepOptions& options) {
-  return StepPlan(program, layout, options.form).workspace.bytes;
+                             const StepOptions& options, Device::Kind kind) {
+  StepPlan plan(program, layout, options.form);
+  if (kind != Device::Kind::cuda) return plan.workspace.bytes;
+  return plan.tables_offset() + cuda_table_bytes(plan.schedule, plan.tables);
 }
 
 }  // namespace stepfuse

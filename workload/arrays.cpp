@@ -13,7 +13,8 @@ namespace stepfuse {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kGuard = 64;  // bytes after each array at least; a full vector
+constexpr size_t kPage = 4096;  // devices are told of whole pages
+constexpr size_t kGuard = 64;   // bytes after each array at least; a full vector
 constexpr char kPattern = '\xa5';
 
 size_t bytes_of(const ArraySet::Spec& s) { return s.size * size_of(s.dtype); }
@@ -34,7 +35,8 @@ ArraySet::ArraySet(std::vector<Spec> specs) : specs_(std::move(specs)) {
     total += (share + kAlignment - 1) / kAlignment * kAlignment;
     ends_.push_back(total);
   }
-  block_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, total)));
+  bytes_ = (total + kPage - 1) / kPage * kPage;
+  block_.reset(static_cast<char*>(std::aligned_alloc(kPage, bytes_)));
   if (!block_) {
     throw Error(ErrorKind::device, fmt::format("out of memory: {} bytes for the arrays of one "
                                                "buffer are not to be had",

@@ -25,6 +25,8 @@ class ArraySet {
   // Null for tensors without elements.
   std::span<void* const> pointers() const { return pointers_; }
   const Spec& spec(size_t tensor) const { return specs_[tensor]; }
+  // The block that all arrays stand in: whole pages.
+  std::span<char> memory() const { return {block_.get(), bytes_}; }
   // The first tensor outside of whose array something was written, if there is one.
   std::optional<size_t> damaged() const;
 
@@ -35,6 +37,7 @@ class ArraySet {
   std::vector<Spec> specs_;
   std::vector<void*> pointers_;
   std::vector<size_t> ends_;  // [tensor] where its share of the block ends
+  size_t bytes_ = 0;
   std::unique_ptr<char, Free> block_;
 };
 

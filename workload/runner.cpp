@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/cuda/host_access.hpp"
+
 namespace stepfuse {
 namespace {
 
@@ -86,6 +88,10 @@ RunReport run_workload(const Program& program, const LayoutFile& layout, const B
     scaler = std::make_unique<LossScaler>(LossScaler::Options{.init_scale = plan.init_scale});
   }
   Workload workload(program, layout, bindings, plan.inputs);
+  std::vector<cuda::HostAccess> access;
+  if (plan.device.kind() == Device::Kind::cuda) {
+    for (std::span<char> m : workload.memory()) access.emplace_back(plan.device.ordinal(), m);
+  }
   Step step(program, workload.layout(), plan.device,
             {.form = plan.form, .scaler = scaler.get(), .gradient = plan.inputs.gradient});
   Arguments arguments(step, plan);

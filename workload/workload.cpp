@@ -80,6 +80,12 @@ void Workload::fill_buffer(size_t buffer, Spice spice) {
   }
 }
 
+std::vector<std::span<char>> Workload::memory() const {
+  std::vector<std::span<char>> out;
+  for (const ArraySet& a : arrays_) out.push_back(a.memory());
+  return out;
+}
+
 void Workload::start(Step& step) {
   for (size_t b = 0; b < program_.buffers.size(); ++b) fill_buffer(b, Spice::none);
   for (size_t b = 0; b < program_.buffers.size(); ++b) {

@@ -50,6 +50,8 @@ class Workload {
 
   // Every buffer, then every state of the step, in declared order.
   std::string digest(const Step& step) const;
+  // The memory of all arrays, for devices that must be told of it.
+  std::vector<std::span<char>> memory() const;
   // What was written outside of any array, in words.
   std::optional<std::string> damage() const;
 

@@ -120,6 +120,9 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
       "-default-device",
   };
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
+  // NVRTC's own cache asks the driver, of which there may be only a part; we have our own.
+  const NvrtcStatus& nvrtc = nvrtc_status();
+  if (nvrtc.major * 100 + nvrtc.minor >= 1209) options.emplace_back("--no-cache");
   return options;
 }
 

@@ -80,21 +80,26 @@ class Layout {
 
 class Device {
  public:
-  enum class Kind : uint8_t { cpu, interpreter };
+  enum class Kind : uint8_t { cpu, interpreter, cuda };
   // Compiled by LLVM, run by `threads` threads (0: all that the process may use). `level` is "host"
   // or one of "x86-64", "x86-64-v3", "x86-64-v4".
   static Device cpu(int threads = 0, std::string level = "host");
   // The definition of the language, for tests and bisecting; slow.
   static Device interpreter() { return Device(Kind::interpreter); }
+  // The calling thread's current context if it is of this device, else the device's primary one.
+  // Throws Error{device} when a step is made on it and there is no driver.
+  static Device cuda(int ordinal = 0);
 
   Kind kind() const { return kind_; }
   int threads() const { return threads_; }
   const std::string& level() const { return level_; }
+  int ordinal() const { return ordinal_; }
 
  private:
   explicit Device(Kind kind) : kind_(kind) {}
   Kind kind_;
   int threads_ = 0;
+  int ordinal_ = 0;
   std::string level_;
 };
 
@@ -227,6 +232,12 @@ class Step {
   // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing.
   void run(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
 
+  // For graphs: a captured run() would keep the arguments of the capture for ever. set_args() brings
+  // them to the device in stream order, before the capture and between replays, and the run() without
+  // arguments uses the last ones.
+  void set_args(const Args& args, Stream stream = nullptr);
+  void run(std::span<void* const> gradients, Stream stream);
+
   // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
   // still being computed; again = overwrite. The next run() does the rest, to the same bits.
   void observe(size_t first, std::span<void* const> gradients, const Args& args,
@@ -253,7 +264,8 @@ class Step {
   size_t workspace_bytes() const;
   // The same for a step that is not made yet.
   static size_t workspace_bytes(const Program& program, const Layout& layout,
-                                const StepOptions& options = {});
+                                const StepOptions& options = {},
+                                Device::Kind kind = Device::Kind::cpu);
 
   // For the runtime's own parts (checkpoints, recording).
   class Impl;

@@ -1,0 +1,43 @@
+// The CUDA context that a backend works in: the caller's, or the device's primary one. Knows the
+// driver.
+#pragma once
+
+#include <memory>
+
+#include "runtime/cuda/driver.hpp"
+
+namespace stepfuse::cuda {
+
+class Context {
+ public:
+  // The calling thread's current context if it is of this device, else the device's primary context,
+  // retained as long as this lives. Throws Error{device}.
+  explicit Context(int ordinal);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  const DeviceInfo& device() const { return *info_; }
+  CuContext handle() const { return context_; }
+
+  // Makes the context current for a scope, and the caller's again afterwards.
+  class Scope {
+   public:
+    explicit Scope(const Context& context);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    bool pushed_ = false;
+  };
+
+ private:
+  int ordinal_;
+  const DeviceInfo* info_ = nullptr;
+  CuContext context_ = nullptr;
+  bool retained_ = false;
+};
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,301 @@
+// A CUDA device as a backend: one cooperative launch per fused step, no allocation, lock or wait in
+// a run. Knows the kernel, the tables on the device and the backend interface.
+#include "runtime/cuda/cuda_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "runtime/cuda/cuda_kernel.hpp"
+#include "runtime/cuda/device_tables.hpp"
+#include "runtime/cuda/report_ring.hpp"
+#include "runtime/cuda/staging.hpp"
+#include "runtime/host_reports.hpp"
+#include "runtime/process_cache.hpp"
+#include "runtime/variant_key.hpp"
+
+namespace stepfuse {
+namespace {
+
+using namespace cuda;
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const Device& device)
+      : context_(std::make_shared<Context>(device.ordinal())),
+        memory_(std::make_shared<CudaMemory>(context_)) {}
+
+  ~CudaBackend() override {
+    // The kernel may still write the reports.
+    try {
+      Context::Scope scope(*context_);
+      if (reports_) driver().cuCtxSynchronize();
+    } catch (const Error&) {
+    }
+  }
+
+  std::shared_ptr<DeviceMemory> memory() override { return memory_; }
+
+  size_t table_bytes(const Schedule& schedule, const StepTables& tables) const override {
+    return cuda_table_bytes(schedule, tables);
+  }
+
+  void prepare(const Schedule& schedule, CompileReport& report) override {
+    schedule_ = schedule;
+    kernel_ = load(schedule_, report);
+    split_ = schedule.form == Form::fused && schedule.phases.size() > 1 ? nullptr : kernel_;
+    if (split_ == nullptr && !context_->device().cooperative) {
+      // Without co-resident blocks there is no grid barrier.
+      kernel_ = load_split(report);
+    }
+  }
+
+  void attach(const Schedule& schedule, const StepTables& tables,
+              const DeviceBlock& block) override {
+    Context::Scope scope(*context_);
+    tables_ = DeviceTables(schedule, tables);
+    base_ = block.tables;
+    std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
+    memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
+    size_t reports = 0;
+    for (const State& s : schedule.program.states) reports += is_ring_report(s) ? 1 : 0;
+    if (reports_) check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
+    reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
+    size_t args = tables_.bytes() - tables_.args_offset();
+    staging_ = std::make_unique<Staging>(context_, std::max(tables_.records_bytes(), args));
+    launch_ = tables_.context(base_);
+    launch_.reports = reports_->device();
+    launch_.report_capacity = reports_->capacity();
+    stale_ = true;
+    launched_ = false;
+  }
+
+  void set_args(const RunInputs& in) override {
+    Context::Scope scope(*context_);
+    upload_args(in);
+  }
+
+  void run(const RunInputs& in, int first_phase, StatsRing&) override {
+    Context::Scope scope(*context_);
+    if (!launched_) first_index_ = in.index;
+    begin(in);
+    launch_.flags = 0;
+    launch_from(in, first_phase);
+    launched_ = true;
+  }
+
+  void observe(const RunInputs& in, uint32_t begin_chunk, uint32_t end_chunk) override {
+    Context::Scope scope(*context_);
+    begin(in);
+    abi::DeviceContext part = launch_;
+    tables_.narrow(&part, begin_chunk, end_chunk);
+    part.flags = abi::kKeepSlots;
+    launch_phase0(part, in.stream);
+  }
+
+  void fold_observed(const RunInputs& in) override {
+    Context::Scope scope(*context_);
+    begin(in);
+    abi::DeviceContext nothing = launch_;
+    tables_.narrow(&nothing, 0, 0);
+    nothing.flags = 0;
+    launch_phase0(nothing, in.stream);
+  }
+
+  void collect(StatsRing& ring, bool wait, Stream stream) override {
+    if (!reports_) return;
+    if (wait) {
+      Context::Scope scope(*context_);
+      if (stream != nullptr) {
+        check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+      } else {
+        check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
+      }
+    }
+    reports_->collect(ring, first_index_);
+  }
+
+ private:
+  static constexpr uint32_t kReports = 256;
+
+  std::shared_ptr<const CudaKernel> load(const Schedule& schedule, CompileReport& report) {
+    CodeTarget target = choose_target(context_->device().arch);
+    std::string key = variant_key(schedule, target.key());
+    // Modules belong to a context.
+    std::string loaded = fmt::format("{}context {}\n", key, fmt::ptr(context_->handle()));
+    auto make = [&]() -> std::shared_ptr<const CudaKernel> {
+      StepCode code = compile_step(schedule, target, key);
+      report.passes_ms += code.emit_ms;
+      report.codegen_ms += code.compile_ms;
+      report.from_disk_cache = code.from_disk;
+      auto start = std::chrono::steady_clock::now();
+      auto kernel = std::make_shared<const CudaKernel>(context_, code, schedule);
+      report.load_ms +=
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count();
+      return kernel;
+    };
+    auto kernel = cuda_variants().get(loaded, make, &report.from_memory_cache);
+    report.key = std::move(key);
+    return kernel;
+  }
+
+  // The same phases as kernels of their own: for observe(), and where the fused one cannot run.
+  std::shared_ptr<const CudaKernel> load_split(CompileReport& report) {
+    if (split_ == nullptr) {
+      split_schedule_ = make_schedule(schedule_.program,
+                                      {.form = Form::split, .signatures = schedule_.signatures});
+      split_ = load(split_schedule_, report);
+    }
+    return split_;
+  }
+
+  bool is_capturing(Stream stream) const {
+    int status = 0;
+    check(driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+    return status != 0;
+  }
+
+  // Brings records and arguments to where the kernels look for them.
+  void begin(const RunInputs& in) {
+    bool capturing = is_capturing(in.stream);
+    stale_ |= in.tables_changed;
+    if (stale_) {
+      if (capturing) {
+        throw Error(ErrorKind::usage,
+                    "gradients have moved since the last run and this stream is being captured: "
+                    "run once with these addresses before the capture");
+      }
+      DeviceTables::write_records(*in.tables, staging_->take());
+      staging_->upload(base_ + tables_.records_offset(), tables_.records_bytes(), in.stream);
+      stale_ = false;
+    }
+    if (in.resident_args) {
+      point_at_block(in);
+      return;
+    }
+    if (capturing) {
+      throw Error(ErrorKind::usage,
+                  "arguments given by value would be frozen into the captured graph: use "
+                  "set_args() before the capture and between replays, and run() without arguments");
+    }
+    pass_args(in);
+  }
+
+  void pass_args(const RunInputs& in) {
+    if (in.step_args.size() + in.group_args.size() > abi::kInlineArgs) {
+      upload_args(in);
+      point_at_block(in);
+      return;
+    }
+    launch_.step.step_args = nullptr;
+    launch_.step.group_args = nullptr;
+    auto next = std::copy(in.step_args.begin(), in.step_args.end(), launch_.inline_args);
+    std::copy(in.group_args.begin(), in.group_args.end(), next);
+  }
+
+  void upload_args(const RunInputs& in) {
+    auto* out = reinterpret_cast<uint64_t*>(staging_->take());
+    auto* next = std::copy(in.step_args.begin(), in.step_args.end(), out);
+    next = std::copy(in.group_args.begin(), in.group_args.end(), next);
+    auto bytes = static_cast<size_t>(next - out) * sizeof(uint64_t);
+    if (bytes != 0) staging_->upload(base_ + tables_.args_offset(), bytes, in.stream);
+  }
+
+  void point_at_block(const RunInputs& in) {
+    auto* args = reinterpret_cast<const uint64_t*>(base_ + tables_.args_offset());
+    launch_.step.step_args = args;
+    launch_.step.group_args = args + in.step_args.size();
+  }
+
+  void launch_from(const RunInputs& in, int first_phase) {
+    if (first_phase > 0) {
+      CompileReport unused;
+      launch_all(*load_split(unused), first_phase, in.stream);
+      return;
+    }
+    if (launch_all(*kernel_, 0, in.stream)) return;
+    CompileReport unused;
+    kernel_ = load_split(unused);
+    launch_all(*kernel_, 0, in.stream);
+  }
+
+  // False if the first kernel cannot be resident as a whole on this device, however small its grid.
+  bool launch_all(const CudaKernel& kernel, int first_phase, Stream stream) {
+    const auto& entries = kernel.entries();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      bool last = i + 1 == entries.size();
+      if (entries[i].first_phase < first_phase && !last) continue;
+      if (!launch(entries[i], launch_, stream)) return false;
+    }
+    return true;
+  }
+
+  void launch_phase0(abi::DeviceContext& part, Stream stream) {
+    CompileReport unused;
+    launch(load_split(unused)->entries().front(), part, stream);
+  }
+
+  bool launch(const CudaKernel::Entry& entry, abi::DeviceContext& context, Stream stream) {
+    unsigned units =
+        entry.phase_count == 0 ? 1 : context.block_chunks + (context.small_count + 7) / 8;
+    unsigned grid = std::clamp(units, 1U, std::min(entry.resident, most_blocks_));
+    CuLaunchAttribute cooperative;
+    cooperative.id = kAttributeCooperative;
+    cooperative.value.number = 1;
+    CuLaunchConfig config;
+    config.block[0] = 256;
+    config.stream = stream;
+    if (entry.cooperative) {
+      config.attributes = &cooperative;
+      config.attribute_count = 1;
+    }
+    void* parameters[] = {&context};
+    for (;;) {
+      config.grid[0] = grid;
+      CuResult result = driver().cuLaunchKernelEx(&config, entry.function, parameters, nullptr);
+      if (result != kCooperativeLaunchTooLarge) {
+        check(result, "cuLaunchKernelEx");
+        return true;
+      }
+      // Something else (MPS, a green context) leaves us fewer multiprocessors than the device has.
+      if (grid == 1) return false;
+      grid /= 2;
+      most_blocks_ = grid;
+    }
+  }
+
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<CudaMemory> memory_;
+  Schedule schedule_, split_schedule_;
+  std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
+  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase
+  DeviceTables tables_;
+  char* base_ = nullptr;
+  std::unique_ptr<Staging> staging_;
+  std::unique_ptr<ReportRing> reports_;
+  abi::DeviceContext launch_{};
+  unsigned most_blocks_ = ~0U;
+  bool stale_ = true;  // the records on the device are older than the host's
+  bool launched_ = false;
+  uint64_t first_index_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
+  return std::make_unique<CudaBackend>(device);
+}
+
+size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables) {
+  return DeviceTables(schedule, tables).bytes();
+}
+
+VariantCache<CudaKernel>& cuda_variants() {
+  // Leaked on purpose: the driver may be gone when static objects are destroyed.
+  static auto* cache = new VariantCache<CudaKernel>;
+  return *cache;
+}
+
+}  // namespace stepfuse

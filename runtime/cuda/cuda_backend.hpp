@@ -1,0 +1,16 @@
+// A CUDA device as a backend. Knows the public API and the backend interface.
+#pragma once
+
+#include <memory>
+
+#include "runtime/backend.hpp"
+
+namespace stepfuse {
+
+// Throws Error{device} if there is no driver or no such device.
+std::unique_ptr<Backend> make_cuda_backend(const Device& device);
+
+// Bytes of a step's tables on a CUDA device; needs no driver.
+size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables);
+
+}  // namespace stepfuse

@@ -1,0 +1,37 @@
+// A step's kernels, loaded into one context. Knows the driver and the schedule.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compiler/schedule.hpp"
+#include "runtime/cuda/context.hpp"
+#include "runtime/cuda/step_code.hpp"
+
+namespace stepfuse {
+
+class CudaKernel {
+ public:
+  struct Entry {
+    cuda::CuFunction function = nullptr;
+    int32_t first_phase = 0;
+    int32_t phase_count = 0;
+    bool cooperative = false;  // has a grid barrier: all its blocks must be resident
+    unsigned resident = 1;     // blocks that fit on the device
+  };
+
+  CudaKernel(std::shared_ptr<cuda::Context> context, const cuda::StepCode& code,
+             const Schedule& schedule);
+  ~CudaKernel();
+  CudaKernel(const CudaKernel&) = delete;
+  CudaKernel& operator=(const CudaKernel&) = delete;
+
+  const std::vector<Entry>& entries() const { return entries_; }  // in order of launch
+
+ private:
+  std::shared_ptr<cuda::Context> context_;
+  cuda::CuModule module_ = nullptr;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace stepfuse

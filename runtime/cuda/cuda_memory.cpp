@@ -1,0 +1,70 @@
+// Allocation and waiting copies; none of it happens while a step runs. Knows the driver and fmt.
+#include "runtime/cuda/cuda_memory.hpp"
+
+#include <fmt/format.h>
+
+namespace stepfuse::cuda {
+namespace {
+CuPointer address(const void* p) { return reinterpret_cast<CuPointer>(p); }
+}  // namespace
+
+std::string CudaMemory::device_name() const { return fmt::format("cuda:{}", context_->ordinal()); }
+
+void* CudaMemory::allocate(size_t bytes, Stream) {
+  Context::Scope scope(*context_);
+  CuPointer p = 0;
+  CuResult result = driver().cuMemAlloc(&p, bytes == 0 ? 1 : bytes);
+  if (result == kOutOfMemory) {
+    throw Error(ErrorKind::device, fmt::format("out of device memory: the step needs {} bytes of "
+                                               "its own on cuda:{}",
+                                               bytes, context_->ordinal()));
+  }
+  check(result, "cuMemAlloc");
+  return reinterpret_cast<void*>(p);
+}
+
+void CudaMemory::release(void* memory, size_t, Stream) noexcept {
+  try {
+    Context::Scope scope(*context_);
+    driver().cuMemFree(address(memory));  // waits for work that uses it
+  } catch (const Error&) {
+    // The context is gone, and its memory with it.
+  }
+}
+
+void CudaMemory::copy_to_device(void* device, const void* host, size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  Context::Scope scope(*context_);
+  check(driver().cuMemcpyHtoDAsync(address(device), host, bytes, stream), "cuMemcpyHtoDAsync");
+  check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+void CudaMemory::copy_to_host(void* host, const void* device, size_t bytes, Stream stream) {
+  Context::Scope scope(*context_);
+  if (bytes != 0) {
+    check(driver().cuMemcpyDtoHAsync(host, address(device), bytes, stream), "cuMemcpyDtoHAsync");
+  }
+  check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+PinnedMemory::PinnedMemory(std::shared_ptr<Context> context, size_t bytes)
+    : context_(std::move(context)) {
+  Context::Scope scope(*context_);
+  void* p = nullptr;
+  check(driver().cuMemHostAlloc(&p, bytes == 0 ? 1 : bytes, kHostPortable | kHostMapped),
+        "cuMemHostAlloc");
+  host_ = static_cast<char*>(p);
+  CuPointer device = 0;
+  check(driver().cuMemHostGetDevicePointer(&device, p, 0), "cuMemHostGetDevicePointer");
+  device_ = reinterpret_cast<void*>(device);
+}
+
+PinnedMemory::~PinnedMemory() {
+  try {
+    Context::Scope scope(*context_);
+    driver().cuMemFreeHost(host_);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,40 @@
+// Memory of a CUDA device, and page-locked host memory. Knows the driver and the memory interface.
+#pragma once
+
+#include <memory>
+
+#include "runtime/cuda/context.hpp"
+#include "runtime/device_memory.hpp"
+
+namespace stepfuse::cuda {
+
+class CudaMemory final : public DeviceMemory {
+ public:
+  explicit CudaMemory(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  std::string device_name() const override;
+  void* allocate(size_t bytes, Stream stream) override;
+  void release(void* memory, size_t bytes, Stream stream) noexcept override;
+  void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) override;
+  void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) override;
+
+ private:
+  std::shared_ptr<Context> context_;
+};
+
+// Page-locked memory of the host that kernels of the context can write.
+class PinnedMemory {
+ public:
+  PinnedMemory(std::shared_ptr<Context> context, size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  char* host() const { return host_; }
+  void* device() const { return device_; }  // the same memory in the device's addresses
+
+ private:
+  std::shared_ptr<Context> context_;
+  char* host_ = nullptr;
+  void* device_ = nullptr;
+};
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,138 @@
+// Lays out and fills the device's tables. Knows the kernel ABI and the host's tables.
+#include "runtime/cuda/device_tables.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stepfuse::cuda {
+namespace {
+
+constexpr size_t kAlignment = 128;
+
+template <class T>
+void put(std::vector<char>* out, size_t offset, const std::vector<T>& values) {
+  if (!values.empty()) std::memcpy(out->data() + offset, values.data(), values.size() * sizeof(T));
+}
+
+std::vector<void*> pointers(char* base, const std::vector<size_t>& offsets) {
+  std::vector<void*> out;
+  for (size_t o : offsets) out.push_back(base + o);
+  return out;
+}
+
+// Position of the first chunk whose slot is not below `slot`.
+uint32_t position(const std::vector<abi::Chunk>& chunks, uint32_t slot) {
+  auto it = std::lower_bound(chunks.begin(), chunks.end(), slot,
+                             [](const abi::Chunk& c, uint32_t s) { return c.slot < s; });
+  return static_cast<uint32_t>(it - chunks.begin());
+}
+
+}  // namespace
+
+DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
+  for (size_t i = 0; i < tables.chunks.size(); ++i) {
+    abi::Chunk chunk = tables.chunks[i];
+    chunk.slot = static_cast<uint32_t>(i);
+    uint64_t first = tables.tensors[chunk.tensor].offset + chunk.begin;
+    // A warp has 256 lanes, the first ones of a piece.
+    bool small = chunk.length <= abi::kWarpElements && first % 2048 == 0;
+    (small ? small_ : large_).push_back(chunk);
+  }
+  tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
+  for (const abi::Tensor& t : tables.tensors) group_count_ = std::max(group_count_, t.group + 1);
+  tensor_slots_ = tables.first_chunk;
+  group_begin_.push_back(0);
+  for (uint32_t g = 0; g < group_count_; ++g) {
+    for (size_t i = 0; i < tables.chunks.size(); ++i) {
+      if (tables.tensors[tables.chunks[i].tensor].group == g) {
+        group_slots_.push_back(static_cast<uint32_t>(i));
+      }
+    }
+    group_begin_.push_back(static_cast<uint32_t>(group_slots_.size()));
+  }
+  size_t group_args = 0;
+  for (const Arg& a : schedule.program.args) {
+    (a.type.domain == Domain::step ? step_args_ : group_args) += 1;
+  }
+
+  auto take = [&](size_t size) {
+    size_t at = bytes_;
+    bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  };
+  sync_ = take(sizeof(abi::Sync));
+  chunks_ = take(large_.size() * sizeof(abi::Chunk));
+  small_chunks_ = take(small_.size() * sizeof(abi::Chunk));
+  size_t tensor_bytes = tables.tensors.size() * sizeof(abi::Tensor);
+  records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
+  tensors_ = take(records_bytes_);
+  pointers_ = tensors_ + tensor_bytes;
+  tensor_slots_at_ = take(tensor_slots_.size() * sizeof(uint32_t));
+  group_slots_at_ = take(group_slots_.size() * sizeof(uint32_t));
+  group_begin_at_ = take(group_begin_.size() * sizeof(uint32_t));
+  state_pointers_ = take(schedule.program.states.size() * sizeof(void*));
+  slot_pointers_ = take(schedule.reductions.size() * sizeof(void*));
+  result_pointers_ = take(schedule.reductions.size() * sizeof(void*));
+  scratch_pointers_ = take(schedule.scratch.size() * sizeof(void*));
+  args_ = take((step_args_ + group_args * group_count_) * sizeof(uint64_t));
+}
+
+std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspacePlan& plan,
+                                      char* workspace, const std::vector<void*>& states) const {
+  std::vector<char> out(bytes_);
+  put(&out, chunks_, large_);
+  put(&out, small_chunks_, small_);
+  write_records(tables, out.data() + tensors_);
+  put(&out, tensor_slots_at_, tensor_slots_);
+  put(&out, group_slots_at_, group_slots_);
+  put(&out, group_begin_at_, group_begin_);
+  put(&out, state_pointers_, states);
+  put(&out, slot_pointers_, pointers(workspace, plan.slots));
+  put(&out, result_pointers_, pointers(workspace, plan.results));
+  put(&out, scratch_pointers_, pointers(workspace, plan.scratch));
+  return out;
+}
+
+void DeviceTables::write_records(const StepTables& tables, char* out) {
+  size_t tensor_bytes = tables.tensors.size() * sizeof(abi::Tensor);
+  if (tensor_bytes != 0) std::memcpy(out, tables.tensors.data(), tensor_bytes);
+  if (!tables.pointers.empty()) {
+    std::memcpy(out + tensor_bytes, tables.pointers.data(), tables.pointers.size() * sizeof(void*));
+  }
+}
+
+abi::DeviceContext DeviceTables::context(char* base) const {
+  abi::DeviceContext c{};
+  auto at = [&](auto* type, size_t offset) {
+    return reinterpret_cast<decltype(type)>(base + offset);
+  };
+  c.step.chunks = at(c.step.chunks, chunks_);
+  c.step.tensors = at(c.step.tensors, tensors_);
+  c.step.pointers = at(c.step.pointers, pointers_);
+  c.step.states = at(c.step.states, state_pointers_);
+  c.step.slots = at(c.step.slots, slot_pointers_);
+  c.step.results = at(c.step.results, result_pointers_);
+  c.step.scratch = at(c.step.scratch, scratch_pointers_);
+  c.step.chunk_count = static_cast<uint32_t>(large_.size() + small_.size());
+  c.step.tensor_count = tensor_count_;
+  c.step.group_count = group_count_;
+  c.small_chunks = at(c.small_chunks, small_chunks_);
+  c.sync = at(c.sync, sync_);
+  c.tensor_slots = at(c.tensor_slots, tensor_slots_at_);
+  c.group_slots = at(c.group_slots, group_slots_at_);
+  c.group_begin = at(c.group_begin, group_begin_at_);
+  c.block_chunks = static_cast<uint32_t>(large_.size());
+  c.small_count = static_cast<uint32_t>(small_.size());
+  return c;
+}
+
+void DeviceTables::narrow(abi::DeviceContext* c, uint32_t begin, uint32_t end) const {
+  uint32_t large = position(large_, begin);
+  uint32_t small = position(small_, begin);
+  c->step.chunks += large;
+  c->block_chunks = position(large_, end) - large;
+  c->small_chunks += small;
+  c->small_count = position(small_, end) - small;
+}
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,51 @@
+// The tables of a step in device memory: where each stands, and their first contents. Knows the
+// kernel ABI, the schedule and the host's tables.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "compiler/abi.hpp"
+#include "compiler/schedule.hpp"
+#include "runtime/tables.hpp"
+#include "runtime/workspace.hpp"
+
+namespace stepfuse::cuda {
+
+// Offsets in bytes from the start of the tables.
+class DeviceTables {
+ public:
+  DeviceTables() = default;
+  DeviceTables(const Schedule& schedule, const StepTables& tables);
+
+  size_t bytes() const { return bytes_; }
+
+  // The contents before the first run, for a block of slots, results and scratch at `workspace`.
+  std::vector<char> image(const StepTables& tables, const WorkspacePlan& plan, char* workspace,
+                          const std::vector<void*>& states) const;
+
+  // All device pointers of a launch over every chunk.
+  abi::DeviceContext context(char* base) const;
+  // Limits a launch to chunks [begin, end) in bound order.
+  void narrow(abi::DeviceContext* context, uint32_t begin, uint32_t end) const;
+
+  // What run() may have to upload: the tensor records and the pointers, one behind the other.
+  size_t records_offset() const { return tensors_; }
+  size_t records_bytes() const { return records_bytes_; }
+  static void write_records(const StepTables& tables, char* out);
+
+  size_t args_offset() const { return args_; }
+
+ private:
+  std::vector<abi::Chunk> large_, small_;  // those of a block and of a warp, in bound order
+  std::vector<uint32_t> tensor_slots_, group_slots_, group_begin_;
+  uint32_t tensor_count_ = 0;
+  uint32_t group_count_ = 1;
+  size_t step_args_ = 0;
+  size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, tensors_ = 0, pointers_ = 0;
+  size_t tensor_slots_at_ = 0, group_slots_at_ = 0, group_begin_at_ = 0;
+  size_t state_pointers_ = 0, slot_pointers_ = 0, result_pointers_ = 0, scratch_pointers_ = 0;
+  size_t args_ = 0, records_bytes_ = 0, bytes_ = 0;
+};
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,39 @@
+// The driver of this process: whether there is one, its devices, errors as exceptions. Knows the
+// driver's functions and the error type.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cuda/driver_library.hpp"
+
+namespace stepfuse::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  int arch = 0;  // compute capability, major * 10 + minor
+  int multiprocessors = 0;
+  bool cooperative = false;
+};
+
+struct DriverStatus {
+  bool available = false;
+  std::string path;
+  int version = 0;  // 13000 is CUDA 13.0
+  std::string
+      problem;  // if not available: the file or function that is missing, or what cuInit said
+  std::vector<DeviceInfo> devices;
+};
+
+// Opens and initialises the driver once per process; never throws.
+const DriverStatus& driver_status();
+
+// The functions. Throws Error{device} with the problem if there is no driver.
+const DriverLibrary& driver();
+
+// Throws Error{device} unless the call succeeded: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of …)".
+void check(CuResult result, std::string_view call);
+std::string error_text(CuResult result);
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,105 @@
+// Compiles a schedule for one arch, or takes the code from disk. Knows the compiler, NVRTC, the disk
+// cache and fmt.
+#include "runtime/cuda/step_code.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+#include "runtime/disk_cache.hpp"
+#include "runtime/variant_key.hpp"
+
+namespace stepfuse::cuda {
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+bool spills(const CompiledCode& code) {
+  return std::any_of(code.kernels.begin(), code.kernels.end(),
+                     [](const KernelResources& k) { return k.spills() || k.stack_bytes != 0; });
+}
+
+CompiledCode compile_rung(const Schedule& schedule, const CodeTarget& target,
+                          const CudaOptions& rung, StepCode* out) {
+  auto start = std::chrono::steady_clock::now();
+  std::string text = emit_cuda(schedule, rung);
+  out->emit_ms += milliseconds_since(start);
+  CompiledCode code = nvrtc_compile(
+      {.text = text, .name = schedule.program.name, .arch = target.arch, .kind = target.kind});
+  out->compile_ms += code.milliseconds;
+  out->options = rung;
+  return code;
+}
+
+}  // namespace
+
+std::span<const CudaOptions> launch_ladder() {
+  static const CudaOptions rungs[] = {
+      {.min_blocks = 3, .bytes_in_flight = 64},
+      {.min_blocks = 2, .bytes_in_flight = 64},
+      {.min_blocks = 1, .bytes_in_flight = 64},
+  };
+  return rungs;
+}
+
+std::string CodeTarget::key() const {
+  const NvrtcStatus& nvrtc = nvrtc_status();
+  return fmt::format("cuda {} sm_{}, NVRTC {}.{}, {}", kind == CodeKind::cubin ? "cubin" : "ptx",
+                     arch, nvrtc.major, nvrtc.minor, fmt::join(nvrtc_options(arch, kind), " "));
+}
+
+CodeTarget choose_target(int device_arch) {
+  const NvrtcStatus& nvrtc = nvrtc_status();
+  CodeTarget target{CodeKind::cubin, 0};
+  for (int arch : nvrtc.archs) {
+    // A cubin runs on later devices of its own major version.
+    if (arch <= device_arch && arch / 10 == device_arch / 10) target.arch = arch;
+  }
+  const char* forced = std::getenv("STEPFUSE_CUDA_CODE");
+  std::string_view wanted = forced != nullptr ? forced : "";
+  if (!wanted.empty() && wanted != "ptx" && wanted != "cubin") {
+    throw Error(ErrorKind::usage, fmt::format("STEPFUSE_CUDA_CODE={} is neither ptx nor cubin",
+                                              wanted.substr(0, 40)));
+  }
+  if (wanted == "ptx" || (target.arch == 0 && wanted.empty())) {
+    target = {CodeKind::ptx, 0};
+    for (int arch : nvrtc.archs) {
+      if (arch <= device_arch) target.arch = arch;
+    }
+  }
+  if (target.arch == 0) target.arch = device_arch;  // and let NVRTC say that it does not know it
+  return target;
+}
+
+StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key) {
+  StepCode out;
+  out.kind = target.kind;
+  out.arch = target.arch;
+  auto start = std::chrono::steady_clock::now();
+  std::string text = emit_cuda(schedule, launch_ladder()[0]);
+  out.emit_ms = milliseconds_since(start);
+  std::string preimage = disk_preimage(key, text);
+  if (auto stored = DiskCache::process().load(preimage)) {
+    out.code = std::move(*stored);
+    out.from_disk = true;
+    return out;
+  }
+  CompiledCode code;
+  for (const CudaOptions& rung : launch_ladder()) {
+    code = compile_rung(schedule, target, rung, &out);
+    if (!spills(code)) break;
+  }
+  out.code = std::move(code.code);
+  out.kernels = std::move(code.kernels);
+  DiskCache::process().store(preimage, out.code);
+  return out;
+}
+
+}  // namespace stepfuse::cuda

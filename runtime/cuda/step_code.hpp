@@ -1,0 +1,40 @@
+// A schedule as machine code: emission, the ladder of launch bounds, NVRTC, the disk cache. Knows the
+// compiler and NVRTC; needs no GPU.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/emit.hpp"
+#include "runtime/cuda/nvrtc.hpp"
+
+namespace stepfuse::cuda {
+
+// Launch bounds and bytes in flight, best first; a step takes the first rung without a spill.
+std::span<const CudaOptions> launch_ladder();
+
+struct StepCode {
+  CodeKind kind = CodeKind::cubin;
+  int arch = 0;
+  CudaOptions options;  // of the rung
+  std::string code;
+  std::vector<KernelResources> kernels;  // cubins compiled by this process only
+  bool from_disk = false;
+  double emit_ms = 0;
+  double compile_ms = 0;  // of all rungs tried
+};
+
+// Which code a device gets: a cubin of its own arch, or of the nearest one that it runs; PTX where
+// it is newer than NVRTC. $STEPFUSE_CUDA_CODE = ptx or cubin forces either. Throws Error{device}.
+struct CodeTarget {
+  CodeKind kind = CodeKind::cubin;
+  int arch = 0;
+  std::string key() const;  // for variant keys, with NVRTC's version and options
+};
+CodeTarget choose_target(int device_arch);
+
+// `key` is the variant's; throws what nvrtc_compile() throws.
+StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key);
+
+}  // namespace stepfuse::cuda
