@@ -1,0 +1,420 @@
+// step @domains, form fused: generated, self-contained CUDA C++.
+namespace stepfuse {
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+}
+// … abi.hpp …
+namespace stepfuse {
+// … prelude.cuh …
+
+struct sf_domains_1_step {
+  float s_limit;
+  bool s_good;
+};
+struct sf_domains_1_chunk {
+  bool t_calm;
+  float g_per;
+};
+struct sf_domains_finish {
+  float s_limit;
+  bool s_bad;
+  bool s_good;
+  double s_total1;
+};
+
+extern "C" __global__ void __launch_bounds__(256, 3)
+sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
+  __shared__ Lanes lanes;
+  const i32 s_none = 0;  // %none = const 0 : i32
+  const i64 s_one = 1ll;  // %one = const 1 : i64
+  {  // phase reduce
+    const u32 units = unit_count(ctx);
+#pragma unroll 1
+    for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
+      const u32 unit = turn;
+      const Work work = work_of(ctx, unit);
+      const u32 index = chunk_of(ctx, unit);
+      if (index >= ctx.step.chunk_count) continue;
+      const abi::Chunk chunk = ctx.step.chunks[index];
+      const u32 tensor_index = chunk.tensor;
+      const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
+      if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
+        if (work.worker == 0) {
+          global<float>(ctx.step.slots, 0)[chunk.slot] = Add::identity<float>();
+          global<float>(ctx.step.slots, 1)[chunk.slot] = Max::identity<float>();
+          global<bool>(ctx.step.slots, 2)[chunk.slot] = false;
+        }
+        continue;
+      }
+      const i32 length = i32(chunk.length);
+      const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % 2048;
+      LanePlace place = {0, work.workers * 4};
+      float acc_g_sum[8];
+#pragma unroll
+      for (i32 e = 0; e < 8; ++e) acc_g_sum[e] = Add::identity<float>();
+      float acc_t_tensor_max[8];
+#pragma unroll
+      for (i32 e = 0; e < 8; ++e) acc_t_tensor_max[e] = Max::identity<float>();
+      bool acc_s_bad = false;
+      switch (chunk.signature) {
+        case 0: {
+          const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+          const i32 skew = skew_of<8>(p_grad);
+          const bool whole_grad = whole_tiles<8>(p_grad, skew);
+          const i32 stride = i32(work.workers) * 8;
+          place = lane_place<8>(skew, work.worker, work.workers, first_lane);
+#pragma unroll 1
+          for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
+            f16 in_grad[16];
+            load<8, 2>(in_grad, p_grad, whole_grad, first, stride, length);
+#pragma unroll
+            for (i32 e = 0; e < 16; ++e) {
+              const i32 at = first + e / 8 * stride + e % 8;
+              const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+              const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
+              const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
+              const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
+              const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
+              const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
+              if (u32(at) < u32(length)) acc_g_sum[e % 8] = Add::combine(acc_g_sum[e % 8], e_sq);  // %sum = reduce_add %sq : {f32}
+              if (u32(at) < u32(length)) acc_t_tensor_max[e % 8] = Max::combine(acc_t_tensor_max[e % 8], e_size);  // %tensor_max = reduce_max %size : <f32>
+              acc_s_bad |= e_bad_element & (u32(at) < u32(length));  // %bad = reduce_any %bad_element : bool
+            }
+          }
+          break;
+        }
+        case 1: {
+          const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+          const i32 skew = skew_of<4>(p_grad);
+          const bool whole_grad = whole_tiles<4>(p_grad, skew);
+          const i32 stride = i32(work.workers) * 4;
+          place = lane_place<4>(skew, work.worker, work.workers, first_lane);
+#pragma unroll 1
+          for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
+            float in_grad[16];
+            load<4, 4>(in_grad, p_grad, whole_grad, first, stride, length);
+#pragma unroll
+            for (i32 e = 0; e < 16; ++e) {
+              const i32 at = first + e / 4 * stride + e % 4;
+              const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+              const float e_g = e_raw;  // %g = cast %raw : [f32]
+              const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
+              const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
+              const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
+              const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
+              if (u32(at) < u32(length)) acc_g_sum[e % 8] = Add::combine(acc_g_sum[e % 8], e_sq);  // %sum = reduce_add %sq : {f32}
+              if (u32(at) < u32(length)) acc_t_tensor_max[e % 8] = Max::combine(acc_t_tensor_max[e % 8], e_size);  // %tensor_max = reduce_max %size : <f32>
+              acc_s_bad |= e_bad_element & (u32(at) < u32(length));  // %bad = reduce_any %bad_element : bool
+            }
+          }
+          break;
+        }
+      }
+      fold_chunk<Add>(acc_g_sum, place, work.packed, lanes, &global<float>(ctx.step.slots, 0)[chunk.slot]);  // %sum = reduce_add %sq : {f32}
+      fold_chunk<Max>(acc_t_tensor_max, place, work.packed, lanes, &global<float>(ctx.step.slots, 1)[chunk.slot]);  // %tensor_max = reduce_max %size : <f32>
+      any_chunk(acc_s_bad, work.packed, &global<bool>(ctx.step.slots, 2)[chunk.slot]);  // %bad = reduce_any %bad_element : bool
+    }
+  }
+  {  // grid barrier
+    u32 before = 0;
+    if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);
+    if (last_to_arrive(ctx.sync->arrived)) {
+      {  // %sum = reduce_add %sq : {f32}
+        float* const slots = global<float>(ctx.step.slots, 0);
+        float* const result = global<float>(ctx.step.results, 0);
+#pragma unroll 1
+        for (u32 g = 0; g < ctx.step.group_count; ++g) {
+          const u32 begin = ctx.group_begin[g];
+          fold_list<Add>(slots, ctx.group_slots + begin, ctx.group_begin[g + 1] - begin, result + g, lanes);
+        }
+      }
+      {  // %tensor_max = reduce_max %size : <f32>
+        float* const slots = global<float>(ctx.step.slots, 1);
+        float* const result = global<float>(ctx.step.results, 1);
+        fold_tensors<Max>(ctx, slots, result, lanes);
+      }
+      {  // %bad = reduce_any %bad_element : bool
+        bool* const slots = global<bool>(ctx.step.slots, 2);
+        bool* const result = global<bool>(ctx.step.results, 2);
+        any_list(slots, nullptr, ctx.step.chunk_count, result);
+      }
+      __syncthreads();
+      if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);
+    } else {
+      wait_for(ctx.sync->generation, before);
+    }
+    __syncthreads();
+  }
+  {  // phase update
+    __shared__ sf_domains_1_step step;
+    if (threadIdx.x == 0) {
+      const float s_limit = step_arg<float>(ctx, 0);  // arg %limit : f32 = 10
+      const bool s_bad = global<bool>(ctx.step.results, 2)[0];  // %bad = reduce_any %bad_element : bool
+      const bool s_good = !s_bad;  // %good = not %bad : bool
+      step.s_limit = s_limit;
+      step.s_good = s_good;
+    }
+    __syncthreads();
+    const float s_limit = step.s_limit;
+    const bool s_good = step.s_good;
+    const u32 units = unit_count(ctx);
+    __shared__ sf_domains_1_chunk sections[1 + kWarps];
+    u32 seen = kNone;  // the tensor whose values stand in section 0
+#pragma unroll 1
+    for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
+      const u32 unit = units - 1 - turn;
+      const Work work = work_of(ctx, unit);
+      const u32 index = chunk_of(ctx, unit);
+      if (index >= ctx.step.chunk_count) continue;
+      const abi::Chunk chunk = ctx.step.chunks[index];
+      const u32 tensor_index = chunk.tensor;
+      const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
+      if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
+        continue;
+      }
+      if (work.packed || tensor_index != seen) {
+        synchronize(work.packed);  // nobody reads the last tensor's values any more
+        if (work.worker == 0) {
+          const u32 group = tensor.group;
+          const double g_lr = group_arg<double>(ctx, 1, group * 1 + 0);  // arg %lr : {f64} = 0.01
+          const float g_sum = global<float>(ctx.step.results, 0)[group];  // %sum = reduce_add %sq : {f32}
+          const float g_group_norm = __fsqrt_rn(g_sum);  // %group_norm = sqrt %sum : {f32}
+          const float g_scale = global<float>(ctx.step.states, 1)[group];  // %scale = read @lr_scale : {f32}
+          const float g_lr32 = float(g_lr);  // %lr32 = cast %lr : {f32}
+          const float g_rate = g_lr32 * g_scale;  // %rate = mul %lr32, %scale : {f32}
+          const float g_per = g_rate / g_group_norm;  // %per = div %rate, %group_norm : {f32}
+          const float t_tensor_max = global<float>(ctx.step.results, 1)[tensor_index];  // %tensor_max = reduce_max %size : <f32>
+          const bool t_calm = t_tensor_max < s_limit;  // %calm = lt %tensor_max, %limit : <bool>
+          sections[work.section].t_calm = t_calm;
+          sections[work.section].g_per = g_per;
+        }
+        synchronize(work.packed);
+        seen = work.packed ? kNone : tensor_index;
+      }
+      const bool t_calm = sections[work.section].t_calm;
+      const float g_per = sections[work.section].g_per;
+      const i32 length = i32(chunk.length);
+      if (t_calm) {
+        switch (chunk.signature) {
+          case 0: {
+            const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
+            bf16* const p_copy = global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin;
+            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
+            const i32 skew = skew_of<4>(p_weight);
+            const bool whole_grad = whole_tiles<4>(p_grad, skew);
+            const bool whole_weight = whole_tiles<4>(p_weight, skew);
+            const bool whole_copy = whole_tiles<4>(p_copy, skew);
+            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const i32 stride = i32(work.workers) * 4;
+#pragma unroll 1
+            for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
+              f16 in_grad[4];
+              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
+              float in_weight[4];
+              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
+              i32 in_mask[4];
+              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
+              float out_weight[4];
+              bf16 out_copy[4];
+              u32 mask_e_store = 0;
+#pragma unroll
+              for (i32 e = 0; e < 4; ++e) {
+                const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
+                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
+                const bool e_on = !e_off;  // %on = not %off : [bool]
+                const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
+                const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
+                const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
+                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
+                const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
+                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                out_copy[e] = e_w16;  // store @copy, %w16 if %calm
+                mask_e_store |= u32(e_store) << e;
+              }
+              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length, ~0u);
+            }
+            break;
+          }
+          case 1: {
+            const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
+            bf16* const p_copy = global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin;
+            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
+            const i32 skew = skew_of<4>(p_weight);
+            const bool whole_grad = whole_tiles<4>(p_grad, skew);
+            const bool whole_weight = whole_tiles<4>(p_weight, skew);
+            const bool whole_copy = whole_tiles<4>(p_copy, skew);
+            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const i32 stride = i32(work.workers) * 4;
+#pragma unroll 1
+            for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
+              float in_grad[4];
+              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
+              float in_weight[4];
+              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
+              i32 in_mask[4];
+              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
+              float out_weight[4];
+              bf16 out_copy[4];
+              u32 mask_e_store = 0;
+#pragma unroll
+              for (i32 e = 0; e < 4; ++e) {
+                const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_g = e_raw;  // %g = cast %raw : [f32]
+                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
+                const bool e_on = !e_off;  // %on = not %off : [bool]
+                const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
+                const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
+                const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
+                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
+                const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
+                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                out_copy[e] = e_w16;  // store @copy, %w16 if %calm
+                mask_e_store |= u32(e_store) << e;
+              }
+              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length, ~0u);
+            }
+            break;
+          }
+        }
+      } else {
+        switch (chunk.signature) {
+          case 0: {
+            const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
+            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
+            const i32 skew = skew_of<4>(p_weight);
+            const bool whole_grad = whole_tiles<4>(p_grad, skew);
+            const bool whole_weight = whole_tiles<4>(p_weight, skew);
+            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const i32 stride = i32(work.workers) * 4;
+#pragma unroll 1
+            for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
+              f16 in_grad[4];
+              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
+              float in_weight[4];
+              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
+              i32 in_mask[4];
+              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
+              float out_weight[4];
+              u32 mask_e_store = 0;
+#pragma unroll
+              for (i32 e = 0; e < 4; ++e) {
+                const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
+                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
+                const bool e_on = !e_off;  // %on = not %off : [bool]
+                const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
+                const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
+                const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
+                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
+                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                mask_e_store |= u32(e_store) << e;
+              }
+              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+            }
+            break;
+          }
+          case 1: {
+            const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
+            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
+            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
+            const i32 skew = skew_of<4>(p_weight);
+            const bool whole_grad = whole_tiles<4>(p_grad, skew);
+            const bool whole_weight = whole_tiles<4>(p_weight, skew);
+            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const i32 stride = i32(work.workers) * 4;
+#pragma unroll 1
+            for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
+              float in_grad[4];
+              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
+              float in_weight[4];
+              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
+              i32 in_mask[4];
+              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
+              float out_weight[4];
+              u32 mask_e_store = 0;
+#pragma unroll
+              for (i32 e = 0; e < 4; ++e) {
+                const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_g = e_raw;  // %g = cast %raw : [f32]
+                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
+                const bool e_on = !e_off;  // %on = not %off : [bool]
+                const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
+                const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
+                const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
+                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
+                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                mask_e_store |= u32(e_store) << e;
+              }
+              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+            }
+            break;
+          }
+        }
+      }
+    }
+  }
+  if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
+    __shared__ sf_domains_finish step;
+    if (threadIdx.x == 0) {
+      const float s_limit = step_arg<float>(ctx, 0);  // arg %limit : f32 = 10
+      const bool s_bad = global<bool>(ctx.step.results, 2)[0];  // %bad = reduce_any %bad_element : bool
+      const bool s_good = !s_bad;  // %good = not %bad : bool
+      const double s_total0 = global<double>(ctx.step.states, 2)[0];  // %total0 = read @total : f64
+      const double s_seen = double(s_bad);  // %seen = cast %bad : f64
+      const double s_total1 = s_total0 + s_seen;  // %total1 = add %total0, %seen : f64
+      step.s_limit = s_limit;
+      step.s_bad = s_bad;
+      step.s_good = s_good;
+      step.s_total1 = s_total1;
+    }
+    __syncthreads();
+    const float s_limit = step.s_limit;
+    const bool s_bad = step.s_bad;
+    const bool s_good = step.s_good;
+    const double s_total1 = step.s_total1;
+#pragma unroll 1
+    for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
+      const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
+      if ((tensor.flags & abi::kPresent) == 0) continue;
+      const float t_tensor_max = global<float>(ctx.step.results, 1)[tensor_index];  // %tensor_max = reduce_max %size : <f32>
+      const bool t_calm = t_tensor_max < s_limit;  // %calm = lt %tensor_max, %limit : <bool>
+      const i64 t_t0 = global<i64>(ctx.step.states, 0)[tensor_index];  // %t0 = read @count : <i64>
+      const i64 t_t1 = add(t_t0, s_one);  // %t1 = add %t0, %one : <i64>
+      if (s_good) global<i64>(ctx.step.states, 0)[tensor_index] = t_t1;  // write @count, %t1 if %good
+      if (t_calm) global<float>(ctx.step.states, 4)[tensor_index] = t_tensor_max;  // write @tensor_max, %tensor_max if %calm
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u32 group = threadIdx.x; group < ctx.step.group_count; group += kThreads) {
+      const double g_lr = group_arg<double>(ctx, 1, group * 1 + 0);  // arg %lr : {f64} = 0.01
+      const float g_sum = global<float>(ctx.step.results, 0)[group];  // %sum = reduce_add %sq : {f32}
+      const float g_group_norm = __fsqrt_rn(g_sum);  // %group_norm = sqrt %sum : {f32}
+      const float g_scale = global<float>(ctx.step.states, 1)[group];  // %scale = read @lr_scale : {f32}
+      const float g_lr32 = float(g_lr);  // %lr32 = cast %lr : {f32}
+      const float g_rate = g_lr32 * g_scale;  // %rate = mul %lr32, %scale : {f32}
+      if (s_good) global<float>(ctx.step.states, 1)[group] = g_rate;  // write @lr_scale, %rate if %good
+      global<float>(ctx.step.states, 3)[group] = g_group_norm;  // write @group_norm, %group_norm
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      global<double>(ctx.step.states, 2)[0] = s_total1;  // write @total, %total1
+      global<bool>(ctx.step.states, 5)[0] = s_bad;  // write @bad, %bad
+    }
+  }
+}
+
+}  // namespace stepfuse

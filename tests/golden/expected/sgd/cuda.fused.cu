@@ -1,0 +1,78 @@
+// step @sgd, form fused: generated, self-contained CUDA C++.
+namespace stepfuse {
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+}
+// … abi.hpp …
+namespace stepfuse {
+// … prelude.cuh …
+
+struct sf_sgd_0_chunk {
+  float g_weight_decay_f32;
+  float g_8;
+};
+
+extern "C" __global__ void __launch_bounds__(256, 3)
+sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
+  {  // phase update
+    const u32 units = unit_count(ctx);
+    __shared__ sf_sgd_0_chunk sections[1 + kWarps];
+    u32 seen = kNone;  // the tensor whose values stand in section 0
+#pragma unroll 1
+    for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
+      const u32 unit = turn;
+      const Work work = work_of(ctx, unit);
+      const u32 index = chunk_of(ctx, unit);
+      if (index >= ctx.step.chunk_count) continue;
+      const abi::Chunk chunk = ctx.step.chunks[index];
+      const u32 tensor_index = chunk.tensor;
+      const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
+      if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
+        continue;
+      }
+      if (work.packed || tensor_index != seen) {
+        synchronize(work.packed);  // nobody reads the last tensor's values any more
+        if (work.worker == 0) {
+          const u32 group = tensor.group;
+          const double g_lr = group_arg<double>(ctx, 0, group * 2 + 0);  // arg %lr : {f64} = 0.001
+          const double g_weight_decay = group_arg<double>(ctx, 0, group * 2 + 1);  // arg %weight_decay : {f64} = 0
+          const float g_weight_decay_f32 = float(g_weight_decay);  // %weight_decay_f32 = cast %weight_decay : {f32}
+          const float g_lr_f32 = float(g_lr);  // %lr_f32 = cast %lr : {f32}
+          const float g_8 = -g_lr_f32;  // %8 = neg %lr_f32 : {f32}
+          sections[work.section].g_weight_decay_f32 = g_weight_decay_f32;
+          sections[work.section].g_8 = g_8;
+        }
+        synchronize(work.packed);
+        seen = work.packed ? kNone : tensor_index;
+      }
+      const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
+      const float g_8 = sections[work.section].g_8;
+      const i32 length = i32(chunk.length);
+      const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin;
+      float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin;
+      const i32 skew = skew_of<4>(p_weight);
+      const bool whole_grad = whole_tiles<4>(p_grad, skew);
+      const bool whole_weight = whole_tiles<4>(p_weight, skew);
+      const i32 stride = i32(work.workers) * 4;
+#pragma unroll 1
+      for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 2 * stride) {
+        float in_grad[8];
+        load<4, 2>(in_grad, p_grad, whole_grad, first, stride, length);
+        float in_weight[8];
+        load<4, 2>(in_weight, p_weight, whole_weight, first, stride, length);
+        float out_weight[8];
+#pragma unroll
+        for (i32 e = 0; e < 8; ++e) {
+          const float e_grad = in_grad[e];  // %grad = load @grad : [f32]
+          const float e_w = in_weight[e];  // %w = load @weight : [f32]
+          const float e_6 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %6 = fma %w, %weight_decay_f32, %grad : [f32]
+          const float e_w_new = __fmaf_rn(e_6, g_8, e_w);  // %w_new = fma %6, %8, %w : [f32]
+          out_weight[e] = e_w_new;  // store @weight, %w_new
+        }
+        store<4, 2>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);
+      }
+    }
+  }
+}
+
+}  // namespace stepfuse
