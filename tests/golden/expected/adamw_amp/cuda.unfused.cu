@@ -17,9 +17,9 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
     __shared__ sf_adamw_unscale_0_step step;
     if (threadIdx.x == 0) {
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
-      const double s_13 = double(s_scale);  // %13 = cast %scale : f64
-      const double s_14 = 1.0 / s_13;  // %14 = rcp %13 : f64
-      const float s_inv_scale = float(s_14);  // %inv_scale = cast %14 : f32
+      const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
+      const double s_inv_scale_f64 = 1.0 / s_scale_f64;  // %inv_scale_f64 = rcp %scale_f64 : f64
+      const float s_inv_scale = float(s_inv_scale_f64);  // %inv_scale = cast %inv_scale_f64 : f32
       step.s_inv_scale = s_inv_scale;
     }
     __syncthreads();
@@ -57,20 +57,20 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
           const f16 e_grad = in_grad[e];  // %grad = load @grad : [f16]
-          const float e_11 = f32_from(e_grad);  // %11 = cast %grad : [f32]
-          const float e_g = e_11 * s_inv_scale;  // %g = mul %11, %inv_scale : [f32]
-          const bool e_17 = is_finite(e_11);  // %17 = isfinite %11 : [bool]
-          const bool e_18 = !e_17;  // %18 = not %17 : [bool]
-          acc_s_found_inf |= e_18 & (u32(at) < u32(length));  // %found_inf = reduce_any %18 : bool
+          const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
+          const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
+          const bool e_finite = is_finite(e_grad_f32);  // %finite = isfinite %grad_f32 : [bool]
+          const bool e_nonfinite = !e_finite;  // %nonfinite = not %finite : [bool]
+          acc_s_found_inf |= e_nonfinite & (u32(at) < u32(length));  // %found_inf = reduce_any %nonfinite : bool
           out_scratch0[e] = e_g;  // %g is kept
         }
         store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length, ~0u);
       }
-      any_chunk(acc_s_found_inf, work.packed, &global<bool>(ctx.step.slots, 0)[chunk.slot]);  // %found_inf = reduce_any %18 : bool
+      any_chunk(acc_s_found_inf, work.packed, &global<bool>(ctx.step.slots, 0)[chunk.slot]);  // %found_inf = reduce_any %nonfinite : bool
     }
   }
   if (last_to_arrive(ctx.sync->finished)) {
-    {  // %found_inf = reduce_any %18 : bool
+    {  // %found_inf = reduce_any %nonfinite : bool
       bool* const slots = global<bool>(ctx.step.slots, 0);
       bool* const result = global<bool>(ctx.step.results, 0);
       any_list(slots, nullptr, ctx.step.chunk_count, result);
@@ -102,9 +102,9 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
       const i32 length = i32(chunk.length);
       const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % 2048;
       LanePlace place = {0, work.workers * 4};
-      float acc_s_22[8];
+      float acc_s_sum[8];
 #pragma unroll
-      for (i32 e = 0; e < 8; ++e) acc_s_22[e] = Add::identity<float>();
+      for (i32 e = 0; e < 8; ++e) acc_s_sum[e] = Add::identity<float>();
       const float* const p_scratch0 = global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin;
       const i32 skew = skew_of<4>(p_scratch0);
       const bool whole_scratch0 = whole_tiles<4>(p_scratch0, skew);
@@ -117,16 +117,16 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
-          const float e_g = in_scratch0[e];  // %g = mul %11, %inv_scale : [f32]
-          const float e_21 = e_g * e_g;  // %21 = mul %g, %g : [f32]
-          if (u32(at) < u32(length)) acc_s_22[e % 8] = Add::combine(acc_s_22[e % 8], e_21);  // %22 = reduce_add %21 : f32
+          const float e_g = in_scratch0[e];  // %g = mul %grad_f32, %inv_scale : [f32]
+          const float e_g_square = e_g * e_g;  // %g_square = mul %g, %g : [f32]
+          if (u32(at) < u32(length)) acc_s_sum[e % 8] = Add::combine(acc_s_sum[e % 8], e_g_square);  // %sum = reduce_add %g_square : f32
         }
       }
-      fold_chunk<Add>(acc_s_22, place, work.packed, lanes, &global<float>(ctx.step.slots, 1)[chunk.slot]);  // %22 = reduce_add %21 : f32
+      fold_chunk<Add>(acc_s_sum, place, work.packed, lanes, &global<float>(ctx.step.slots, 1)[chunk.slot]);  // %sum = reduce_add %g_square : f32
     }
   }
   if (last_to_arrive(ctx.sync->finished)) {
-    {  // %22 = reduce_add %21 : f32
+    {  // %sum = reduce_add %g_square : f32
       float* const slots = global<float>(ctx.step.slots, 1);
       float* const result = global<float>(ctx.step.results, 1);
       fold_list<Add>(slots, nullptr, ctx.step.chunk_count, result, lanes);
@@ -140,19 +140,19 @@ struct sf_adamw_clip_2_step {
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
-  const float s_30 = 0x1.0c6f7ap-20f;  // %30 = const 1e-06 : f32
-  const float s_34 = 0x1p+0f;  // %34 = const 1 : f32
+  const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
+  const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
   {  // phase clip
     __shared__ sf_adamw_clip_2_step step;
     if (threadIdx.x == 0) {
       const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
-      const float s_22 = global<float>(ctx.step.results, 1)[0];  // %22 = reduce_add %21 : f32
-      const float s_norm = __fsqrt_rn(s_22);  // %norm = sqrt %22 : f32
+      const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
+      const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
+      const float s_norm_plus = s_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : f32
+      const float s_inv_norm = 1.0f / s_norm_plus;  // %inv_norm = rcp %norm_plus : f32
       const float s_max_norm_f32 = float(s_max_norm);  // %max_norm_f32 = cast %max_norm : f32
-      const float s_31 = s_norm + s_30;  // %31 = add %norm, %30 : f32
-      const float s_32 = 1.0f / s_31;  // %32 = rcp %31 : f32
-      const float s_33 = s_32 * s_max_norm_f32;  // %33 = mul %32, %max_norm_f32 : f32
-      const float s_clip_coef = minimum(s_33, s_34);  // %clip_coef = min %33, %34 : f32
+      const float s_clip_ratio = s_inv_norm * s_max_norm_f32;  // %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
+      const float s_clip_coef = minimum(s_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : f32
       step.s_clip_coef = s_clip_coef;
     }
     __syncthreads();
@@ -182,7 +182,7 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
         float out_scratch0[16];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          const float e_g = in_scratch0[e];  // %g = mul %11, %inv_scale : [f32]
+          const float e_g = in_scratch0[e];  // %g = mul %grad_f32, %inv_scale : [f32]
           const float e_g_clipped = e_g * s_clip_coef;  // %g_clipped = mul %g, %clip_coef : [f32]
           out_scratch0[e] = e_g_clipped;  // %g_clipped is kept
         }
@@ -196,34 +196,34 @@ struct sf_adamw_optimizer_3_step {
   bool s_good;
 };
 struct sf_adamw_optimizer_3_chunk {
-  float g_44;
-  bool g_52;
-  float g_54;
-  float g_59;
-  float g_60;
+  float g_decay;
+  bool g_from_a;
+  float g_lerp_coef;
+  float g_rest;
+  float g_keep;
   float t_step_size;
+  float t_correction_root;
   float g_eps_f32;
-  float t_79;
 };
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
-  const float s_34 = 0x1p+0f;  // %34 = const 1 : f32
-  const double s_42 = 0x1p+0;  // %42 = const 1 : f64
-  const float s_50 = 0x1p-1f;  // %50 = const 0.5 : f32
-  const i64 s_67 = 1ll;  // %67 = const 1 : i64
+  const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
+  const double s_c_1_f64 = 0x1p+0;  // %c_1_f64 = const 1 : f64
+  const float s_c_0_5_f32 = 0x1p-1f;  // %c_0_5_f32 = const 0.5 : f32
+  const i64 s_c_1_i64 = 1ll;  // %c_1_i64 = const 1 : i64
   {  // phase optimizer
     __shared__ sf_adamw_optimizer_3_step step;
     if (threadIdx.x == 0) {
-      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %18 : bool
-      const float s_22 = global<float>(ctx.step.results, 1)[0];  // %22 = reduce_add %21 : f32
-      const float s_norm = __fsqrt_rn(s_22);  // %norm = sqrt %22 : f32
-      const bool s_24 = is_finite(s_norm);  // %24 = isfinite %norm : bool
-      const bool s_25 = !s_24;  // %25 = not %24 : bool
-      const bool s_26 = !s_found_inf;  // %26 = not %found_inf : bool
-      const bool s_norm_overflow = s_25 & s_26;  // %norm_overflow = and %25, %26 : bool
-      const bool s_37 = s_found_inf | s_norm_overflow;  // %37 = or %found_inf, %norm_overflow : bool
-      const bool s_good = !s_37;  // %good = not %37 : bool
+      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
+      const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
+      const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
+      const bool s_norm_finite = is_finite(s_norm);  // %norm_finite = isfinite %norm : bool
+      const bool s_norm_nonfinite = !s_norm_finite;  // %norm_nonfinite = not %norm_finite : bool
+      const bool s_all_finite = !s_found_inf;  // %all_finite = not %found_inf : bool
+      const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
+      const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
+      const bool s_good = !s_bad;  // %good = not %bad : bool
       step.s_good = s_good;
     }
     __syncthreads();
@@ -252,50 +252,50 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
           const double g_beta2 = group_arg<double>(ctx, 4, group * 5 + 2);  // arg %beta2 : {f64} = 0.999
           const double g_eps = group_arg<double>(ctx, 4, group * 5 + 3);  // arg %eps : {f64} = 1e-08
           const double g_weight_decay = group_arg<double>(ctx, 4, group * 5 + 4);  // arg %weight_decay : {f64} = 0.01
-          const double g_41 = g_lr * g_weight_decay;  // %41 = mul %lr, %weight_decay : {f64}
-          const double g_43 = s_42 - g_41;  // %43 = sub %42, %41 : {f64}
-          const float g_44 = float(g_43);  // %44 = cast %43 : {f32}
-          const double g_48 = s_42 - g_beta1;  // %48 = sub %42, %beta1 : {f64}
-          const float g_49 = float(g_48);  // %49 = cast %48 : {f32}
-          const float g_51 = fabsf(g_49);  // %51 = abs %49 : {f32}
-          const bool g_52 = g_51 < s_50;  // %52 = lt %51, %50 : {bool}
-          const float g_53 = g_49 - s_34;  // %53 = sub %49, %34 : {f32}
-          const float g_54 = g_52 ? g_49 : g_53;  // %54 = select %52, %49, %53 : {f32}
-          const double g_58 = s_42 - g_beta2;  // %58 = sub %42, %beta2 : {f64}
-          const float g_59 = float(g_58);  // %59 = cast %58 : {f32}
-          const float g_60 = float(g_beta2);  // %60 = cast %beta2 : {f32}
+          const double g_decay_rate = g_lr * g_weight_decay;  // %decay_rate = mul %lr, %weight_decay : {f64}
+          const double g_decay_f64 = s_c_1_f64 - g_decay_rate;  // %decay_f64 = sub %c_1_f64, %decay_rate : {f64}
+          const float g_decay = float(g_decay_f64);  // %decay = cast %decay_f64 : {f32}
+          const double g_rest1 = s_c_1_f64 - g_beta1;  // %rest1 = sub %c_1_f64, %beta1 : {f64}
+          const float g_pull = float(g_rest1);  // %pull = cast %rest1 : {f32}
+          const float g_pull_size = fabsf(g_pull);  // %pull_size = abs %pull : {f32}
+          const bool g_from_a = g_pull_size < s_c_0_5_f32;  // %from_a = lt %pull_size, %c_0_5_f32 : {bool}
+          const float g_push = g_pull - s_c_1_f32;  // %push = sub %pull, %c_1_f32 : {f32}
+          const float g_lerp_coef = g_from_a ? g_pull : g_push;  // %lerp_coef = select %from_a, %pull, %push : {f32}
+          const double g_rest_f64 = s_c_1_f64 - g_beta2;  // %rest_f64 = sub %c_1_f64, %beta2 : {f64}
+          const float g_rest = float(g_rest_f64);  // %rest = cast %rest_f64 : {f32}
+          const float g_keep = float(g_beta2);  // %keep = cast %beta2 : {f32}
           const float g_eps_f32 = float(g_eps);  // %eps_f32 = cast %eps : {f32}
           const i64 t_t0 = global<i64>(ctx.step.states, 1)[tensor_index];  // %t0 = read @step : <i64>
-          const i64 t_t = add(t_t0, s_67);  // %t = add %t0, %67 : <i64>
-          const double t_70 = powi(g_beta1, i64(t_t));  // %70 = powi %beta1, %t : <f64>
-          const double t_bias_correction1 = s_42 - t_70;  // %bias_correction1 = sub %42, %70 : <f64>
-          const double t_72 = powi(g_beta2, i64(t_t));  // %72 = powi %beta2, %t : <f64>
-          const double t_bias_correction2 = s_42 - t_72;  // %bias_correction2 = sub %42, %72 : <f64>
-          const double t_74 = g_lr / t_bias_correction1;  // %74 = div %lr, %bias_correction1 : <f64>
-          const double t_75 = -t_74;  // %75 = neg %74 : <f64>
-          const float t_step_size = float(t_75);  // %step_size = cast %75 : <f32>
-          const double t_78 = __dsqrt_rn(t_bias_correction2);  // %78 = sqrt %bias_correction2 : <f64>
-          const float t_79 = float(t_78);  // %79 = cast %78 : <f32>
-          sections[work.section].g_44 = g_44;
-          sections[work.section].g_52 = g_52;
-          sections[work.section].g_54 = g_54;
-          sections[work.section].g_59 = g_59;
-          sections[work.section].g_60 = g_60;
+          const i64 t_t = add(t_t0, s_c_1_i64);  // %t = add %t0, %c_1_i64 : <i64>
+          const double t_beta_t = powi(g_beta1, i64(t_t));  // %beta_t = powi %beta1, %t : <f64>
+          const double t_correction = s_c_1_f64 - t_beta_t;  // %correction = sub %c_1_f64, %beta_t : <f64>
+          const double t_rate = g_lr / t_correction;  // %rate = div %lr, %correction : <f64>
+          const double t_step_size_f64 = -t_rate;  // %step_size_f64 = neg %rate : <f64>
+          const float t_step_size = float(t_step_size_f64);  // %step_size = cast %step_size_f64 : <f32>
+          const double t_beta_t_1 = powi(g_beta2, i64(t_t));  // %beta_t.1 = powi %beta2, %t : <f64>
+          const double t_correction_1 = s_c_1_f64 - t_beta_t_1;  // %correction.1 = sub %c_1_f64, %beta_t.1 : <f64>
+          const double t_correction_root_f64 = __dsqrt_rn(t_correction_1);  // %correction_root_f64 = sqrt %correction.1 : <f64>
+          const float t_correction_root = float(t_correction_root_f64);  // %correction_root = cast %correction_root_f64 : <f32>
+          sections[work.section].g_decay = g_decay;
+          sections[work.section].g_from_a = g_from_a;
+          sections[work.section].g_lerp_coef = g_lerp_coef;
+          sections[work.section].g_rest = g_rest;
+          sections[work.section].g_keep = g_keep;
           sections[work.section].t_step_size = t_step_size;
+          sections[work.section].t_correction_root = t_correction_root;
           sections[work.section].g_eps_f32 = g_eps_f32;
-          sections[work.section].t_79 = t_79;
         }
         synchronize(work.packed);
         seen = work.packed ? kNone : tensor_index;
       }
-      const float g_44 = sections[work.section].g_44;
-      const bool g_52 = sections[work.section].g_52;
-      const float g_54 = sections[work.section].g_54;
-      const float g_59 = sections[work.section].g_59;
-      const float g_60 = sections[work.section].g_60;
+      const float g_decay = sections[work.section].g_decay;
+      const bool g_from_a = sections[work.section].g_from_a;
+      const float g_lerp_coef = sections[work.section].g_lerp_coef;
+      const float g_rest = sections[work.section].g_rest;
+      const float g_keep = sections[work.section].g_keep;
       const float t_step_size = sections[work.section].t_step_size;
+      const float t_correction_root = sections[work.section].t_correction_root;
       const float g_eps_f32 = sections[work.section].g_eps_f32;
-      const float t_79 = sections[work.section].t_79;
       const i32 length = i32(chunk.length);
       float* const p_master = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin;
       float* const p_exp_avg = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin;
@@ -324,21 +324,21 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
         for (i32 e = 0; e < 4; ++e) {
           const float e_g_clipped = in_scratch0[e];  // %g_clipped = mul %g, %clip_coef : [f32]
           const float e_w = in_master[e];  // %w = load @master : [f32]
-          const float e_45 = e_w * g_44;  // %45 = mul %w, %44 : [f32]
+          const float e_w_decayed = e_w * g_decay;  // %w_decayed = mul %w, %decay : [f32]
           const float e_exp_avg_in = in_exp_avg[e];  // %exp_avg_in = load @exp_avg : [f32]
           const float e_exp_avg_sq_in = in_exp_avg_sq[e];  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
-          const float e_55 = g_52 ? e_exp_avg_in : e_g_clipped;  // %55 = select %52, %exp_avg_in, %g_clipped : [f32]
-          const float e_56 = e_g_clipped - e_exp_avg_in;  // %56 = sub %g_clipped, %exp_avg_in : [f32]
-          const float e_m = __fmaf_rn(g_54, e_56, e_55);  // %m = fma %54, %56, %55 : [f32]
-          const float e_61 = e_exp_avg_sq_in * g_60;  // %61 = mul %exp_avg_sq_in, %60 : [f32]
-          const float e_62 = g_59 * e_g_clipped;  // %62 = mul %59, %g_clipped : [f32]
-          const float e_v = __fmaf_rn(e_62, e_g_clipped, e_61);  // %v = fma %62, %g_clipped, %61 : [f32]
-          const float e_80 = __fsqrt_rn(e_v);  // %80 = sqrt %v : [f32]
-          const float e_81 = e_80 / t_79;  // %81 = div %80, %79 : [f32]
-          const float e_82 = e_81 + g_eps_f32;  // %82 = add %81, %eps_f32 : [f32]
-          const float e_83 = t_step_size * e_m;  // %83 = mul %step_size, %m : [f32]
-          const float e_84 = e_83 / e_82;  // %84 = div %83, %82 : [f32]
-          const float e_w_new = e_45 + e_84;  // %w_new = add %45, %84 : [f32]
+          const float e_lerp_base = g_from_a ? e_exp_avg_in : e_g_clipped;  // %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
+          const float e_distance = e_g_clipped - e_exp_avg_in;  // %distance = sub %g_clipped, %exp_avg_in : [f32]
+          const float e_m = __fmaf_rn(g_lerp_coef, e_distance, e_lerp_base);  // %m = fma %lerp_coef, %distance, %lerp_base : [f32]
+          const float e_kept = e_exp_avg_sq_in * g_keep;  // %kept = mul %exp_avg_sq_in, %keep : [f32]
+          const float e_g_share = g_rest * e_g_clipped;  // %g_share = mul %rest, %g_clipped : [f32]
+          const float e_v = __fmaf_rn(e_g_share, e_g_clipped, e_kept);  // %v = fma %g_share, %g_clipped, %kept : [f32]
+          const float e_v_root = __fsqrt_rn(e_v);  // %v_root = sqrt %v : [f32]
+          const float e_v_corrected = e_v_root / t_correction_root;  // %v_corrected = div %v_root, %correction_root : [f32]
+          const float e_denominator = e_v_corrected + g_eps_f32;  // %denominator = add %v_corrected, %eps_f32 : [f32]
+          const float e_numerator = t_step_size * e_m;  // %numerator = mul %step_size, %m : [f32]
+          const float e_update = e_numerator / e_denominator;  // %update = div %numerator, %denominator : [f32]
+          const float e_w_new = e_w_decayed + e_update;  // %w_new = add %w_decayed, %update : [f32]
           out_exp_avg[e] = e_m;  // store @exp_avg, %m if %good
           out_exp_avg_sq[e] = e_v;  // store @exp_avg_sq, %v if %good
           out_master[e] = e_w_new;  // store @master, %w_new if %good
@@ -360,15 +360,15 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
   {  // phase copy
     __shared__ sf_adamw_copy_4_step step;
     if (threadIdx.x == 0) {
-      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %18 : bool
-      const float s_22 = global<float>(ctx.step.results, 1)[0];  // %22 = reduce_add %21 : f32
-      const float s_norm = __fsqrt_rn(s_22);  // %norm = sqrt %22 : f32
-      const bool s_24 = is_finite(s_norm);  // %24 = isfinite %norm : bool
-      const bool s_25 = !s_24;  // %25 = not %24 : bool
-      const bool s_26 = !s_found_inf;  // %26 = not %found_inf : bool
-      const bool s_norm_overflow = s_25 & s_26;  // %norm_overflow = and %25, %26 : bool
-      const bool s_37 = s_found_inf | s_norm_overflow;  // %37 = or %found_inf, %norm_overflow : bool
-      const bool s_good = !s_37;  // %good = not %37 : bool
+      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
+      const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
+      const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
+      const bool s_norm_finite = is_finite(s_norm);  // %norm_finite = isfinite %norm : bool
+      const bool s_norm_nonfinite = !s_norm_finite;  // %norm_nonfinite = not %norm_finite : bool
+      const bool s_all_finite = !s_found_inf;  // %all_finite = not %found_inf : bool
+      const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
+      const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
+      const bool s_good = !s_bad;  // %good = not %bad : bool
       step.s_good = s_good;
     }
     __syncthreads();
@@ -400,9 +400,9 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
         f16 out_weight[16];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          const float e_w_new = in_master[e];  // %w_new = add %45, %84 : [f32]
-          const f16 e_88 = f16_from(e_w_new);  // %88 = cast %w_new : [f16]
-          out_weight[e] = e_88;  // store @weight, %88 if %good
+          const float e_w_new = in_master[e];  // %w_new = add %w_decayed, %update : [f32]
+          const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
+          out_weight[e] = e_w_copy;  // store @weight, %w_copy if %good
         }
         store<4, 4>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);
       }
@@ -451,22 +451,22 @@ struct sf_adamw_scale_finish {
   bool s_found_inf;
   float s_norm;
   bool s_norm_overflow;
-  bool s_37;
+  bool s_bad;
   bool s_good;
-  float s_114;
-  i32 s_117;
-  float s_121;
+  float s_chosen;
+  i32 s_chosen_1;
+  float s_coef_used;
 };
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
-  const float s_30 = 0x1.0c6f7ap-20f;  // %30 = const 1e-06 : f32
-  const float s_34 = 0x1p+0f;  // %34 = const 1 : f32
-  const i64 s_67 = 1ll;  // %67 = const 1 : i64
-  const float s_91 = 0x0p+0f;  // %91 = const 0 : f32
-  const i32 s_96 = 1;  // %96 = const 1 : i32
-  const i32 s_105 = 0;  // %105 = const 0 : i32
-  const float s_110 = 0x1p-126f;  // %110 = const 1.1754944e-38 : f32
+  const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
+  const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
+  const i64 s_c_1_i64 = 1ll;  // %c_1_i64 = const 1 : i64
+  const float s_c_0_f32 = 0x0p+0f;  // %c_0_f32 = const 0 : f32
+  const i32 s_c_1_i32 = 1;  // %c_1_i32 = const 1 : i32
+  const i32 s_c_0_i32 = 0;  // %c_0_i32 = const 0 : i32
+  const float s_smallest = 0x1p-126f;  // %smallest = const 1.1754944e-38 : f32
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
     __shared__ sf_adamw_scale_finish step;
     if (threadIdx.x == 0) {
@@ -475,76 +475,76 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
       const double s_backoff_factor = step_arg<double>(ctx, 2);  // arg %backoff_factor : f64 = 0.5
       const i32 s_growth_interval = step_arg<i32>(ctx, 3);  // arg %growth_interval : i32 = 2000
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
-      const double s_13 = double(s_scale);  // %13 = cast %scale : f64
-      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %18 : bool
-      const float s_22 = global<float>(ctx.step.results, 1)[0];  // %22 = reduce_add %21 : f32
-      const float s_norm = __fsqrt_rn(s_22);  // %norm = sqrt %22 : f32
-      const bool s_24 = is_finite(s_norm);  // %24 = isfinite %norm : bool
-      const bool s_25 = !s_24;  // %25 = not %24 : bool
-      const bool s_26 = !s_found_inf;  // %26 = not %found_inf : bool
-      const bool s_norm_overflow = s_25 & s_26;  // %norm_overflow = and %25, %26 : bool
+      const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
+      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
+      const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
+      const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
+      const bool s_norm_finite = is_finite(s_norm);  // %norm_finite = isfinite %norm : bool
+      const bool s_norm_nonfinite = !s_norm_finite;  // %norm_nonfinite = not %norm_finite : bool
+      const bool s_all_finite = !s_found_inf;  // %all_finite = not %found_inf : bool
+      const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
+      const float s_norm_plus = s_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : f32
+      const float s_inv_norm = 1.0f / s_norm_plus;  // %inv_norm = rcp %norm_plus : f32
       const float s_max_norm_f32 = float(s_max_norm);  // %max_norm_f32 = cast %max_norm : f32
-      const float s_31 = s_norm + s_30;  // %31 = add %norm, %30 : f32
-      const float s_32 = 1.0f / s_31;  // %32 = rcp %31 : f32
-      const float s_33 = s_32 * s_max_norm_f32;  // %33 = mul %32, %max_norm_f32 : f32
-      const float s_clip_coef = minimum(s_33, s_34);  // %clip_coef = min %33, %34 : f32
-      const bool s_37 = s_found_inf | s_norm_overflow;  // %37 = or %found_inf, %norm_overflow : bool
-      const bool s_good = !s_37;  // %good = not %37 : bool
+      const float s_clip_ratio = s_inv_norm * s_max_norm_f32;  // %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
+      const float s_clip_coef = minimum(s_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : f32
+      const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
+      const bool s_good = !s_bad;  // %good = not %bad : bool
       const i32 s_growth_tracker_in = global<i32>(ctx.step.states, 2)[0];  // %growth_tracker_in = read @growth_tracker : i32
-      const i32 s_97 = add(s_growth_tracker_in, s_96);  // %97 = add %growth_tracker_in, %96 : i32
-      const bool s_growth_due = s_growth_interval <= s_97;  // %growth_due = le %growth_interval, %97 : bool
-      const double s_100 = s_13 * s_growth_factor;  // %100 = mul %13, %growth_factor : f64
-      const float s_101 = float(s_100);  // %101 = cast %100 : f32
-      const bool s_102 = is_finite(s_101);  // %102 = isfinite %101 : bool
-      const float s_103 = s_102 ? s_101 : s_scale;  // %103 = select %102, %101, %scale : f32
-      const float s_104 = s_growth_due ? s_103 : s_scale;  // %104 = select %growth_due, %103, %scale : f32
-      const i32 s_106 = s_growth_due ? s_105 : s_97;  // %106 = select %growth_due, %105, %97 : i32
-      const double s_108 = s_13 * s_backoff_factor;  // %108 = mul %13, %backoff_factor : f64
-      const float s_109 = float(s_108);  // %109 = cast %108 : f32
-      const bool s_111 = s_109 < s_110;  // %111 = lt %109, %110 : bool
-      const float s_112 = s_111 ? s_scale : s_109;  // %112 = select %111, %scale, %109 : f32
-      const float s_113 = s_norm_overflow ? s_scale : s_104;  // %113 = select %norm_overflow, %scale, %104 : f32
-      const float s_114 = s_found_inf ? s_112 : s_113;  // %114 = select %found_inf, %112, %113 : f32
-      const i32 s_116 = s_norm_overflow ? s_growth_tracker_in : s_106;  // %116 = select %norm_overflow, %growth_tracker_in, %106 : i32
-      const i32 s_117 = s_found_inf ? s_105 : s_116;  // %117 = select %found_inf, %105, %116 : i32
-      const float s_121 = s_37 ? s_91 : s_clip_coef;  // %121 = select %37, %91, %clip_coef : f32
+      const i32 s_tracker_next = add(s_growth_tracker_in, s_c_1_i32);  // %tracker_next = add %growth_tracker_in, %c_1_i32 : i32
+      const bool s_growth_due = s_growth_interval <= s_tracker_next;  // %growth_due = le %growth_interval, %tracker_next : bool
+      const double s_scale_times = s_scale_f64 * s_growth_factor;  // %scale_times = mul %scale_f64, %growth_factor : f64
+      const float s_scale_next = float(s_scale_times);  // %scale_next = cast %scale_times : f32
+      const bool s_scale_finite = is_finite(s_scale_next);  // %scale_finite = isfinite %scale_next : bool
+      const float s_scale_more = s_scale_finite ? s_scale_next : s_scale;  // %scale_more = select %scale_finite, %scale_next, %scale : f32
+      const float s_scale_good = s_growth_due ? s_scale_more : s_scale;  // %scale_good = select %growth_due, %scale_more, %scale : f32
+      const i32 s_tracker_good = s_growth_due ? s_c_0_i32 : s_tracker_next;  // %tracker_good = select %growth_due, %c_0_i32, %tracker_next : i32
+      const double s_scale_times_1 = s_scale_f64 * s_backoff_factor;  // %scale_times.1 = mul %scale_f64, %backoff_factor : f64
+      const float s_scale_next_1 = float(s_scale_times_1);  // %scale_next.1 = cast %scale_times.1 : f32
+      const bool s_too_small = s_scale_next_1 < s_smallest;  // %too_small = lt %scale_next.1, %smallest : bool
+      const float s_scale_less = s_too_small ? s_scale : s_scale_next_1;  // %scale_less = select %too_small, %scale, %scale_next.1 : f32
+      const float s_if_finite = s_norm_overflow ? s_scale : s_scale_good;  // %if_finite = select %norm_overflow, %scale, %scale_good : f32
+      const float s_chosen = s_found_inf ? s_scale_less : s_if_finite;  // %chosen = select %found_inf, %scale_less, %if_finite : f32
+      const i32 s_if_finite_1 = s_norm_overflow ? s_growth_tracker_in : s_tracker_good;  // %if_finite.1 = select %norm_overflow, %growth_tracker_in, %tracker_good : i32
+      const i32 s_chosen_1 = s_found_inf ? s_c_0_i32 : s_if_finite_1;  // %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
+      const float s_coef_used = s_bad ? s_c_0_f32 : s_clip_coef;  // %coef_used = select %bad, %c_0_f32, %clip_coef : f32
       step.s_scale = s_scale;
       step.s_found_inf = s_found_inf;
       step.s_norm = s_norm;
       step.s_norm_overflow = s_norm_overflow;
-      step.s_37 = s_37;
+      step.s_bad = s_bad;
       step.s_good = s_good;
-      step.s_114 = s_114;
-      step.s_117 = s_117;
-      step.s_121 = s_121;
+      step.s_chosen = s_chosen;
+      step.s_chosen_1 = s_chosen_1;
+      step.s_coef_used = s_coef_used;
     }
     __syncthreads();
     const float s_scale = step.s_scale;
     const bool s_found_inf = step.s_found_inf;
     const float s_norm = step.s_norm;
     const bool s_norm_overflow = step.s_norm_overflow;
-    const bool s_37 = step.s_37;
+    const bool s_bad = step.s_bad;
     const bool s_good = step.s_good;
-    const float s_114 = step.s_114;
-    const i32 s_117 = step.s_117;
-    const float s_121 = step.s_121;
+    const float s_chosen = step.s_chosen;
+    const i32 s_chosen_1 = step.s_chosen_1;
+    const float s_coef_used = step.s_coef_used;
 #pragma unroll 1
     for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) continue;
       const i64 t_t0 = global<i64>(ctx.step.states, 1)[tensor_index];  // %t0 = read @step : <i64>
-      const i64 t_t = add(t_t0, s_67);  // %t = add %t0, %67 : <i64>
+      const i64 t_t = add(t_t0, s_c_1_i64);  // %t = add %t0, %c_1_i64 : <i64>
       if (s_good) global<i64>(ctx.step.states, 1)[tensor_index] = t_t;  // write @step, %t if %good
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      global<float>(ctx.step.states, 0)[0] = s_114;  // write @scale, %114
-      global<i32>(ctx.step.states, 2)[0] = s_117;  // write @growth_tracker, %117
+      global<float>(ctx.step.states, 0)[0] = s_chosen;  // write @scale, %chosen
+      global<i32>(ctx.step.states, 2)[0] = s_chosen_1;  // write @growth_tracker, %chosen.1
       global<bool>(ctx.step.states, 3)[0] = s_found_inf;  // write @found_inf, %found_inf
       global<float>(ctx.step.states, 4)[0] = s_norm;  // write @grad_norm, %norm
-      global<float>(ctx.step.states, 5)[0] = s_121;  // write @clip_coef, %121
+      global<float>(ctx.step.states, 5)[0] = s_coef_used;  // write @clip_coef, %coef_used
       global<bool>(ctx.step.states, 6)[0] = s_norm_overflow;  // write @norm_overflow, %norm_overflow
-      global<bool>(ctx.step.states, 7)[0] = s_37;  // write @skipped, %37
+      global<bool>(ctx.step.states, 7)[0] = s_bad;  // write @skipped, %bad
       global<float>(ctx.step.states, 8)[0] = s_scale;  // write @loss_scale, %scale
     }
   }

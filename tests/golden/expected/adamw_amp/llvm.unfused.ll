@@ -37,19 +37,19 @@ entry:
   %scale.1 = load ptr, ptr %scale
   %scale.2 = getelementptr [4 x i8], ptr %scale.1, i64 0
   %scale.3 = load float, ptr %scale.2, align 1
-  ; %13 = cast %scale : f64
-  %v13 = fpext float %scale.3 to double
-  ; %14 = rcp %13 : f64
-  %v14 = fdiv double 0x3FF0000000000000, %v13
-  ; %inv_scale = cast %14 : f32
-  %inv_scale = fptrunc double %v14 to float
+  ; %scale_f64 = cast %scale : f64
+  %scale_f64 = fpext float %scale.3 to double
+  ; %inv_scale_f64 = rcp %scale_f64 : f64
+  %inv_scale_f64 = fdiv double 0x3FF0000000000000, %scale_f64
+  ; %inv_scale = cast %inv_scale_f64 : f32
+  %inv_scale = fptrunc double %inv_scale_f64 to float
   %scale.4 = getelementptr [8 x i8], ptr %scalars.1, i64 12
   store i64 0, ptr %scale.4
   store float %scale.3, ptr %scale.4, align 1
-  %v13.1 = getelementptr [8 x i8], ptr %scalars.1, i64 13
-  store double %v13, ptr %v13.1, align 1
-  %v14.1 = getelementptr [8 x i8], ptr %scalars.1, i64 14
-  store double %v14, ptr %v14.1, align 1
+  %scale_f64.1 = getelementptr [8 x i8], ptr %scalars.1, i64 13
+  store double %scale_f64, ptr %scale_f64.1, align 1
+  %inv_scale_f64.1 = getelementptr [8 x i8], ptr %scalars.1, i64 14
+  store double %inv_scale_f64, ptr %inv_scale_f64.1, align 1
   %inv_scale.1 = getelementptr [8 x i8], ptr %scalars.1, i64 15
   store i64 0, ptr %inv_scale.1
   store float %inv_scale, ptr %inv_scale.1, align 1
@@ -91,10 +91,10 @@ entry:
   %group_count.2 = zext i32 %group_count.1 to i64
   %scale = getelementptr [8 x i8], ptr %scalars.1, i64 12
   %scale.1 = load float, ptr %scale, align 1
-  %v13 = getelementptr [8 x i8], ptr %scalars.1, i64 13
-  %v13.1 = load double, ptr %v13, align 1
-  %v14 = getelementptr [8 x i8], ptr %scalars.1, i64 14
-  %v14.1 = load double, ptr %v14, align 1
+  %scale_f64 = getelementptr [8 x i8], ptr %scalars.1, i64 13
+  %scale_f64.1 = load double, ptr %scale_f64, align 1
+  %inv_scale_f64 = getelementptr [8 x i8], ptr %scalars.1, i64 14
+  %inv_scale_f64.1 = load double, ptr %inv_scale_f64, align 1
   %inv_scale = getelementptr [8 x i8], ptr %scalars.1, i64 15
   %inv_scale.1 = load float, ptr %inv_scale, align 1
   br label %start
@@ -179,18 +179,18 @@ loop:
   %at.1 = getelementptr [32 x i8], ptr %p.1, i64 %i
   ; %grad = load @grad : [f16]
   %grad.4 = load <8 x i16>, ptr %at, align 1
-  ; %11 = cast %grad : [f32]
-  %v11 = bitcast <8 x i16> %grad.4 to <8 x half>
-  %v11.1 = fpext <8 x half> %v11 to <8 x float>
-  ; %g = mul %11, %inv_scale : [f32]
-  %g = fmul <8 x float> %v11.1, %inv_scale.3
-  ; %17 = isfinite %11 : [bool]
-  %v17 = call <8 x float> @llvm.fabs.v8f32(<8 x float> %v11.1)
-  %v17.1 = fcmp olt <8 x float> %v17, <float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000>
-  ; %18 = not %17 : [bool]
-  %v18 = xor <8 x i1> %v17.1, <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true>
-  ; %found_inf = reduce_any %18 : bool
-  %seen = sext <8 x i1> %v18 to <8 x i32>
+  ; %grad_f32 = cast %grad : [f32]
+  %grad_f32 = bitcast <8 x i16> %grad.4 to <8 x half>
+  %grad_f32.1 = fpext <8 x half> %grad_f32 to <8 x float>
+  ; %g = mul %grad_f32, %inv_scale : [f32]
+  %g = fmul <8 x float> %grad_f32.1, %inv_scale.3
+  ; %finite = isfinite %grad_f32 : [bool]
+  %finite = call <8 x float> @llvm.fabs.v8f32(<8 x float> %grad_f32.1)
+  %finite.1 = fcmp olt <8 x float> %finite, <float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000, float 0x7FF0000000000000>
+  ; %nonfinite = not %finite : [bool]
+  %nonfinite = xor <8 x i1> %finite.1, <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true>
+  ; %found_inf = reduce_any %nonfinite : bool
+  %seen = sext <8 x i1> %nonfinite to <8 x i32>
   %combined = or <8 x i32> %found_inf.1, %seen
   %found_inf.next = bitcast <8 x i32> %combined to <8 x i32>
   ; keep %g
@@ -403,14 +403,14 @@ loop:
   %at = getelementptr [32 x i8], ptr %p, i64 %i
   ; fetch %g
   %g = load <8 x float>, ptr %at, align 1
-  ; %21 = mul %g, %g : [f32]
-  %v21 = fmul <8 x float> %g, %g
-  ; %22 = reduce_add %21 : f32
+  ; %g_square = mul %g, %g : [f32]
+  %g_square = fmul <8 x float> %g, %g
+  ; %sum = reduce_add %g_square : f32
   %lane = shl i64 %i, 3
   %lane.1 = and i64 %lane, 2047
   %lane.2 = getelementptr [4 x i8], ptr %lanes, i64 %lane.1
   %lane.3 = load <8 x float>, ptr %lane.2, align 32
-  %lane.4 = fadd <8 x float> %lane.3, %v21
+  %lane.4 = fadd <8 x float> %lane.3, %g_square
   store <8 x float> %lane.4, ptr %lane.2, align 32
   br label %loop.end
 loop.end:
@@ -446,11 +446,11 @@ tail.out:
   store <8 x float> %merged, ptr %lane.8, align 1
   br label %body.done
 body.done:
-  %v22 = call float @sf_fold_lanes(ptr %lanes.r1, i64 %lane.start, i64 %lane.count.5)
+  %sum = call float @sf_fold_lanes(ptr %lanes.r1, i64 %lane.start, i64 %lane.count.5)
   %slot.3 = getelementptr [8 x i8], ptr %slots.1, i64 1
   %slot.4 = load ptr, ptr %slot.3
   %slot.5 = getelementptr [4 x i8], ptr %slot.4, i64 %c
-  store float %v22, ptr %slot.5, align 1
+  store float %sum, ptr %slot.5, align 1
   br label %chunk.next
 chunk.next:
   %c.next = add nuw nsw i64 %c, 1
@@ -499,45 +499,45 @@ entry:
   ; arg %max_norm : f64 = 1
   %max_norm = getelementptr [8 x i8], ptr %step_args.1, i64 0
   %max_norm.1 = load double, ptr %max_norm, align 1
-  ; %22 = reduce_add %21 : f32
-  %v22 = getelementptr [8 x i8], ptr %results.1, i64 1
-  %v22.1 = load ptr, ptr %v22
-  %v22.2 = getelementptr [4 x i8], ptr %v22.1, i64 0
-  %v22.3 = load float, ptr %v22.2, align 1
-  ; %norm = sqrt %22 : f32
-  %norm = call float @llvm.sqrt.f32(float %v22.3)
+  ; %sum = reduce_add %g_square : f32
+  %sum = getelementptr [8 x i8], ptr %results.1, i64 1
+  %sum.1 = load ptr, ptr %sum
+  %sum.2 = getelementptr [4 x i8], ptr %sum.1, i64 0
+  %sum.3 = load float, ptr %sum.2, align 1
+  ; %norm = sqrt %sum : f32
+  %norm = call float @llvm.sqrt.f32(float %sum.3)
+  ; %c_1e_06_f32 = const 1e-06 : f32
+  ; %norm_plus = add %norm, %c_1e_06_f32 : f32
+  %norm_plus = fadd float %norm, 0x3EB0C6F7A0000000
+  ; %inv_norm = rcp %norm_plus : f32
+  %inv_norm = fdiv float 0x3FF0000000000000, %norm_plus
   ; %max_norm_f32 = cast %max_norm : f32
   %max_norm_f32 = fptrunc double %max_norm.1 to float
-  ; %30 = const 1e-06 : f32
-  ; %31 = add %norm, %30 : f32
-  %v31 = fadd float %norm, 0x3EB0C6F7A0000000
-  ; %32 = rcp %31 : f32
-  %v32 = fdiv float 0x3FF0000000000000, %v31
-  ; %33 = mul %32, %max_norm_f32 : f32
-  %v33 = fmul float %v32, %max_norm_f32
-  ; %34 = const 1 : f32
-  ; %clip_coef = min %33, %34 : f32
-  %clip_coef = call float @llvm.minimum.f32(float %v33, float 0x3FF0000000000000)
+  ; %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
+  %clip_ratio = fmul float %inv_norm, %max_norm_f32
+  ; %c_1_f32 = const 1 : f32
+  ; %clip_coef = min %clip_ratio, %c_1_f32 : f32
+  %clip_coef = call float @llvm.minimum.f32(float %clip_ratio, float 0x3FF0000000000000)
   %max_norm.2 = getelementptr [8 x i8], ptr %scalars.1, i64 5
   store double %max_norm.1, ptr %max_norm.2, align 1
-  %v22.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  store i64 0, ptr %v22.4
-  store float %v22.3, ptr %v22.4, align 1
+  %sum.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  store i64 0, ptr %sum.4
+  store float %sum.3, ptr %sum.4, align 1
   %norm.1 = getelementptr [8 x i8], ptr %scalars.1, i64 23
   store i64 0, ptr %norm.1
   store float %norm, ptr %norm.1, align 1
-  %max_norm_f32.1 = getelementptr [8 x i8], ptr %scalars.1, i64 29
+  %norm_plus.1 = getelementptr [8 x i8], ptr %scalars.1, i64 30
+  store i64 0, ptr %norm_plus.1
+  store float %norm_plus, ptr %norm_plus.1, align 1
+  %inv_norm.1 = getelementptr [8 x i8], ptr %scalars.1, i64 31
+  store i64 0, ptr %inv_norm.1
+  store float %inv_norm, ptr %inv_norm.1, align 1
+  %max_norm_f32.1 = getelementptr [8 x i8], ptr %scalars.1, i64 32
   store i64 0, ptr %max_norm_f32.1
   store float %max_norm_f32, ptr %max_norm_f32.1, align 1
-  %v31.1 = getelementptr [8 x i8], ptr %scalars.1, i64 31
-  store i64 0, ptr %v31.1
-  store float %v31, ptr %v31.1, align 1
-  %v32.1 = getelementptr [8 x i8], ptr %scalars.1, i64 32
-  store i64 0, ptr %v32.1
-  store float %v32, ptr %v32.1, align 1
-  %v33.1 = getelementptr [8 x i8], ptr %scalars.1, i64 33
-  store i64 0, ptr %v33.1
-  store float %v33, ptr %v33.1, align 1
+  %clip_ratio.1 = getelementptr [8 x i8], ptr %scalars.1, i64 33
+  store i64 0, ptr %clip_ratio.1
+  store float %clip_ratio, ptr %clip_ratio.1, align 1
   %clip_coef.1 = getelementptr [8 x i8], ptr %scalars.1, i64 35
   store i64 0, ptr %clip_coef.1
   store float %clip_coef, ptr %clip_coef.1, align 1
@@ -578,18 +578,18 @@ entry:
   %group_count.2 = zext i32 %group_count.1 to i64
   %max_norm = getelementptr [8 x i8], ptr %scalars.1, i64 5
   %max_norm.1 = load double, ptr %max_norm, align 1
-  %v22 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  %v22.1 = load float, ptr %v22, align 1
+  %sum = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  %sum.1 = load float, ptr %sum, align 1
   %norm = getelementptr [8 x i8], ptr %scalars.1, i64 23
   %norm.1 = load float, ptr %norm, align 1
-  %max_norm_f32 = getelementptr [8 x i8], ptr %scalars.1, i64 29
+  %norm_plus = getelementptr [8 x i8], ptr %scalars.1, i64 30
+  %norm_plus.1 = load float, ptr %norm_plus, align 1
+  %inv_norm = getelementptr [8 x i8], ptr %scalars.1, i64 31
+  %inv_norm.1 = load float, ptr %inv_norm, align 1
+  %max_norm_f32 = getelementptr [8 x i8], ptr %scalars.1, i64 32
   %max_norm_f32.1 = load float, ptr %max_norm_f32, align 1
-  %v31 = getelementptr [8 x i8], ptr %scalars.1, i64 31
-  %v31.1 = load float, ptr %v31, align 1
-  %v32 = getelementptr [8 x i8], ptr %scalars.1, i64 32
-  %v32.1 = load float, ptr %v32, align 1
-  %v33 = getelementptr [8 x i8], ptr %scalars.1, i64 33
-  %v33.1 = load float, ptr %v33, align 1
+  %clip_ratio = getelementptr [8 x i8], ptr %scalars.1, i64 33
+  %clip_ratio.1 = load float, ptr %clip_ratio, align 1
   %clip_coef = getelementptr [8 x i8], ptr %scalars.1, i64 35
   %clip_coef.1 = load float, ptr %clip_coef, align 1
   br label %start
@@ -726,66 +726,66 @@ entry:
   %group_count = getelementptr i8, ptr %ctx, i64 88
   %group_count.1 = load i32, ptr %group_count
   %group_count.2 = zext i32 %group_count.1 to i64
-  ; %found_inf = reduce_any %18 : bool
+  ; %found_inf = reduce_any %nonfinite : bool
   %found_inf = getelementptr [8 x i8], ptr %results.1, i64 0
   %found_inf.1 = load ptr, ptr %found_inf
   %found_inf.2 = getelementptr [1 x i8], ptr %found_inf.1, i64 0
   %found_inf.3 = load i8, ptr %found_inf.2, align 1
   %found_inf.4 = icmp ne i8 %found_inf.3, 0
-  ; %22 = reduce_add %21 : f32
-  %v22 = getelementptr [8 x i8], ptr %results.1, i64 1
-  %v22.1 = load ptr, ptr %v22
-  %v22.2 = getelementptr [4 x i8], ptr %v22.1, i64 0
-  %v22.3 = load float, ptr %v22.2, align 1
-  ; %norm = sqrt %22 : f32
-  %norm = call float @llvm.sqrt.f32(float %v22.3)
-  ; %24 = isfinite %norm : bool
-  %v24 = call float @llvm.fabs.f32(float %norm)
-  %v24.1 = fcmp olt float %v24, 0x7FF0000000000000
-  ; %25 = not %24 : bool
-  %v25 = xor i1 %v24.1, true
-  ; %26 = not %found_inf : bool
-  %v26 = xor i1 %found_inf.4, true
-  ; %norm_overflow = and %25, %26 : bool
-  %norm_overflow = and i1 %v25, %v26
-  ; %34 = const 1 : f32
-  ; %37 = or %found_inf, %norm_overflow : bool
-  %v37 = or i1 %found_inf.4, %norm_overflow
-  ; %good = not %37 : bool
-  %good = xor i1 %v37, true
-  ; %42 = const 1 : f64
-  ; %50 = const 0.5 : f32
-  ; %67 = const 1 : i64
+  ; %sum = reduce_add %g_square : f32
+  %sum = getelementptr [8 x i8], ptr %results.1, i64 1
+  %sum.1 = load ptr, ptr %sum
+  %sum.2 = getelementptr [4 x i8], ptr %sum.1, i64 0
+  %sum.3 = load float, ptr %sum.2, align 1
+  ; %norm = sqrt %sum : f32
+  %norm = call float @llvm.sqrt.f32(float %sum.3)
+  ; %norm_finite = isfinite %norm : bool
+  %norm_finite = call float @llvm.fabs.f32(float %norm)
+  %norm_finite.1 = fcmp olt float %norm_finite, 0x7FF0000000000000
+  ; %norm_nonfinite = not %norm_finite : bool
+  %norm_nonfinite = xor i1 %norm_finite.1, true
+  ; %all_finite = not %found_inf : bool
+  %all_finite = xor i1 %found_inf.4, true
+  ; %norm_overflow = and %norm_nonfinite, %all_finite : bool
+  %norm_overflow = and i1 %norm_nonfinite, %all_finite
+  ; %c_1_f32 = const 1 : f32
+  ; %bad = or %found_inf, %norm_overflow : bool
+  %bad = or i1 %found_inf.4, %norm_overflow
+  ; %good = not %bad : bool
+  %good = xor i1 %bad, true
+  ; %c_1_f64 = const 1 : f64
+  ; %c_0_5_f32 = const 0.5 : f32
+  ; %c_1_i64 = const 1 : i64
   %found_inf.5 = getelementptr [8 x i8], ptr %scalars.1, i64 19
   store i64 0, ptr %found_inf.5
   %byte = zext i1 %found_inf.4 to i8
   store i8 %byte, ptr %found_inf.5, align 1
-  %v22.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  store i64 0, ptr %v22.4
-  store float %v22.3, ptr %v22.4, align 1
+  %sum.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  store i64 0, ptr %sum.4
+  store float %sum.3, ptr %sum.4, align 1
   %norm.1 = getelementptr [8 x i8], ptr %scalars.1, i64 23
   store i64 0, ptr %norm.1
   store float %norm, ptr %norm.1, align 1
-  %v24.2 = getelementptr [8 x i8], ptr %scalars.1, i64 24
-  store i64 0, ptr %v24.2
-  %byte.1 = zext i1 %v24.1 to i8
-  store i8 %byte.1, ptr %v24.2, align 1
-  %v25.1 = getelementptr [8 x i8], ptr %scalars.1, i64 25
-  store i64 0, ptr %v25.1
-  %byte.2 = zext i1 %v25 to i8
-  store i8 %byte.2, ptr %v25.1, align 1
-  %v26.1 = getelementptr [8 x i8], ptr %scalars.1, i64 26
-  store i64 0, ptr %v26.1
-  %byte.3 = zext i1 %v26 to i8
-  store i8 %byte.3, ptr %v26.1, align 1
+  %norm_finite.2 = getelementptr [8 x i8], ptr %scalars.1, i64 24
+  store i64 0, ptr %norm_finite.2
+  %byte.1 = zext i1 %norm_finite.1 to i8
+  store i8 %byte.1, ptr %norm_finite.2, align 1
+  %norm_nonfinite.1 = getelementptr [8 x i8], ptr %scalars.1, i64 25
+  store i64 0, ptr %norm_nonfinite.1
+  %byte.2 = zext i1 %norm_nonfinite to i8
+  store i8 %byte.2, ptr %norm_nonfinite.1, align 1
+  %all_finite.1 = getelementptr [8 x i8], ptr %scalars.1, i64 26
+  store i64 0, ptr %all_finite.1
+  %byte.3 = zext i1 %all_finite to i8
+  store i8 %byte.3, ptr %all_finite.1, align 1
   %norm_overflow.1 = getelementptr [8 x i8], ptr %scalars.1, i64 27
   store i64 0, ptr %norm_overflow.1
   %byte.4 = zext i1 %norm_overflow to i8
   store i8 %byte.4, ptr %norm_overflow.1, align 1
-  %v37.1 = getelementptr [8 x i8], ptr %scalars.1, i64 37
-  store i64 0, ptr %v37.1
-  %byte.5 = zext i1 %v37 to i8
-  store i8 %byte.5, ptr %v37.1, align 1
+  %bad.1 = getelementptr [8 x i8], ptr %scalars.1, i64 37
+  store i64 0, ptr %bad.1
+  %byte.5 = zext i1 %bad to i8
+  store i8 %byte.5, ptr %bad.1, align 1
   %good.1 = getelementptr [8 x i8], ptr %scalars.1, i64 38
   store i64 0, ptr %good.1
   %byte.6 = zext i1 %good to i8
@@ -801,31 +801,31 @@ entry:
   %beta2.of = alloca double, align 8
   %eps.of = alloca double, align 8
   %weight_decay.of = alloca double, align 8
-  %v41.of = alloca double, align 8
-  %v43.of = alloca double, align 8
-  %v44.of = alloca float, align 8
-  %v48.of = alloca double, align 8
-  %v49.of = alloca float, align 8
-  %v51.of = alloca float, align 8
-  %v52.of = alloca i1, align 8
-  %v53.of = alloca float, align 8
-  %v54.of = alloca float, align 8
-  %v58.of = alloca double, align 8
-  %v59.of = alloca float, align 8
-  %v60.of = alloca float, align 8
+  %decay_rate.of = alloca double, align 8
+  %decay_f64.of = alloca double, align 8
+  %decay.of = alloca float, align 8
+  %rest1.of = alloca double, align 8
+  %pull.of = alloca float, align 8
+  %pull_size.of = alloca float, align 8
+  %from_a.of = alloca i1, align 8
+  %push.of = alloca float, align 8
+  %lerp_coef.of = alloca float, align 8
+  %rest_f64.of = alloca double, align 8
+  %rest.of = alloca float, align 8
+  %keep.of = alloca float, align 8
   %eps_f32.of = alloca float, align 8
   %tensor.of = alloca i64, align 8
   %t0.of = alloca i64, align 8
   %t.of = alloca i64, align 8
-  %v70.of = alloca double, align 8
-  %bias_correction1.of = alloca double, align 8
-  %v72.of = alloca double, align 8
-  %bias_correction2.of = alloca double, align 8
-  %v74.of = alloca double, align 8
-  %v75.of = alloca double, align 8
+  %beta_t.of = alloca double, align 8
+  %correction.of = alloca double, align 8
+  %rate.of = alloca double, align 8
+  %step_size_f64.of = alloca double, align 8
   %step_size.of = alloca float, align 8
-  %v78.of = alloca double, align 8
-  %v79.of = alloca float, align 8
+  %beta_t.1.of = alloca double, align 8
+  %correction.1.of = alloca double, align 8
+  %correction_root_f64.of = alloca double, align 8
+  %correction_root.of = alloca float, align 8
   %tail.0 = alloca [8 x float], align 64
   %tail.1 = alloca [8 x float], align 64
   %tail.2 = alloca [8 x float], align 64
@@ -862,25 +862,25 @@ entry:
   %found_inf = getelementptr [8 x i8], ptr %scalars.1, i64 19
   %found_inf.1 = load i8, ptr %found_inf, align 1
   %found_inf.2 = icmp ne i8 %found_inf.1, 0
-  %v22 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  %v22.1 = load float, ptr %v22, align 1
+  %sum = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  %sum.1 = load float, ptr %sum, align 1
   %norm = getelementptr [8 x i8], ptr %scalars.1, i64 23
   %norm.1 = load float, ptr %norm, align 1
-  %v24 = getelementptr [8 x i8], ptr %scalars.1, i64 24
-  %v24.1 = load i8, ptr %v24, align 1
-  %v24.2 = icmp ne i8 %v24.1, 0
-  %v25 = getelementptr [8 x i8], ptr %scalars.1, i64 25
-  %v25.1 = load i8, ptr %v25, align 1
-  %v25.2 = icmp ne i8 %v25.1, 0
-  %v26 = getelementptr [8 x i8], ptr %scalars.1, i64 26
-  %v26.1 = load i8, ptr %v26, align 1
-  %v26.2 = icmp ne i8 %v26.1, 0
+  %norm_finite = getelementptr [8 x i8], ptr %scalars.1, i64 24
+  %norm_finite.1 = load i8, ptr %norm_finite, align 1
+  %norm_finite.2 = icmp ne i8 %norm_finite.1, 0
+  %norm_nonfinite = getelementptr [8 x i8], ptr %scalars.1, i64 25
+  %norm_nonfinite.1 = load i8, ptr %norm_nonfinite, align 1
+  %norm_nonfinite.2 = icmp ne i8 %norm_nonfinite.1, 0
+  %all_finite = getelementptr [8 x i8], ptr %scalars.1, i64 26
+  %all_finite.1 = load i8, ptr %all_finite, align 1
+  %all_finite.2 = icmp ne i8 %all_finite.1, 0
   %norm_overflow = getelementptr [8 x i8], ptr %scalars.1, i64 27
   %norm_overflow.1 = load i8, ptr %norm_overflow, align 1
   %norm_overflow.2 = icmp ne i8 %norm_overflow.1, 0
-  %v37 = getelementptr [8 x i8], ptr %scalars.1, i64 37
-  %v37.1 = load i8, ptr %v37, align 1
-  %v37.2 = icmp ne i8 %v37.1, 0
+  %bad = getelementptr [8 x i8], ptr %scalars.1, i64 37
+  %bad.1 = load i8, ptr %bad, align 1
+  %bad.2 = icmp ne i8 %bad.1, 0
   %good = getelementptr [8 x i8], ptr %scalars.1, i64 38
   %good.1 = load i8, ptr %good, align 1
   %good.2 = icmp ne i8 %good.1, 0
@@ -950,30 +950,30 @@ group.new:
   %weight_decay = getelementptr [40 x i8], ptr %group_args.1, i64 %group.2
   %weight_decay.1 = getelementptr [8 x i8], ptr %weight_decay, i64 4
   %weight_decay.2 = load double, ptr %weight_decay.1, align 1
-  ; %41 = mul %lr, %weight_decay : {f64}
-  %v41 = fmul double %lr.2, %weight_decay.2
-  ; %43 = sub %42, %41 : {f64}
-  %v43 = fsub double 0x3FF0000000000000, %v41
-  ; %44 = cast %43 : {f32}
-  %v44 = fptrunc double %v43 to float
-  ; %48 = sub %42, %beta1 : {f64}
-  %v48 = fsub double 0x3FF0000000000000, %beta1.2
-  ; %49 = cast %48 : {f32}
-  %v49 = fptrunc double %v48 to float
-  ; %51 = abs %49 : {f32}
-  %v51 = call float @llvm.fabs.f32(float %v49)
-  ; %52 = lt %51, %50 : {bool}
-  %v52 = fcmp olt float %v51, 0x3FE0000000000000
-  ; %53 = sub %49, %34 : {f32}
-  %v53 = fsub float %v49, 0x3FF0000000000000
-  ; %54 = select %52, %49, %53 : {f32}
-  %v54 = select i1 %v52, float %v49, float %v53
-  ; %58 = sub %42, %beta2 : {f64}
-  %v58 = fsub double 0x3FF0000000000000, %beta2.2
-  ; %59 = cast %58 : {f32}
-  %v59 = fptrunc double %v58 to float
-  ; %60 = cast %beta2 : {f32}
-  %v60 = fptrunc double %beta2.2 to float
+  ; %decay_rate = mul %lr, %weight_decay : {f64}
+  %decay_rate = fmul double %lr.2, %weight_decay.2
+  ; %decay_f64 = sub %c_1_f64, %decay_rate : {f64}
+  %decay_f64 = fsub double 0x3FF0000000000000, %decay_rate
+  ; %decay = cast %decay_f64 : {f32}
+  %decay = fptrunc double %decay_f64 to float
+  ; %rest1 = sub %c_1_f64, %beta1 : {f64}
+  %rest1 = fsub double 0x3FF0000000000000, %beta1.2
+  ; %pull = cast %rest1 : {f32}
+  %pull = fptrunc double %rest1 to float
+  ; %pull_size = abs %pull : {f32}
+  %pull_size = call float @llvm.fabs.f32(float %pull)
+  ; %from_a = lt %pull_size, %c_0_5_f32 : {bool}
+  %from_a = fcmp olt float %pull_size, 0x3FE0000000000000
+  ; %push = sub %pull, %c_1_f32 : {f32}
+  %push = fsub float %pull, 0x3FF0000000000000
+  ; %lerp_coef = select %from_a, %pull, %push : {f32}
+  %lerp_coef = select i1 %from_a, float %pull, float %push
+  ; %rest_f64 = sub %c_1_f64, %beta2 : {f64}
+  %rest_f64 = fsub double 0x3FF0000000000000, %beta2.2
+  ; %rest = cast %rest_f64 : {f32}
+  %rest = fptrunc double %rest_f64 to float
+  ; %keep = cast %beta2 : {f32}
+  %keep = fptrunc double %beta2.2 to float
   ; %eps_f32 = cast %eps : {f32}
   %eps_f32 = fptrunc double %eps.2 to float
   store double %lr.2, ptr %lr.of
@@ -981,18 +981,18 @@ group.new:
   store double %beta2.2, ptr %beta2.of
   store double %eps.2, ptr %eps.of
   store double %weight_decay.2, ptr %weight_decay.of
-  store double %v41, ptr %v41.of
-  store double %v43, ptr %v43.of
-  store float %v44, ptr %v44.of
-  store double %v48, ptr %v48.of
-  store float %v49, ptr %v49.of
-  store float %v51, ptr %v51.of
-  store i1 %v52, ptr %v52.of
-  store float %v53, ptr %v53.of
-  store float %v54, ptr %v54.of
-  store double %v58, ptr %v58.of
-  store float %v59, ptr %v59.of
-  store float %v60, ptr %v60.of
+  store double %decay_rate, ptr %decay_rate.of
+  store double %decay_f64, ptr %decay_f64.of
+  store float %decay, ptr %decay.of
+  store double %rest1, ptr %rest1.of
+  store float %pull, ptr %pull.of
+  store float %pull_size, ptr %pull_size.of
+  store i1 %from_a, ptr %from_a.of
+  store float %push, ptr %push.of
+  store float %lerp_coef, ptr %lerp_coef.of
+  store double %rest_f64, ptr %rest_f64.of
+  store float %rest, ptr %rest.of
+  store float %keep, ptr %keep.of
   store float %eps_f32, ptr %eps_f32.of
   br label %group.ready
 group.ready:
@@ -1001,18 +1001,18 @@ group.ready:
   %beta2.3 = load double, ptr %beta2.of
   %eps.3 = load double, ptr %eps.of
   %weight_decay.3 = load double, ptr %weight_decay.of
-  %v41.1 = load double, ptr %v41.of
-  %v43.1 = load double, ptr %v43.of
-  %v44.1 = load float, ptr %v44.of
-  %v48.1 = load double, ptr %v48.of
-  %v49.1 = load float, ptr %v49.of
-  %v51.1 = load float, ptr %v51.of
-  %v52.1 = load i1, ptr %v52.of
-  %v53.1 = load float, ptr %v53.of
-  %v54.1 = load float, ptr %v54.of
-  %v58.1 = load double, ptr %v58.of
-  %v59.1 = load float, ptr %v59.of
-  %v60.1 = load float, ptr %v60.of
+  %decay_rate.1 = load double, ptr %decay_rate.of
+  %decay_f64.1 = load double, ptr %decay_f64.of
+  %decay.1 = load float, ptr %decay.of
+  %rest1.1 = load double, ptr %rest1.of
+  %pull.1 = load float, ptr %pull.of
+  %pull_size.1 = load float, ptr %pull_size.of
+  %from_a.1 = load i1, ptr %from_a.of
+  %push.1 = load float, ptr %push.of
+  %lerp_coef.1 = load float, ptr %lerp_coef.of
+  %rest_f64.1 = load double, ptr %rest_f64.of
+  %rest.1 = load float, ptr %rest.of
+  %keep.1 = load float, ptr %keep.of
   %eps_f32.1 = load float, ptr %eps_f32.of
   %last.1 = load i64, ptr %tensor.of
   %same.1 = icmp eq i64 %last.1, %tensor.2
@@ -1024,68 +1024,68 @@ tensor.new:
   %t0.1 = load ptr, ptr %t0
   %t0.2 = getelementptr [8 x i8], ptr %t0.1, i64 %tensor.2
   %t0.3 = load i64, ptr %t0.2, align 1
-  ; %t = add %t0, %67 : <i64>
+  ; %t = add %t0, %c_1_i64 : <i64>
   %t = add i64 %t0.3, 1
-  ; %70 = powi %beta1, %t : <f64>
-  %v70 = call double @sf_powi_f64(double %beta1.3, i64 %t)
-  ; %bias_correction1 = sub %42, %70 : <f64>
-  %bias_correction1 = fsub double 0x3FF0000000000000, %v70
-  ; %72 = powi %beta2, %t : <f64>
-  %v72 = call double @sf_powi_f64(double %beta2.3, i64 %t)
-  ; %bias_correction2 = sub %42, %72 : <f64>
-  %bias_correction2 = fsub double 0x3FF0000000000000, %v72
-  ; %74 = div %lr, %bias_correction1 : <f64>
-  %v74 = fdiv double %lr.3, %bias_correction1
-  ; %75 = neg %74 : <f64>
-  %v75 = fneg double %v74
-  ; %step_size = cast %75 : <f32>
-  %step_size = fptrunc double %v75 to float
-  ; %78 = sqrt %bias_correction2 : <f64>
-  %v78 = call double @llvm.sqrt.f64(double %bias_correction2)
-  ; %79 = cast %78 : <f32>
-  %v79 = fptrunc double %v78 to float
+  ; %beta_t = powi %beta1, %t : <f64>
+  %beta_t = call double @sf_powi_f64(double %beta1.3, i64 %t)
+  ; %correction = sub %c_1_f64, %beta_t : <f64>
+  %correction = fsub double 0x3FF0000000000000, %beta_t
+  ; %rate = div %lr, %correction : <f64>
+  %rate = fdiv double %lr.3, %correction
+  ; %step_size_f64 = neg %rate : <f64>
+  %step_size_f64 = fneg double %rate
+  ; %step_size = cast %step_size_f64 : <f32>
+  %step_size = fptrunc double %step_size_f64 to float
+  ; %beta_t.1 = powi %beta2, %t : <f64>
+  %beta_t.1 = call double @sf_powi_f64(double %beta2.3, i64 %t)
+  ; %correction.1 = sub %c_1_f64, %beta_t.1 : <f64>
+  %correction.1 = fsub double 0x3FF0000000000000, %beta_t.1
+  ; %correction_root_f64 = sqrt %correction.1 : <f64>
+  %correction_root_f64 = call double @llvm.sqrt.f64(double %correction.1)
+  ; %correction_root = cast %correction_root_f64 : <f32>
+  %correction_root = fptrunc double %correction_root_f64 to float
   store i64 %t0.3, ptr %t0.of
   store i64 %t, ptr %t.of
-  store double %v70, ptr %v70.of
-  store double %bias_correction1, ptr %bias_correction1.of
-  store double %v72, ptr %v72.of
-  store double %bias_correction2, ptr %bias_correction2.of
-  store double %v74, ptr %v74.of
-  store double %v75, ptr %v75.of
+  store double %beta_t, ptr %beta_t.of
+  store double %correction, ptr %correction.of
+  store double %rate, ptr %rate.of
+  store double %step_size_f64, ptr %step_size_f64.of
   store float %step_size, ptr %step_size.of
-  store double %v78, ptr %v78.of
-  store float %v79, ptr %v79.of
+  store double %beta_t.1, ptr %beta_t.1.of
+  store double %correction.1, ptr %correction.1.of
+  store double %correction_root_f64, ptr %correction_root_f64.of
+  store float %correction_root, ptr %correction_root.of
   br label %tensor.ready
 tensor.ready:
   %t0.4 = load i64, ptr %t0.of
   %t.1 = load i64, ptr %t.of
-  %v70.1 = load double, ptr %v70.of
-  %bias_correction1.1 = load double, ptr %bias_correction1.of
-  %v72.1 = load double, ptr %v72.of
-  %bias_correction2.1 = load double, ptr %bias_correction2.of
-  %v74.1 = load double, ptr %v74.of
-  %v75.1 = load double, ptr %v75.of
+  %beta_t.2 = load double, ptr %beta_t.of
+  %correction.2 = load double, ptr %correction.of
+  %rate.1 = load double, ptr %rate.of
+  %step_size_f64.1 = load double, ptr %step_size_f64.of
   %step_size.1 = load float, ptr %step_size.of
-  %v78.1 = load double, ptr %v78.of
-  %v79.1 = load float, ptr %v79.of
+  %beta_t.1.1 = load double, ptr %beta_t.1.of
+  %correction.1.1 = load double, ptr %correction.1.of
+  %correction_root_f64.1 = load double, ptr %correction_root_f64.of
+  %correction_root.1 = load float, ptr %correction_root.of
   br i1 %good.2, label %guarded, label %otherwise
 guarded:
   switch i64 %signature.2, label %signature.0 [ ]
 signature.0:
   %vectors = lshr i64 %length.2, 3
   %tail = and i64 %length.2, 7
-  %v44.2 = insertelement <8 x float> poison, float %v44.1, i32 0
-  %v44.3 = shufflevector <8 x float> %v44.2, <8 x float> poison, <8 x i32> zeroinitializer
-  %v52.2 = insertelement <8 x i1> poison, i1 %v52.1, i32 0
-  %v52.3 = shufflevector <8 x i1> %v52.2, <8 x i1> poison, <8 x i32> zeroinitializer
-  %v54.2 = insertelement <8 x float> poison, float %v54.1, i32 0
-  %v54.3 = shufflevector <8 x float> %v54.2, <8 x float> poison, <8 x i32> zeroinitializer
-  %v60.2 = insertelement <8 x float> poison, float %v60.1, i32 0
-  %v60.3 = shufflevector <8 x float> %v60.2, <8 x float> poison, <8 x i32> zeroinitializer
-  %v59.2 = insertelement <8 x float> poison, float %v59.1, i32 0
-  %v59.3 = shufflevector <8 x float> %v59.2, <8 x float> poison, <8 x i32> zeroinitializer
-  %v79.2 = insertelement <8 x float> poison, float %v79.1, i32 0
-  %v79.3 = shufflevector <8 x float> %v79.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %decay.2 = insertelement <8 x float> poison, float %decay.1, i32 0
+  %decay.3 = shufflevector <8 x float> %decay.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %from_a.2 = insertelement <8 x i1> poison, i1 %from_a.1, i32 0
+  %from_a.3 = shufflevector <8 x i1> %from_a.2, <8 x i1> poison, <8 x i32> zeroinitializer
+  %lerp_coef.2 = insertelement <8 x float> poison, float %lerp_coef.1, i32 0
+  %lerp_coef.3 = shufflevector <8 x float> %lerp_coef.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %keep.2 = insertelement <8 x float> poison, float %keep.1, i32 0
+  %keep.3 = shufflevector <8 x float> %keep.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %rest.2 = insertelement <8 x float> poison, float %rest.1, i32 0
+  %rest.3 = shufflevector <8 x float> %rest.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %correction_root.2 = insertelement <8 x float> poison, float %correction_root.1, i32 0
+  %correction_root.3 = shufflevector <8 x float> %correction_root.2, <8 x float> poison, <8 x i32> zeroinitializer
   %eps_f32.2 = insertelement <8 x float> poison, float %eps_f32.1, i32 0
   %eps_f32.3 = shufflevector <8 x float> %eps_f32.2, <8 x float> poison, <8 x i32> zeroinitializer
   %step_size.2 = insertelement <8 x float> poison, float %step_size.1, i32 0
@@ -1129,36 +1129,36 @@ loop:
   %g_clipped = load <8 x float>, ptr %at, align 1
   ; %w = load @master : [f32]
   %w = load <8 x float>, ptr %at.1, align 1
-  ; %45 = mul %w, %44 : [f32]
-  %v45 = fmul <8 x float> %w, %v44.3
+  ; %w_decayed = mul %w, %decay : [f32]
+  %w_decayed = fmul <8 x float> %w, %decay.3
   ; %exp_avg_in = load @exp_avg : [f32]
   %exp_avg_in = load <8 x float>, ptr %at.2, align 1
   ; %exp_avg_sq_in = load @exp_avg_sq : [f32]
   %exp_avg_sq_in = load <8 x float>, ptr %at.3, align 1
-  ; %55 = select %52, %exp_avg_in, %g_clipped : [f32]
-  %v55 = select <8 x i1> %v52.3, <8 x float> %exp_avg_in, <8 x float> %g_clipped
-  ; %56 = sub %g_clipped, %exp_avg_in : [f32]
-  %v56 = fsub <8 x float> %g_clipped, %exp_avg_in
-  ; %m = fma %54, %56, %55 : [f32]
-  %m = call <8 x float> @llvm.fma.v8f32(<8 x float> %v54.3, <8 x float> %v56, <8 x float> %v55)
-  ; %61 = mul %exp_avg_sq_in, %60 : [f32]
-  %v61 = fmul <8 x float> %exp_avg_sq_in, %v60.3
-  ; %62 = mul %59, %g_clipped : [f32]
-  %v62 = fmul <8 x float> %v59.3, %g_clipped
-  ; %v = fma %62, %g_clipped, %61 : [f32]
-  %v = call <8 x float> @llvm.fma.v8f32(<8 x float> %v62, <8 x float> %g_clipped, <8 x float> %v61)
-  ; %80 = sqrt %v : [f32]
-  %v80 = call <8 x float> @llvm.sqrt.v8f32(<8 x float> %v)
-  ; %81 = div %80, %79 : [f32]
-  %v81 = fdiv <8 x float> %v80, %v79.3
-  ; %82 = add %81, %eps_f32 : [f32]
-  %v82 = fadd <8 x float> %v81, %eps_f32.3
-  ; %83 = mul %step_size, %m : [f32]
-  %v83 = fmul <8 x float> %step_size.3, %m
-  ; %84 = div %83, %82 : [f32]
-  %v84 = fdiv <8 x float> %v83, %v82
-  ; %w_new = add %45, %84 : [f32]
-  %w_new = fadd <8 x float> %v45, %v84
+  ; %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
+  %lerp_base = select <8 x i1> %from_a.3, <8 x float> %exp_avg_in, <8 x float> %g_clipped
+  ; %distance = sub %g_clipped, %exp_avg_in : [f32]
+  %distance = fsub <8 x float> %g_clipped, %exp_avg_in
+  ; %m = fma %lerp_coef, %distance, %lerp_base : [f32]
+  %m = call <8 x float> @llvm.fma.v8f32(<8 x float> %lerp_coef.3, <8 x float> %distance, <8 x float> %lerp_base)
+  ; %kept = mul %exp_avg_sq_in, %keep : [f32]
+  %kept = fmul <8 x float> %exp_avg_sq_in, %keep.3
+  ; %g_share = mul %rest, %g_clipped : [f32]
+  %g_share = fmul <8 x float> %rest.3, %g_clipped
+  ; %v = fma %g_share, %g_clipped, %kept : [f32]
+  %v = call <8 x float> @llvm.fma.v8f32(<8 x float> %g_share, <8 x float> %g_clipped, <8 x float> %kept)
+  ; %v_root = sqrt %v : [f32]
+  %v_root = call <8 x float> @llvm.sqrt.v8f32(<8 x float> %v)
+  ; %v_corrected = div %v_root, %correction_root : [f32]
+  %v_corrected = fdiv <8 x float> %v_root, %correction_root.3
+  ; %denominator = add %v_corrected, %eps_f32 : [f32]
+  %denominator = fadd <8 x float> %v_corrected, %eps_f32.3
+  ; %numerator = mul %step_size, %m : [f32]
+  %numerator = fmul <8 x float> %step_size.3, %m
+  ; %update = div %numerator, %denominator : [f32]
+  %update = fdiv <8 x float> %numerator, %denominator
+  ; %w_new = add %w_decayed, %update : [f32]
+  %w_new = fadd <8 x float> %w_decayed, %update
   ; store @exp_avg, %m if %good
   store <8 x float> %m, ptr %at.2, align 1
   ; store @exp_avg_sq, %v if %good
@@ -1176,29 +1176,29 @@ pass.whole.end:
   %tail.none = icmp eq i64 %tail, 0
   br i1 %tail.none, label %body.done, label %tail.in
 tail.in:
-  %rest = getelementptr [32 x i8], ptr %scratch.5, i64 %vectors
+  %rest.4 = getelementptr [32 x i8], ptr %scratch.5, i64 %vectors
   %bytes = mul i64 %tail, 4
-  call void @sf_copy(ptr %tail.0, ptr %rest, i64 %bytes)
-  %rest.1 = getelementptr [32 x i8], ptr %master.3, i64 %vectors
+  call void @sf_copy(ptr %tail.0, ptr %rest.4, i64 %bytes)
+  %rest.5 = getelementptr [32 x i8], ptr %master.3, i64 %vectors
   %bytes.1 = mul i64 %tail, 4
-  call void @sf_copy(ptr %tail.1, ptr %rest.1, i64 %bytes.1)
-  %rest.2 = getelementptr [32 x i8], ptr %exp_avg.3, i64 %vectors
+  call void @sf_copy(ptr %tail.1, ptr %rest.5, i64 %bytes.1)
+  %rest.6 = getelementptr [32 x i8], ptr %exp_avg.3, i64 %vectors
   %bytes.2 = mul i64 %tail, 4
-  call void @sf_copy(ptr %tail.2, ptr %rest.2, i64 %bytes.2)
-  %rest.3 = getelementptr [32 x i8], ptr %exp_avg_sq.3, i64 %vectors
+  call void @sf_copy(ptr %tail.2, ptr %rest.6, i64 %bytes.2)
+  %rest.7 = getelementptr [32 x i8], ptr %exp_avg_sq.3, i64 %vectors
   %bytes.3 = mul i64 %tail, 4
-  call void @sf_copy(ptr %tail.3, ptr %rest.3, i64 %bytes.3)
+  call void @sf_copy(ptr %tail.3, ptr %rest.7, i64 %bytes.3)
   br label %pass
 tail.out:
-  %rest.4 = getelementptr [32 x i8], ptr %master.3, i64 %vectors
+  %rest.8 = getelementptr [32 x i8], ptr %master.3, i64 %vectors
   %bytes.4 = mul i64 %tail, 4
-  call void @sf_copy(ptr %rest.4, ptr %tail.1, i64 %bytes.4)
-  %rest.5 = getelementptr [32 x i8], ptr %exp_avg.3, i64 %vectors
+  call void @sf_copy(ptr %rest.8, ptr %tail.1, i64 %bytes.4)
+  %rest.9 = getelementptr [32 x i8], ptr %exp_avg.3, i64 %vectors
   %bytes.5 = mul i64 %tail, 4
-  call void @sf_copy(ptr %rest.5, ptr %tail.2, i64 %bytes.5)
-  %rest.6 = getelementptr [32 x i8], ptr %exp_avg_sq.3, i64 %vectors
+  call void @sf_copy(ptr %rest.9, ptr %tail.2, i64 %bytes.5)
+  %rest.10 = getelementptr [32 x i8], ptr %exp_avg_sq.3, i64 %vectors
   %bytes.6 = mul i64 %tail, 4
-  call void @sf_copy(ptr %rest.6, ptr %tail.3, i64 %bytes.6)
+  call void @sf_copy(ptr %rest.10, ptr %tail.3, i64 %bytes.6)
   br label %body.done
 body.done:
   br label %chunk.next
@@ -1250,62 +1250,62 @@ entry:
   %group_count = getelementptr i8, ptr %ctx, i64 88
   %group_count.1 = load i32, ptr %group_count
   %group_count.2 = zext i32 %group_count.1 to i64
-  ; %found_inf = reduce_any %18 : bool
+  ; %found_inf = reduce_any %nonfinite : bool
   %found_inf = getelementptr [8 x i8], ptr %results.1, i64 0
   %found_inf.1 = load ptr, ptr %found_inf
   %found_inf.2 = getelementptr [1 x i8], ptr %found_inf.1, i64 0
   %found_inf.3 = load i8, ptr %found_inf.2, align 1
   %found_inf.4 = icmp ne i8 %found_inf.3, 0
-  ; %22 = reduce_add %21 : f32
-  %v22 = getelementptr [8 x i8], ptr %results.1, i64 1
-  %v22.1 = load ptr, ptr %v22
-  %v22.2 = getelementptr [4 x i8], ptr %v22.1, i64 0
-  %v22.3 = load float, ptr %v22.2, align 1
-  ; %norm = sqrt %22 : f32
-  %norm = call float @llvm.sqrt.f32(float %v22.3)
-  ; %24 = isfinite %norm : bool
-  %v24 = call float @llvm.fabs.f32(float %norm)
-  %v24.1 = fcmp olt float %v24, 0x7FF0000000000000
-  ; %25 = not %24 : bool
-  %v25 = xor i1 %v24.1, true
-  ; %26 = not %found_inf : bool
-  %v26 = xor i1 %found_inf.4, true
-  ; %norm_overflow = and %25, %26 : bool
-  %norm_overflow = and i1 %v25, %v26
-  ; %37 = or %found_inf, %norm_overflow : bool
-  %v37 = or i1 %found_inf.4, %norm_overflow
-  ; %good = not %37 : bool
-  %good = xor i1 %v37, true
+  ; %sum = reduce_add %g_square : f32
+  %sum = getelementptr [8 x i8], ptr %results.1, i64 1
+  %sum.1 = load ptr, ptr %sum
+  %sum.2 = getelementptr [4 x i8], ptr %sum.1, i64 0
+  %sum.3 = load float, ptr %sum.2, align 1
+  ; %norm = sqrt %sum : f32
+  %norm = call float @llvm.sqrt.f32(float %sum.3)
+  ; %norm_finite = isfinite %norm : bool
+  %norm_finite = call float @llvm.fabs.f32(float %norm)
+  %norm_finite.1 = fcmp olt float %norm_finite, 0x7FF0000000000000
+  ; %norm_nonfinite = not %norm_finite : bool
+  %norm_nonfinite = xor i1 %norm_finite.1, true
+  ; %all_finite = not %found_inf : bool
+  %all_finite = xor i1 %found_inf.4, true
+  ; %norm_overflow = and %norm_nonfinite, %all_finite : bool
+  %norm_overflow = and i1 %norm_nonfinite, %all_finite
+  ; %bad = or %found_inf, %norm_overflow : bool
+  %bad = or i1 %found_inf.4, %norm_overflow
+  ; %good = not %bad : bool
+  %good = xor i1 %bad, true
   %found_inf.5 = getelementptr [8 x i8], ptr %scalars.1, i64 19
   store i64 0, ptr %found_inf.5
   %byte = zext i1 %found_inf.4 to i8
   store i8 %byte, ptr %found_inf.5, align 1
-  %v22.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  store i64 0, ptr %v22.4
-  store float %v22.3, ptr %v22.4, align 1
+  %sum.4 = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  store i64 0, ptr %sum.4
+  store float %sum.3, ptr %sum.4, align 1
   %norm.1 = getelementptr [8 x i8], ptr %scalars.1, i64 23
   store i64 0, ptr %norm.1
   store float %norm, ptr %norm.1, align 1
-  %v24.2 = getelementptr [8 x i8], ptr %scalars.1, i64 24
-  store i64 0, ptr %v24.2
-  %byte.1 = zext i1 %v24.1 to i8
-  store i8 %byte.1, ptr %v24.2, align 1
-  %v25.1 = getelementptr [8 x i8], ptr %scalars.1, i64 25
-  store i64 0, ptr %v25.1
-  %byte.2 = zext i1 %v25 to i8
-  store i8 %byte.2, ptr %v25.1, align 1
-  %v26.1 = getelementptr [8 x i8], ptr %scalars.1, i64 26
-  store i64 0, ptr %v26.1
-  %byte.3 = zext i1 %v26 to i8
-  store i8 %byte.3, ptr %v26.1, align 1
+  %norm_finite.2 = getelementptr [8 x i8], ptr %scalars.1, i64 24
+  store i64 0, ptr %norm_finite.2
+  %byte.1 = zext i1 %norm_finite.1 to i8
+  store i8 %byte.1, ptr %norm_finite.2, align 1
+  %norm_nonfinite.1 = getelementptr [8 x i8], ptr %scalars.1, i64 25
+  store i64 0, ptr %norm_nonfinite.1
+  %byte.2 = zext i1 %norm_nonfinite to i8
+  store i8 %byte.2, ptr %norm_nonfinite.1, align 1
+  %all_finite.1 = getelementptr [8 x i8], ptr %scalars.1, i64 26
+  store i64 0, ptr %all_finite.1
+  %byte.3 = zext i1 %all_finite to i8
+  store i8 %byte.3, ptr %all_finite.1, align 1
   %norm_overflow.1 = getelementptr [8 x i8], ptr %scalars.1, i64 27
   store i64 0, ptr %norm_overflow.1
   %byte.4 = zext i1 %norm_overflow to i8
   store i8 %byte.4, ptr %norm_overflow.1, align 1
-  %v37.1 = getelementptr [8 x i8], ptr %scalars.1, i64 37
-  store i64 0, ptr %v37.1
-  %byte.5 = zext i1 %v37 to i8
-  store i8 %byte.5, ptr %v37.1, align 1
+  %bad.1 = getelementptr [8 x i8], ptr %scalars.1, i64 37
+  store i64 0, ptr %bad.1
+  %byte.5 = zext i1 %bad to i8
+  store i8 %byte.5, ptr %bad.1, align 1
   %good.1 = getelementptr [8 x i8], ptr %scalars.1, i64 38
   store i64 0, ptr %good.1
   %byte.6 = zext i1 %good to i8
@@ -1349,25 +1349,25 @@ entry:
   %found_inf = getelementptr [8 x i8], ptr %scalars.1, i64 19
   %found_inf.1 = load i8, ptr %found_inf, align 1
   %found_inf.2 = icmp ne i8 %found_inf.1, 0
-  %v22 = getelementptr [8 x i8], ptr %scalars.1, i64 22
-  %v22.1 = load float, ptr %v22, align 1
+  %sum = getelementptr [8 x i8], ptr %scalars.1, i64 22
+  %sum.1 = load float, ptr %sum, align 1
   %norm = getelementptr [8 x i8], ptr %scalars.1, i64 23
   %norm.1 = load float, ptr %norm, align 1
-  %v24 = getelementptr [8 x i8], ptr %scalars.1, i64 24
-  %v24.1 = load i8, ptr %v24, align 1
-  %v24.2 = icmp ne i8 %v24.1, 0
-  %v25 = getelementptr [8 x i8], ptr %scalars.1, i64 25
-  %v25.1 = load i8, ptr %v25, align 1
-  %v25.2 = icmp ne i8 %v25.1, 0
-  %v26 = getelementptr [8 x i8], ptr %scalars.1, i64 26
-  %v26.1 = load i8, ptr %v26, align 1
-  %v26.2 = icmp ne i8 %v26.1, 0
+  %norm_finite = getelementptr [8 x i8], ptr %scalars.1, i64 24
+  %norm_finite.1 = load i8, ptr %norm_finite, align 1
+  %norm_finite.2 = icmp ne i8 %norm_finite.1, 0
+  %norm_nonfinite = getelementptr [8 x i8], ptr %scalars.1, i64 25
+  %norm_nonfinite.1 = load i8, ptr %norm_nonfinite, align 1
+  %norm_nonfinite.2 = icmp ne i8 %norm_nonfinite.1, 0
+  %all_finite = getelementptr [8 x i8], ptr %scalars.1, i64 26
+  %all_finite.1 = load i8, ptr %all_finite, align 1
+  %all_finite.2 = icmp ne i8 %all_finite.1, 0
   %norm_overflow = getelementptr [8 x i8], ptr %scalars.1, i64 27
   %norm_overflow.1 = load i8, ptr %norm_overflow, align 1
   %norm_overflow.2 = icmp ne i8 %norm_overflow.1, 0
-  %v37 = getelementptr [8 x i8], ptr %scalars.1, i64 37
-  %v37.1 = load i8, ptr %v37, align 1
-  %v37.2 = icmp ne i8 %v37.1, 0
+  %bad = getelementptr [8 x i8], ptr %scalars.1, i64 37
+  %bad.1 = load i8, ptr %bad, align 1
+  %bad.2 = icmp ne i8 %bad.1, 0
   %good = getelementptr [8 x i8], ptr %scalars.1, i64 38
   %good.1 = load i8, ptr %good, align 1
   %good.2 = icmp ne i8 %good.1, 0
@@ -1446,18 +1446,18 @@ loop:
   %at.1 = getelementptr [16 x i8], ptr %p.1, i64 %i
   ; fetch %w_new
   %w_new = load <8 x float>, ptr %at, align 1
-  ; %88 = cast %w_new : [f16]
-  %v88 = fcmp uno <8 x float> %w_new, %w_new
-  %v88.1 = fptrunc <8 x float> %w_new to <8 x half>
-  %v88.2 = bitcast <8 x half> %v88.1 to <8 x i16>
-  %v88.3 = select <8 x i1> %v88, <8 x i16> <i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767>, <8 x i16> %v88.2
-  ; store @weight, %88 if %good
+  ; %w_copy = cast %w_new : [f16]
+  %w_copy = fcmp uno <8 x float> %w_new, %w_new
+  %w_copy.1 = fptrunc <8 x float> %w_new to <8 x half>
+  %w_copy.2 = bitcast <8 x half> %w_copy.1 to <8 x i16>
+  %w_copy.3 = select <8 x i1> %w_copy, <8 x i16> <i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767, i16 32767>, <8 x i16> %w_copy.2
+  ; store @weight, %w_copy if %good
   br i1 %streams.1, label %past.caches, label %through.caches
 past.caches:
-  store <8 x i16> %v88.3, ptr %at.1, align 16, !nontemporal !0
+  store <8 x i16> %w_copy.3, ptr %at.1, align 16, !nontemporal !0
   br label %stored
 through.caches:
-  store <8 x i16> %v88.3, ptr %at.1, align 1
+  store <8 x i16> %w_copy.3, ptr %at.1, align 1
   br label %stored
 stored:
   br label %loop.end
@@ -1720,91 +1720,91 @@ entry:
   %scale.1 = load ptr, ptr %scale
   %scale.2 = getelementptr [4 x i8], ptr %scale.1, i64 0
   %scale.3 = load float, ptr %scale.2, align 1
-  ; %13 = cast %scale : f64
-  %v13 = fpext float %scale.3 to double
-  ; %found_inf = reduce_any %18 : bool
+  ; %scale_f64 = cast %scale : f64
+  %scale_f64 = fpext float %scale.3 to double
+  ; %found_inf = reduce_any %nonfinite : bool
   %found_inf = getelementptr [8 x i8], ptr %results.1, i64 0
   %found_inf.1 = load ptr, ptr %found_inf
   %found_inf.2 = getelementptr [1 x i8], ptr %found_inf.1, i64 0
   %found_inf.3 = load i8, ptr %found_inf.2, align 1
   %found_inf.4 = icmp ne i8 %found_inf.3, 0
-  ; %22 = reduce_add %21 : f32
-  %v22 = getelementptr [8 x i8], ptr %results.1, i64 1
-  %v22.1 = load ptr, ptr %v22
-  %v22.2 = getelementptr [4 x i8], ptr %v22.1, i64 0
-  %v22.3 = load float, ptr %v22.2, align 1
-  ; %norm = sqrt %22 : f32
-  %norm = call float @llvm.sqrt.f32(float %v22.3)
-  ; %24 = isfinite %norm : bool
-  %v24 = call float @llvm.fabs.f32(float %norm)
-  %v24.1 = fcmp olt float %v24, 0x7FF0000000000000
-  ; %25 = not %24 : bool
-  %v25 = xor i1 %v24.1, true
-  ; %26 = not %found_inf : bool
-  %v26 = xor i1 %found_inf.4, true
-  ; %norm_overflow = and %25, %26 : bool
-  %norm_overflow = and i1 %v25, %v26
+  ; %sum = reduce_add %g_square : f32
+  %sum = getelementptr [8 x i8], ptr %results.1, i64 1
+  %sum.1 = load ptr, ptr %sum
+  %sum.2 = getelementptr [4 x i8], ptr %sum.1, i64 0
+  %sum.3 = load float, ptr %sum.2, align 1
+  ; %norm = sqrt %sum : f32
+  %norm = call float @llvm.sqrt.f32(float %sum.3)
+  ; %norm_finite = isfinite %norm : bool
+  %norm_finite = call float @llvm.fabs.f32(float %norm)
+  %norm_finite.1 = fcmp olt float %norm_finite, 0x7FF0000000000000
+  ; %norm_nonfinite = not %norm_finite : bool
+  %norm_nonfinite = xor i1 %norm_finite.1, true
+  ; %all_finite = not %found_inf : bool
+  %all_finite = xor i1 %found_inf.4, true
+  ; %norm_overflow = and %norm_nonfinite, %all_finite : bool
+  %norm_overflow = and i1 %norm_nonfinite, %all_finite
+  ; %c_1e_06_f32 = const 1e-06 : f32
+  ; %norm_plus = add %norm, %c_1e_06_f32 : f32
+  %norm_plus = fadd float %norm, 0x3EB0C6F7A0000000
+  ; %inv_norm = rcp %norm_plus : f32
+  %inv_norm = fdiv float 0x3FF0000000000000, %norm_plus
   ; %max_norm_f32 = cast %max_norm : f32
   %max_norm_f32 = fptrunc double %max_norm.1 to float
-  ; %30 = const 1e-06 : f32
-  ; %31 = add %norm, %30 : f32
-  %v31 = fadd float %norm, 0x3EB0C6F7A0000000
-  ; %32 = rcp %31 : f32
-  %v32 = fdiv float 0x3FF0000000000000, %v31
-  ; %33 = mul %32, %max_norm_f32 : f32
-  %v33 = fmul float %v32, %max_norm_f32
-  ; %34 = const 1 : f32
-  ; %clip_coef = min %33, %34 : f32
-  %clip_coef = call float @llvm.minimum.f32(float %v33, float 0x3FF0000000000000)
-  ; %37 = or %found_inf, %norm_overflow : bool
-  %v37 = or i1 %found_inf.4, %norm_overflow
-  ; %good = not %37 : bool
-  %good = xor i1 %v37, true
-  ; %67 = const 1 : i64
-  ; %91 = const 0 : f32
+  ; %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
+  %clip_ratio = fmul float %inv_norm, %max_norm_f32
+  ; %c_1_f32 = const 1 : f32
+  ; %clip_coef = min %clip_ratio, %c_1_f32 : f32
+  %clip_coef = call float @llvm.minimum.f32(float %clip_ratio, float 0x3FF0000000000000)
+  ; %bad = or %found_inf, %norm_overflow : bool
+  %bad = or i1 %found_inf.4, %norm_overflow
+  ; %good = not %bad : bool
+  %good = xor i1 %bad, true
+  ; %c_1_i64 = const 1 : i64
+  ; %c_0_f32 = const 0 : f32
   ; %growth_tracker_in = read @growth_tracker : i32
   %growth_tracker_in = getelementptr [8 x i8], ptr %states.1, i64 2
   %growth_tracker_in.1 = load ptr, ptr %growth_tracker_in
   %growth_tracker_in.2 = getelementptr [4 x i8], ptr %growth_tracker_in.1, i64 0
   %growth_tracker_in.3 = load i32, ptr %growth_tracker_in.2, align 1
-  ; %96 = const 1 : i32
-  ; %97 = add %growth_tracker_in, %96 : i32
-  %v97 = add i32 %growth_tracker_in.3, 1
-  ; %growth_due = le %growth_interval, %97 : bool
-  %growth_due = icmp sle i32 %growth_interval.1, %v97
-  ; %100 = mul %13, %growth_factor : f64
-  %v100 = fmul double %v13, %growth_factor.1
-  ; %101 = cast %100 : f32
-  %v101 = fptrunc double %v100 to float
-  ; %102 = isfinite %101 : bool
-  %v102 = call float @llvm.fabs.f32(float %v101)
-  %v102.1 = fcmp olt float %v102, 0x7FF0000000000000
-  ; %103 = select %102, %101, %scale : f32
-  %v103 = select i1 %v102.1, float %v101, float %scale.3
-  ; %104 = select %growth_due, %103, %scale : f32
-  %v104 = select i1 %growth_due, float %v103, float %scale.3
-  ; %105 = const 0 : i32
-  ; %106 = select %growth_due, %105, %97 : i32
-  %v106 = select i1 %growth_due, i32 0, i32 %v97
-  ; %108 = mul %13, %backoff_factor : f64
-  %v108 = fmul double %v13, %backoff_factor.1
-  ; %109 = cast %108 : f32
-  %v109 = fptrunc double %v108 to float
-  ; %110 = const 1.1754944e-38 : f32
-  ; %111 = lt %109, %110 : bool
-  %v111 = fcmp olt float %v109, 0x3810000000000000
-  ; %112 = select %111, %scale, %109 : f32
-  %v112 = select i1 %v111, float %scale.3, float %v109
-  ; %113 = select %norm_overflow, %scale, %104 : f32
-  %v113 = select i1 %norm_overflow, float %scale.3, float %v104
-  ; %114 = select %found_inf, %112, %113 : f32
-  %v114 = select i1 %found_inf.4, float %v112, float %v113
-  ; %116 = select %norm_overflow, %growth_tracker_in, %106 : i32
-  %v116 = select i1 %norm_overflow, i32 %growth_tracker_in.3, i32 %v106
-  ; %117 = select %found_inf, %105, %116 : i32
-  %v117 = select i1 %found_inf.4, i32 0, i32 %v116
-  ; %121 = select %37, %91, %clip_coef : f32
-  %v121 = select i1 %v37, float 0x0000000000000000, float %clip_coef
+  ; %c_1_i32 = const 1 : i32
+  ; %tracker_next = add %growth_tracker_in, %c_1_i32 : i32
+  %tracker_next = add i32 %growth_tracker_in.3, 1
+  ; %growth_due = le %growth_interval, %tracker_next : bool
+  %growth_due = icmp sle i32 %growth_interval.1, %tracker_next
+  ; %scale_times = mul %scale_f64, %growth_factor : f64
+  %scale_times = fmul double %scale_f64, %growth_factor.1
+  ; %scale_next = cast %scale_times : f32
+  %scale_next = fptrunc double %scale_times to float
+  ; %scale_finite = isfinite %scale_next : bool
+  %scale_finite = call float @llvm.fabs.f32(float %scale_next)
+  %scale_finite.1 = fcmp olt float %scale_finite, 0x7FF0000000000000
+  ; %scale_more = select %scale_finite, %scale_next, %scale : f32
+  %scale_more = select i1 %scale_finite.1, float %scale_next, float %scale.3
+  ; %scale_good = select %growth_due, %scale_more, %scale : f32
+  %scale_good = select i1 %growth_due, float %scale_more, float %scale.3
+  ; %c_0_i32 = const 0 : i32
+  ; %tracker_good = select %growth_due, %c_0_i32, %tracker_next : i32
+  %tracker_good = select i1 %growth_due, i32 0, i32 %tracker_next
+  ; %scale_times.1 = mul %scale_f64, %backoff_factor : f64
+  %scale_times.1 = fmul double %scale_f64, %backoff_factor.1
+  ; %scale_next.1 = cast %scale_times.1 : f32
+  %scale_next.1 = fptrunc double %scale_times.1 to float
+  ; %smallest = const 1.1754944e-38 : f32
+  ; %too_small = lt %scale_next.1, %smallest : bool
+  %too_small = fcmp olt float %scale_next.1, 0x3810000000000000
+  ; %scale_less = select %too_small, %scale, %scale_next.1 : f32
+  %scale_less = select i1 %too_small, float %scale.3, float %scale_next.1
+  ; %if_finite = select %norm_overflow, %scale, %scale_good : f32
+  %if_finite = select i1 %norm_overflow, float %scale.3, float %scale_good
+  ; %chosen = select %found_inf, %scale_less, %if_finite : f32
+  %chosen = select i1 %found_inf.4, float %scale_less, float %if_finite
+  ; %if_finite.1 = select %norm_overflow, %growth_tracker_in, %tracker_good : i32
+  %if_finite.1 = select i1 %norm_overflow, i32 %growth_tracker_in.3, i32 %tracker_good
+  ; %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
+  %chosen.1 = select i1 %found_inf.4, i32 0, i32 %if_finite.1
+  ; %coef_used = select %bad, %c_0_f32, %clip_coef : f32
+  %coef_used = select i1 %bad, float 0x0000000000000000, float %clip_coef
   br label %tensor.before
 tensor.before:
   br label %tensor.test
@@ -1828,7 +1828,7 @@ present.2:
   %t0.1 = load ptr, ptr %t0
   %t0.2 = getelementptr [8 x i8], ptr %t0.1, i64 %tensor
   %t0.3 = load i64, ptr %t0.2, align 1
-  ; %t = add %t0, %67 : <i64>
+  ; %t = add %t0, %c_1_i64 : <i64>
   %t = add i64 %t0.3, 1
   br i1 %good, label %write, label %write.end
 write:
@@ -1846,11 +1846,11 @@ tensor.end:
   %scale.4 = getelementptr [8 x i8], ptr %states.1, i64 0
   %scale.5 = load ptr, ptr %scale.4
   %scale.6 = getelementptr [4 x i8], ptr %scale.5, i64 0
-  store float %v114, ptr %scale.6, align 1
+  store float %chosen, ptr %scale.6, align 1
   %growth_tracker = getelementptr [8 x i8], ptr %states.1, i64 2
   %growth_tracker.1 = load ptr, ptr %growth_tracker
   %growth_tracker.2 = getelementptr [4 x i8], ptr %growth_tracker.1, i64 0
-  store i32 %v117, ptr %growth_tracker.2, align 1
+  store i32 %chosen.1, ptr %growth_tracker.2, align 1
   %found_inf.5 = getelementptr [8 x i8], ptr %states.1, i64 3
   %found_inf.6 = load ptr, ptr %found_inf.5
   %found_inf.7 = getelementptr [1 x i8], ptr %found_inf.6, i64 0
@@ -1863,7 +1863,7 @@ tensor.end:
   %clip_coef.1 = getelementptr [8 x i8], ptr %states.1, i64 5
   %clip_coef.2 = load ptr, ptr %clip_coef.1
   %clip_coef.3 = getelementptr [4 x i8], ptr %clip_coef.2, i64 0
-  store float %v121, ptr %clip_coef.3, align 1
+  store float %coef_used, ptr %clip_coef.3, align 1
   %norm_overflow.1 = getelementptr [8 x i8], ptr %states.1, i64 6
   %norm_overflow.2 = load ptr, ptr %norm_overflow.1
   %norm_overflow.3 = getelementptr [1 x i8], ptr %norm_overflow.2, i64 0
@@ -1872,7 +1872,7 @@ tensor.end:
   %skipped = getelementptr [8 x i8], ptr %states.1, i64 7
   %skipped.1 = load ptr, ptr %skipped
   %skipped.2 = getelementptr [1 x i8], ptr %skipped.1, i64 0
-  %byte.2 = zext i1 %v37 to i8
+  %byte.2 = zext i1 %bad to i8
   store i8 %byte.2, ptr %skipped.2, align 1
   %loss_scale = getelementptr [8 x i8], ptr %states.1, i64 8
   %loss_scale.1 = load ptr, ptr %loss_scale

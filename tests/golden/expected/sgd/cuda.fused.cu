@@ -9,7 +9,7 @@ namespace stepfuse {
 
 struct sf_sgd_0_chunk {
   float g_weight_decay_f32;
-  float g_8;
+  float g_descent;
 };
 
 extern "C" __global__ void __launch_bounds__(256, 3)
@@ -38,15 +38,15 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
           const double g_weight_decay = group_arg<double>(ctx, 0, group * 2 + 1);  // arg %weight_decay : {f64} = 0
           const float g_weight_decay_f32 = float(g_weight_decay);  // %weight_decay_f32 = cast %weight_decay : {f32}
           const float g_lr_f32 = float(g_lr);  // %lr_f32 = cast %lr : {f32}
-          const float g_8 = -g_lr_f32;  // %8 = neg %lr_f32 : {f32}
+          const float g_descent = -g_lr_f32;  // %descent = neg %lr_f32 : {f32}
           sections[work.section].g_weight_decay_f32 = g_weight_decay_f32;
-          sections[work.section].g_8 = g_8;
+          sections[work.section].g_descent = g_descent;
         }
         synchronize(work.packed);
         seen = work.packed ? kNone : tensor_index;
       }
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
-      const float g_8 = sections[work.section].g_8;
+      const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
       const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin;
       float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin;
@@ -65,8 +65,8 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
         for (i32 e = 0; e < 8; ++e) {
           const float e_grad = in_grad[e];  // %grad = load @grad : [f32]
           const float e_w = in_weight[e];  // %w = load @weight : [f32]
-          const float e_6 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %6 = fma %w, %weight_decay_f32, %grad : [f32]
-          const float e_w_new = __fmaf_rn(e_6, g_8, e_w);  // %w_new = fma %6, %8, %w : [f32]
+          const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
+          const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
           out_weight[e] = e_w_new;  // store @weight, %w_new
         }
         store<4, 2>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);

@@ -42,7 +42,7 @@ entry:
   %weight_decay.of = alloca double, align 8
   %weight_decay_f32.of = alloca float, align 8
   %lr_f32.of = alloca float, align 8
-  %v8.of = alloca float, align 8
+  %descent.of = alloca float, align 8
   %tail.0 = alloca [8 x float], align 64
   %tail.1 = alloca [8 x float], align 64
   %chunks = getelementptr i8, ptr %ctx, i64 0
@@ -131,28 +131,28 @@ group.new:
   %weight_decay_f32 = fptrunc double %weight_decay.2 to float
   ; %lr_f32 = cast %lr : {f32}
   %lr_f32 = fptrunc double %lr.2 to float
-  ; %8 = neg %lr_f32 : {f32}
-  %v8 = fneg float %lr_f32
+  ; %descent = neg %lr_f32 : {f32}
+  %descent = fneg float %lr_f32
   store double %lr.2, ptr %lr.of
   store double %weight_decay.2, ptr %weight_decay.of
   store float %weight_decay_f32, ptr %weight_decay_f32.of
   store float %lr_f32, ptr %lr_f32.of
-  store float %v8, ptr %v8.of
+  store float %descent, ptr %descent.of
   br label %group.ready
 group.ready:
   %lr.3 = load double, ptr %lr.of
   %weight_decay.3 = load double, ptr %weight_decay.of
   %weight_decay_f32.1 = load float, ptr %weight_decay_f32.of
   %lr_f32.1 = load float, ptr %lr_f32.of
-  %v8.1 = load float, ptr %v8.of
+  %descent.1 = load float, ptr %descent.of
   switch i64 %signature.2, label %signature.0 [ ]
 signature.0:
   %vectors = lshr i64 %length.2, 3
   %tail = and i64 %length.2, 7
   %weight_decay_f32.2 = insertelement <8 x float> poison, float %weight_decay_f32.1, i32 0
   %weight_decay_f32.3 = shufflevector <8 x float> %weight_decay_f32.2, <8 x float> poison, <8 x i32> zeroinitializer
-  %v8.2 = insertelement <8 x float> poison, float %v8.1, i32 0
-  %v8.3 = shufflevector <8 x float> %v8.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %descent.2 = insertelement <8 x float> poison, float %descent.1, i32 0
+  %descent.3 = shufflevector <8 x float> %descent.2, <8 x float> poison, <8 x i32> zeroinitializer
   %grad = getelementptr [16 x i8], ptr %pointers.1, i64 %tensor.2
   %grad.1 = getelementptr [8 x i8], ptr %grad, i64 0
   %grad.2 = load ptr, ptr %grad.1
@@ -180,10 +180,10 @@ loop:
   %grad.4 = load <8 x float>, ptr %at, align 1
   ; %w = load @weight : [f32]
   %w = load <8 x float>, ptr %at.1, align 1
-  ; %6 = fma %w, %weight_decay_f32, %grad : [f32]
-  %v6 = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %grad.4)
-  ; %w_new = fma %6, %8, %w : [f32]
-  %w_new = call <8 x float> @llvm.fma.v8f32(<8 x float> %v6, <8 x float> %v8.3, <8 x float> %w)
+  ; %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
+  %g_l2 = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %grad.4)
+  ; %w_new = fma %g_l2, %descent, %w : [f32]
+  %w_new = call <8 x float> @llvm.fma.v8f32(<8 x float> %g_l2, <8 x float> %descent.3, <8 x float> %w)
   ; store @weight, %w_new
   store <8 x float> %w_new, ptr %at.1, align 1
   br label %loop.end
