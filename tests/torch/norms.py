@@ -5,7 +5,6 @@ import math
 import torch
 
 import compare
-import inputs
 from bridge import Scaler, Step
 
 
@@ -41,25 +40,3 @@ def distance(kind, sizes, seed, backend, norm_type="l2"):
 def effect(case, steps, backend):
     """Parameters after `steps` clipped steps, each side with its own norm."""
     return compare.run(case, "fused", steps=steps, own_norm=True, backend=backend)
-
-
-def lion(steps, backend, n=4096):
-    """Largest distance of the weights from the formula of Chen et al. (2023), computed in float64."""
-    step = Step("lion", "", backend, Scaler())
-    w = inputs.weights(5, 0, n)
-    exact, m = w.double(), torch.zeros(n, dtype=torch.float64)
-    kept = torch.zeros(n)
-    step.bind([0], weight=[w], exp_avg=[kept])
-    lr, b1, b2, decay = 1e-3, 0.9, 0.99, 0.1
-    step.set(lr=lr, beta1=b1, beta2=b2, weight_decay=decay)
-    flipped = torch.zeros(n, dtype=torch.bool)
-    for i in range(steps):
-        g = inputs.gradient(5, i, 0, n)
-        mixed = b1 * m + (1 - b1) * g.double()
-        # Where rounding may decide the sign, the two formulas may part by 2 lr: those are counted apart.
-        flipped |= mixed.abs() < 1e-6 * g.double().abs()
-        exact = exact - lr * (torch.sign(mixed) + decay * exact)
-        m = b2 * m + (1 - b2) * g.double()
-        step.run([g])
-    return {"worst": float((w.double() - exact).abs()[~flipped].max()), "largest": float(exact.abs().max()), "undecided": int(flipped.sum()), "elements": n,
-            "moment": float((kept.double() - m).abs().max())}
