@@ -1,0 +1,76 @@
+// Rules over the statistics of finished steps. Knows the public API and fmt.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <stepfuse/monitor.hpp>
+
+namespace stepfuse {
+namespace {
+
+// The condition on one report; nothing where the step does not report it.
+Rule on_report(std::string name, std::string report, int in_a_row,
+               std::function<bool(double)> test) {
+  return {std::move(name),
+          [report = std::move(report), test = std::move(test)](const StepStats& s) {
+            auto v = s.find(report);
+            return v ? std::optional<bool>(test(*v)) : std::nullopt;
+          },
+          in_a_row};
+}
+
+}  // namespace
+
+Rule scale_below(double limit) {
+  return on_report(fmt::format("scale_below_{}", limit), "loss_scale", 1,
+                   [limit](double v) { return v < limit; });
+}
+Rule norm_near(double max_norm, double share, int in_a_row) {
+  return on_report(fmt::format("norm_above_{}_of_{}", share, max_norm), "grad_norm", in_a_row,
+                   [=](double v) { return v > share * max_norm; });
+}
+Rule never_clipped(int steps) {
+  return on_report("never_clipped", "clip_coef", steps, [](double v) { return v >= 1; });
+}
+Rule skipped_in_a_row(int steps) {
+  return on_report(fmt::format("skipped_{}_in_a_row", steps), "skipped", steps,
+                   [](double v) { return v != 0; });
+}
+
+void Monitor::add(Rule rule, Handler handler) {
+  if (rule.in_a_row < 1) throw Error(ErrorKind::usage, "a rule holds for at least 1 step");
+  watches_.push_back({std::move(rule), std::move(handler)});
+}
+
+void Monitor::feed(const StepStats& stats) {
+  for (Watch& w : watches_) {
+    std::optional<bool> holds = w.rule.holds(stats);
+    if (!holds) continue;
+    w.streak = *holds ? w.streak + 1 : 0;
+    if (w.streak == 0) w.told = false;
+    if (w.streak < w.rule.in_a_row || w.told) continue;
+    w.told = true;
+    std::string streak = w.rule.in_a_row > 1 ? fmt::format(", {} in a row", w.streak) : "";
+    w.handler({w.rule, stats, fmt::format("{}: step {}{}", w.rule.name, stats.index, streak)});
+  }
+}
+
+void Monitor::feed(const Step& step) {
+  for (const StepStats& stats : step.history()) {
+    if (stats.index < next_) continue;
+    lost_ += stats.index - next_;
+    next_ = stats.index + 1;
+    feed(stats);
+  }
+}
+
+std::string to_json_line(const StepStats& stats) {
+  std::string line = fmt::format("{{\"step\":{}", stats.index);
+  for (const auto& [name, value] : stats.values) {
+    line += std::isfinite(value) ? fmt::format(",\"{}\":{}", name, value)
+                                 : fmt::format(",\"{}\":\"{}\"", name, value);
+  }
+  return line + "}";
+}
+
+}  // namespace stepfuse

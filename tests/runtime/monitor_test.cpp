@@ -1,0 +1,67 @@
+// Rules over statistics: streaks, handlers, steps that left the ring.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/monitor.hpp>
+
+using namespace stepfuse;
+
+namespace {
+StepStats stats(uint64_t index, std::vector<std::pair<std::string, double>> values) {
+  return {index, std::move(values)};
+}
+}  // namespace
+
+TEST_CASE("a handler is called once per streak") {
+  Monitor monitor;
+  std::vector<std::string> told;
+  monitor.add(norm_near(1.0, 0.9, 3), [&](const Finding& f) { told.push_back(f.message); });
+  double norms[] = {0.95, 0.95, 0.5, 0.95, 0.95, 0.95, 0.95, 0.1, 2, 2, 2};
+  for (uint64_t i = 0; i < std::size(norms); ++i) monitor.feed(stats(i, {{"grad_norm", norms[i]}}));
+  CHECK(told == std::vector<std::string>{"norm_above_0.9_of_1: step 5, 3 in a row",
+                                         "norm_above_0.9_of_1: step 10, 3 in a row"});
+}
+
+TEST_CASE("the built-in rules, and steps that do not report") {
+  Monitor monitor;
+  std::string told;
+  auto note = [&](const Finding& f) { told += f.rule.name + " "; };
+  monitor.add(scale_below(1024), note);
+  monitor.add(never_clipped(2), note);
+  monitor.add(skipped_in_a_row(2), note);
+  monitor.feed(stats(0, {{"loss_scale", 2048}, {"clip_coef", 1}, {"skipped", 1}}));
+  monitor.feed(stats(1, {}));
+  CHECK(told.empty());
+  monitor.feed(stats(2, {{"loss_scale", 512}, {"clip_coef", 1}, {"skipped", 1}}));
+  CHECK(told == "scale_below_1024 never_clipped skipped_2_in_a_row ");
+}
+
+TEST_CASE("a step feeds what its ring still has") {
+  Program p = parse(R"(step @s {
+    buffer @grad : f32 in
+    report @loss_scale : f32
+    arg %x : f32 = 4
+    write @loss_scale, %x
+  })");
+  Layout layout;
+  layout.add({.size = 1});
+  Step step(p, layout, Device::interpreter(), {.stats_ring = 4});
+  step.prepare();
+  Args args = step.make_args();
+  float g = 0;
+  void* grads[] = {&g};
+  Monitor monitor;
+  int calls = 0;
+  monitor.add({"any", [](const StepStats&) { return true; }, 1}, [&](const Finding&) { ++calls; });
+  for (int i = 0; i < 10; ++i) step.run(grads, args);
+  monitor.feed(step);
+  CHECK(calls == 1);
+  CHECK(monitor.lost() == 6);
+  CHECK(step.latest()->index == 9);
+  CHECK(to_json_line(*step.latest()) == R"({"step":9,"loss_scale":4})");
+  CHECK(to_json_line(stats(1, {{"n", std::numeric_limits<double>::infinity()}})) ==
+        R"({"step":1,"n":"inf"})");
+}
