@@ -1,7 +1,8 @@
 // Chunk ranges on oneTBB's threads. The only file that knows oneTBB.
 #include "runtime/cpu/cpu_executor.hpp"
 
-#include <algorithm>
+#include <map>
+#include <mutex>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -9,16 +10,28 @@
 
 namespace stepfuse {
 
+// A worker takes tens of microseconds to move from one arena to another, which is as long as a
+// small step: executors of one thread count share an arena, and those that may use all threads work
+// in the calling thread's own.
 struct CpuExecutor::Arena {
-  explicit Arena(int threads) : arena(threads) {}
+  explicit Arena(int threads) : arena(threads) { arena.initialize(); }
   mutable tbb::task_arena arena;
+
+  static std::shared_ptr<Arena> of(int threads) {
+    static std::mutex mutex;
+    static std::map<int, std::weak_ptr<Arena>> arenas;
+    std::lock_guard lock(mutex);
+    std::weak_ptr<Arena>& known = arenas[threads];
+    std::shared_ptr<Arena> result = known.lock();
+    if (!result) known = result = std::make_shared<Arena>(threads);
+    return result;
+  }
 };
 
 CpuExecutor::CpuExecutor(int threads)
     : threads_(threads > 0 ? threads : tbb::this_task_arena::max_concurrency()) {
-  if (threads_ > 1) {
-    arena_ = std::make_unique<Arena>(threads_);
-    arena_->arena.initialize();
+  if (threads_ > 1 && threads_ != tbb::this_task_arena::max_concurrency()) {
+    arena_ = Arena::of(threads_);
   }
 }
 CpuExecutor::~CpuExecutor() = default;
@@ -26,15 +39,19 @@ CpuExecutor::~CpuExecutor() = default;
 void CpuExecutor::for_ranges(uint32_t begin, uint32_t end, uint32_t grain, RangeFunction f,
                              const void* context) const noexcept {
   if (begin >= end) return;
-  if (!arena_ || end - begin <= grain) return f(context, begin, end);
+  if (threads_ == 1 || end - begin <= grain) return f(context, begin, end);
   // Blocks of `grain` chunks handed out on demand: a thread that the machine holds up (another
   // process, a hyperthread) then delays one block, not its static share.
-  tbb::blocked_range<uint32_t> range(begin, end, grain);
-  arena_->arena.execute([&] {
+  auto work = [&] {
     tbb::parallel_for(
-        range, [&](const tbb::blocked_range<uint32_t>& r) { f(context, r.begin(), r.end()); },
+        tbb::blocked_range<uint32_t>(begin, end, grain),
+        [&](const tbb::blocked_range<uint32_t>& r) { f(context, r.begin(), r.end()); },
         tbb::simple_partitioner());
-  });
+  };
+  if (arena_)
+    arena_->arena.execute(work);
+  else
+    work();
 }
 
 }  // namespace stepfuse

@@ -25,7 +25,7 @@ class CpuExecutor {
 
  private:
   struct Arena;
-  std::unique_ptr<Arena> arena_;
+  std::shared_ptr<Arena> arena_;  // null: the calling thread's own
   int threads_;
 };
 

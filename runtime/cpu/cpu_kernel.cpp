@@ -16,14 +16,16 @@
 namespace stepfuse {
 namespace {
 
-// A range of this many elements is handed to a thread at once.
+// A range of at most this many elements is handed to a thread at once, and less where there would
+// be few ranges for each: the last one decides when all are done.
 constexpr uint64_t kRangeElements = 8 * kPieceElements;
+constexpr uint32_t kRangesPerThread = 8;
 // Up to this many, waking another thread costs more than it brings.
 constexpr uint64_t kInlineElements = 4 * kPieceElements;
 constexpr uint32_t kSamples = 64;
 
 // How many chunks make a range; chunks of a layout of tiny tensors are short.
-uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end) {
+uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end, int threads) {
   uint32_t count = end - begin;
   uint32_t stride = std::max(1U, count / kSamples);
   uint64_t elements = 0;
@@ -31,7 +33,9 @@ uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; i += stride, ++samples) elements += context.chunks[i].length;
   uint64_t total = std::max<uint64_t>(1, elements * count / samples);
   if (total <= kInlineElements) return count;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(kRangeElements * count / total, 1, count));
+  uint64_t most = kRangeElements * count / total;
+  uint64_t fair = count / (kRangesPerThread * static_cast<uint32_t>(threads));
+  return static_cast<uint32_t>(std::max<uint64_t>(1, std::min(most, fair)));
 }
 
 }  // namespace
@@ -98,7 +102,7 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
   };
   Job job{&context, entry.chunks};
   executor.for_ranges(
-      begin, end, grain(context, begin, end),
+      begin, end, grain(context, begin, end, executor.threads()),
       [](const void* data, uint32_t from, uint32_t to) {
         FpEnvGuard guard;
         const Job& j = *static_cast<const Job*>(data);

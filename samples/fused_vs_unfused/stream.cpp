@@ -8,7 +8,6 @@
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/task_arena.h>
 
 // One clone per processor level, chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
@@ -58,6 +57,20 @@ void triad_range(float* a, const float* b, const float* c, size_t count) {
   for (; i < count; ++i) a[i] = b[i] + 3.0F * c[i];
 }
 
+// Calls f(first element, count) for the pieces of [0, count).
+template <class F>
+void for_pieces(size_t count, const F& f) {
+  size_t pieces = (count + kPiece - 1) / kPiece;
+  tbb::parallel_for(
+      tbb::blocked_range<size_t>(0, pieces, kPiecesPerRange),
+      [&](const tbb::blocked_range<size_t>& r) {
+        for (size_t p = r.begin(); p < r.end(); ++p) {
+          f(p * kPiece, std::min(kPiece, count - p * kPiece));
+        }
+      },
+      tbb::simple_partitioner());
+}
+
 }  // namespace
 
 HugeArray::HugeArray(size_t count)
@@ -77,39 +90,14 @@ HugeArray::HugeArray(size_t count)
 
 HugeArray::~HugeArray() { munmap(data_, bytes_); }
 
-struct Streams::Arena {
-  explicit Arena(int threads) : arena(threads) {}
-  mutable tbb::task_arena arena;
-};
-
-Streams::Streams(int threads)
-    : threads_(threads > 0 ? threads : tbb::this_task_arena::max_concurrency()),
-      arena_(std::make_unique<Arena>(threads_)) {}
-Streams::~Streams() = default;
-
-template <class F>
-void Streams::for_pieces(size_t count, const F& f) const {
-  size_t pieces = (count + kPiece - 1) / kPiece;
-  arena_->arena.execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<size_t>(0, pieces, kPiecesPerRange),
-        [&](const tbb::blocked_range<size_t>& r) {
-          for (size_t p = r.begin(); p < r.end(); ++p) {
-            f(p * kPiece, std::min(kPiece, count - p * kPiece));
-          }
-        },
-        tbb::simple_partitioner());
-  });
-}
-
-void Streams::update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
-                     size_t count) const {
+void stream_update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
+                   size_t count) {
   for_pieces(count, [=](size_t at, size_t n) {
     update_range(grad + at, weight + at, exp_avg + at, exp_avg_sq + at, n);
   });
 }
 
-void Streams::triad(float* a, const float* b, const float* c, size_t count) const {
+void stream_triad(float* a, const float* b, const float* c, size_t count) {
   for_pieces(count, [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
 }
 

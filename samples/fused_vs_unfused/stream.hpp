@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 namespace stepfuse::samples {
 
@@ -21,30 +20,15 @@ class HugeArray {
   float* data_;
 };
 
-// Streams on oneTBB's threads, cut into the same ranges as a step.
-class Streams {
- public:
-  explicit Streams(int threads);  // 0: all
-  ~Streams();
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
-  int threads() const { return threads_; }
+// Both run on the calling thread's share of oneTBB's threads, as a step does that may use all, and
+// are cut into the same ranges.
 
-  // The shape of an Adam update: reads all four arrays once and writes the last three in place.
-  // 28 bytes an element.
-  void update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
-              size_t count) const;
+// The shape of an Adam update: reads all four arrays once and writes the last three in place.
+// 28 bytes an element.
+void stream_update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
+                   size_t count);
 
-  // STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
-  void triad(float* a, const float* b, const float* c, size_t count) const;
-
- private:
-  template <class F>
-  void for_pieces(size_t count, const F& f) const;
-
-  struct Arena;
-  int threads_;
-  std::unique_ptr<Arena> arena_;
-};
+// STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
+void stream_triad(float* a, const float* b, const float* c, size_t count);
 
 }  // namespace stepfuse::samples
