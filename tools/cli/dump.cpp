@@ -1,0 +1,140 @@
+// `stepfuse dump`: any stage between a step's text and its machine code. Knows the compiler and the
+// runtime's two compilers.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/printer.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "tools/cli/cuda_code.hpp"
+#include "tools/cli/source.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/verbs.hpp"
+#include "workload/text_file.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse dump adamw --grad f16 --master --loss-scale --clip
+  stepfuse dump adamw --clip --emit=passes                what each pass made of it
+  stepfuse dump adamw --clip --emit=schedule --form=unfused
+  stepfuse dump my_step.sf --bind grad=bf16 --emit=cuda
+  stepfuse dump adamw --clip --emit=cubin --arch=sm_100 -o adamw.cubin
+  stepfuse dump adamw --clip --emit=llvm --cpu-level=x86-64-v3
+  stepfuse dump adamw --grad 'f16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
+
+Kernels are made for the storage types of the layout; without one, for every combination of those
+that are not bound. ptx and cubin show registers and spills on standard error; no GPU is needed.)";
+
+constexpr const char* kStages[] = {"ir", "passes", "schedule", "cuda", "ptx", "cubin", "llvm"};
+
+struct Options {
+  SourceArguments source;
+  std::string emit = "ir";
+  std::string form = "fused";
+  std::string arch = "sm_90";
+  std::string cpu_level = "host";
+  std::string output;
+};
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string passes_text(const Source& source, const SourceArguments& arguments) {
+  PassTrace trace;
+  trace.clock = seconds_now;
+  optimize(source.program, signatures_of(source, arguments), &trace);
+  return print(trace);
+}
+
+void print_resources(const cuda::CompiledCode& code) {
+  fmt::print(stderr, "{}", code.log);
+  for (const cuda::KernelResources& k : code.kernels) {
+    fmt::print(stderr, "{}: {} registers, {} bytes of shared memory, ", k.kernel, k.registers,
+               k.shared_bytes);
+    if (k.spills()) {
+      fmt::print(stderr, "spills {} + {} bytes\n", k.spill_store_bytes, k.spill_load_bytes);
+    } else {
+      fmt::print(stderr, "no spills\n");
+    }
+  }
+  fmt::print(stderr, "sm_{}, compiled in {:.0f} ms\n", code.arch, code.milliseconds);
+}
+
+std::string cuda_text(const Schedule& schedule, const Options& o) {
+  int arch = parse_arch(o.arch);
+  if (o.emit == "cuda") return emit_cuda(schedule, cuda_options(arch));
+  Progress progress;
+  progress.show(-1, "compiling for " + o.arch);
+  cuda::CompiledCode cubin = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+  // Only ptxas knows registers, so that PTX is compiled twice.
+  std::string out = o.emit == "cubin"
+                        ? cubin.code
+                        : compile_cuda(schedule, arch, cuda::CodeKind::ptx).code;
+  progress.clear();
+  print_resources(cubin);
+  return out;
+}
+
+std::string stage_text(const Options& o) {
+  Source source = load_source(o.source);
+  if (o.emit == "ir") return print(source.program);
+  if (o.emit == "passes") return passes_text(source, o.source);
+  std::vector<Signature> signatures = signatures_of(source, o.source);
+  Schedule schedule = make_schedule(optimize(source.program, signatures),
+                                    {.form = *form_from_name(o.form), .signatures = signatures});
+  if (o.emit == "schedule") return print(schedule);
+  if (o.emit == "llvm") return emit_llvm(schedule, cpu_target(o.cpu_level));
+  return cuda_text(schedule, o);
+}
+
+int dump(const Options& o) {
+  bool to_stdout = o.output.empty() || o.output == "-";
+  if (o.emit == "cubin" && to_stdout && is_terminal(STDOUT_FILENO)) {
+    throw Error(ErrorKind::usage,
+                "a cubin is binary: name a file with -o, or send it to a pipe (… | cuobjdump -)");
+  }
+  std::string text = stage_text(o);
+  if (!to_stdout) {
+    write_file(o.output, text);
+    return kOk;
+  }
+  bool ok = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !ok) {
+    throw Error(ErrorKind::usage, "cannot write to standard output");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_dump(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("dump", "Any stage of a step: IR, passes, schedule, kernels");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  verb->add_option("--emit", o->emit, "Which stage [ir]")
+      ->type_name("ir|passes|schedule|cuda|ptx|cubin|llvm")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kStages), std::end(kStages))));
+  add_form(*verb, o->form);
+  verb->add_option("--arch", o->arch, "GPU that cuda, ptx and cubin are for [sm_90]")
+      ->type_name("sm_NN");
+  verb->add_option("--cpu-level", o->cpu_level, "Processor that llvm is for [host]")
+      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  verb->add_option("-o,--output", o->output, "Write to a file instead of standard output")
+      ->type_name("FILE");
+  add_source(*verb, o->source, false);
+  verb->add_option("--layout", o->source.layout_file, "Storage types from a layout's tensors")
+      ->type_name("FILE.json");
+  verb->callback([&action, o] { action = [o] { return dump(*o); }; });
+}
+
+}  // namespace stepfuse::cli

@@ -1,0 +1,29 @@
+// The verbs of the command line tool. Each adds itself to the parser and, if it is the one that was
+// asked for, leaves what is to be done in `action`. Knows CLI11.
+#pragma once
+
+#include <functional>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+namespace stepfuse::cli {
+
+// Exit codes, for scripts. Also in the help text.
+inline constexpr int kOk = 0;
+inline constexpr int kFaultInFile = 1;  // a mistake in a step's text, a layout, or how they fit
+inline constexpr int kUsage = 2;        // a mistake on the command line
+inline constexpr int kMachine = 3;      // no device, no compiler, or it failed
+inline constexpr int kBug = 4;          // ours
+
+using Action = std::function<int()>;
+
+void add_list(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
+void add_dump(CLI::App& app, Action& action);
+void add_explain(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_env(CLI::App& app, Action& action);
+
+}  // namespace stepfuse::cli
