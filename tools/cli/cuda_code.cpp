@@ -16,8 +16,9 @@ int parse_arch(const std::string& text) {
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), arch);
   bool ok = error == std::errc{} && end == digits.data() + digits.size();
   if (!ok || arch < 75 || arch > 999) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--arch {}: write a compute capability from 7.5 on, as in sm_90", text));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--arch {}: write a compute capability from 7.5 on, as in sm_90", text));
   }
   return arch;
 }

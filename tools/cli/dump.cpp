@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <unistd.h>
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "compiler/emit.hpp"
 #include "compiler/pass_manager.hpp"
@@ -77,9 +77,8 @@ std::string cuda_text(const Schedule& schedule, const Options& o) {
   progress.show(-1, "compiling for " + o.arch);
   cuda::CompiledCode cubin = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
   // Only ptxas knows registers, so that PTX is compiled twice.
-  std::string out = o.emit == "cubin"
-                        ? cubin.code
-                        : compile_cuda(schedule, arch, cuda::CodeKind::ptx).code;
+  std::string out =
+      o.emit == "cubin" ? cubin.code : compile_cuda(schedule, arch, cuda::CodeKind::ptx).code;
   progress.clear();
   print_resources(cubin);
   return out;

@@ -32,9 +32,10 @@ bool looks_like_file(const std::string& what) {
     names.emplace_back(r.name);
     list += fmt::format(" {}", r.name);
   }
-  fail(fmt::format("there is no recipe and no file '{}'{}\nThe recipes are{}; a step of your own is "
-                   "a file, as in my_step.sf",
-                   what.substr(0, 80), did_you_mean(what, names), list));
+  fail(
+      fmt::format("there is no recipe and no file '{}'{}\nThe recipes are{}; a step of your own is "
+                  "a file, as in my_step.sf",
+                  what.substr(0, 80), did_you_mean(what, names), list));
 }
 
 void bind_one(Source& source, std::string_view entry) {
@@ -96,9 +97,9 @@ void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
                   "Storage types of buffers that may have several, as in grad=bf16,weight=f16")
       ->type_name("BUFFER=TYPE,…");
   if (layout) {
-    CLI::Option* file =
-        verb.add_option("--layout", a.layout_file, "Parameter tensors from a file (samples/layouts)")
-            ->type_name("FILE.json");
+    CLI::Option* file = verb.add_option("--layout", a.layout_file,
+                                        "Parameter tensors from a file (samples/layouts)")
+                            ->type_name("FILE.json");
     verb.add_option("--params", a.params, "One tensor of that many parameters: 16M, 1e9")
         ->type_name("N")
         ->excludes(file);
@@ -153,9 +154,10 @@ std::vector<Signature> signatures_of(const Source& source, const SourceArguments
     }
     all = std::move(next);
     if (all.size() > kMaxSignatures) {
-      fail(fmt::format("the buffers of step @{} have more than {} combinations of storage types; "
-                       "--bind some of them (as in --bind {}={})",
-                       source.program.name, kMaxSignatures, b.name, name(b.dtypes.first())));
+      fail(
+          fmt::format("the buffers of step @{} have more than {} combinations of storage types; "
+                      "--bind some of them (as in --bind {}={})",
+                      source.program.name, kMaxSignatures, b.name, name(b.dtypes.first())));
     }
   }
   return all;

@@ -2,9 +2,9 @@
 #include "tools/cli/terminal.hpp"
 
 #include <cstdio>
+#include <unistd.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace stepfuse::cli {
 

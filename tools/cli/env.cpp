@@ -1,0 +1,158 @@
+// `stepfuse env`: what this machine has, and for what it has not, which file or symbol was missing.
+// Knows every status of the runtime.
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/cpu/cpu_executor.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/cuda/driver_status.hpp"
+#include "runtime/cuda/nvrtc.hpp"
+#include "runtime/disk_cache.hpp"
+#include "tools/cli/table.hpp"
+#include "tools/cli/verbs.hpp"
+#include "workload/machine.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse env
+  stepfuse env --json
+  STEPFUSE_NVRTC_DIR=/opt/nvrtc stepfuse env       take NVRTC from a folder of your choice
+
+Nothing here is needed to start: without LLVM steps run in the interpreter, without NVRTC there is
+CUDA text but no machine code, without a driver there are cubins but no launch.)";
+
+Json processor() {
+  Json j = {{"available", true}, {"name", cpu_name()}, {"threads", CpuExecutor(0).threads()}};
+  if (llvm_status().available) {
+    CpuTarget host = host_cpu_target();
+    j["llvm_name"] = host.cpu;
+    j["vector_bits"] = host.vector_bits;
+  }
+  j["levels"] = runnable_cpu_levels();
+  return j;
+}
+
+Json llvm() {
+  const LlvmStatus& s = llvm_status();
+  if (!s.available) return {{"available", false}, {"problem", s.problem}};
+  return {{"available", true}, {"version", s.version}, {"path", s.library}};
+}
+
+Json nvrtc() {
+  const cuda::NvrtcStatus& s = cuda::nvrtc_status();
+  if (!s.available) return {{"available", false}, {"problem", s.problem}};
+  return {{"available", true},
+          {"version", fmt::format("{}.{}", s.major, s.minor)},
+          {"path", s.path},
+          {"archs", s.archs}};
+}
+
+Json driver() {
+  const cuda::DriverStatus& s = cuda::driver_status();
+  if (!s.available) return {{"available", false}, {"problem", s.problem}};
+  Json devices = Json::array();
+  for (const cuda::DeviceStatus& d : s.devices) {
+    devices.push_back({{"name", d.name},
+                       {"arch", fmt::format("sm_{}", d.arch)},
+                       {"multiprocessors", d.multiprocessors},
+                       {"memory_bytes", d.memory_bytes},
+                       {"cooperative_launch", d.cooperative_launch}});
+  }
+  return {{"available", true},
+          {"cuda_version", fmt::format("{}.{}", s.version / 1000, s.version % 1000 / 10)},
+          {"path", s.path},
+          {"devices", devices}};
+}
+
+Json cache() {
+  const DiskCache& c = DiskCache::process();
+  if (!c.problem().empty()) return {{"available", false}, {"problem", c.problem()}};
+  uint64_t bytes = 0;
+  std::vector<DiskCache::Entry> entries = c.list();
+  for (const DiskCache::Entry& e : entries) bytes += e.bytes;
+  return {{"available", true},
+          {"path", c.folder().string()},
+          {"entries", entries.size()},
+          {"bytes", bytes}};
+}
+
+std::string words(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> parts;
+  for (const Json& v : value) parts.push_back(words(v));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string device_words(const Json& d) {
+  return fmt::format("{}, {}, {} multiprocessors, {}{}", words(d["name"]), words(d["arch"]),
+                     words(d["multiprocessors"]), human_bytes(d["memory_bytes"].get<double>()),
+                     d["cooperative_launch"].get<bool>() ? "" : ", no cooperative launch");
+}
+
+void add_part(Table& table, const std::string& name, const Json& part) {
+  bool available = part["available"].get<bool>();
+  table.row({name, available ? "found" : "not found"});
+  for (const auto& [key, value] : part.items()) {
+    if (key == "available") continue;
+    if (key == "problem") {
+      // One line per file tried.
+      std::string text = words(value);
+      for (size_t at = 0; at < text.size();) {
+        size_t end = std::min(text.find('\n', at), text.size());
+        table.row({at == 0 ? "  why" : "", text.substr(at, end - at)});
+        at = end + 1;
+      }
+    } else if (key == "devices") {
+      if (value.empty()) table.row({"  devices", "none"});
+      for (const Json& d : value) table.row({"  device", device_words(d)});
+    } else {
+      std::string label = key == "llvm_name" ? "LLVM's name" : key;
+      std::replace(label.begin(), label.end(), '_', ' ');
+      table.row({"  " + label, key == "bytes" ? human_bytes(value.get<double>()) : words(value)});
+    }
+  }
+}
+
+int env(bool json) {
+  Json all = {{"stepfuse", STEPFUSE_VERSION},
+              {"processor", processor()},
+              {"llvm", llvm()},
+              {"nvrtc", nvrtc()},
+              {"driver", driver()},
+              {"cache", cache()}};
+  if (json) {
+    fmt::print("{}\n", all.dump(2));
+    return kOk;
+  }
+  Table table;
+  table.row({"stepfuse", STEPFUSE_VERSION});
+  add_part(table, "processor", all["processor"]);
+  add_part(table, "LLVM", all["llvm"]);
+  add_part(table, "NVRTC", all["nvrtc"]);
+  add_part(table, "NVIDIA driver", all["driver"]);
+  add_part(table, "disk cache", all["cache"]);
+  fmt::print("{}", table.text("", Table::Align::left));
+  return kOk;
+}
+
+}  // namespace
+
+void add_env(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("env", "What this machine has, and what was not found");
+  verb->footer(std::string(kFooter));
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "As JSON");
+  verb->callback([&action, json] { action = [json] { return env(*json); }; });
+}
+
+}  // namespace stepfuse::cli

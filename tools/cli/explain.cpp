@@ -1,0 +1,62 @@
+// `stepfuse explain`: what a step costs and what fusing it saves, without running it. Knows the
+// explanation.
+#include <memory>
+
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include "tools/cli/cuda_code.hpp"
+#include "tools/cli/explanation.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/verbs.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse explain adamw --grad f16 --master --loss-scale --clip
+  stepfuse explain adamw --clip --params 1e9 --no-compile
+  stepfuse explain my_step.sf --layout samples/layouts/gpt2.json
+  stepfuse explain adamw --clip --arch sm_90 --json
+
+Bytes are counted in the schedule, not measured: what each phase reads and writes of each array. The
+times on GPUs are those bytes at the memory's full speed, which nothing reaches quite.)";
+
+constexpr uint64_t kDefaultParams = 100'000'000;
+
+struct Options {
+  SourceArguments source;
+  std::vector<std::string> archs = {"sm_80", "sm_90", "sm_100", "sm_120"};
+  bool no_compile = false;
+  bool json = false;
+};
+
+int explain(const Options& o) {
+  ExplainOptions options{.archs = {}, .compile = !o.no_compile};
+  for (const std::string& a : o.archs) options.archs.push_back(parse_arch(a));
+  Source source = load_source(o.source);
+  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  Progress progress;
+  Explanation e =
+      explain(source, layout, options, [&](std::string_view what) { progress.show(-1, what); });
+  progress.clear();
+  fmt::print("{}", o.json ? explanation_json(e) : explanation_text(e));
+  return kOk;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("explain", "What a step costs, and what fusing it saves");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  add_source(*verb, o->source, true);
+  verb->add_option("--arch", o->archs, "GPUs to compile for [sm_80 sm_90 sm_100 sm_120]")
+      ->type_name("sm_NN,…")
+      ->delimiter(',');
+  verb->add_flag("--no-compile", o->no_compile, "Only what the schedule tells");
+  verb->add_flag("--json", o->json, "As JSON");
+  verb->callback([&action, o] { action = [o] { return explain(*o); }; });
+}
+
+}  // namespace stepfuse::cli

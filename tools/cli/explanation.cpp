@@ -1,0 +1,143 @@
+// Collects what `stepfuse explain` tells. Knows the compiler and the runtime's compilers.
+#include "tools/cli/explanation.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "runtime/cpu/cpu_kernel.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/tables.hpp"
+#include "runtime/workspace.hpp"
+#include "tools/cli/cuda_code.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+class Stopwatch {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+CpuCompile compile_for_cpu(const Schedule& schedule) {
+  CpuCompile c;
+  try {
+    CpuTarget target = host_cpu_target();
+    Stopwatch watch;
+    std::string text = emit_llvm(schedule, target);
+    c.emit_ms = watch.ms();
+    CpuObject object = compile_cpu(text, target);
+    c.parse_ms = object.times.parse_ms;
+    c.optimize_ms = object.times.passes_ms;
+    c.codegen_ms = object.times.codegen_ms;
+    c.load_ms = CpuKernel::load(object.bytes, schedule)->load_ms();
+  } catch (const Error& e) {
+    c.problem = e.what();
+  }
+  return c;
+}
+
+CudaCompile compile_for_gpu(const Schedule& schedule, int arch) {
+  CudaCompile c;
+  c.arch = arch;
+  try {
+    Stopwatch watch;
+    emit_cuda(schedule, cuda_options(arch));
+    c.emit_ms = watch.ms();
+    cuda::CompiledCode code = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+    c.nvrtc_ms = code.milliseconds;
+    c.kernels = std::move(code.kernels);
+  } catch (const Error& e) {
+    c.problem = e.what();
+  }
+  return c;
+}
+
+// Sums over signatures, weighted with their elements; those of an empty layout count alike.
+double weighted(const std::vector<Traffic>& traffic, const std::vector<uint64_t>& elements,
+                uint32_t (Traffic::*bytes)() const) {
+  double sum = 0;
+  double weight = 0;
+  bool empty = std::all_of(elements.begin(), elements.end(), [](uint64_t n) { return n == 0; });
+  for (size_t s = 0; s < traffic.size(); ++s) {
+    double n = empty ? 1 : static_cast<double>(elements[s]);
+    sum += n * (traffic[s].*bytes)();
+    weight += n;
+  }
+  return sum / weight;
+}
+
+}  // namespace
+
+int CudaCompile::max_registers() const {
+  int most = 0;
+  for (const cuda::KernelResources& k : kernels) most = std::max(most, k.registers);
+  return most;
+}
+
+int CudaCompile::spilled_bytes() const {
+  int sum = 0;
+  for (const cuda::KernelResources& k : kernels) sum += k.spill_store_bytes + k.spill_load_bytes;
+  return sum;
+}
+
+Explanation explain(const Source& source, const LayoutFile& file, const ExplainOptions& options,
+                    const Tell& tell) {
+  Explanation e;
+  Layout layout = make_layout(file, source.program, source.bindings);
+  StepTables tables = make_tables(source.program, layout);
+  e.title = source.title;
+  e.layout = file.name;
+  e.tensors = layout.size();
+  e.parameters = layout.element_count();
+  e.elements.assign(tables.signatures.size(), 0);
+  for (size_t t = 0; t < layout.size(); ++t) {
+    e.elements[tables.signature_of[t]] += layout.tensors()[t].size;
+  }
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    FormExplanation f;
+    f.form = form;
+    Stopwatch watch;
+    Program optimized = optimize(source.program, tables.signatures);
+    f.schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
+    f.passes_ms = watch.ms();
+    for (size_t s = 0; s < tables.signatures.size(); ++s) {
+      f.traffic.push_back(traffic_of(f.schedule, s));
+    }
+    f.bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::bytes);
+    f.skipped_bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::skipped_bytes);
+    f.workspace_bytes = plan_workspace(f.schedule, layout, tables).bytes;
+    if (options.compile) {
+      tell(fmt::format("compiling {} for this CPU", name(form)));
+      f.cpu = compile_for_cpu(f.schedule);
+      for (int arch : options.archs) {
+        tell(fmt::format("compiling {} for sm_{}", name(form), arch));
+        f.cuda.push_back(compile_for_gpu(f.schedule, arch));
+      }
+    }
+    e.forms.push_back(std::move(f));
+  }
+  return e;
+}
+
+std::span<const GpuModel> gpu_models() {
+  static constexpr GpuModel kModels[] = {
+      {"A100 80 GB SXM", 2039, "NVIDIA A100 datasheet"},
+      {"H100 SXM", 3350, "NVIDIA H100 datasheet"},
+      {"H200 SXM", 4800, "NVIDIA H200 datasheet"},
+      {"B200", 8000, "NVIDIA DGX B200 datasheet, 64 TB/s of 8"},
+      {"RTX 5090", 1792, "NVIDIA RTX Blackwell architecture paper"},
+  };
+  return kModels;
+}
+
+}  // namespace stepfuse::cli

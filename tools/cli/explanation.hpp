@@ -1,0 +1,74 @@
+// What `stepfuse explain` tells about a step, as data. Knows the compiler, the runtime's compilers and
+// the workload's files.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/traffic.hpp"
+#include "runtime/cuda/resources.hpp"
+#include "tools/cli/source.hpp"
+
+namespace stepfuse::cli {
+
+struct CpuCompile {
+  std::string problem;  // why there is none
+  double emit_ms = 0, parse_ms = 0, optimize_ms = 0, codegen_ms = 0, load_ms = 0;
+  double total_ms() const { return emit_ms + parse_ms + optimize_ms + codegen_ms + load_ms; }
+};
+
+struct CudaCompile {
+  std::string problem;
+  int arch = 0;
+  double emit_ms = 0, nvrtc_ms = 0;
+  std::vector<cuda::KernelResources> kernels;
+  int max_registers() const;
+  int spilled_bytes() const;  // stores and loads of all kernels
+};
+
+struct FormExplanation {
+  Form form = Form::fused;
+  Schedule schedule;
+  std::vector<Traffic> traffic;    // [signature]
+  double bytes_per_parameter = 0;  // over the layout's elements
+  double skipped_bytes_per_parameter = 0;
+  size_t workspace_bytes = 0;
+  double passes_ms = 0;  // stepfuse's own, schedule included
+  CpuCompile cpu;
+  std::vector<CudaCompile> cuda;  // [arch]
+};
+
+struct Explanation {
+  std::string title;
+  std::string layout;
+  uint64_t tensors = 0;
+  uint64_t parameters = 0;
+  std::vector<uint64_t> elements;      // [signature]
+  std::vector<FormExplanation> forms;  // fused, split, unfused
+  const FormExplanation& unfused() const { return forms.back(); }
+};
+
+struct ExplainOptions {
+  std::vector<int> archs;  // to compile for
+  bool compile = true;
+};
+
+using Tell = std::function<void(std::string_view)>;
+
+Explanation explain(const Source& source, const LayoutFile& file, const ExplainOptions& options,
+                    const Tell& tell);
+
+// Memory bandwidth from the makers' datasheets, for the shortest time that a step could take.
+struct GpuModel {
+  std::string_view name;
+  double gigabytes_per_second;
+  std::string_view source;
+};
+std::span<const GpuModel> gpu_models();
+
+std::string explanation_text(const Explanation& e);
+std::string explanation_json(const Explanation& e);
+
+}  // namespace stepfuse::cli

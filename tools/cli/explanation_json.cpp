@@ -1,0 +1,106 @@
+// `stepfuse explain --json`. Knows the explanation and nlohmann-json.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/explanation.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json arrays_json(const Schedule& schedule, const std::vector<ArrayTraffic>& arrays) {
+  Json out = Json::array();
+  for (const ArrayTraffic& a : arrays) {
+    std::string label = a.buffer >= 0 ? schedule.program.buffers[static_cast<size_t>(a.buffer)].name
+                                      : fmt::format("scratch {}", a.scratch);
+    out.push_back({{"array", label}, {"read", a.read}, {"written", a.written}});
+  }
+  return out;
+}
+
+Json traffic_json(const FormExplanation& f, const std::vector<uint64_t>& elements) {
+  Json out = Json::array();
+  for (size_t s = 0; s < f.traffic.size(); ++s) {
+    Json types;
+    for (size_t b = 0; b < f.schedule.program.buffers.size(); ++b) {
+      types[f.schedule.program.buffers[b].name] = name(f.schedule.signatures[s][b]);
+    }
+    Json phases = Json::array();
+    for (size_t p = 0; p < f.schedule.phases.size(); ++p) {
+      const PhaseTraffic& t = f.traffic[s].phases[p];
+      phases.push_back({{"name", f.schedule.phases[p].name},
+                        {"bytes", t.bytes()},
+                        {"skipped_bytes", t.skipped_bytes()},
+                        {"arrays", arrays_json(f.schedule, t.arrays)}});
+    }
+    out.push_back({{"dtypes", types}, {"parameters", elements[s]}, {"phases", phases}});
+  }
+  return out;
+}
+
+Json cpu_json(const CpuCompile& c) {
+  if (!c.problem.empty()) return {{"problem", c.problem}};
+  return {{"emit_ms", c.emit_ms},       {"parse_ms", c.parse_ms}, {"optimize_ms", c.optimize_ms},
+          {"codegen_ms", c.codegen_ms}, {"load_ms", c.load_ms},   {"total_ms", c.total_ms()}};
+}
+
+Json cuda_json(const CudaCompile& c) {
+  Json j = {{"arch", fmt::format("sm_{}", c.arch)}};
+  if (!c.problem.empty()) {
+    j["problem"] = c.problem;
+    return j;
+  }
+  j["emit_ms"] = c.emit_ms;
+  j["nvrtc_ms"] = c.nvrtc_ms;
+  Json kernels = Json::array();
+  for (const cuda::KernelResources& k : c.kernels) {
+    kernels.push_back({{"name", k.kernel},
+                       {"registers", k.registers},
+                       {"shared_bytes", k.shared_bytes},
+                       {"stack_bytes", k.stack_bytes},
+                       {"spill_store_bytes", k.spill_store_bytes},
+                       {"spill_load_bytes", k.spill_load_bytes}});
+  }
+  j["kernels"] = kernels;
+  return j;
+}
+
+}  // namespace
+
+std::string explanation_json(const Explanation& e) {
+  Json forms;
+  for (const FormExplanation& f : e.forms) {
+    Json cuda = Json::array();
+    for (const CudaCompile& c : f.cuda) cuda.push_back(cuda_json(c));
+    forms[std::string(name(f.form))] = {
+        {"launches", launch_count(f.schedule)},
+        {"grid_barriers", barrier_count(f.schedule)},
+        {"phases", f.schedule.phases.size()},
+        {"bytes_per_parameter", f.bytes_per_parameter},
+        {"skipped_bytes_per_parameter", f.skipped_bytes_per_parameter},
+        {"workspace_bytes", f.workspace_bytes},
+        {"passes_ms", f.passes_ms},
+        {"traffic", traffic_json(f, e.elements)},
+        {"cpu", cpu_json(f.cpu)},
+        {"cuda", cuda}};
+  }
+  Json floors = Json::array();
+  for (const GpuModel& gpu : gpu_models()) {
+    Json ms;
+    for (const FormExplanation& f : e.forms) {
+      ms[std::string(name(f.form))] = f.bytes_per_parameter * static_cast<double>(e.parameters) /
+                                      gpu.gigabytes_per_second * 1e-6;
+    }
+    floors.push_back({{"gpu", gpu.name},
+                      {"gigabytes_per_second", gpu.gigabytes_per_second},
+                      {"source", gpu.source},
+                      {"ms", ms}});
+  }
+  Json j = {{"step", e.title},      {"layout", e.layout},
+            {"tensors", e.tensors}, {"parameters", e.parameters},
+            {"forms", forms},       {"time_floor", floors}};
+  return j.dump(2) + "\n";
+}
+
+}  // namespace stepfuse::cli

@@ -1,0 +1,242 @@
+// `stepfuse run`: a step over seeded inputs, the same for every backend. Knows the workload.
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <numeric>
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/near_names.hpp"
+#include "tools/cli/source.hpp"
+#include "tools/cli/table.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/verbs.hpp"
+#include "workload/machine.hpp"
+#include "workload/runner.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse run adamw --clip --loss-scale --grad f16 --master --steps 8
+  stepfuse run adamw --clip --digest --backend=interpret   the language's definition …
+  stepfuse run adamw --clip --digest --form=unfused        … and the same bits from the CPU
+  stepfuse run my_step.sf --inputs=special --layout samples/layouts/misaligned.json
+  stepfuse run adamw --set lr=0.01 --set 'weight_decay[1]=0' --json
+
+Inputs depend on --seed, names and sizes only. --inputs=special puts NaN, infinities, subnormals, -0
+and the largest values into weights and moments, and in turn good, non-finite, good and overflowing
+gradients into steps 0, 1, 2, 3. --digest prints one hash over every buffer and state afterwards:
+equal digests are equal bits.)";
+
+constexpr uint64_t kDefaultParams = 100'000;
+
+struct Options {
+  SourceArguments source;
+  std::string backend = "cpu";
+  std::string form = "fused";
+  std::string inputs = "normal";
+  std::string cpu_level = "host";
+  int threads = 0;
+  RunPlan plan;
+  std::vector<std::string> set;
+  bool digest = false;
+  bool json = false;
+};
+
+// "lr=0.01" or "lr[1]=0.01".
+ArgSetting parse_setting(const std::string& text, const Program& program) {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::usage, fmt::format("--set {}: {}", text, what));
+  };
+  size_t equals = text.find('=');
+  if (equals == std::string::npos) fail("write NAME=VALUE or NAME[GROUP]=VALUE");
+  ArgSetting s{.name = text.substr(0, equals)};
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data() + equals + 1, end, s.value);
+  if (error != std::errc{} || rest != end) fail("the value is not a number");
+  size_t bracket = s.name.find('[');
+  if (bracket != std::string::npos) {
+    const char* close = s.name.data() + s.name.size() - 1;
+    auto [stop, e] = std::from_chars(s.name.data() + bracket + 1, close, s.group);
+    if (e != std::errc{} || stop != close || *close != ']' || s.group < 0) {
+      fail("the group is a number, as in lr[1]=0.01");
+    }
+    s.name.resize(bracket);
+  }
+  if (program.find_arg(s.name) < 0) {
+    std::vector<std::string> names;
+    for (const Arg& a : program.args) names.push_back(a.name);
+    fail(fmt::format("step @{} has no argument '{}'{}", program.name, s.name,
+                     did_you_mean(s.name, names)));
+  }
+  return s;
+}
+
+// Arguments without a fallback would silently be 0.
+void check_all_set(const Program& program, const std::vector<ArgSetting>& settings) {
+  for (const Arg& a : program.args) {
+    bool set = std::any_of(settings.begin(), settings.end(),
+                           [&](const ArgSetting& s) { return s.name == a.name; });
+    if (a.fallback || set) continue;
+    throw Error(ErrorKind::usage, fmt::format("argument %{} of step @{} has no default: give it "
+                                              "with --set {}=VALUE",
+                                              a.name, program.name, a.name));
+  }
+}
+
+RunPlan make_plan(const Options& o, const Program& program) {
+  RunPlan plan = o.plan;
+  plan.device =
+      o.backend == "interpret" ? Device::interpreter() : Device::cpu(o.threads, o.cpu_level);
+  plan.form = *form_from_name(o.form);
+  plan.inputs.inputs = o.inputs == "special" ? Inputs::special : Inputs::normal;
+  plan.digest = o.digest;
+  for (const std::string& s : o.set) plan.args.push_back(parse_setting(s, program));
+  check_all_set(program, plan.args);
+  return plan;
+}
+
+struct Summary {
+  const Options& options;
+  const Source& source;
+  const LayoutFile& layout;
+  const RunReport& report;
+  uint64_t parameters = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+nlohmann::ordered_json number(double v) {
+  // JSON has no NaN and no infinity.
+  if (std::isfinite(v)) return v;
+  return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+}
+
+void print_json(const Summary& s) {
+  using Json = nlohmann::ordered_json;
+  const RunReport& r = s.report;
+  Json j = {{"step", s.source.title},        {"backend", s.options.backend},
+            {"form", s.options.form},        {"layout", s.layout.name},
+            {"parameters", s.parameters},    {"tensors", s.layout.tensors.size()},
+            {"steps", s.options.plan.steps}, {"seed", s.options.plan.inputs.seed},
+            {"inputs", s.options.inputs},    {"cpu", cpu_name()}};
+  if (s.options.backend == "cpu") {
+    j["threads"] = s.options.threads;
+    j["cpu_level"] = s.options.cpu_level;
+  }
+  j["workspace_bytes"] = r.workspace_bytes;
+  j["compile_ms"] = {{"passes", r.compile.passes_ms},     {"parse", r.compile.parse_ms},
+                     {"optimize", r.compile.optimize_ms}, {"codegen", r.compile.codegen_ms},
+                     {"load", r.compile.load_ms},         {"total", r.compile.total_ms()}};
+  j["seconds"] = r.seconds;
+  Json reports = Json::array();
+  for (const StepStats& stats : r.stats) {
+    Json row = {{"step", stats.index}};
+    for (const auto& [name, value] : stats.values) row[name] = number(value);
+    reports.push_back(row);
+  }
+  j["reports"] = reports;
+  if (s.options.digest) j["digest"] = r.digest;
+  fmt::print("{}\n", j.dump(2));
+}
+
+void print_text(const Summary& s) {
+  const RunReport& r = s.report;
+  fmt::print("{}\n{} parameters in {} tensors (layout {}), {} inputs, seed {}\n", s.source.title,
+             with_commas(s.parameters), with_commas(s.layout.tensors.size()), s.layout.name,
+             s.options.inputs, s.options.plan.inputs.seed);
+  fmt::print("{}, form {}, compiled in {:.1f} ms, workspace {}\n", s.options.backend,
+             s.options.form, r.compile.total_ms(),
+             human_bytes(static_cast<double>(r.workspace_bytes)));
+  if (!r.seconds.empty()) {
+    fmt::print("a step takes {:.3g} ms (median of {})\n", 1e3 * median(r.seconds),
+               r.seconds.size());
+  }
+  Table table;
+  for (const StepStats& stats : r.stats) {
+    if (stats.values.empty()) continue;
+    if (table.empty()) {
+      std::vector<std::string> head = {"step"};
+      for (const auto& [name, value] : stats.values) head.push_back(name);
+      table.row(head);
+    }
+    std::vector<std::string> cells = {fmt::format("{}", stats.index)};
+    for (const auto& [name, value] : stats.values) cells.push_back(fmt::format("{:.6g}", value));
+    table.row(cells);
+  }
+  fmt::print("\n{}", table.text());
+}
+
+int run(const Options& o) {
+  Source source = load_source(o.source);
+  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  RunPlan plan = make_plan(o, source.program);
+  Progress progress;
+  RunReport report =
+      run_workload(source.program, layout, source.bindings, plan,
+                   [&](double done, std::string_view what) { progress.show(done, what); });
+  progress.clear();
+  uint64_t parameters = 0;
+  for (const TensorEntry& t : layout.tensors) parameters += t.size;
+  Summary all{o, source, layout, report, parameters};
+  if (o.json) {
+    print_json(all);
+  } else if (o.digest) {
+    fmt::print("{}\n", report.digest);
+  } else {
+    print_text(all);
+  }
+  return kOk;
+}
+
+void add_input_options(CLI::App& verb, Options& o) {
+  WorkloadOptions& in = o.plan.inputs;
+  verb.add_option("--steps", o.plan.steps, "How many [4]")->check(CLI::Range(0, 1'000'000'000));
+  verb.add_option("--seed", in.seed, "Of the inputs [1]");
+  verb.add_option("--inputs", o.inputs, "Kind of values [normal]")
+      ->type_name("normal|special")
+      ->check(CLI::IsMember(std::vector<std::string>{"normal", "special"}));
+  verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_flag("--moving", in.moving, "Gradients change their addresses from step to step");
+  verb.add_flag("--observe", o.plan.observe,
+                "Split phase: hand gradients over in parts, the last ones first");
+  verb.add_option("--gradient", in.gradient, "The buffer that is given at each step [grad]")
+      ->type_name("BUFFER");
+  verb.add_option("--set", o.set,
+                  "A hyperparameter, as in lr=0.01, or of one group, as in lr[1]=0.01")
+      ->type_name("NAME=VALUE");
+  verb.add_flag("--vary", o.plan.vary_args,
+                "Hyperparameters change from group to group and from step to step");
+  verb.add_option("--init-scale", o.plan.init_scale, "The loss scale to begin with [65536]");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("run", "Run a step over seeded inputs");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  add_source(*verb, o->source, true);
+  verb->add_option("--backend", o->backend, "Where [cpu]")
+      ->type_name("cpu|interpret")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "interpret"}));
+  add_form(*verb, o->form);
+  verb->add_option("--threads", o->threads, "Of the CPU; 0: all [0]")->check(CLI::Range(0, 4096));
+  verb->add_option("--cpu-level", o->cpu_level, "Instructions that may be used [host]")
+      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  add_input_options(*verb, *o);
+  verb->add_flag("--digest", o->digest, "Print one hash over every buffer and state afterwards");
+  verb->add_flag("--json", o->json, "Everything as JSON");
+  verb->callback([&action, o] { action = [o] { return run(*o); }; });
+}
+
+}  // namespace stepfuse::cli
