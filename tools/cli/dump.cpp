@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <CLI/Option.hpp>
-#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
@@ -29,12 +28,10 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse dump my_step.sf --bind grad=bf16 --emit=cuda
   stepfuse dump adamw --clip --emit=cubin --arch=sm_100 -o adamw.cubin
   stepfuse dump adamw --clip --emit=llvm --cpu-level=x86-64-v3
-  stepfuse dump adamw --grad 'f16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
+  stepfuse dump adamw --grad 'f16|bf16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
 
 Kernels are made for the storage types of the layout; without one, for every combination of those
 that are not bound. ptx and cubin show registers and spills on standard error; no GPU is needed.)";
-
-constexpr const char* kStages[] = {"ir", "passes", "schedule", "cuda", "ptx", "cubin", "llvm"};
 
 struct Options {
   SourceArguments source;
@@ -122,7 +119,7 @@ void add_dump(CLI::App& app, Action& action) {
   auto o = std::make_shared<Options>();
   verb->add_option("--emit", o->emit, "Which stage [ir]")
       ->type_name("ir|passes|schedule|cuda|ptx|cubin|llvm")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kStages), std::end(kStages))));
+      ->check(one_of({"ir", "passes", "schedule", "cuda", "ptx", "cubin", "llvm"}));
   add_form(*verb, o->form);
   verb->add_option("--arch", o->arch, "GPU that cuda, ptx and cubin are for [sm_90]")
       ->type_name("sm_NN");

@@ -69,7 +69,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
     std::vector<std::string> verbs;
     for (const CLI::App* s : app.get_subcommands({})) verbs.push_back(s->get_name());
     message = fmt::format("there is no verb '{}'{}", words[0], did_you_mean(words[0], verbs));
-  } else if (e.get_name() == "ExtrasError") {
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !verb->remaining().empty()) {
     std::vector<std::string> known;
     for (const CLI::Option* o : verb->get_options()) {
       for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
@@ -97,6 +97,7 @@ int run(std::vector<std::string> words) {
   add_explain(app, action);
   add_run(app, action);
   add_env(app, action);
+  add_cache(app, action);
   if (words.empty()) {
     std::cout << app.help();
     return kUsage;

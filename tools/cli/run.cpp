@@ -1,8 +1,8 @@
 // `stepfuse run`: a step over seeded inputs, the same for every backend. Knows the workload.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <memory>
-#include <numeric>
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
@@ -25,7 +25,8 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse run adamw --clip --digest --backend=interpret   the language's definition …
   stepfuse run adamw --clip --digest --form=unfused        … and the same bits from the CPU
   stepfuse run my_step.sf --inputs=special --layout samples/layouts/misaligned.json
-  stepfuse run adamw --set lr=0.01 --set 'weight_decay[1]=0' --json
+  stepfuse run adamw --set lr=0.01 --json
+  stepfuse run adamw --set 'weight_decay[1]=0' --layout samples/layouts/sizes.json
 
 Inputs depend on --seed, names and sizes only. --inputs=special puts NaN, infinities, subnormals, -0
 and the largest values into weights and moments, and in turn good, non-finite, good and overflowing
@@ -149,9 +150,10 @@ void print_json(const Summary& s) {
 
 void print_text(const Summary& s) {
   const RunReport& r = s.report;
-  fmt::print("{}\n{} parameters in {} tensors (layout {}), {} inputs, seed {}\n", s.source.title,
-             with_commas(s.parameters), with_commas(s.layout.tensors.size()), s.layout.name,
-             s.options.inputs, s.options.plan.inputs.seed);
+  size_t tensors = s.layout.tensors.size();
+  fmt::print("{}\n{} parameters in {} tensor{} (layout {}), {} inputs, seed {}\n", s.source.title,
+             with_commas(s.parameters), with_commas(tensors), tensors == 1 ? "" : "s",
+             s.layout.name, s.options.inputs, s.options.plan.inputs.seed);
   fmt::print("{}, form {}, compiled in {:.1f} ms, workspace {}\n", s.options.backend,
              s.options.form, r.compile.total_ms(),
              human_bytes(static_cast<double>(r.workspace_bytes)));
@@ -202,7 +204,7 @@ void add_input_options(CLI::App& verb, Options& o) {
   verb.add_option("--seed", in.seed, "Of the inputs [1]");
   verb.add_option("--inputs", o.inputs, "Kind of values [normal]")
       ->type_name("normal|special")
-      ->check(CLI::IsMember(std::vector<std::string>{"normal", "special"}));
+      ->check(one_of({"normal", "special"}));
   verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0));
@@ -228,7 +230,7 @@ void add_run(CLI::App& app, Action& action) {
   add_source(*verb, o->source, true);
   verb->add_option("--backend", o->backend, "Where [cpu]")
       ->type_name("cpu|interpret")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "interpret"}));
+      ->check(one_of({"cpu", "interpret"}));
   add_form(*verb, o->form);
   verb->add_option("--threads", o->threads, "Of the CPU; 0: all [0]")->check(CLI::Range(0, 4096));
   verb->add_option("--cpu-level", o->cpu_level, "Instructions that may be used [host]")

@@ -1,13 +1,14 @@
 // RECIPE or FILE.sf on the command line. Knows CLI11, the recipes and the workload's files.
 #include "tools/cli/source.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include <CLI/Option.hpp>
-#include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/parser.hpp"
 #include "runtime/tables.hpp"
@@ -107,10 +108,19 @@ void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
   add_recipe_flags(verb, a.recipe);
 }
 
+CLI::Validator one_of(const std::vector<std::string>& words) {
+  auto check = [words](std::string& word) -> std::string {
+    if (std::find(words.begin(), words.end(), word) != words.end()) return "";
+    return fmt::format("'{}' is not one of {}{}", word, fmt::join(words, ", "),
+                       did_you_mean(word, words));
+  };
+  return CLI::Validator(check, "");
+}
+
 void add_form(CLI::App& verb, std::string& form) {
   verb.add_option("--form", form, "How the step is cut into kernels; the bits are the same [fused]")
       ->type_name("fused|split|unfused")
-      ->check(CLI::IsMember(std::vector<std::string>{"fused", "split", "unfused"}));
+      ->check(one_of({"fused", "split", "unfused"}));
 }
 
 Source load_source(const SourceArguments& a) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 
 #include "compiler/schedule.hpp"
 #include "tools/cli/recipe_flags.hpp"
@@ -26,6 +27,8 @@ struct SourceArguments {
 // The positional argument, --bind and the recipe options; with `layout` also --layout and --params.
 void add_source(CLI::App& verb, SourceArguments& arguments, bool layout);
 
+// One of these words; help shows them as the option's type already.
+CLI::Validator one_of(const std::vector<std::string>& words);
 // --form.
 void add_form(CLI::App& verb, std::string& form);
 
