@@ -78,6 +78,20 @@ CodeTarget choose_target(int device_arch) {
   return target;
 }
 
+StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target) {
+  StepCode out;
+  out.kind = target.kind;
+  out.arch = target.arch;
+  CompiledCode code;
+  for (const CudaOptions& rung : launch_ladder()) {
+    code = compile_rung(schedule, target, rung, &out);
+    if (!spills(code)) break;
+  }
+  out.code = std::move(code.code);
+  out.kernels = std::move(code.kernels);
+  return out;
+}
+
 StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key) {
   StepCode out;
   out.kind = target.kind;
@@ -91,13 +105,9 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
     out.from_disk = true;
     return out;
   }
-  CompiledCode code;
-  for (const CudaOptions& rung : launch_ladder()) {
-    code = compile_rung(schedule, target, rung, &out);
-    if (!spills(code)) break;
-  }
-  out.code = std::move(code.code);
-  out.kernels = std::move(code.kernels);
+  double emit_ms = out.emit_ms;
+  out = compile_fresh(schedule, target);
+  out.emit_ms += emit_ms;
   DiskCache::process().store(preimage, out.code);
   return out;
 }

@@ -34,7 +34,10 @@ struct CodeTarget {
 };
 CodeTarget choose_target(int device_arch);
 
-// `key` is the variant's; throws what nvrtc_compile() throws.
+// Compiles down the ladder, whatever the disk cache has; throws what nvrtc_compile() throws.
+StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
+
+// The same through the disk cache; `key` is the variant's.
 StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key);
 
 }  // namespace stepfuse::cuda

@@ -1,4 +1,5 @@
-// CUDA text and machine code of a schedule for a named GPU. Knows the emitter and NVRTC's front.
+// CUDA text and machine code of a schedule for a named GPU. Knows the runtime's way
+// from a schedule to machine code.
 #include "tools/cli/cuda_code.hpp"
 
 #include <charconv>
@@ -23,12 +24,14 @@ int parse_arch(const std::string& text) {
   return arch;
 }
 
-CudaOptions cuda_options(int arch) { return {.arch = arch}; }
+std::string cuda_text(const Schedule& schedule, int arch) {
+  CudaOptions options = cuda::launch_ladder()[0];
+  options.arch = arch;
+  return emit_cuda(schedule, options);
+}
 
-cuda::CompiledCode compile_cuda(const Schedule& schedule, int arch, cuda::CodeKind kind) {
-  std::string text = emit_cuda(schedule, cuda_options(arch));
-  return cuda::nvrtc_compile(
-      {.text = text, .name = schedule.program.name, .arch = arch, .kind = kind});
+cuda::StepCode compile_cuda(const Schedule& schedule, int arch, cuda::CodeKind kind) {
+  return cuda::compile_fresh(schedule, {.kind = kind, .arch = arch});
 }
 
 }  // namespace stepfuse::cli

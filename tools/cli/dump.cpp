@@ -53,8 +53,7 @@ std::string passes_text(const Source& source, const SourceArguments& arguments) 
   return print(trace);
 }
 
-void print_resources(const cuda::CompiledCode& code) {
-  fmt::print(stderr, "{}", code.log);
+void print_resources(const cuda::StepCode& code) {
   for (const cuda::KernelResources& k : code.kernels) {
     fmt::print(stderr, "{}: {} registers, {} bytes of shared memory, ", k.kernel, k.registers,
                k.shared_bytes);
@@ -64,15 +63,16 @@ void print_resources(const cuda::CompiledCode& code) {
       fmt::print(stderr, "no spills\n");
     }
   }
-  fmt::print(stderr, "sm_{}, compiled in {:.0f} ms\n", code.arch, code.milliseconds);
+  fmt::print(stderr, "sm_{}, {} threads, {} blocks at least, compiled in {:.0f} ms\n", code.arch,
+             code.options.threads, code.options.min_blocks, code.compile_ms);
 }
 
-std::string cuda_text(const Schedule& schedule, const Options& o) {
+std::string cuda_stage(const Schedule& schedule, const Options& o) {
   int arch = parse_arch(o.arch);
-  if (o.emit == "cuda") return emit_cuda(schedule, cuda_options(arch));
+  if (o.emit == "cuda") return cuda_text(schedule, arch);
   Progress progress;
   progress.show(-1, "compiling for " + o.arch);
-  cuda::CompiledCode cubin = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+  cuda::StepCode cubin = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
   // Only ptxas knows registers, so that PTX is compiled twice.
   std::string out =
       o.emit == "cubin" ? cubin.code : compile_cuda(schedule, arch, cuda::CodeKind::ptx).code;
@@ -90,7 +90,7 @@ std::string stage_text(const Options& o) {
                                     {.form = *form_from_name(o.form), .signatures = signatures});
   if (o.emit == "schedule") return print(schedule);
   if (o.emit == "llvm") return emit_llvm(schedule, cpu_target(o.cpu_level));
-  return cuda_text(schedule, o);
+  return cuda_stage(schedule, o);
 }
 
 int dump(const Options& o) {

@@ -9,7 +9,7 @@
 
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "runtime/cuda/driver_status.hpp"
+#include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/disk_cache.hpp"
 #include "tools/cli/table.hpp"
@@ -59,12 +59,11 @@ Json driver() {
   const cuda::DriverStatus& s = cuda::driver_status();
   if (!s.available) return {{"available", false}, {"problem", s.problem}};
   Json devices = Json::array();
-  for (const cuda::DeviceStatus& d : s.devices) {
+  for (const cuda::DeviceInfo& d : s.devices) {
     devices.push_back({{"name", d.name},
                        {"arch", fmt::format("sm_{}", d.arch)},
                        {"multiprocessors", d.multiprocessors},
-                       {"memory_bytes", d.memory_bytes},
-                       {"cooperative_launch", d.cooperative_launch}});
+                       {"cooperative_launch", d.cooperative}});
   }
   return {{"available", true},
           {"cuda_version", fmt::format("{}.{}", s.version / 1000, s.version % 1000 / 10)},
@@ -94,8 +93,8 @@ std::string words(const Json& value) {
 }
 
 std::string device_words(const Json& d) {
-  return fmt::format("{}, {}, {} multiprocessors, {}{}", words(d["name"]), words(d["arch"]),
-                     words(d["multiprocessors"]), human_bytes(d["memory_bytes"].get<double>()),
+  return fmt::format("{}, {}, {} multiprocessors{}", words(d["name"]), words(d["arch"]),
+                     words(d["multiprocessors"]),
                      d["cooperative_launch"].get<bool>() ? "" : ", no cooperative launch");
 }
 

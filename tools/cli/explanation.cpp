@@ -50,11 +50,9 @@ CudaCompile compile_for_gpu(const Schedule& schedule, int arch) {
   CudaCompile c;
   c.arch = arch;
   try {
-    Stopwatch watch;
-    emit_cuda(schedule, cuda_options(arch));
-    c.emit_ms = watch.ms();
-    cuda::CompiledCode code = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
-    c.nvrtc_ms = code.milliseconds;
+    cuda::StepCode code = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+    c.emit_ms = code.emit_ms;
+    c.nvrtc_ms = code.compile_ms;
     c.kernels = std::move(code.kernels);
   } catch (const Error& e) {
     c.problem = e.what();

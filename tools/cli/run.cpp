@@ -42,6 +42,7 @@ struct Options {
   std::string inputs = "normal";
   std::string cpu_level = "host";
   int threads = 0;
+  int ordinal = 0;
   RunPlan plan;
   std::vector<std::string> set;
   bool digest = false;
@@ -89,10 +90,15 @@ void check_all_set(const Program& program, const std::vector<ArgSetting>& settin
   }
 }
 
+Device device_of(const Options& o) {
+  if (o.backend == "interpret") return Device::interpreter();
+  if (o.backend == "cuda") return Device::cuda(o.ordinal);
+  return Device::cpu(o.threads, o.cpu_level);
+}
+
 RunPlan make_plan(const Options& o, const Program& program) {
   RunPlan plan = o.plan;
-  plan.device =
-      o.backend == "interpret" ? Device::interpreter() : Device::cpu(o.threads, o.cpu_level);
+  plan.device = device_of(o);
   plan.form = *form_from_name(o.form);
   plan.inputs.inputs = o.inputs == "special" ? Inputs::special : Inputs::normal;
   plan.digest = o.digest;
@@ -229,12 +235,13 @@ void add_run(CLI::App& app, Action& action) {
   auto o = std::make_shared<Options>();
   add_source(*verb, o->source, true);
   verb->add_option("--backend", o->backend, "Where [cpu]")
-      ->type_name("cpu|interpret")
-      ->check(one_of({"cpu", "interpret"}));
+      ->type_name("cpu|cuda|interpret")
+      ->check(one_of({"cpu", "cuda", "interpret"}));
   add_form(*verb, o->form);
   verb->add_option("--threads", o->threads, "Of the CPU; 0: all [0]")->check(CLI::Range(0, 4096));
   verb->add_option("--cpu-level", o->cpu_level, "Instructions that may be used [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  verb->add_option("--device", o->ordinal, "Number of the GPU [0]")->check(CLI::Range(0, 1023));
   add_input_options(*verb, *o);
   verb->add_flag("--digest", o->digest, "Print one hash over every buffer and state afterwards");
   verb->add_flag("--json", o->json, "Everything as JSON");
