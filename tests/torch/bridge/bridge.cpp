@@ -53,17 +53,21 @@ RecipeOptions parse_options(std::string text) {
   return options;
 }
 
-// "interpret", "cpu", "cpu:unfused", "cpu:split:x86-64-v3"
-void choose_backend(Bridge& b, const std::string& text) {
-  size_t colon = text.find(':');
-  std::string kind = text.substr(0, colon);
-  std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
-  std::string form = rest.substr(0, rest.find(':'));
-  std::string level = rest.find(':') == std::string::npos ? "host" : rest.substr(form.size() + 1);
+// "interpret", or "cpu[:form[:level[:threads]]]", as in "cpu:unfused" or "cpu:fused:host:2".
+void choose_backend(Bridge& b, std::string text) {
+  auto next = [&text](const std::string& otherwise) {
+    std::string word = text.substr(0, text.find(':'));
+    text.erase(0, word.size() + 1);
+    return word.empty() ? otherwise : word;
+  };
+  std::string kind = next("");
+  std::string form = next("fused");
+  std::string level = next("host");
+  int threads = std::stoi(next("1"));
   for (Form f : {Form::fused, Form::split, Form::unfused}) {
     if (name(f) == form) b.options.form = f;
   }
-  if (kind == "cpu") b.device = Device::cpu(1, level);
+  if (kind == "cpu") b.device = Device::cpu(threads, level);
 }
 
 double to_double(Bits bits, DType t) {

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Times stepfuse's step on the CPU beside PyTorch's whole pipeline: one table, one SVG.
+
+    pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/compare_torch.py --out build
+
+PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
+torch.compile. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
+take turns, and each turn is at least a few steps long. Shares are of the in-run stream: the time in which 32 bytes a
+parameter go through memory at the speed of a stream that reads four arrays and writes three in place.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WORKER = ROOT / "tests" / "torch" / "contestants.py"
+NAMES = ["stepfuse", "fused", "foreach", "compile"]
+FLOOR_BYTES, STREAM_BYTES = 32, 28
+
+
+def layouts(wanted):
+    known = {"1M": [1 << 20], "16M": [1 << 22] * 4, "64M": [1 << 22] * 16}
+    for name in wanted:
+        if name in known:
+            yield name, known[name]
+            continue
+        path = pathlib.Path(name)
+        if not path.exists():
+            path = ROOT / "samples" / "layouts" / f"{name}.json"
+        sizes = []
+        for t in json.loads(path.read_text())["tensors"]:
+            size = t.get("size")
+            if size is None:
+                size = 1
+                for d in t["shape"]:
+                    size *= d
+            sizes += [size] * t.get("count", 1)
+        yield path.stem, [s for s in sizes if s]
+
+
+class Contestant:
+    def __init__(self, name, sizes, threads):
+        env = {**os.environ, "STEPFUSE_CACHE": "off", "OMP_WAIT_POLICY": "passive"}
+        self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env=env)
+        self.first = self.ask(json.dumps(sizes))["first"]
+        self.times, self.streams = [], []
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"a contestant ended early: {self.process.args}")
+        return json.loads(answer)
+
+    def turn(self, repeats, keep):
+        answer = self.ask(f"run {repeats}")
+        if keep:
+            self.times.append(answer["step"])
+            if "stream" in answer:
+                self.streams.append(answer["stream"])
+        return answer["step"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(name, sizes, rounds, threads, names):
+    contestants = {n: Contestant(n, sizes, threads) for n in names}
+    repeats = {n: max(1, min(200, round(0.1 / max(c.turn(1, False), 1e-6)))) for n, c in contestants.items()}
+    for r in range(rounds):
+        for n, c in contestants.items():
+            c.turn(repeats[n], True)
+        print(f"\r{name}: round {r + 1} of {rounds}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    ours = contestants["stepfuse"]
+    floor = statistics.median(ours.streams) * FLOOR_BYTES / STREAM_BYTES
+    result = {"layout": name, "parameters": sum(sizes), "tensors": len(sizes), "floor_s": floor, "rows": {}}
+    for n, c in contestants.items():
+        median = statistics.median(c.times)
+        result["rows"][n] = {"median_s": median, "min_s": min(c.times), "max_s": max(c.times), "share": floor / median,
+                             "first_s": c.first, "ratio": median / statistics.median(ours.times)}
+        c.close()
+    return result
+
+
+def table(results, names):
+    lines = ["| layout | parameters | tensors | " + " | ".join(f"{n} ms (share)" for n in names)
+             + " | fastest PyTorch / stepfuse | first step: " + ", ".join(names) + " |",
+             "|" + "---|" * (len(names) + 5)]
+    for r in results:
+        cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" for v in r["rows"].values()]
+        rival = min(v["ratio"] for n, v in r["rows"].items() if n != "stepfuse")
+        firsts = ", ".join(f"{v['first_s']:.2f} s" for v in r["rows"].values())
+        lines.append(f"| {r['layout']} | {r['parameters']:,} | {r['tensors']:,} | " + " | ".join(cells)
+                     + f" | **{rival:.2f}x** | {firsts} |")
+    return "\n".join(lines) + "\n"
+
+
+COLOURS = {"stepfuse": "#0b6e4f", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458"}
+
+
+def svg(results, names):
+    """Share of the stream's floor: longer is better, 1 is memory speed."""
+    bar, gap, left, width = 14, 22, 170, 640
+    height = 60 + len(results) * (len(names) * bar + gap)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + left + 90} {height}" '
+           'font-family="sans-serif" font-size="12">',
+           f'<text x="{left}" y="18" font-size="14">Whole step on the CPU: share of the memory floor (1 = stream speed)</text>']
+    y = 40
+    for r in results:
+        out.append(f'<text x="{left - 8}" y="{y + len(names) * bar / 2 + 4}" text-anchor="end">{r["layout"]}</text>')
+        for n, v in r["rows"].items():
+            length = max(1, width * min(1.1, v["share"]))
+            out.append(f'<rect x="{left}" y="{y}" width="{length:.0f}" height="{bar - 2}" fill="{COLOURS[n]}"/>')
+            out.append(f'<text x="{left + length + 5:.0f}" y="{y + bar - 4}" font-size="10">{n} {v["share"]:.2f}</text>')
+            y += bar
+        y += gap
+    out.append(f'<line x1="{left + width}" y1="30" x2="{left + width}" y2="{height - 20}" stroke="#444" stroke-dasharray="3"/>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("layouts", nargs="*", default=["16M", "64M", "resnet50", "gpt2", "tiny_10000"],
+                        help="1M, 16M, 64M, a file, or a name in samples/layouts")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build", help="folder for the table and the SVG")
+    args = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("skipped: PyTorch is not installed (pip install torch==2.13.0 numpy)")
+        return 77
+    names = [n for n in NAMES if n not in args.without]
+    results = [compare(n, s, args.rounds, args.threads, names) for n, s in layouts(args.layouts)]
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    text = (f"PyTorch {torch.__version__}, {args.threads} threads, {cpu}; medians of {args.rounds} alternated rounds; share: of "
+            "32 bytes a parameter at the in-run stream's speed.\n\n" + table(results, names))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "compare_torch.md").write_text(text)
+    (args.out / "compare_torch.svg").write_text(svg(results, names))
+    (args.out / "compare_torch.json").write_text(json.dumps(results, indent=1) + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
