@@ -95,7 +95,8 @@ const CompileReport& Step::compile_report() const { return impl_->report; }
 void Step::bind(std::string_view buffer, std::span<void* const> pointers) {
   impl_->bind(buffer, pointers);
 }
-void Step::init_state(Stream stream) { impl_->init_state(stream); }
+void Step::init_state(Stream stream) { impl_->init_state(0, stream); }
+void Step::init_tensors(size_t first, Stream stream) { impl_->init_state(first, stream); }
 ArgId Step::arg(std::string_view name) const { return impl_->shape->find(name); }
 Args Step::make_args() const { return impl_->make_args(); }
 void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {

@@ -111,16 +111,23 @@ void Step::Impl::initialise_states(size_t first_tensor, Stream stream) {
   }
 }
 
-void Step::Impl::init_state(Stream stream) {
+// Of tensors [first_tensor, end): their states and arrays; with 0, everything.
+void Step::Impl::init_state(size_t first_tensor, Stream stream) {
+  size_t total = plan->layout.size();
+  if (first_tensor > total) {
+    throw Error(ErrorKind::usage,
+                fmt::format("init_tensors({}): the layout has {} tensors", first_tensor, total));
+  }
   std::optional<Program> init = make_init_program(program);
   {
     Busy busy(*this);
     binding->check_complete();
-    initialise_states(0, stream);
+    initialise_states(first_tensor, stream);
   }
-  if (!init) return;
+  if (!init || first_tensor == total) return;
   Layout layout;
-  for (const TensorSpec& t : plan->layout.tensors()) {
+  for (size_t i = first_tensor; i < total; ++i) {
+    const TensorSpec& t = plan->layout.tensors()[i];
     TensorSpec spec{.name = t.name, .size = t.size};
     for (const Buffer& b : init->buffers) {
       auto it = t.dtypes.find(b.name);
@@ -130,10 +137,12 @@ void Step::Impl::init_state(Stream stream) {
   }
   Impl step(*init, std::move(layout), device, {.gradient = ""});
   step.prepare();
-  std::vector<void*> pointers(plan->layout.size());
+  std::vector<void*> pointers(total - first_tensor);
   for (const Buffer& b : init->buffers) {
     auto slot = static_cast<size_t>(program.find_buffer(b.name));
-    for (size_t t = 0; t < pointers.size(); ++t) pointers[t] = plan->tables.pointer(t, slot);
+    for (size_t t = 0; t < pointers.size(); ++t) {
+      pointers[t] = plan->tables.pointer(first_tensor + t, slot);
+    }
     step.bind(b.name, pointers);
   }
   step.run({}, step.make_args(), stream);

@@ -54,7 +54,7 @@ class Step::Impl {
 
   void prepare();
   void bind(std::string_view buffer, std::span<void* const> pointers);
-  void init_state(Stream stream);
+  void init_state(size_t first_tensor, Stream stream);
   void run(std::span<void* const> gradients, const Args& args, Stream stream);
   void set_args(const Args& args, Stream stream);
   void run_resident(std::span<void* const> gradients, Stream stream);

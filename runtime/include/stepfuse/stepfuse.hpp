@@ -223,6 +223,8 @@ class Step {
   void bind(std::string_view buffer, std::span<void* const> pointers);
   // States to their initial values, buffers as the program says (`= 0`, `= @weight`).
   void init_state(Stream stream = nullptr);
+  // The same for the tensors from `first` on only: those that append() added, once they are bound.
+  void init_tensors(size_t first, Stream stream = nullptr);
 
   ArgId arg(std::string_view name) const;  // throws Error{usage} and lists the names
   Args make_args() const;                  // defaults of the program, then of the scaler
@@ -250,7 +252,7 @@ class Step {
   std::vector<StepStats> history() const;
 
   // Adds a tensor: its states start at their initial values, everything else is kept. Call prepare()
-  // (a cache hit unless its dtypes are new) and bind() again for its arrays.
+  // (a cache hit unless its dtypes are new), bind() again, and init_tensors() for its arrays.
   void append(TensorSpec tensor);
 
   // Persistent state by name: 1, group count or tensor count values; wait for the device.
