@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <dlfcn.h>
+#include <ostream>
 #include <pthread.h>
 #include <vector>
 
@@ -86,12 +87,12 @@ using namespace stepfuse;
 // A whole AMP step over tensors of the given sizes, ready to run.
 class Trainer {
  public:
-  Trainer(const std::vector<uint64_t>& sizes, int threads)
+  Trainer(const std::vector<uint64_t>& sizes, int threads, Form form = Form::fused)
       : step_(make_recipe("adamw", {.grad = DType::f16,
                                     .master = true,
                                     .loss_scale = LossScale::dynamic,
                                     .clip = Clip::l2}),
-              layout(sizes), Device::cpu(threads), {.scaler = &scaler_}),
+              layout(sizes), Device::cpu(threads), {.form = form, .scaler = &scaler_}),
         args_(step_.make_args()) {
     step_.prepare();
     for (const char* buffer : {"weight", "master", "exp_avg", "exp_avg_sq"}) {
@@ -127,19 +128,35 @@ class Trainer {
   Args args_;
 };
 
+struct Counts {
+  uint64_t allocations = 0, locks = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Counts& c) {
+    return out << c.allocations << " allocations, " << c.locks << " locks";
+  }
+};
+
+Counts count_runs(const std::vector<uint64_t>& sizes, int threads, Form form) {
+  Trainer trainer(sizes, threads, form);
+  for (int i = 0; i < 20; ++i) trainer.run(i);
+  g_allocations = 0;
+  g_locks = 0;
+  g_counting = true;
+  for (int i = 0; i < 1000; ++i) trainer.run(i);
+  g_counting = false;
+  return {g_allocations, g_locks};
+}
+
 }  // namespace
 
 TEST_CASE("1,000 runs after warm-up make no allocation and take no lock") {
+  const std::vector<uint64_t> mixed = {300000, 1, 5000, 0, 40000}, tiny(500, 3);
   for (int threads : {1, 2}) {
-    Trainer trainer({300000, 1, 5000, 0, 40000}, threads);
-    for (int i = 0; i < 20; ++i) trainer.run(i);
-    g_allocations = 0;
-    g_locks = 0;
-    g_counting = true;
-    for (int i = 0; i < 1000; ++i) trainer.run(i);
-    g_counting = false;
-    CHECK(g_allocations == 0);
-    CHECK(g_locks == 0);
+    for (Form form : {Form::fused, Form::split, Form::unfused}) {
+      for (const auto& sizes : {mixed, tiny}) {
+        CHECK(count_runs(sizes, threads, form) == Counts{});
+      }
+    }
   }
   // The counters do count.
   g_counting = true;
