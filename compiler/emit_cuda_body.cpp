@@ -191,7 +191,7 @@ class BodyEmitter {
     const Inst& inst = p_[v];
     if (inst.op == Op::load) return fmt::format("in_{}[e]", array(false, inst.slot).name);
     if (inst.op == Op::element_index) {
-      return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(at))";
+      return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";
     }
     std::string operands[3];
     for (int i = 0; i < inst.arity(); ++i) {
@@ -215,8 +215,8 @@ class BodyEmitter {
       e_.out.line(fmt::format("acc_{} |= {} & (u32(at) < u32(length));", acc, operand),
                   e_.comment(r));
     } else {
-      e_.out.line(fmt::format("if (u32(at) < u32(length)) acc_{0}[e % 8] = "
-                              "{1}::combine(acc_{0}[e % 8], {2});",
+      e_.out.line(fmt::format("acc_{0}[e % 8] = u32(at) < u32(length) ? "
+                              "{1}::combine(acc_{0}[e % 8], {2}) : acc_{0}[e % 8];",
                               acc, combiner(p_[r].op), operand),
                   e_.comment(r));
     }
@@ -233,23 +233,24 @@ class BodyEmitter {
 
   void emit_stores() {
     for (const StoreAction& a : body_.stores) {
-      std::string mask = "~0u";
+      const Array& target = array(false, p_[a.store].slot);
       std::string condition;
       if (a.predicate != kNoValue) {
         const std::string& predicate = e_.names[a.predicate];
         if (e_.is_element(a.predicate)) {
-          mask = "mask_" + predicate;
-        } else {
-          condition = fmt::format("if ({}) ", predicate);
+          e_.out.line(fmt::format("store_if<{0}>(mask_{1}, out_{2}, p_{2}, first, stride, length);",
+                                  tile_arguments(), predicate, target.name));
+          continue;
         }
+        condition = fmt::format("if ({}) ", predicate);
       }
-      emit_store(array(false, p_[a.store].slot), condition, mask);
+      emit_store(target, condition);
     }
-    for (const Kept& k : body_.keeps) emit_store(array(k), "", "~0u");
+    for (const Kept& k : body_.keeps) emit_store(array(k), "");
   }
-  void emit_store(const Array& a, const std::string& condition, const std::string& mask) {
-    e_.out.line(fmt::format("{0}store<{1}>(out_{2}, p_{2}, whole_{2}, first, stride, length, {3});",
-                            condition, tile_arguments(), a.name, mask));
+  void emit_store(const Array& a, const std::string& condition) {
+    e_.out.line(fmt::format("{0}store<{1}>(out_{2}, p_{2}, whole_{2}, first, stride, length);",
+                            condition, tile_arguments(), a.name));
   }
 
   Emission& e_;

@@ -211,48 +211,65 @@ SF_DEVICE bool whole_tiles(const T* p, i32 skew) {
   return (u64(p) - u64(skew) * sizeof(T)) % access_bytes<kTile, T>() == 0;
 }
 
-// Loads kTiles tiles of elements [first + u * stride, … + kTile) as far as they are in [0, length).
+// A tile that is not whole (the first and the last one of a chunk, or an array that is aligned
+// otherwise) is accessed element by element, without a branch: elements outside of [0, length) stand
+// for the nearest one inside, whose value they compute and store once more.
+SF_DEVICE i32 inside(i32 k, i32 length) {
+  const i32 below = k < length ? k : length - 1;
+  return below < 0 ? 0 : below;
+}
+
+// Loads kTiles tiles, from element `first` on and every `stride`. Those that begin at `length` or
+// later are somebody else's or nobody's: zero.
 template <int kTile, int kTiles, class T>
 SF_DEVICE void load(T* out, const T* p, bool whole, i32 first, i32 stride, i32 length) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
 #pragma unroll
   for (i32 u = 0; u < kTiles; ++u) {
     const i32 k = first + u * stride;
-    if (whole && k >= 0 && k + kTile <= length) {
+    T* const tile = out + u * kTile;
+    if (u > 0 && k >= length) {
+#pragma unroll
+      for (i32 s = 0; s < kTile; ++s) tile[s] = T{};
+    } else if (whole && k >= 0 && k + kTile <= length) {
       u32 words[kWords];
       load_words<kWords>(p + k, words);
 #pragma unroll
-      for (i32 w = 0; w < kWords; ++w) unpack(words[w], out + u * kTile + w * (4 / sizeof(T)));
+      for (i32 w = 0; w < kWords; ++w) unpack(words[w], tile + w * (4 / sizeof(T)));
     } else {
 #pragma unroll
-      for (i32 s = 0; s < kTile; ++s) {
-        out[u * kTile + s] = T{};
-        if (u32(k + s) < u32(length)) out[u * kTile + s] = p[k + s];
-      }
+      for (i32 s = 0; s < kTile; ++s) tile[s] = p[inside(k + s, length)];
     }
   }
 }
 
-// The same way back; bit e of `mask` says whether element e of the tiles is stored.
+// The same way back.
 template <int kTile, int kTiles, class T>
-SF_DEVICE void store(const T* in, T* p, bool whole, i32 first, i32 stride, i32 length, u32 mask) {
+SF_DEVICE void store(const T* in, T* p, bool whole, i32 first, i32 stride, i32 length) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
-  constexpr u32 kAll = (1u << kTile) - 1;
 #pragma unroll
   for (i32 u = 0; u < kTiles; ++u) {
     const i32 k = first + u * stride;
-    const u32 bits = (mask >> (u * kTile)) & kAll;
-    if (whole && k >= 0 && k + kTile <= length && bits == kAll) {
+    const T* const tile = in + u * kTile;
+    if (u > 0 && k >= length) continue;
+    if (whole && k >= 0 && k + kTile <= length) {
       u32 words[kWords];
 #pragma unroll
-      for (i32 w = 0; w < kWords; ++w) words[w] = pack(in + u * kTile + w * (4 / sizeof(T)));
+      for (i32 w = 0; w < kWords; ++w) words[w] = pack(tile + w * (4 / sizeof(T)));
       store_words<kWords>(p + k, words);
     } else {
 #pragma unroll
-      for (i32 s = 0; s < kTile; ++s) {
-        if (u32(k + s) < u32(length) && (bits >> s & 1) != 0) p[k + s] = in[u * kTile + s];
-      }
+      for (i32 s = 0; s < kTile; ++s) p[inside(k + s, length)] = tile[s];
     }
+  }
+}
+// Under a predicate of each element: bit e of `mask` for element e of the tiles.
+template <int kTile, int kTiles, class T>
+SF_DEVICE void store_if(u32 mask, const T* in, T* p, i32 first, i32 stride, i32 length) {
+#pragma unroll
+  for (i32 e = 0; e < kTile * kTiles; ++e) {
+    const i32 k = first + e / kTile * stride + e % kTile;
+    if ((mask >> e & 1) != 0 && u32(k) < u32(length)) p[k] = in[e];
   }
 }
 
@@ -384,7 +401,9 @@ SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lane
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) {
           const u32 i = row + k * kThreads;
-          if (i < end) v[k] = R::combine(v[k], values[index != nullptr ? index[i] : i]);
+          const u32 near = i < end ? i : row;
+          const T value = R::combine(v[k], values[index != nullptr ? index[near] : near]);
+          v[k] = i < end ? value : v[k];
         }
       }
       const T* left = fold_to_warp<R>(v, lanes);
