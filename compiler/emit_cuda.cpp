@@ -19,8 +19,8 @@ class KernelEmitter {
       : e_(e), kernel_(kernel), name_(cuda_entry_name(kernel)) {}
 
   void emit() {
-    for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, name_, i);
-    if (finishes()) emit_finish_structs(e_, name_);
+    for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, name_, i, kept(i));
+    if (finishes()) emit_finish_structs(e_, name_, last_phase());
     e_.out.blank();
     e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {})",
                             e_.options.threads, e_.options.min_blocks));
@@ -28,7 +28,7 @@ class KernelEmitter {
     if (has_lanes()) e_.out.line("__shared__ Lanes lanes;");
     emit_constants();
     for (int32_t i = first(); i < end(); ++i) {
-      emit_phase(e_, name_, i);
+      emit_phase(e_, name_, i, kept(i));
       if (i + 1 < end()) emit_barrier(i);
     }
     emit_end();
@@ -40,6 +40,11 @@ class KernelEmitter {
   int32_t end() const { return kernel_.first_phase + kernel_.phase_count; }
   bool is_last() const { return &kernel_ == &e_.s.kernels.back(); }
   bool finishes() const { return is_last(); }
+  // Of this kernel; -1 if it only finishes.
+  int32_t last_phase() const { return kernel_.phase_count > 0 ? end() - 1 : -1; }
+  ValueSet kept(int32_t i) const {
+    return finishes() && i == last_phase() ? inherited_values(e_, i) : ValueSet{};
+  }
   const Phase& phase(int32_t i) const { return e_.s.phases[static_cast<size_t>(i)]; }
 
   bool has_lanes() const {
@@ -113,7 +118,7 @@ class KernelEmitter {
     e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
     if (folds) emit_folds(e_, end() - 1);
     if (folds && finishes()) e_.out.line("__syncthreads();");
-    if (finishes()) emit_finish(e_, name_);
+    if (finishes()) emit_finish(e_, name_, last_phase());
     e_.out.close();
   }
 

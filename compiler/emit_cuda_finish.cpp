@@ -9,8 +9,9 @@ namespace {
 
 class FinishEmitter {
  public:
-  FinishEmitter(Emission& e, const std::string& kernel)
-      : e_(e), p_(e.p), code_(e.s.finish.uniform), struct_(kernel + "_finish") {
+  // `phase`: the one of the same kernel whose step values are at hand; -1: there is none.
+  FinishEmitter(Emission& e, const std::string& kernel, int32_t phase)
+      : e_(e), p_(e.p), code_(e.s.finish.uniform), struct_(kernel + "_finish"), phase_(phase) {
     for (ValueId w : e.s.finish.writes) writes_[domain(w)].push_back(w);
     for (Domain d : {Domain::step, Domain::group, Domain::tensor}) {
       for (ValueId w : writes_[d]) {
@@ -22,15 +23,19 @@ class FinishEmitter {
       for (ValueId v : lines(code_.tensor, d))
         for_each_operand(p_[v], [&](ValueId o) { add_if_step(o); });
     }
+    inherit();
   }
 
+  // Values that the phase computes and the finish uses directly.
+  const ValueSet& inherited() const { return inherited_; }
+
   void emit_struct() {
-    if (!step_.empty()) cuda::emit_struct(e_, struct_, without_constants(e_, step_));
+    if (!own_.empty()) cuda::emit_struct(e_, struct_, without_constants(e_, own_));
   }
 
   // A state's old value is read by its own writer only, or before anybody writes.
   void emit() {
-    if (!step_.empty()) emit_step();
+    emit_step();
     if (!writes_[Domain::tensor].empty()) emit_tensors();
     if (!writes_[Domain::group].empty()) emit_groups();
     e_.out.open("if (threadIdx.x == 0)");
@@ -69,15 +74,37 @@ class FinishEmitter {
     return out;
   }
 
+  // Splits the step values into those that the phase left in shared memory and our own.
+  void inherit() {
+    ValueSet at_hand;
+    if (phase_ >= 0) {
+      const auto& list = e_.s.phases[static_cast<size_t>(phase_)].uniform.step;
+      at_hand.insert(list.begin(), list.end());
+    }
+    for (ValueId v : step_) (at_hand.contains(v) ? inherited_ : own_).insert(v);
+    for (ValueId v : code_.step) {
+      if (at_hand.contains(v)) continue;
+      lines_.push_back(v);
+      if (is_reduction(p_[v].op)) continue;
+      for_each_operand(p_[v], [&](ValueId o) {
+        if (at_hand.contains(o) && !e_.is_constant(o)) inherited_.insert(o);
+      });
+    }
+  }
+
   void emit_step() {
-    std::vector<ValueId> values = without_constants(e_, step_);
-    e_.out.line(fmt::format("__shared__ {} step;", struct_));
+    if (!inherited_.empty()) {
+      emit_copies_from(e_, step_variable(phase_), without_constants(e_, inherited_));
+    }
+    if (own_.empty()) return;
+    std::vector<ValueId> values = without_constants(e_, own_);
+    e_.out.line(fmt::format("__shared__ {} own;", struct_));
     e_.out.open("if (threadIdx.x == 0)");
-    emit_uniform_lines(e_, code_.step);
-    emit_copies_to(e_, "step", values);
+    emit_uniform_lines(e_, lines_);
+    emit_copies_to(e_, "own", values);
     e_.out.close();
     e_.out.line("__syncthreads();");
-    emit_copies_from(e_, "step", values);
+    emit_copies_from(e_, "own", values);
   }
 
   void emit_tensors() {
@@ -147,15 +174,24 @@ class FinishEmitter {
   const UniformCode& code_;
   std::string struct_;
   std::map<Domain, std::vector<ValueId>> writes_;
-  ValueSet step_;  // step values that writes and finer code use
+  int32_t phase_;
+  ValueSet step_;  // step values that writes and finer code use: inherited_ and own_
+  ValueSet inherited_, own_;
+  std::vector<ValueId> lines_;  // step values still to be computed
 };
 
 }  // namespace
 
-void emit_finish_structs(Emission& e, const std::string& kernel) {
-  FinishEmitter(e, kernel).emit_struct();
+ValueSet inherited_values(Emission& e, int32_t phase) {
+  return FinishEmitter(e, "", phase).inherited();
 }
 
-void emit_finish(Emission& e, const std::string& kernel) { FinishEmitter(e, kernel).emit(); }
+void emit_finish_structs(Emission& e, const std::string& kernel, int32_t phase) {
+  FinishEmitter(e, kernel, phase).emit_struct();
+}
+
+void emit_finish(Emission& e, const std::string& kernel, int32_t phase) {
+  FinishEmitter(e, kernel, phase).emit();
+}
 
 }  // namespace stepfuse::cuda

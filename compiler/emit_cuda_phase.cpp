@@ -10,9 +10,10 @@ namespace {
 
 class PhaseEmitter {
  public:
-  PhaseEmitter(Emission& e, const std::string& kernel, int32_t index)
+  PhaseEmitter(Emission& e, const std::string& kernel, int32_t index, const ValueSet& kept)
       : e_(e),
         phase_(e.s.phases[static_cast<size_t>(index)]),
+        variable_(step_variable(index)),
         step_struct_(fmt::format("{}_{}_step", kernel, index)),
         chunk_struct_(fmt::format("{}_{}_chunk", kernel, index)) {
     ValueSet used;
@@ -20,6 +21,8 @@ class PhaseEmitter {
     collect_uniform_operands(e_, phase_.otherwise, &used);
     if (phase_.guard != kNoValue && !e_.is_constant(phase_.guard)) used.insert(phase_.guard);
     SharedValues shared = shared_values(e_, phase_.uniform, used);
+    local_ = without_constants(e_, shared.step);
+    shared.step.insert(kept.begin(), kept.end());
     step_ = without_constants(e_, shared.step);
     chunk_ = without_constants(e_, shared.chunk);
   }
@@ -30,6 +33,7 @@ class PhaseEmitter {
   }
 
   void emit() {
+    if (!step_.empty()) e_.out.line(fmt::format("__shared__ {} {};", step_struct_, variable_));
     e_.out.open("", "phase " + phase_.name);
     emit_step();
     if (!phase_.body.empty() || !phase_.otherwise.empty()) emit_loop();
@@ -39,13 +43,12 @@ class PhaseEmitter {
  private:
   void emit_step() {
     if (step_.empty()) return;
-    e_.out.line(fmt::format("__shared__ {} step;", step_struct_));
     e_.out.open("if (threadIdx.x == 0)");
     emit_uniform_lines(e_, phase_.uniform.step);
-    emit_copies_to(e_, "step", step_);
+    emit_copies_to(e_, variable_, step_);
     e_.out.close();
     e_.out.line("__syncthreads();");
-    emit_copies_from(e_, "step", step_);
+    emit_copies_from(e_, variable_, local_);
   }
 
   // Chunks that a step-domain guard rules out are not even looked at.
@@ -173,8 +176,10 @@ class PhaseEmitter {
 
   Emission& e_;
   const Phase& phase_;
-  std::string step_struct_, chunk_struct_;
-  std::vector<ValueId> step_, chunk_;
+  std::string variable_, step_struct_, chunk_struct_;
+  std::vector<ValueId> step_;   // shared by thread 0
+  std::vector<ValueId> local_;  // those that this phase reads
+  std::vector<ValueId> chunk_;
 };
 
 // The fold of one reduction over one list of slots.
@@ -194,12 +199,15 @@ std::string reduction_type(const Emission& e, ValueId reduction) {
   return std::string(c_type(e.p[reduction].type.dtype));
 }
 
-void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase) {
-  PhaseEmitter(e, kernel, phase).emit_structs();
+std::string step_variable(int32_t phase) { return fmt::format("step_{}", phase); }
+
+void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
+                        const ValueSet& kept) {
+  PhaseEmitter(e, kernel, phase, kept).emit_structs();
 }
 
-void emit_phase(Emission& e, const std::string& kernel, int32_t phase) {
-  PhaseEmitter(e, kernel, phase).emit();
+void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept) {
+  PhaseEmitter(e, kernel, phase, kept).emit();
 }
 
 void emit_folds(Emission& e, int32_t phase) {

@@ -64,14 +64,20 @@ void emit_body(Emission& e, const Body& body);
 // ---- emit_cuda_phase.cpp
 
 std::string reduction_type(const Emission& e, ValueId reduction);
-void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase);
-void emit_phase(Emission& e, const std::string& kernel, int32_t phase);
+// `kept`: step values that somebody behind the phase uses too.
+void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
+                        const ValueSet& kept);
+void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept);
+// The shared variable of a phase's step values.
+std::string step_variable(int32_t phase);
 // By the whole last block: folds the slots of the phase's reductions into their results.
 void emit_folds(Emission& e, int32_t phase);
 
 // ---- emit_cuda_finish.cpp
 
-void emit_finish_structs(Emission& e, const std::string& kernel);
-void emit_finish(Emission& e, const std::string& kernel);
+// Step values that the finish uses and `phase`, of the same kernel, computes anyway (-1: none).
+ValueSet inherited_values(Emission& e, int32_t phase);
+void emit_finish_structs(Emission& e, const std::string& kernel, int32_t phase);
+void emit_finish(Emission& e, const std::string& kernel, int32_t phase);
 
 }  // namespace stepfuse::cuda
