@@ -60,12 +60,26 @@ double LossScaler::Shared::read(std::string_view wanted) const {
   return to_double(bits, e.dtype);
 }
 
+// Sums of gradients of two scales have no one factor that undoes them.
+void LossScaler::Shared::check_no_window() const {
+  auto it = entries_.find("micro_batches");
+  if (it == entries_.end()) return;
+  Bits count;
+  memory_->copy_to_host(&count.raw, block_ + it->second.offset, size_of(it->second.dtype), nullptr);
+  if (count.i32() == 0) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("the loss scale cannot change inside an accumulation window ({} "
+                          "micro-batches are in it): change it after the step",
+                          count.i32()));
+}
+
 void LossScaler::Shared::write(std::string_view wanted, double value) {
   std::lock_guard lock(mutex_);
   if (block_ == nullptr && wanted == "scale") {
     init_scale_ = static_cast<float>(value);
     return;
   }
+  if (wanted == "scale") check_no_window();
   const Entry& e = find(wanted);
   Bits bits = to_bits(value, e.dtype, wanted);
   memory_->copy_to_device(block_ + e.offset, &bits.raw, size_of(e.dtype), nullptr);

@@ -32,6 +32,7 @@ class LossScaler::Shared {
   static constexpr size_t kBytes = 4096;
   static constexpr size_t kStride = 128;
   const Entry& find(std::string_view name) const;
+  void check_no_window() const;
 
   mutable std::mutex mutex_;
   float init_scale_;

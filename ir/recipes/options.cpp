@@ -137,6 +137,7 @@ std::vector<RecipeOption> make_table() {
       flag("external-found-inf", &Options::external_found_inf,
            "take found_inf from arg external_found_inf"),
       flag("accumulated", &Options::accumulated, "divide the gradients by arg accumulation"),
+      flag("window", &Options::window, "the gradients are the sums of recipe accumulate"),
       flag("round-grad", &Options::round_grad,
            "round to the gradient's storage type after unscale and after clip, as torch does"),
       flag("zero-grad", &Options::zero_grad, "zero the gradients in the same pass"),

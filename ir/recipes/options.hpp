@@ -56,10 +56,13 @@ struct RecipeOptions {
   bool external_norm = false;       // arg external_norm replaces the norm of the gradients
   bool external_found_inf = false;  // arg external_found_inf replaces the check
   bool accumulated = false;         // gradients are sums: arg accumulation divides them
-  bool round_grad = false;          // round to the gradient's storage type after unscale and clip
-  bool zero_grad = false;           // store zeros to the gradients in the same pass
-  bool ema = false;                 // moving average of the weights
-  bool monitor = false;             // more reports: first non-finite tensor, counts, streaks
+  // The gradients are the sums that the step `accumulate` made since the last step (and so f32,
+  // accumulated and zeroed): a non-finite micro-batch makes the step bad.
+  bool window = false;
+  bool round_grad = false;  // round to the gradient's storage type after unscale and clip
+  bool zero_grad = false;   // store zeros to the gradients in the same pass
+  bool ema = false;         // moving average of the weights
+  bool monitor = false;     // more reports: first non-finite tensor, counts, streaks
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay;  // default: the optimizer's own
   bool maximize = false;

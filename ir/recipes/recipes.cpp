@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.hpp"
+#include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/parameter.hpp"
@@ -20,6 +21,9 @@ std::span<const Optimizer* const> all_optimizers() {
 
 namespace {
 
+constexpr std::string_view kAccumulate = "accumulate";
+constexpr std::string_view kAccumulateHelp =
+    "adds a micro-batch's gradients to f32 sums, for a later step with --window";
 constexpr std::string_view kScaleUpdate = "loss_scale_update";
 constexpr std::string_view kScaleUpdateHelp =
     "updates a loss scale from the flags that several steps noted; no parameters";
@@ -62,6 +66,7 @@ Program make_step(const Optimizer& optimizer, const RecipeOptions& options) {
 
   Verdict verdict;
   Gradient gradient = load_gradient(c, verdict);
+  close_window(c, verdict);
   Parameter parameter = declare_parameter(c);
   measure_norm(c, gradient, verdict);
   clip_gradient(c, gradient, verdict);
@@ -102,16 +107,19 @@ Program make_scale_update(const RecipeOptions& given) {
 std::vector<RecipeInfo> list_recipes() {
   std::vector<RecipeInfo> list;
   for (const recipes::Optimizer* o : recipes::all_optimizers()) list.push_back({o->name, o->help});
+  list.push_back({recipes::kAccumulate, recipes::kAccumulateHelp});
   list.push_back({recipes::kScaleUpdate, recipes::kScaleUpdateHelp});
   return list;
 }
 
 bool is_recipe(std::string_view name) {
-  return name == recipes::kScaleUpdate || recipes::find(name) != nullptr;
+  return name == recipes::kScaleUpdate || name == recipes::kAccumulate ||
+         recipes::find(name) != nullptr;
 }
 
 Program make_recipe(std::string_view name, const RecipeOptions& options) {
   if (name == recipes::kScaleUpdate) return recipes::make_scale_update(options);
+  if (name == recipes::kAccumulate) return recipes::make_accumulate(options);
   if (const recipes::Optimizer* o = recipes::find(name)) return recipes::make_step(*o, options);
   std::vector<std::string_view> names;
   for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);

@@ -75,7 +75,15 @@ void check_norm(const RecipeOptions& o) {
 
 }  // namespace
 
-Settings settle(const Optimizer& optimizer, const RecipeOptions& o) {
+Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
+  RecipeOptions o = given;
+  if (o.window) {
+    require(o.grad == DTypeSet(DType::f32), "--window takes f32 sums; leave out --grad");
+    require(o.on_nonfinite != OnNonfinite::propagate,
+            "--window skips a window with a non-finite gradient; leave out "
+            "--on-nonfinite=propagate");
+    o.accumulated = o.zero_grad = o.check = true;
+  }
   check_optimizer(optimizer, o);
   check_storage(o);
   check_scale(o);
