@@ -11,8 +11,14 @@ struct sf_adamw_0_step {
   float s_inv_scale;
 };
 struct sf_adamw_1_step {
+  float s_scale;
+  double s_scale_f64;
   float s_inv_scale;
+  bool s_found_inf;
+  float s_norm;
+  bool s_norm_overflow;
   float s_clip_coef;
+  bool s_bad;
   bool s_good;
 };
 struct sf_adamw_1_chunk {
@@ -26,12 +32,6 @@ struct sf_adamw_1_chunk {
   float g_eps_f32;
 };
 struct sf_adamw_finish {
-  float s_scale;
-  bool s_found_inf;
-  float s_norm;
-  bool s_norm_overflow;
-  bool s_bad;
-  bool s_good;
   float s_chosen;
   i32 s_chosen_1;
   float s_coef_used;
@@ -50,25 +50,25 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
   const i32 s_c_1_i32 = 1;  // %c_1_i32 = const 1 : i32
   const i32 s_c_0_i32 = 0;  // %c_0_i32 = const 0 : i32
   const float s_smallest = 0x1p-126f;  // %smallest = const 1.1754944e-38 : f32
+  __shared__ sf_adamw_0_step step_0;
   {  // phase reduce
-    __shared__ sf_adamw_0_step step;
     if (threadIdx.x == 0) {
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
       const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
       const double s_inv_scale_f64 = 1.0 / s_scale_f64;  // %inv_scale_f64 = rcp %scale_f64 : f64
       const float s_inv_scale = float(s_inv_scale_f64);  // %inv_scale = cast %inv_scale_f64 : f32
-      step.s_inv_scale = s_inv_scale;
+      step_0.s_inv_scale = s_inv_scale;
     }
     __syncthreads();
-    const float s_inv_scale = step.s_inv_scale;
+    const float s_inv_scale = step_0.s_inv_scale;
     const u32 units = unit_count(ctx);
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -104,7 +104,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
           const bool e_nonfinite = !e_finite;  // %nonfinite = not %finite : [bool]
           const float e_g_square = e_g * e_g;  // %g_square = mul %g, %g : [f32]
           acc_s_found_inf |= e_nonfinite & (u32(at) < u32(length));  // %found_inf = reduce_any %nonfinite : bool
-          if (u32(at) < u32(length)) acc_s_sum[e % 8] = Add::combine(acc_s_sum[e % 8], e_g_square);  // %sum = reduce_add %g_square : f32
+          acc_s_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_s_sum[e % 8], e_g_square) : acc_s_sum[e % 8];  // %sum = reduce_add %g_square : f32
         }
       }
       any_chunk(acc_s_found_inf, work.packed, &global<bool>(ctx.step.slots, 0)[chunk.slot]);  // %found_inf = reduce_any %nonfinite : bool
@@ -132,8 +132,8 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
   }
+  __shared__ sf_adamw_1_step step_1;
   {  // phase update
-    __shared__ sf_adamw_1_step step;
     if (threadIdx.x == 0) {
       const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
@@ -154,14 +154,20 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       const float s_clip_coef = minimum(s_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : f32
       const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
       const bool s_good = !s_bad;  // %good = not %bad : bool
-      step.s_inv_scale = s_inv_scale;
-      step.s_clip_coef = s_clip_coef;
-      step.s_good = s_good;
+      step_1.s_scale = s_scale;
+      step_1.s_scale_f64 = s_scale_f64;
+      step_1.s_inv_scale = s_inv_scale;
+      step_1.s_found_inf = s_found_inf;
+      step_1.s_norm = s_norm;
+      step_1.s_norm_overflow = s_norm_overflow;
+      step_1.s_clip_coef = s_clip_coef;
+      step_1.s_bad = s_bad;
+      step_1.s_good = s_good;
     }
     __syncthreads();
-    const float s_inv_scale = step.s_inv_scale;
-    const float s_clip_coef = step.s_clip_coef;
-    const bool s_good = step.s_good;
+    const float s_inv_scale = step_1.s_inv_scale;
+    const float s_clip_coef = step_1.s_clip_coef;
+    const bool s_good = step_1.s_good;
     const u32 units = unit_count(ctx);
     __shared__ sf_adamw_1_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -169,9 +175,9 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -288,11 +294,11 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
             out_weight[e] = e_w_copy;  // store @weight, %w_copy if %good
             out_grad[e] = s_92;  // store @grad, %92
           }
-          store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length, ~0u);
-          store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length, ~0u);
-          store<4, 1>(out_master, p_master, whole_master, first, stride, length, ~0u);
-          store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);
-          store<4, 1>(out_grad, p_grad, whole_grad, first, stride, length, ~0u);
+          store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
+          store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
+          store<4, 1>(out_master, p_master, whole_master, first, stride, length);
+          store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length);
+          store<4, 1>(out_grad, p_grad, whole_grad, first, stride, length);
         }
       } else {
         f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
@@ -306,34 +312,25 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
           for (i32 e = 0; e < 16; ++e) {
             out_grad[e] = s_92;  // store @grad, %92
           }
-          store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length, ~0u);
+          store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length);
         }
       }
     }
   }
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
-    __shared__ sf_adamw_finish step;
+    const float s_scale = step_1.s_scale;
+    const double s_scale_f64 = step_1.s_scale_f64;
+    const bool s_found_inf = step_1.s_found_inf;
+    const float s_norm = step_1.s_norm;
+    const bool s_norm_overflow = step_1.s_norm_overflow;
+    const float s_clip_coef = step_1.s_clip_coef;
+    const bool s_bad = step_1.s_bad;
+    const bool s_good = step_1.s_good;
+    __shared__ sf_adamw_finish own;
     if (threadIdx.x == 0) {
-      const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
       const double s_growth_factor = step_arg<double>(ctx, 1);  // arg %growth_factor : f64 = 2
       const double s_backoff_factor = step_arg<double>(ctx, 2);  // arg %backoff_factor : f64 = 0.5
       const i32 s_growth_interval = step_arg<i32>(ctx, 3);  // arg %growth_interval : i32 = 2000
-      const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
-      const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
-      const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
-      const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
-      const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
-      const bool s_norm_finite = is_finite(s_norm);  // %norm_finite = isfinite %norm : bool
-      const bool s_norm_nonfinite = !s_norm_finite;  // %norm_nonfinite = not %norm_finite : bool
-      const bool s_all_finite = !s_found_inf;  // %all_finite = not %found_inf : bool
-      const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
-      const float s_norm_plus = s_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : f32
-      const float s_inv_norm = 1.0f / s_norm_plus;  // %inv_norm = rcp %norm_plus : f32
-      const float s_max_norm_f32 = float(s_max_norm);  // %max_norm_f32 = cast %max_norm : f32
-      const float s_clip_ratio = s_inv_norm * s_max_norm_f32;  // %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
-      const float s_clip_coef = minimum(s_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : f32
-      const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
-      const bool s_good = !s_bad;  // %good = not %bad : bool
       const i32 s_growth_tracker_in = global<i32>(ctx.step.states, 2)[0];  // %growth_tracker_in = read @growth_tracker : i32
       const i32 s_tracker_next = add(s_growth_tracker_in, s_c_1_i32);  // %tracker_next = add %growth_tracker_in, %c_1_i32 : i32
       const bool s_growth_due = s_growth_interval <= s_tracker_next;  // %growth_due = le %growth_interval, %tracker_next : bool
@@ -352,26 +349,14 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       const i32 s_if_finite_1 = s_norm_overflow ? s_growth_tracker_in : s_tracker_good;  // %if_finite.1 = select %norm_overflow, %growth_tracker_in, %tracker_good : i32
       const i32 s_chosen_1 = s_found_inf ? s_c_0_i32 : s_if_finite_1;  // %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
       const float s_coef_used = s_bad ? s_c_0_f32 : s_clip_coef;  // %coef_used = select %bad, %c_0_f32, %clip_coef : f32
-      step.s_scale = s_scale;
-      step.s_found_inf = s_found_inf;
-      step.s_norm = s_norm;
-      step.s_norm_overflow = s_norm_overflow;
-      step.s_bad = s_bad;
-      step.s_good = s_good;
-      step.s_chosen = s_chosen;
-      step.s_chosen_1 = s_chosen_1;
-      step.s_coef_used = s_coef_used;
+      own.s_chosen = s_chosen;
+      own.s_chosen_1 = s_chosen_1;
+      own.s_coef_used = s_coef_used;
     }
     __syncthreads();
-    const float s_scale = step.s_scale;
-    const bool s_found_inf = step.s_found_inf;
-    const float s_norm = step.s_norm;
-    const bool s_norm_overflow = step.s_norm_overflow;
-    const bool s_bad = step.s_bad;
-    const bool s_good = step.s_good;
-    const float s_chosen = step.s_chosen;
-    const i32 s_chosen_1 = step.s_chosen_1;
-    const float s_coef_used = step.s_coef_used;
+    const float s_chosen = own.s_chosen;
+    const i32 s_chosen_1 = own.s_chosen_1;
+    const float s_coef_used = own.s_coef_used;
 #pragma unroll 1
     for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
@@ -390,6 +375,18 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       global<bool>(ctx.step.states, 6)[0] = s_norm_overflow;  // write @norm_overflow, %norm_overflow
       global<bool>(ctx.step.states, 7)[0] = s_bad;  // write @skipped, %bad
       global<float>(ctx.step.states, 8)[0] = s_scale;  // write @loss_scale, %scale
+      const u32 number = count_step(ctx);
+      if (ctx.reports != nullptr) {
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 7;
+        withdraw(record);
+        record[1] = raw_of(global<bool>(ctx.step.states, 3)[0]);  // report @found_inf
+        record[2] = raw_of(global<float>(ctx.step.states, 4)[0]);  // report @grad_norm
+        record[3] = raw_of(global<float>(ctx.step.states, 5)[0]);  // report @clip_coef
+        record[4] = raw_of(global<bool>(ctx.step.states, 6)[0]);  // report @norm_overflow
+        record[5] = raw_of(global<bool>(ctx.step.states, 7)[0]);  // report @skipped
+        record[6] = raw_of(global<float>(ctx.step.states, 8)[0]);  // report @loss_scale
+        publish(record, number);
+      }
     }
   }
 }

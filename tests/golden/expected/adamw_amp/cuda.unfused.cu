@@ -13,25 +13,25 @@ struct sf_adamw_unscale_0_step {
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
+  __shared__ sf_adamw_unscale_0_step step_0;
   {  // phase unscale
-    __shared__ sf_adamw_unscale_0_step step;
     if (threadIdx.x == 0) {
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
       const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
       const double s_inv_scale_f64 = 1.0 / s_scale_f64;  // %inv_scale_f64 = rcp %scale_f64 : f64
       const float s_inv_scale = float(s_inv_scale_f64);  // %inv_scale = cast %inv_scale_f64 : f32
-      step.s_inv_scale = s_inv_scale;
+      step_0.s_inv_scale = s_inv_scale;
     }
     __syncthreads();
-    const float s_inv_scale = step.s_inv_scale;
+    const float s_inv_scale = step_0.s_inv_scale;
     const u32 units = unit_count(ctx);
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -64,12 +64,12 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
           acc_s_found_inf |= e_nonfinite & (u32(at) < u32(length));  // %found_inf = reduce_any %nonfinite : bool
           out_scratch0[e] = e_g;  // %g is kept
         }
-        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length, ~0u);
+        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length);
       }
       any_chunk(acc_s_found_inf, work.packed, &global<bool>(ctx.step.slots, 0)[chunk.slot]);  // %found_inf = reduce_any %nonfinite : bool
     }
   }
-  if (last_to_arrive(ctx.sync->finished)) {
+  if ((ctx.flags & abi::kKeepSlots) == 0 && last_to_arrive(ctx.sync->finished)) {
     {  // %found_inf = reduce_any %nonfinite : bool
       bool* const slots = global<bool>(ctx.step.slots, 0);
       bool* const result = global<bool>(ctx.step.results, 0);
@@ -88,9 +88,9 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -119,13 +119,13 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
           const i32 at = first + e / 4 * stride + e % 4;
           const float e_g = in_scratch0[e];  // %g = mul %grad_f32, %inv_scale : [f32]
           const float e_g_square = e_g * e_g;  // %g_square = mul %g, %g : [f32]
-          if (u32(at) < u32(length)) acc_s_sum[e % 8] = Add::combine(acc_s_sum[e % 8], e_g_square);  // %sum = reduce_add %g_square : f32
+          acc_s_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_s_sum[e % 8], e_g_square) : acc_s_sum[e % 8];  // %sum = reduce_add %g_square : f32
         }
       }
       fold_chunk<Add>(acc_s_sum, place, work.packed, lanes, &global<float>(ctx.step.slots, 1)[chunk.slot]);  // %sum = reduce_add %g_square : f32
     }
   }
-  if (last_to_arrive(ctx.sync->finished)) {
+  if ((ctx.flags & abi::kKeepSlots) == 0 && last_to_arrive(ctx.sync->finished)) {
     {  // %sum = reduce_add %g_square : f32
       float* const slots = global<float>(ctx.step.slots, 1);
       float* const result = global<float>(ctx.step.results, 1);
@@ -142,8 +142,8 @@ extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
+  __shared__ sf_adamw_clip_2_step step_2;
   {  // phase clip
-    __shared__ sf_adamw_clip_2_step step;
     if (threadIdx.x == 0) {
       const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
       const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
@@ -153,18 +153,18 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
       const float s_max_norm_f32 = float(s_max_norm);  // %max_norm_f32 = cast %max_norm : f32
       const float s_clip_ratio = s_inv_norm * s_max_norm_f32;  // %clip_ratio = mul %inv_norm, %max_norm_f32 : f32
       const float s_clip_coef = minimum(s_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : f32
-      step.s_clip_coef = s_clip_coef;
+      step_2.s_clip_coef = s_clip_coef;
     }
     __syncthreads();
-    const float s_clip_coef = step.s_clip_coef;
+    const float s_clip_coef = step_2.s_clip_coef;
     const u32 units = unit_count(ctx);
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -186,7 +186,7 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
           const float e_g_clipped = e_g * s_clip_coef;  // %g_clipped = mul %g, %clip_coef : [f32]
           out_scratch0[e] = e_g_clipped;  // %g_clipped is kept
         }
-        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length, ~0u);
+        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length);
       }
     }
   }
@@ -212,8 +212,8 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
   const double s_c_1_f64 = 0x1p+0;  // %c_1_f64 = const 1 : f64
   const float s_c_0_5_f32 = 0x1p-1f;  // %c_0_5_f32 = const 0.5 : f32
   const i64 s_c_1_i64 = 1ll;  // %c_1_i64 = const 1 : i64
+  __shared__ sf_adamw_optimizer_3_step step_3;
   {  // phase optimizer
-    __shared__ sf_adamw_optimizer_3_step step;
     if (threadIdx.x == 0) {
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
       const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
@@ -224,10 +224,10 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
       const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
       const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
       const bool s_good = !s_bad;  // %good = not %bad : bool
-      step.s_good = s_good;
+      step_3.s_good = s_good;
     }
     __syncthreads();
-    const bool s_good = step.s_good;
+    const bool s_good = step_3.s_good;
     const u32 units = s_good ? unit_count(ctx) : 0;
     __shared__ sf_adamw_optimizer_3_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -235,9 +235,9 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -343,9 +343,9 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
           out_exp_avg_sq[e] = e_v;  // store @exp_avg_sq, %v if %good
           out_master[e] = e_w_new;  // store @master, %w_new if %good
         }
-        store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length, ~0u);
-        store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length, ~0u);
-        store<4, 1>(out_master, p_master, whole_master, first, stride, length, ~0u);
+        store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
+        store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
+        store<4, 1>(out_master, p_master, whole_master, first, stride, length);
       }
     }
   }
@@ -357,8 +357,8 @@ struct sf_adamw_copy_4_step {
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
+  __shared__ sf_adamw_copy_4_step step_4;
   {  // phase copy
-    __shared__ sf_adamw_copy_4_step step;
     if (threadIdx.x == 0) {
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
       const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
@@ -369,18 +369,18 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
       const bool s_norm_overflow = s_norm_nonfinite & s_all_finite;  // %norm_overflow = and %norm_nonfinite, %all_finite : bool
       const bool s_bad = s_found_inf | s_norm_overflow;  // %bad = or %found_inf, %norm_overflow : bool
       const bool s_good = !s_bad;  // %good = not %bad : bool
-      step.s_good = s_good;
+      step_4.s_good = s_good;
     }
     __syncthreads();
-    const bool s_good = step.s_good;
+    const bool s_good = step_4.s_good;
     const u32 units = s_good ? unit_count(ctx) : 0;
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -404,7 +404,7 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
           const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
           out_weight[e] = e_w_copy;  // store @weight, %w_copy if %good
         }
-        store<4, 4>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);
+        store<4, 4>(out_weight, p_weight, whole_weight, first, stride, length);
       }
     }
   }
@@ -420,9 +420,9 @@ sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -440,7 +440,7 @@ sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
         for (i32 e = 0; e < 16; ++e) {
           out_grad[e] = s_92;  // store @grad, %92
         }
-        store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length, ~0u);
+        store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length);
       }
     }
   }
@@ -468,7 +468,7 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
   const i32 s_c_0_i32 = 0;  // %c_0_i32 = const 0 : i32
   const float s_smallest = 0x1p-126f;  // %smallest = const 1.1754944e-38 : f32
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
-    __shared__ sf_adamw_scale_finish step;
+    __shared__ sf_adamw_scale_finish own;
     if (threadIdx.x == 0) {
       const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
       const double s_growth_factor = step_arg<double>(ctx, 1);  // arg %growth_factor : f64 = 2
@@ -508,26 +508,26 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
       const i32 s_if_finite_1 = s_norm_overflow ? s_growth_tracker_in : s_tracker_good;  // %if_finite.1 = select %norm_overflow, %growth_tracker_in, %tracker_good : i32
       const i32 s_chosen_1 = s_found_inf ? s_c_0_i32 : s_if_finite_1;  // %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
       const float s_coef_used = s_bad ? s_c_0_f32 : s_clip_coef;  // %coef_used = select %bad, %c_0_f32, %clip_coef : f32
-      step.s_scale = s_scale;
-      step.s_found_inf = s_found_inf;
-      step.s_norm = s_norm;
-      step.s_norm_overflow = s_norm_overflow;
-      step.s_bad = s_bad;
-      step.s_good = s_good;
-      step.s_chosen = s_chosen;
-      step.s_chosen_1 = s_chosen_1;
-      step.s_coef_used = s_coef_used;
+      own.s_scale = s_scale;
+      own.s_found_inf = s_found_inf;
+      own.s_norm = s_norm;
+      own.s_norm_overflow = s_norm_overflow;
+      own.s_bad = s_bad;
+      own.s_good = s_good;
+      own.s_chosen = s_chosen;
+      own.s_chosen_1 = s_chosen_1;
+      own.s_coef_used = s_coef_used;
     }
     __syncthreads();
-    const float s_scale = step.s_scale;
-    const bool s_found_inf = step.s_found_inf;
-    const float s_norm = step.s_norm;
-    const bool s_norm_overflow = step.s_norm_overflow;
-    const bool s_bad = step.s_bad;
-    const bool s_good = step.s_good;
-    const float s_chosen = step.s_chosen;
-    const i32 s_chosen_1 = step.s_chosen_1;
-    const float s_coef_used = step.s_coef_used;
+    const float s_scale = own.s_scale;
+    const bool s_found_inf = own.s_found_inf;
+    const float s_norm = own.s_norm;
+    const bool s_norm_overflow = own.s_norm_overflow;
+    const bool s_bad = own.s_bad;
+    const bool s_good = own.s_good;
+    const float s_chosen = own.s_chosen;
+    const i32 s_chosen_1 = own.s_chosen_1;
+    const float s_coef_used = own.s_coef_used;
 #pragma unroll 1
     for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
@@ -546,6 +546,18 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
       global<bool>(ctx.step.states, 6)[0] = s_norm_overflow;  // write @norm_overflow, %norm_overflow
       global<bool>(ctx.step.states, 7)[0] = s_bad;  // write @skipped, %bad
       global<float>(ctx.step.states, 8)[0] = s_scale;  // write @loss_scale, %scale
+      const u32 number = count_step(ctx);
+      if (ctx.reports != nullptr) {
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 7;
+        withdraw(record);
+        record[1] = raw_of(global<bool>(ctx.step.states, 3)[0]);  // report @found_inf
+        record[2] = raw_of(global<float>(ctx.step.states, 4)[0]);  // report @grad_norm
+        record[3] = raw_of(global<float>(ctx.step.states, 5)[0]);  // report @clip_coef
+        record[4] = raw_of(global<bool>(ctx.step.states, 6)[0]);  // report @norm_overflow
+        record[5] = raw_of(global<bool>(ctx.step.states, 7)[0]);  // report @skipped
+        record[6] = raw_of(global<float>(ctx.step.states, 8)[0]);  // report @loss_scale
+        publish(record, number);
+      }
     }
   }
 }

@@ -9,6 +9,7 @@ namespace stepfuse {
 
 struct sf_domains_1_step {
   float s_limit;
+  bool s_bad;
   bool s_good;
 };
 struct sf_domains_1_chunk {
@@ -16,9 +17,6 @@ struct sf_domains_1_chunk {
   float g_per;
 };
 struct sf_domains_finish {
-  float s_limit;
-  bool s_bad;
-  bool s_good;
   double s_total1;
 };
 
@@ -33,9 +31,9 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -76,8 +74,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
               const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
               const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
               const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
-              if (u32(at) < u32(length)) acc_g_sum[e % 8] = Add::combine(acc_g_sum[e % 8], e_sq);  // %sum = reduce_add %sq : {f32}
-              if (u32(at) < u32(length)) acc_t_tensor_max[e % 8] = Max::combine(acc_t_tensor_max[e % 8], e_size);  // %tensor_max = reduce_max %size : <f32>
+              acc_g_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_g_sum[e % 8], e_sq) : acc_g_sum[e % 8];  // %sum = reduce_add %sq : {f32}
+              acc_t_tensor_max[e % 8] = u32(at) < u32(length) ? Max::combine(acc_t_tensor_max[e % 8], e_size) : acc_t_tensor_max[e % 8];  // %tensor_max = reduce_max %size : <f32>
               acc_s_bad |= e_bad_element & (u32(at) < u32(length));  // %bad = reduce_any %bad_element : bool
             }
           }
@@ -102,8 +100,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
               const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
               const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
               const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
-              if (u32(at) < u32(length)) acc_g_sum[e % 8] = Add::combine(acc_g_sum[e % 8], e_sq);  // %sum = reduce_add %sq : {f32}
-              if (u32(at) < u32(length)) acc_t_tensor_max[e % 8] = Max::combine(acc_t_tensor_max[e % 8], e_size);  // %tensor_max = reduce_max %size : <f32>
+              acc_g_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_g_sum[e % 8], e_sq) : acc_g_sum[e % 8];  // %sum = reduce_add %sq : {f32}
+              acc_t_tensor_max[e % 8] = u32(at) < u32(length) ? Max::combine(acc_t_tensor_max[e % 8], e_size) : acc_t_tensor_max[e % 8];  // %tensor_max = reduce_max %size : <f32>
               acc_s_bad |= e_bad_element & (u32(at) < u32(length));  // %bad = reduce_any %bad_element : bool
             }
           }
@@ -145,18 +143,19 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
   }
+  __shared__ sf_domains_1_step step_1;
   {  // phase update
-    __shared__ sf_domains_1_step step;
     if (threadIdx.x == 0) {
       const float s_limit = step_arg<float>(ctx, 0);  // arg %limit : f32 = 10
       const bool s_bad = global<bool>(ctx.step.results, 2)[0];  // %bad = reduce_any %bad_element : bool
       const bool s_good = !s_bad;  // %good = not %bad : bool
-      step.s_limit = s_limit;
-      step.s_good = s_good;
+      step_1.s_limit = s_limit;
+      step_1.s_bad = s_bad;
+      step_1.s_good = s_good;
     }
     __syncthreads();
-    const float s_limit = step.s_limit;
-    const bool s_good = step.s_good;
+    const float s_limit = step_1.s_limit;
+    const bool s_good = step_1.s_good;
     const u32 units = unit_count(ctx);
     __shared__ sf_domains_1_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -164,9 +163,9 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = units - 1 - turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -235,8 +234,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
                 out_copy[e] = e_w16;  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
-              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length, ~0u);
+              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
+              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length);
             }
             break;
           }
@@ -279,8 +278,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
                 out_copy[e] = e_w16;  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
-              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length, ~0u);
+              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
+              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length);
             }
             break;
           }
@@ -321,7 +320,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
                 out_weight[e] = e_w1;  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
             }
             break;
           }
@@ -359,7 +358,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
                 out_weight[e] = e_w1;  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length, mask_e_store);
+              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
             }
             break;
           }
@@ -368,24 +367,18 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     }
   }
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
-    __shared__ sf_domains_finish step;
+    const float s_limit = step_1.s_limit;
+    const bool s_bad = step_1.s_bad;
+    const bool s_good = step_1.s_good;
+    __shared__ sf_domains_finish own;
     if (threadIdx.x == 0) {
-      const float s_limit = step_arg<float>(ctx, 0);  // arg %limit : f32 = 10
-      const bool s_bad = global<bool>(ctx.step.results, 2)[0];  // %bad = reduce_any %bad_element : bool
-      const bool s_good = !s_bad;  // %good = not %bad : bool
       const double s_total0 = global<double>(ctx.step.states, 2)[0];  // %total0 = read @total : f64
       const double s_seen = double(s_bad);  // %seen = cast %bad : f64
       const double s_total1 = s_total0 + s_seen;  // %total1 = add %total0, %seen : f64
-      step.s_limit = s_limit;
-      step.s_bad = s_bad;
-      step.s_good = s_good;
-      step.s_total1 = s_total1;
+      own.s_total1 = s_total1;
     }
     __syncthreads();
-    const float s_limit = step.s_limit;
-    const bool s_bad = step.s_bad;
-    const bool s_good = step.s_good;
-    const double s_total1 = step.s_total1;
+    const double s_total1 = own.s_total1;
 #pragma unroll 1
     for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
@@ -413,6 +406,13 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     if (threadIdx.x == 0) {
       global<double>(ctx.step.states, 2)[0] = s_total1;  // write @total, %total1
       global<bool>(ctx.step.states, 5)[0] = s_bad;  // write @bad, %bad
+      const u32 number = count_step(ctx);
+      if (ctx.reports != nullptr) {
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 2;
+        withdraw(record);
+        record[1] = raw_of(global<bool>(ctx.step.states, 5)[0]);  // report @bad
+        publish(record, number);
+      }
     }
   }
 }

@@ -22,9 +22,9 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
       const u32 unit = turn;
       const Work work = work_of(ctx, unit);
-      const u32 index = chunk_of(ctx, unit);
-      if (index >= ctx.step.chunk_count) continue;
-      const abi::Chunk chunk = ctx.step.chunks[index];
+      const abi::Chunk* const entry = chunk_of(ctx, unit);
+      if (entry == nullptr) continue;
+      const abi::Chunk chunk = *entry;
       const u32 tensor_index = chunk.tensor;
       const abi::Tensor& tensor = ctx.step.tensors[tensor_index];
       if ((tensor.flags & abi::kPresent) == 0) {  // neither loaded nor stored
@@ -69,7 +69,17 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
           out_weight[e] = e_w_new;  // store @weight, %w_new
         }
-        store<4, 2>(out_weight, p_weight, whole_weight, first, stride, length, ~0u);
+        store<4, 2>(out_weight, p_weight, whole_weight, first, stride, length);
+      }
+    }
+  }
+  if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
+    if (threadIdx.x == 0) {
+      const u32 number = count_step(ctx);
+      if (ctx.reports != nullptr) {
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 1;
+        withdraw(record);
+        publish(record, number);
       }
     }
   }
