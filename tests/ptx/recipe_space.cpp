@@ -1,0 +1,244 @@
+// Programs, layouts and data of recipes; knows the recipe options by their table.
+#include "tests/ptx/recipe_space.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/interpreter.hpp"
+#include "ir/recipes/recipes.hpp"
+#include "ir/reduction.hpp"
+#include "ir/semantics.hpp"
+#include "tests/differential/rng.hpp"
+
+namespace stepfuse::testing {
+namespace {
+
+std::vector<DType> grad_types(const Point& point) {
+  std::vector<DType> types;
+  std::string rest = point.at("grad");
+  while (!rest.empty()) {
+    size_t end = std::min(rest.find('|'), rest.size());
+    types.push_back(*dtype_from_name(rest.substr(0, end)));
+    rest.erase(0, std::min(end + 1, rest.size()));
+  }
+  return types;
+}
+
+std::vector<Signature> signatures_of(const Program& program, const Point& point) {
+  std::vector<Signature> signatures;
+  for (DType grad : grad_types(point)) {
+    Signature s;
+    for (const Buffer& b : program.buffers) {
+      s.push_back(b.name == "grad" ? grad : b.dtypes.only());
+    }
+    signatures.push_back(s);
+  }
+  return signatures;
+}
+
+std::vector<uint64_t> sizes_of(const std::string& layout, Rng& rng) {
+  if (layout == "tiny") {
+    std::vector<uint64_t> sizes;
+    for (int k = 0; k < 37; ++k) sizes.push_back(rng.below(10));
+    return sizes;
+  }
+  if (layout == "large") return {3 * kPieceElements + 5, kPieceElements};
+  if (layout == "single") return {1};
+  if (layout == "none") return {};
+  return {257, 0, 4100, 3, kPieceElements + 1, 248, 249, 31};
+}
+
+TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) {
+  const std::string& kind = point.at("layout");
+  Rng rng(seed, "layout");
+  TestLayout layout;
+  layout.signatures = signatures_of(program, point);
+  layout.group_count = 2;
+  for (uint64_t size : sizes_of(kind, rng)) {
+    LayoutTensor t{.size = size};
+    t.group = rng.between(0, 1);
+    t.present = kind != "absent" || rng.chance(60);
+    t.signature = static_cast<int32_t>(layout.tensors.size() % layout.signatures.size());
+    if (kind == "misaligned" || kind == "tiny") t.shift = rng.below(32);
+    if (kind == "shards") t.offset = rng.below(3 * kPieceElements);
+    layout.tensors.push_back(t);
+  }
+  return layout;
+}
+
+Bits as(double value, DType t) {
+  if (is_integer(t))
+    return t == DType::i32 ? Bits::of(static_cast<int32_t>(value))
+                           : Bits::of(static_cast<int64_t>(value));
+  if (t == DType::boolean) return Bits::of(value != 0);
+  return t == DType::f64 ? Bits::of(value)
+                         : sem::cast(Bits::of(static_cast<float>(value)), DType::f32, t);
+}
+
+double number(Bits bits, DType t) {
+  if (t == DType::f64) return std::bit_cast<double>(bits.raw);
+  if (t == DType::i64) return static_cast<double>(static_cast<int64_t>(bits.raw));
+  if (t == DType::i32) return static_cast<double>(static_cast<int32_t>(bits.raw));
+  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.raw)));
+}
+
+// The customary values, another one for each group.
+void set_args(const Program& program, StepData& step) {
+  for (size_t a = 0; a < program.args.size(); ++a) {
+    const Arg& arg = program.args[a];
+    DType t = arg.type.dtype;
+    for (size_t i = 0; i < step.args[a].size(); ++i) {
+      double plain = arg.fallback ? number(*arg.fallback, t) : 1.0;
+      step.args[a][i] = i == 0 && arg.fallback
+                            ? *arg.fallback
+                            : as(plain * (1 - 0.125 * static_cast<double>(i)), t);
+    }
+  }
+}
+
+// Near the events of the scaler, so that some steps reach them.
+void set_states(const Program& program, StepData& step, Rng& rng) {
+  for (size_t s = 0; s < program.states.size(); ++s) {
+    const State& state = program.states[s];
+    for (Bits& v : step.states[s]) {
+      v = state.initial;
+      if (state.name == "step") v = as(rng.between(0, 6), state.type.dtype);
+      if (state.name == "growth_tracker") v = as(rng.between(1997, 1999), state.type.dtype);
+    }
+  }
+}
+
+void set_inputs(const Program& program, const Point& point, TestData& data, Rng& rng) {
+  const std::string& kind = point.at("inputs");
+  for (size_t t = 0; t < data.step().tensors.size(); ++t) {
+    StepTensor& tensor = data.step().tensors[t];
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      const std::string& name = program.buffers[b].name;
+      DType type = tensor.dtypes[b];
+      auto* at = static_cast<std::byte*>(tensor.data[b]);
+      bool squares = name.find("sq") != std::string::npos || name == "sum" || name == "square_avg";
+      for (uint64_t i = 0; i < tensor.size; ++i) {
+        std::byte* place = at + i * size_of(type);
+        double v = number(sem::cast(load_bits(place, type), type, DType::f32), DType::f32);
+        if (squares) store_bits(place, type, as(std::fabs(v), type));
+        if (name == "grad" && kind == "overflow") store_bits(place, type, as(v * 1e36, type));
+        if (name == "grad" && kind == "tiny") store_bits(place, type, as(v * 1e-7, type));
+      }
+      bool bad = name == "grad" && kind == "nonfinite" && tensor.size != 0 && rng.chance(40);
+      if (bad)
+        store_bits(at + rng.below(tensor.size) * size_of(type), type,
+                   as(rng.chance(50) ? NAN : -INFINITY, type));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Factor> program_factors() {
+  std::vector<Factor> factors;
+  Factor recipe{.name = "recipe", .values = {"adamw"}};
+  for (const RecipeInfo& info : list_recipes()) {
+    if (info.name != "adamw") recipe.values.emplace_back(info.name);
+  }
+  factors.push_back(std::move(recipe));
+  for (const RecipeOption& option : recipe_option_table()) {
+    Factor f{.name = std::string(option.name), .values = {}};
+    if (option.name == "grad") {
+      f.values = {"f32", "f16", "bf16", "f16|bf16|f32"};
+    } else if (option.values.empty()) {
+      f.values = {"false", "true"};
+    } else {
+      f.values = {""};  // not given
+      f.values.insert(f.values.end(), option.values.begin(), option.values.end());
+    }
+    factors.push_back(std::move(f));
+  }
+  factors.push_back({"form", {"fused", "split", "unfused"}});
+  factors.push_back(
+      {"layout", {"mixed", "tiny", "misaligned", "absent", "shards", "large", "single", "none"}});
+  factors.push_back({"inputs", {"normal", "nonfinite", "overflow", "tiny", "special"}});
+  factors.push_back({"args", {"table", "inline"}});
+  return factors;
+}
+
+std::vector<Factor> machine_factors() {
+  return {{"arch", {"90", "75", "80", "100"}}, {"blocks", {"2", "1", "7", "132"}}};
+}
+
+Point point_of(const std::vector<Factor>& factors, const Choice& row) {
+  Point point;
+  for (size_t f = 0; f < factors.size(); ++f) point[factors[f].name] = factors[f].values[row[f]];
+  return point;
+}
+
+std::string describe(const Point& point) {
+  std::string out;
+  for (const auto& [name, value] : point) {
+    if (!value.empty() && value != "false")
+      out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+  }
+  return out;
+}
+
+Program program_of(const Point& point) {
+  RecipeOptions options;
+  for (const RecipeOption& option : recipe_option_table()) {
+    const std::string& value = point.at(std::string(option.name));
+    if (!value.empty()) set_option(options, option.name, value);
+  }
+  return make_recipe(point.at("recipe"), options);
+}
+
+Schedule schedule_of(const Program& program, const Point& point) {
+  std::vector<Signature> signatures = signatures_of(program, point);
+  return make_schedule(optimize(program, signatures),
+                       {.form = *form_from_name(point.at("form")), .signatures = signatures});
+}
+
+RecipeCase recipe_case(const Point& point, uint64_t seed) {
+  Program program = program_of(point);
+  TestLayout layout = layout_of(program, point, seed);
+  Inputs inputs = point.at("inputs") == "special" ? Inputs::special : Inputs::normal;
+  RecipeCase c{program, layout, TestData(program, layout, seed, inputs)};
+  Rng rng(seed, "recipe");
+  set_args(c.program, c.data.step());
+  set_states(c.program, c.data.step(), rng);
+  set_inputs(c.program, point, c.data, rng);
+  return c;
+}
+
+Verdict compare_on_machine(const Point& point, uint64_t data_seed,
+                           const std::vector<uint64_t>& seeds, int steps) {
+  RecipeCase c = recipe_case(point, data_seed);
+  TestData before(c.data);
+  for (int k = 0; k < steps; ++k) interpret(c.program, c.data.step());
+  Schedule schedule = schedule_of(c.program, point);
+  std::string text = emit_cuda(schedule);
+  DeviceRunner runner(std::move(schedule), text, std::stoi(point.at("arch")));
+  Verdict verdict;
+  for (uint64_t seed : seeds) {
+    DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),
+                  .seed = seed,
+                  .inline_args = point.at("args") == "inline",
+                  .steps = steps};
+    for (const LayoutTensor& t : c.layout.tensors) run.shifts.push_back(t.shift);
+    TestData actual(before);
+    try {
+      auto counters = runner.run(actual.step(), run);
+      verdict.counters.instructions += counters.instructions;
+    } catch (const ptx::MachineError& e) {
+      verdict.fault = fmt::format("interleaving {}: {}", seed, e.what());
+      return verdict;
+    }
+    if (auto f = difference(c.program, c.data, actual)) {
+      verdict.fault = fmt::format("interleaving {}: {}", seed, *f);
+      return verdict;
+    }
+  }
+  return verdict;
+}
+
+}  // namespace stepfuse::testing
