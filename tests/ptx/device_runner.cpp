@@ -122,8 +122,9 @@ class Device {
     }
     group_begin.push_back(static_cast<uint32_t>(group_slots.size()));
     c_.block_chunks = static_cast<uint32_t>(large.size());
-    large.insert(large.end(), small.begin(), small.end());
+    c_.small_count = static_cast<uint32_t>(small.size());
     c_.step.chunks = upload(large, "the chunk table");
+    c_.small_chunks = upload(small, "the table of small chunks");
     c_.step.chunk_count = slot;
     c_.tensor_slots = upload(tensor_slots, "the tensors' slots");
     c_.group_slots = upload(group_slots, "the groups' slots");
