@@ -280,6 +280,8 @@ class Explain(Case):
                                  "--json"))
         self.assertEqual(e["forms"]["fused"]["workspace_bytes"], run["workspace_bytes"])
         self.assertGreater(e["forms"]["unfused"]["workspace_bytes"], 4 * 5000)
+        self.assertGreater(e["forms"]["fused"]["cuda_workspace_bytes"],
+                           e["forms"]["fused"]["workspace_bytes"])
 
     def test_text(self):
         text = self.ok("explain", *WHOLE, "--no-compile")
@@ -332,6 +334,23 @@ class Run(Case):
                     self.assertEqual(expected, self.digest(*base, f"--form={form}", "--threads=2", "--moving",
                                                            f"--cpu-level={level}"))
                 self.assertEqual(expected, self.digest(*base, "--observe"))
+
+    def test_the_executed_cuda_kernel_agrees(self):
+        self.need("nvrtc")
+        fake = os.environ.get("STEPFUSE_FAKE_DRIVER")
+        if not fake:
+            print("skipped: no fake driver was built")
+            self.skipTest("STEPFUSE_FAKE_DRIVER names no folder")
+        driver = {"STEPFUSE_CUDA_CODE": "ptx",
+                  "LD_LIBRARY_PATH": f"{fake}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+        base = ["run", *WHOLE, "--params=3000", "--inputs=special", "--digest"]
+        expected = self.ok(*base, "--backend=interpret")
+        for form in ("fused", "unfused"):
+            self.assertEqual(expected, self.ok(*base, "--backend=cuda", f"--form={form}", environment=driver))
+
+    def test_without_a_driver(self):
+        if not ENV["driver"]["available"]:
+            self.fails(3, "libcuda.so.1", "run", "adamw", "--backend=cuda")
 
     def test_mixed_storage_types(self):
         self.need("llvm")

@@ -11,7 +11,6 @@
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/tables.hpp"
-#include "runtime/workspace.hpp"
 #include "tools/cli/cuda_code.hpp"
 
 namespace stepfuse::cli {
@@ -113,7 +112,11 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     }
     f.bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::bytes);
     f.skipped_bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::skipped_bytes);
-    f.workspace_bytes = plan_workspace(f.schedule, layout, tables).bytes;
+    auto workspace = [&](Device::Kind kind) {
+      return Step::workspace_bytes(source.program, layout, {.form = form}, kind);
+    };
+    f.workspace_bytes = workspace(Device::Kind::cpu);
+    f.cuda_workspace_bytes = workspace(Device::Kind::cuda);
     if (options.compile) {
       tell(fmt::format("compiling {} for this CPU", name(form)));
       f.cpu = compile_for_cpu(f.schedule);

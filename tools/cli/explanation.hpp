@@ -34,8 +34,9 @@ struct FormExplanation {
   std::vector<Traffic> traffic;    // [signature]
   double bytes_per_parameter = 0;  // over the layout's elements
   double skipped_bytes_per_parameter = 0;
-  size_t workspace_bytes = 0;
-  double passes_ms = 0;  // stepfuse's own, schedule included
+  size_t workspace_bytes = 0;       // on the CPU
+  size_t cuda_workspace_bytes = 0;  // on a GPU: with its tables
+  double passes_ms = 0;             // stepfuse's own, schedule included
   CpuCompile cpu;
   std::vector<CudaCompile> cuda;  // [arch]
 };

@@ -80,6 +80,7 @@ std::string explanation_json(const Explanation& e) {
         {"bytes_per_parameter", f.bytes_per_parameter},
         {"skipped_bytes_per_parameter", f.skipped_bytes_per_parameter},
         {"workspace_bytes", f.workspace_bytes},
+        {"cuda_workspace_bytes", f.cuda_workspace_bytes},
         {"passes_ms", f.passes_ms},
         {"traffic", traffic_json(f, e.elements)},
         {"cpu", cpu_json(f.cpu)},

@@ -55,8 +55,10 @@ class Writer {
                 [](auto& f) { return short_number(f.skipped_bytes_per_parameter); }));
     t.row(forms("speed at equal bandwidth",
                 [&](auto& f) { return against_unfused(f.bytes_per_parameter); }));
-    t.row(forms("device bytes owned by the step",
-                [](auto& f) { return human_bytes(static_cast<double>(f.workspace_bytes)); }));
+    auto bytes = [](size_t n) { return human_bytes(static_cast<double>(n)); };
+    t.row(forms("device bytes owned by the step, CPU",
+                [&](auto& f) { return bytes(f.workspace_bytes); }));
+    t.row(forms("  and on a GPU", [&](auto& f) { return bytes(f.cuda_workspace_bytes); }));
     out_ += t.text();
   }
 
