@@ -183,7 +183,7 @@ class Writer {
     Row head = {"", "GB/s"};
     for (const FormExplanation& f : e_.forms) head.emplace_back(name(f.form));
     head.emplace_back("source");
-    t.row(head);
+    t.left(head.size() - 1).row(head);
     for (const GpuModel& gpu : gpu_models()) {
       Row row = {std::string(gpu.name), short_number(gpu.gigabytes_per_second)};
       for (const FormExplanation& f : e_.forms) {

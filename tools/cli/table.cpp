@@ -23,6 +23,11 @@ Table& Table::row(std::vector<std::string> cells) {
   return *this;
 }
 
+Table& Table::left(size_t column) {
+  left_.insert(column);
+  return *this;
+}
+
 std::string Table::text(std::string_view indent, Align others) const {
   std::vector<size_t> widths;
   for (const auto& row : rows_) {
@@ -34,7 +39,7 @@ std::string Table::text(std::string_view indent, Align others) const {
     std::string line(indent);
     for (size_t c = 0; c < row.size(); ++c) {
       std::string padding(widths[c] - width_of(row[c]), ' ');
-      bool right = c > 0 && others == Align::right;
+      bool right = others == Align::right && !left_.contains(c);
       if (c > 0) line += "  ";
       line += right ? padding + row[c] : row[c] + padding;
     }

@@ -1,6 +1,9 @@
 // Columns of text for people. Knows only std.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +15,15 @@ class Table {
   enum class Align { left, right };
 
   Table& row(std::vector<std::string> cells);
+  // Aligns this column to the left as well.
+  Table& left(size_t column);
   bool empty() const { return rows_.empty(); }
-  // The first column is aligned to the left, the others as told; two spaces between columns.
+  // Two spaces between columns; those that are not left() are aligned as told.
   std::string text(std::string_view indent = "", Align others = Align::right) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
+  std::set<size_t> left_ = {0};
 };
 
 // "1,234,567".
