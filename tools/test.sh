@@ -55,7 +55,7 @@ build() {  # build DIR CMAKE_OPTION...
   shift
   cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
     { cat "$folder/configure.log" && return 1; }
-  ninja -C "$folder" --quiet
+  ninja -C "$folder" --quiet -j "$(nproc)"
 }
 
 run_tests() {  # run_tests DIR CTEST_OPTION...
