@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-purpose=test
+purpose="test"
 build_dir=build
 check_only=0
 for option in "$@"; do

@@ -8,7 +8,7 @@
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 quick=0
 label=""
