@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "ir/parser.hpp"
-#include "source_dir.hpp"
 #include "tests/cpu/kernel_runner.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace stepfuse;
 

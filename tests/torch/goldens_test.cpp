@@ -11,8 +11,8 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "source_dir.hpp"
 #include "ir/recipes/recipes.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/torch/inputs.hpp"
 
 using namespace stepfuse;

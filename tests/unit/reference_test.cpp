@@ -9,11 +9,11 @@
 
 #include <doctest/doctest.h>
 
-#include "source_dir.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/parser.hpp"
 #include "ir/printer.hpp"
 #include "ir/reduction.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace stepfuse;
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "ir/recipes/recipes.hpp"
-#include "source_dir.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace stepfuse;
 
