@@ -1,14 +1,16 @@
-# Writes OUTPUT, a C++ file that holds compiler/abi.hpp and compiler/prelude.cuh as strings.
+# Writes OUTPUT, a C++ file that holds compiler/abi.hpp and the preludes as strings.
 # Run as a script: cmake -DSOURCE=… -DOUTPUT=… -P EmbedText.cmake
 file(READ ${SOURCE}/abi.hpp abi)
 # The structs are plain C++; only #pragma once and the includes of the host go.
 string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
 file(READ ${SOURCE}/prelude.cuh prelude)
-file(WRITE ${OUTPUT}.new "// Generated from abi.hpp and prelude.cuh.
+file(READ ${SOURCE}/prelude_reduce.cuh prelude_reduce)
+file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh and prelude_reduce.cuh.
 #include \"compiler/embedded.hpp\"
 namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
-std::string_view embedded_prelude() { return R\"text(${prelude})text\"; }
+std::string_view embedded_prelude() { return R\"text(${prelude}
+${prelude_reduce})text\"; }
 }  // namespace stepfuse
 ")
 file(COPY_FILE ${OUTPUT}.new ${OUTPUT} ONLY_IF_DIFFERENT)

@@ -6,6 +6,6 @@
 namespace stepfuse {
 
 std::string_view embedded_abi();      // abi.hpp without its # lines
-std::string_view embedded_prelude();  // prelude.cuh
+std::string_view embedded_prelude();  // prelude.cuh and prelude_reduce.cuh
 
 }  // namespace stepfuse

@@ -26,7 +26,7 @@ out=build/demo
 mkdir -p "$out"
 
 recipe=(adamw --grad f16 --master --loss-scale --check --clip)
-any_grad=(adamw --master --loss-scale --check --clip)  # gradients of any type, as the layout says
+any_grad=(adamw --grad 'f16|bf16|f32' --master --loss-scale --check --clip)  # as the layout says
 
 title "2. A mixed-precision optimizer step as a program, and as one kernel"
 show build/bin/stepfuse env

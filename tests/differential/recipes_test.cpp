@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "source_dir.hpp"
 #include "tests/differential/pairwise.hpp"
+#include "tests/source_dir.hpp"
 #include "workload/runner.hpp"
 
 using namespace stepfuse;

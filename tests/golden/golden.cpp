@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "source_dir.hpp"
+#include "tests/source_dir.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "samples/half.hpp"
-#include "source_dir.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace digits;
 

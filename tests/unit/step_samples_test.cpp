@@ -11,7 +11,7 @@
 #include "ir/parser.hpp"
 #include "ir/printer.hpp"
 #include "ir/recipes/recipes.hpp"
-#include "source_dir.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace stepfuse;
 

@@ -1,0 +1,273 @@
+// The device code by which threads and blocks work together: the canonical fold, the grid, the work
+// list; stands after prelude.cuh. Knows prelude.cuh and abi.hpp.
+
+// ---- the canonical fold
+
+struct Add {
+  template <class T>
+  static SF_DEVICE T identity() {
+    return T(0);
+  }
+  template <class T>
+  static SF_DEVICE T combine(T a, T b) {
+    return add(a, b);
+  }
+};
+struct Min {
+  template <class T>
+  static SF_DEVICE T identity() {
+    if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0x7f800000u));
+    return T(0x7fffffff);
+  }
+  template <class T>
+  static SF_DEVICE T combine(T a, T b) {
+    return minimum(a, b);
+  }
+};
+struct Max {
+  template <class T>
+  static SF_DEVICE T identity() {
+    if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0xff800000u));
+    return T(-0x7fffffff - 1);
+  }
+  template <class T>
+  static SF_DEVICE T combine(T a, T b) {
+    return maximum(a, b);
+  }
+};
+
+struct Lanes {
+  u32 all[kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
+  u32 partial[kThreads];
+};
+
+template <class R, class T>
+SF_DEVICE T fold8(const T (&v)[8]) {
+  return R::combine(R::combine(R::combine(v[0], v[4]), R::combine(v[2], v[6])),
+                    R::combine(R::combine(v[1], v[5]), R::combine(v[3], v[7])));
+}
+// Of 256 lanes that stand in `lanes`; valid in lane 0 of the warp.
+template <class R, class T>
+SF_DEVICE T fold_warp(const T* lanes) {
+  const u32 l = threadIdx.x % kWarp;
+  T v[8];
+#pragma unroll
+  for (u32 k = 0; k < 8; ++k) v[k] = lanes[l + k * kWarp];
+  T sum = fold8<R>(v);
+#pragma unroll
+  for (u32 d = kWarp / 2; d > 0; d /= 2) {
+    sum = R::combine(sum, __shfl_down_sync(~0u, sum, d));
+  }
+  return sum;
+}
+// Folds 2,048 lanes, of which v[k] is lane threadIdx.x + k * 256, to 256, for fold_warp.
+template <class R, class T>
+SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
+  T* const partial = reinterpret_cast<T*>(lanes.partial);
+  partial[threadIdx.x] = fold8<R>(v);
+  __syncthreads();
+  return partial;
+}
+
+// Where a thread's eight lanes stand: four from `low`, four from `high`.
+struct LanePlace {
+  u32 low, high;
+};
+template <int kTile>
+SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers, u32 first_lane) {
+  const u32 low = worker * kTile - u32(skew) + first_lane;
+  return {low, low + (kTile == 8 ? 4 : workers * 4)};
+}
+
+// Folds a chunk's lanes, eight of which each thread holds in `acc`, and writes the slot.
+template <class R, class T>
+SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, T* slot) {
+  T* const base = reinterpret_cast<T*>(lanes.all) + (packed ? threadIdx.x / kWarp * 256 : 0);
+  const u32 mask = packed ? 255 : 2047;
+#pragma unroll
+  for (u32 s = 0; s < 4; ++s) {
+    base[(place.low + s) & mask] = acc[s];
+    base[(place.high + s) & mask] = acc[4 + s];
+  }
+  const T* left = base;
+  if (packed) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+    T v[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) v[k] = base[threadIdx.x + k * kThreads];
+    left = fold_to_warp<R>(v, lanes);
+  }
+  if (packed || threadIdx.x < kWarp) {
+    const T sum = fold_warp<R>(left);
+    if (threadIdx.x % kWarp == 0) *slot = sum;
+    __syncwarp();  // before the next fold writes these lanes
+  }
+}
+// A logical or has no order.
+SF_DEVICE void any_chunk(bool acc, bool packed, bool* slot) {
+  const bool any = packed ? __any_sync(~0u, acc) != 0 : __syncthreads_or(acc) != 0;
+  if (threadIdx.x % (packed ? kWarp : kThreads) == 0) *slot = any;
+}
+
+// Folds values[index[0 … count)] (index null: values[0 … count)) by the whole block, piece by piece
+// in place, until one is left; then writes it to *result.
+template <class R, class T>
+SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lanes& lanes) {
+#pragma unroll 1
+  for (bool more = true; more;) {
+    u32 pieces = 0;
+#pragma unroll 1
+    for (u32 begin = 0; begin < count || pieces == 0; begin += kPieceElements, ++pieces) {
+      T v[8];
+#pragma unroll
+      for (u32 k = 0; k < 8; ++k) v[k] = R::template identity<T>();
+      const u32 end = count - begin < kPieceElements ? count : begin + kPieceElements;
+#pragma unroll 1
+      for (u32 row = begin + threadIdx.x; row < end; row += kThreads * 8) {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) {
+          const u32 i = row + k * kThreads;
+          const u32 near = i < end ? i : row;
+          const T value = R::combine(v[k], values[index != nullptr ? index[near] : near]);
+          v[k] = i < end ? value : v[k];
+        }
+      }
+      const T* left = fold_to_warp<R>(v, lanes);
+      more = count > kPieceElements;
+      if (threadIdx.x < kWarp) {
+        const T sum = fold_warp<R>(left);
+        T* const out = !more ? result : values + (index != nullptr ? index[pieces] : pieces);
+        if (threadIdx.x == 0) *out = sum;
+      }
+      __syncthreads();
+    }
+    count = pieces;
+  }
+}
+SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* result) {
+  bool any = false;
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < count; i += kThreads) {
+    any |= values[index != nullptr ? index[i] : i];
+  }
+  any = __syncthreads_or(any) != 0;
+  if (threadIdx.x == 0) *result = any;
+}
+
+// A result for every tensor: most have one slot, which is the result; the others are folded in turn.
+struct Any {};
+template <class R, class T>
+SF_DEVICE void fold_tensors(const abi::DeviceContext& ctx, T* slots, T* results, Lanes& lanes) {
+#pragma unroll 1
+  for (u32 t = threadIdx.x; t < ctx.step.tensor_count; t += kThreads) {
+    const u32 begin = ctx.tensor_slots[t];
+    const u32 count = ctx.tensor_slots[t + 1] - begin;
+    T none{};
+    if constexpr (sizeof(T) == 4) none = R::template identity<T>();
+    if (count <= 1) results[t] = count == 1 ? slots[begin] : none;
+  }
+#pragma unroll 1
+  for (u32 t = 0; t < ctx.step.tensor_count; ++t) {
+    const u32 begin = ctx.tensor_slots[t];
+    const u32 count = ctx.tensor_slots[t + 1] - begin;
+    if (count <= 1) continue;
+    if constexpr (sizeof(T) == 4) {
+      fold_list<R>(slots + begin, nullptr, count, results + t, lanes);
+    } else {
+      any_list(slots + begin, nullptr, count, results + t);
+    }
+  }
+}
+
+// ---- the grid
+
+// One more arrival; returns how many there were. Wraps to 0 at `last`, so it needs no reset.
+SF_DEVICE u32 arrive(abi::SyncWord& word, u32 last) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(&word.value)), "r"(last)
+               : "memory");
+  return before;
+}
+SF_DEVICE u32 load_acquire(const abi::SyncWord& word) {
+  u32 v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(v)
+               : "l"(__cvta_generic_to_global(&word.value))
+               : "memory");
+  return v;
+}
+SF_DEVICE void store_release(abi::SyncWord& word, u32 v) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(&word.value)), "r"(v)
+               : "memory");
+}
+
+// True in all threads of the last block to arrive, which then sees what every block wrote.
+SF_DEVICE bool last_to_arrive(abi::SyncWord& word) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) last = arrive(word, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  return last;
+}
+
+// Blocks that were not last wait here until the last one has done the fold.
+SF_DEVICE void wait_for(const abi::SyncWord& generation, u32 before) {
+  if (threadIdx.x == 0) {
+    while (load_acquire(generation) == before) {
+    }
+  }
+}
+
+// The number of the step that ends now, counted from 0. Called by one thread.
+SF_DEVICE u32 count_step(const abi::DeviceContext& ctx) { return ctx.sync->steps.value++; }
+// The host reads a record's number before and after its values.
+SF_DEVICE void withdraw(u64* record) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(record)), "l"(u64(0))
+               : "memory");
+  __threadfence_system();
+}
+SF_DEVICE void publish(u64* record, u32 step) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(record)), "l"(u64(step) + 1)
+               : "memory");
+}
+
+// ---- the work list
+
+// What this thread works on: a chunk together with its block, or a small one with its warp.
+struct Work {
+  bool packed;
+  u32 worker, workers;  // this thread among those on the chunk
+  u32 section;          // of shared memory: 0 for the block, 1 + warp for a small chunk
+};
+
+SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx) {
+  return ctx.block_chunks + (ctx.small_count + kWarps - 1) / kWarps;
+}
+SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit) {
+  const bool packed = unit >= ctx.block_chunks;
+  if (!packed) return {false, threadIdx.x, kThreads, 0};
+  return {true, threadIdx.x % kWarp, kWarp, 1 + threadIdx.x / kWarp};
+}
+// Null: this warp has nothing to do.
+SF_DEVICE const abi::Chunk* chunk_of(const abi::DeviceContext& ctx, u32 unit) {
+  if (unit < ctx.block_chunks) return ctx.step.chunks + unit;
+  const u32 i = (unit - ctx.block_chunks) * kWarps + threadIdx.x / kWarp;
+  return i < ctx.small_count ? ctx.small_chunks + i : nullptr;
+}
+SF_DEVICE void synchronize(bool packed) {
+  if (packed) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
