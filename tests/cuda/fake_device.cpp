@@ -53,6 +53,7 @@ void seed_driver(uint64_t seed) { control<void(uint64_t)>("stepfuse_fake_seed")(
 void fail_driver(const char* name, uint64_t nth, int code) {
   control<void(const char*, uint64_t, int, int)>("stepfuse_fake_fail")(name, nth, code, 0);
 }
+void* driver_symbol(const char* name) { return dlsym(opened().handle, name); }
 std::string driver_report() { return control<const char*()>("stepfuse_fake_error")(); }
 
 }  // namespace stepfuse::testing

@@ -1,0 +1,44 @@
+// A small trainer on the fake device: one f32 AdamW step with scaler and clip over a few tensors, whose
+// arrays are host memory that the device is told of. Knows the public API.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/cuda/host_access.hpp"
+
+namespace stepfuse::testing {
+
+class Trainer {
+ public:
+  static constexpr int kHomes = 3;  // places where gradients may stand
+  explicit Trainer(const Device& device, Form form = Form::fused);
+
+  Step& step() { return *step_; }
+  LossScaler& scaler() { return scaler_; }
+  Args args(int i);                               // of step i: lr follows a cosine
+  std::vector<void*> gradients(int i, int home);  // of step i, with an overflow in step 5
+  void run(int i, int home, void* stream = nullptr) {
+    step().run(gradients(i, home), args(i), stream);
+  }
+  std::vector<float> weights();  // and moments, and the scale
+
+ private:
+  float* array(size_t buffer, size_t tensor);
+  std::vector<uint64_t> sizes_ = {5000, 1, 300, 16384};
+  size_t total_ = 0;
+  struct Free {
+    void operator()(char* p) const;
+  };
+  std::unique_ptr<char, Free> memory_;
+  std::vector<cuda::HostAccess> access_;
+  LossScaler scaler_;
+  std::unique_ptr<Step> step_;
+  ArgId lr_;
+};
+
+}  // namespace stepfuse::testing
