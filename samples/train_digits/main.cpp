@@ -12,6 +12,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <stepfuse/monitor.hpp>
+
 #include "samples/train_digits/report.hpp"
 
 namespace digits {
@@ -40,6 +42,7 @@ Comparison compare(const Digits& digits, TrainOptions options, sf::Form other_fo
   std::exception_ptr error;
   TrainOptions other = options;
   other.form = other_form;
+  other.on_stats = nullptr;  // it sees the same
   std::thread second([&] {
     try {
       c.other = train(digits, other);
@@ -66,6 +69,35 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
+// What a trainer would log and watch of the step, without ever waiting for it.
+class Log {
+ public:
+  explicit Log(const std::filesystem::path& path) : out_(path) {
+    auto note = [this](const sf::Finding& f) {
+      if (findings_++ < kShown) shown_ += "  " + f.message + "\n";
+    };
+    monitor_.add(sf::scale_below(1024), note);
+    monitor_.add(sf::skipped_in_a_row(2), note);
+    monitor_.add(sf::norm_near(kMaxNorm, 0.9, 5), note);
+    monitor_.add(sf::never_clipped(500), note);
+  }
+  void add(const sf::StepStats& stats) {
+    out_ << sf::to_json_line(stats) << '\n';
+    monitor_.feed(stats);
+  }
+  bool ok() { return static_cast<bool>(out_.flush()); }
+  std::string findings() const {
+    return findings_ == 0 ? "nothing\n" : fmt::format("{} times\n{}", findings_, shown_);
+  }
+
+ private:
+  static constexpr int kShown = 5;
+  std::ofstream out_;
+  sf::Monitor monitor_;
+  int findings_ = 0;
+  std::string shown_;
+};
+
 int run(const Options& o) {
   Digits digits = load_digits(o.data, o.seed);
   TrainOptions options;
@@ -80,8 +112,14 @@ int run(const Options& o) {
       "adamw with clipping, two parameter groups, {} epochs, seed {}. The step: {} on {}.\n\n",
       digits.train.size(), digits.test.size(), o.epochs, o.seed, o.form, o.device);
   std::vector<Comparison> runs;
+  std::filesystem::create_directories(o.out);
+  std::filesystem::path jsonl = std::filesystem::path(o.out) / "train_digits.jsonl";
+  Log log(jsonl);
   for (Scaling scaling : {Scaling::off, Scaling::fixed, Scaling::dynamic}) {
     options.scaling = scaling;
+    if (scaling == Scaling::dynamic) {
+      options.on_stats = [&](const sf::StepStats& stats) { log.add(stats); };
+    }
     Progress progress(fmt::format("loss scaling {}", name(scaling)), isatty(STDOUT_FILENO) != 0);
     runs.push_back(compare(digits, options, form_named(other), progress));
   }
@@ -92,7 +130,13 @@ int run(const Options& o) {
              time_lines(runs.back(), o.form, other));
   std::filesystem::path svg = std::filesystem::path(o.out) / "train_digits.svg";
   write_file(svg, draw(make_figure(runs)));
-  fmt::print("The history is drawn in {}\n", svg.string());
+  if (!log.ok()) throw std::runtime_error("cannot write " + jsonl.string());
+  fmt::print(
+      "The monitor's rules (low scale, skips in a row, norm near the limit, never clipped) spoke "
+      "up {}\n",
+      log.findings());
+  fmt::print("The history is drawn in {}; every step with dynamic scaling is a line of {}\n",
+             svg.string(), jsonl.string());
   for (const Comparison& c : runs) {
     if (c.same_bits()) continue;
     fmt::print(stderr, "train_digits: {} and {} gave different bits\n", o.form, other);

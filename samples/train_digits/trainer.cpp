@@ -16,7 +16,6 @@ constexpr size_t kBatch = 64;
 constexpr int kUnderflowEvery = 20;  // steps between two measurements of it
 constexpr double kPeakLr = 0.01;
 constexpr double kWeightDecay = 0.01;
-constexpr double kMaxNorm = 0.05;
 constexpr float kFixedScale = 1024;
 enum Group : int { kDecay, kNoDecay };
 
@@ -190,7 +189,9 @@ TrainResult train(const Digits& digits, const TrainOptions& options) {
       optimizer.run(lr);
       step_us.push_back(microseconds_since(start));
 
-      result.steps.push_back(record_of(optimizer.step().latest().value(), loss, lr));
+      sf::StepStats stats = optimizer.step().latest().value();
+      result.steps.push_back(record_of(stats, loss, lr));
+      if (options.on_stats) options.on_stats(stats);
       if (done % kUnderflowEvery == 0) {
         result.underflow.push_back({done, network.underflow_share()});
       }

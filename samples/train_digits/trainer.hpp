@@ -12,6 +12,8 @@
 
 namespace digits {
 
+inline constexpr double kMaxNorm = 0.05;  // gradients are clipped to it
+
 enum class Scaling { off, fixed, dynamic };
 std::string_view name(Scaling scaling);
 
@@ -21,7 +23,8 @@ struct TrainOptions {
   stepfuse::Device device = stepfuse::Device::cpu();
   int epochs = 100;
   uint64_t seed = 1;
-  std::function<void(int step, int steps)> on_step;  // for a progress line
+  std::function<void(int step, int steps)> on_step;          // for a progress line
+  std::function<void(const stepfuse::StepStats&)> on_stats;  // what each finished step reports
 };
 
 // What is known after each step.
