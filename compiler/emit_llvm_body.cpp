@@ -387,14 +387,49 @@ void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
 
 // --- what is left after the last whole vector
 
-void BodyEmitter::fill_tails() {
-  for (const Stream& s : streams_) {
-    if (!s.read_first) continue;
+// Which lanes of the last vector are the chunk's.
+std::string BodyEmitter::active_lanes() {
+  std::string steps;
+  for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
+  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail_count_);
+  std::string counts = vector_.splat(DType::i32, count, "tail.count");
+  return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
+}
+
+// Between what is left of an array and its vector on the stack.
+void BodyEmitter::copy_tail(const Stream& s, bool in, const std::string& active) {
+  std::string rest = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
+  if (!m_.has_masks) {
     use_helper(m_, "sf_copy");
-    size_t size = size_of(s.dtype);
-    std::string from = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
-    std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size);
-    f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", s.tail, from, bytes);
+    std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size_of(s.dtype));
+    f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", in ? s.tail : rest, in ? rest : s.tail,
+            bytes);
+    return;
+  }
+  int bits = static_cast<int>(size_of(s.dtype)) * 8;
+  std::string type = integer_type_text(bits, m_.lanes);
+  std::string suffix = fmt::format("v{}i{}.p0", m_.lanes, bits);
+  std::string mask = vector_.type(DType::boolean);
+  if (in) {
+    m_.declarations.insert(
+        fmt::format("declare {0} @llvm.masked.load.{1}(ptr, i32, {2}, {0})", type, suffix, mask));
+    std::string v = f_.set(
+        "rest", "call {0} @llvm.masked.load.{1}(ptr {2}, i32 1, {3} {4}, {0} zeroinitializer)",
+        type, suffix, rest, mask, active);
+    f_.line("store {} {}, ptr {}, align 64", type, v, s.tail);
+  } else {
+    m_.declarations.insert(
+        fmt::format("declare void @llvm.masked.store.{1}({0}, ptr, i32, {2})", type, suffix, mask));
+    std::string v = f_.set("rest", "load {}, ptr {}, align 64", type, s.tail);
+    f_.line("call void @llvm.masked.store.{}({} {}, ptr {}, i32 1, {} {})", suffix, type, v, rest,
+            mask, active);
+  }
+}
+
+void BodyEmitter::fill_tails() {
+  std::string active = m_.has_masks ? active_lanes() : "";
+  for (const Stream& s : streams_) {
+    if (s.read_first) copy_tail(s, true, active);
   }
   for (const Reducer& r : reducers_) {
     if (!r.in_lanes) continue;
@@ -406,21 +441,10 @@ void BodyEmitter::fill_tails() {
 }
 
 void BodyEmitter::empty_tails() {
+  std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes() : "";
   for (const Stream& s : streams_) {
-    if (!s.written) continue;
-    use_helper(m_, "sf_copy");
-    size_t size = size_of(s.dtype);
-    std::string to = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
-    std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size);
-    f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", to, s.tail, bytes);
+    if (s.written) copy_tail(s, false, mask);
   }
-  if (reducers_.empty()) return;
-  std::string steps;
-  for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
-  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail_count_);
-  std::string counts = vector_.splat(DType::i32, count, "tail.count");
-  std::string mask =
-      f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
   auto merge = [&](const Reducer& r, const std::string& with, const std::string& without) {
     return f_.set("merged", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), mask,
                   vector_.type(r.dtype), with, vector_.type(r.dtype), without);

@@ -96,6 +96,8 @@ class BodyEmitter {
   void store_vector(const Stream& s, const std::string& value);
   void fill_tails();
   void empty_tails();
+  void copy_tail(const Stream& s, bool in, const std::string& active);
+  std::string active_lanes();
   void fold();
   std::string across_lanes(const Reducer& r);
   std::string combine(const Reducer& r, const std::string& a, const std::string& b,
