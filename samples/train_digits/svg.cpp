@@ -236,8 +236,9 @@ text {{ fill: #1c2733; font-size: 11px }}
     }
   }
   for (size_t i = 0; i < figure.panels.size(); ++i) {
-    Box box{kLeft + static_cast<double>(i % 2) * (kPanelWidth + kGapX),
-            kHeader + 30 + static_cast<double>(i / 2) * (kPanelHeight + kGapY), max_x,
+    size_t row = i / 2, column = i % 2;
+    Box box{kLeft + static_cast<double>(column) * (kPanelWidth + kGapX),
+            kHeader + 30 + static_cast<double>(row) * (kPanelHeight + kGapY), max_x,
             linear_step(max_x)};
     draw_panel(out, figure.panels[i], box);
   }
