@@ -141,8 +141,8 @@ Figure make_figure(const std::vector<Comparison>& runs) {
   }
   figure.title = "Handwritten digits with f16 gradients: why the loss is scaled";
   figure.subtitle = fmt::format(
-      "{} parameters, f32 master weights, AdamW with clipping; every optimizer step is one kernel "
-      "made by stepfuse",
+      "{} parameters, f32 master weights, AdamW with clipping, the optimizer step made by "
+      "stepfuse",
       runs.front().run.parameters);
   figure.x_label = "optimizer steps";
   figure.panels = {accuracy, underflow, loss, scale, norm, rate};

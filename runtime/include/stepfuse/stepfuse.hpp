@@ -163,7 +163,7 @@ class Args {
 
  private:
   friend class Step;
-  friend class StepTables;
+  friend struct StepTables;
   struct Shape;  // which args there are, shared with the step
   explicit Args(std::shared_ptr<const Shape> shape);
   uint64_t& slot(ArgId arg, int group);
