@@ -27,8 +27,9 @@ std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
   }
   functions += llvm::emit_finish(schedule, module) + "\n";
 
-  std::string text = fmt::format("; stepfuse: step @{}, form {}, {} lanes\n", schedule.program.name,
-                                 name(schedule.form), module.lanes);
+  // Nothing here tells fused from split: their text, and so their cached object, is the same.
+  std::string text =
+      fmt::format("; stepfuse: step @{}, {} lanes\n", schedule.program.name, module.lanes);
   for (size_t s = 0; s < schedule.signatures.size(); ++s) {
     text += fmt::format("; signature {}:", s);
     for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {

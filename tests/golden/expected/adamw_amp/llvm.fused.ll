@@ -1,4 +1,4 @@
-; stepfuse: step @adamw, form fused, 8 lanes
+; stepfuse: step @adamw, 8 lanes
 ; signature 0: @grad=f16 @weight=f16 @master=f32 @exp_avg=f32 @exp_avg_sq=f32
 
 define void @sf_enter_0(ptr %ctx) #0 {

@@ -1,4 +1,4 @@
-; stepfuse: step @adamw, form unfused, 8 lanes
+; stepfuse: step @adamw, 8 lanes
 ; signature 0: @grad=f16 @weight=f16 @master=f32 @exp_avg=f32 @exp_avg_sq=f32
 
 define void @sf_enter_0(ptr %ctx) #0 {
@@ -219,13 +219,13 @@ tail.in:
   call void @sf_copy(ptr %tail.0, ptr %rest, i64 %bytes)
   br label %pass
 tail.out:
-  %rest.1 = getelementptr [32 x i8], ptr %scratch.5, i64 %vectors
-  %bytes.1 = mul i64 %tail, 4
-  call void @sf_copy(ptr %rest.1, ptr %tail.1, i64 %bytes.1)
   %tail.count = trunc i64 %tail to i32
   %tail.count.1 = insertelement <8 x i32> poison, i32 %tail.count, i32 0
   %tail.count.2 = shufflevector <8 x i32> %tail.count.1, <8 x i32> poison, <8 x i32> zeroinitializer
   %active = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %tail.count.2
+  %rest.1 = getelementptr [32 x i8], ptr %scratch.5, i64 %vectors
+  %bytes.1 = mul i64 %tail, 4
+  call void @sf_copy(ptr %rest.1, ptr %tail.1, i64 %bytes.1)
   %merged = select <8 x i1> %active, <8 x i32> %found_inf.after, <8 x i32> %found_inf
   br label %body.done
 body.done:

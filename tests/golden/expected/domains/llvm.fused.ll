@@ -1,4 +1,4 @@
-; stepfuse: step @domains, form fused, 8 lanes
+; stepfuse: step @domains, 8 lanes
 ; signature 0: @grad=f16 @weight=f32 @copy=bf16 @mask=i32
 ; signature 1: @grad=f32 @weight=f32 @copy=bf16 @mask=i32
 

@@ -1,4 +1,4 @@
-; stepfuse: step @sgd, form fused, 8 lanes
+; stepfuse: step @sgd, 8 lanes
 ; signature 0: @grad=f32 @weight=f32
 
 define void @sf_enter_0(ptr %ctx) #0 {
