@@ -27,7 +27,7 @@ struct Fault {
 
 Point plain_point() {
   std::vector<Factor> factors = program_factors();
-  Point point = point_of(factors, Choice(factors.size()));
+  Point point = point_of(factors, Row(factors.size()));
   point["clip"] = "l2";
   point["loss-scale"] = "dynamic";
   return point;

@@ -16,7 +16,7 @@ TEST_CASE("recipes: executed PTX gives the interpreter's bits for every pair of 
   STEPFUSE_NEEDS_NVRTC();
   std::vector<Factor> factors = program_factors();
   for (Factor& f : machine_factors()) factors.push_back(std::move(f));
-  auto possible = [&](const Choice& row) {
+  auto possible = [&](const Row& row) {
     try {
       Point point = point_of(factors, row);
       schedule_of(program_of(point), point);
@@ -25,7 +25,7 @@ TEST_CASE("recipes: executed PTX gives the interpreter's bits for every pair of 
       return false;
     }
   };
-  Covering covering = cover_pairs(factors, possible, 1);
+  CoveringSet covering = pairwise_covering_set(factors, possible, 1);
   CHECK(covering.rows.size() > 20);
   uint64_t instructions = 0;
   for (size_t k = 0; k < covering.rows.size(); ++k) {
@@ -42,5 +42,6 @@ TEST_CASE("recipes: executed PTX gives the interpreter's bits for every pair of 
   MESSAGE(fmt::format(
       "{} rows cover {} pairs ({} pairs contradict each other or are refused by name), {} M "
       "thread-instructions",
-      covering.rows.size(), covering.pairs, covering.impossible, instructions / 1000000));
+      covering.rows.size(), covering.covered, covering.contradictions.size(),
+      instructions / 1000000));
 }

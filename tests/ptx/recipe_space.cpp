@@ -168,9 +168,10 @@ std::vector<Factor> machine_factors() {
   return {{"arch", {"90", "75", "80", "100"}}, {"blocks", {"2", "1", "7", "132"}}};
 }
 
-Point point_of(const std::vector<Factor>& factors, const Choice& row) {
+Point point_of(const std::vector<Factor>& factors, const Row& row) {
   Point point;
-  for (size_t f = 0; f < factors.size(); ++f) point[factors[f].name] = factors[f].values[row[f]];
+  for (size_t f = 0; f < factors.size(); ++f)
+    point[factors[f].name] = factors[f].values[static_cast<size_t>(row[f])];
   return point;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/differential/pairwise.hpp"
 #include "tests/differential/random_data.hpp"
-#include "tests/ptx/covering.hpp"
 #include "tests/ptx/device_runner.hpp"
 
 namespace stepfuse::testing {
@@ -18,7 +18,7 @@ std::vector<Factor> program_factors();
 std::vector<Factor> machine_factors();
 
 using Point = std::map<std::string, std::string>;
-Point point_of(const std::vector<Factor>& factors, const Choice& row);
+Point point_of(const std::vector<Factor>& factors, const Row& row);
 std::string describe(const Point& point);  // what is not plain
 
 // Throws Error{usage} for options that contradict each other.
