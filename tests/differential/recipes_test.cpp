@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "compiler/analysis.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/pairwise.hpp"
 #include "tests/source_dir.hpp"
@@ -46,15 +47,17 @@ class Recipes {
     try {
       Program p = program(row);
       make_layout(layouts_.at(value(row, "layout")), p);
-      // There is something to observe where elements are reduced. Group values are reduced by the
-      // interpreter only.
-      bool elements = false;
-      for (const Inst& inst : p.insts) {
-        if (!is_reduction(inst.op)) continue;
-        if (p[inst.operands[0]].type.domain != Domain::element) return false;
-        elements = true;
+      // Group values are reduced by the interpreter only.
+      for (ValueId v = 0; v < p.size(); ++v) {
+        if (is_reduction(p[v].op) && !is_element_reduction(p, v)) return false;
       }
-      return elements || !in_parts;
+      // There is something to observe where a store waits for a reduction.
+      std::vector<int> levels = reduction_levels(p);
+      bool two_phases = false;
+      for (ValueId v = 0; v < p.size(); ++v) {
+        two_phases |= p[v].op == Op::store && levels[static_cast<size_t>(v)] > 0;
+      }
+      return two_phases || !in_parts;
     } catch (const Error&) {
       return false;
     }
