@@ -90,6 +90,10 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuEventRecord, "cuEventRecord", (CuEvent, CuStream))                                        \
   X(cuEventQuery, "cuEventQuery", (CuEvent))                                                    \
   X(cuEventSynchronize, "cuEventSynchronize", (CuEvent))                                        \
+  X(cuEventElapsedTime, "cuEventElapsedTime", (float*, CuEvent, CuEvent))                       \
+  X(cuMemsetD8Async, "cuMemsetD8Async", (CuPointer, unsigned char, size_t, CuStream))           \
+  X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CuPointer, CuPointer, size_t, CuStream))        \
+  X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                        \
   X(cuEventDestroy, "cuEventDestroy_v2", (CuEvent))
 
 struct DriverLibrary {

@@ -1,0 +1,32 @@
+// A step's arrays in device memory, one block per buffer. Knows the driver and the public API.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/cuda/cuda_memory.hpp"
+
+namespace stepfuse::gpu_bench {
+
+class DeviceArrays {
+ public:
+  // Every tensor of the layout, packed as in a bucket, the first one `misalign` elements behind an
+  // aligned address. The bytes are all `fill`: 0x3c makes small positive numbers of every type.
+  DeviceArrays(const std::shared_ptr<cuda::Context>& context, const Layout& layout, DType dtype,
+               unsigned char fill, size_t misalign = 0);
+  ~DeviceArrays();
+  DeviceArrays(const DeviceArrays&) = delete;
+  DeviceArrays& operator=(const DeviceArrays&) = delete;
+  const std::vector<void*>& pointers() const { return pointers_; }
+
+ private:
+  cuda::CudaMemory memory_;
+  size_t bytes_ = 0;
+  char* block_ = nullptr;
+  std::vector<void*> pointers_;
+};
+
+}  // namespace stepfuse::gpu_bench

@@ -1,0 +1,180 @@
+// One benchmark case: the same arrays for every form, forms and copy in turns. Knows the public API,
+// the traffic model and the driver.
+#include "tools/gpu_bench/bench.hpp"
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "compiler/pass_manager.hpp"
+#include "compiler/traffic.hpp"
+#include "tools/gpu_bench/arrays.hpp"
+
+namespace stepfuse::gpu_bench {
+namespace {
+
+using cuda::check;
+using cuda::driver;
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Program program_of(const Case& c) {
+  RecipeOptions options{.grad = c.grad, .loss_scale = LossScale::dynamic, .clip = Clip::l2};
+  options.master = c.grad != DType::f32;
+  return make_recipe("adamw", options);
+}
+
+class Event {
+ public:
+  Event() { check(driver().cuEventCreate(&event_, 0), "cuEventCreate"); }
+  ~Event() { driver().cuEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record() { check(driver().cuEventRecord(event_, nullptr), "cuEventRecord"); }
+  double ms_since(const Event& start) const {
+    check(driver().cuEventSynchronize(event_), "cuEventSynchronize");
+    float ms = 0;
+    check(driver().cuEventElapsedTime(&ms, start.event_, event_), "cuEventElapsedTime");
+    return ms;
+  }
+
+ private:
+  cuda::CuEvent event_ = nullptr;
+};
+
+// One form of the step, over arrays that all of them share.
+class Contestant {
+ public:
+  Contestant(std::string name, const Case& c, const Settings& settings, Form form)
+      : program_(program_of(c)),
+        step_(program_, c.layout, Device::cuda(settings.ordinal),
+              {.form = form, .scaler = &scaler_}) {
+    result.name = std::move(name);
+    Signature s;
+    for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
+    std::vector<Signature> signatures = {s};
+    Schedule schedule =
+        make_schedule(optimize(program_, signatures), {.form = form, .signatures = signatures});
+    result.bytes_per_param = traffic_of(schedule, 0).bytes();
+    result.launches = launch_count(schedule);
+  }
+
+  void prepare(const std::map<std::string, std::unique_ptr<DeviceArrays>>& arrays) {
+    double start = now_ms();
+    step_.prepare();
+    for (const auto& [name, a] : arrays) {
+      if (name != "grad" && name != "grad2") step_.bind(name, a->pointers());
+    }
+    args_.emplace(step_.make_args());
+    step_.run(arrays.at("grad")->pointers(), *args_);
+    step_.stats();
+    result.first_step_ms = now_ms() - start;
+    result.from_disk_cache = step_.compile_report().from_disk_cache;
+  }
+
+  // `second`: where gradients stand every other time; null if they do not move.
+  void turn(int steps, const std::vector<void*>& grads, const std::vector<void*>* second,
+            bool observe) {
+    for (int i = 0; i < steps; ++i) {
+      const auto& g = second != nullptr && i % 2 == 1 ? *second : grads;
+      if (observe) step_.observe(0, g, *args_);
+      begin_.record();
+      double start = now_ms();
+      step_.run(g, *args_);
+      result.host_us.push_back((now_ms() - start) * 1e3);
+      end_.record();
+      result.device_ms.push_back(end_.ms_since(begin_));
+    }
+  }
+  void forget() {
+    result.host_us.clear();
+    result.device_ms.clear();
+  }
+
+  Series result;
+
+ private:
+  Program program_;
+  LossScaler scaler_{{.init_scale = 1.0F}};
+  Step step_;
+  std::optional<Args> args_;
+  Event begin_, end_;
+};
+
+double copy_once(const DeviceArrays& from, const DeviceArrays& to, size_t bytes) {
+  Event begin, end;
+  begin.record();
+  check(driver().cuMemcpyDtoDAsync(reinterpret_cast<cuda::CuPointer>(to.pointers()[0]),
+                                   reinterpret_cast<cuda::CuPointer>(from.pointers()[0]), bytes,
+                                   nullptr),
+        "cuMemcpyDtoDAsync");
+  end.record();
+  return 2.0 * static_cast<double>(bytes) / (end.ms_since(begin) * 1e6);
+}
+
+}  // namespace
+
+uint64_t bytes_needed(const Case& c, const Settings& settings) {
+  uint64_t per_param = 2 * size_of(c.grad);  // two homes
+  for (const Buffer& b : program_of(c).buffers) {
+    if (b.name != "grad") per_param += size_of(b.dtypes.only());
+  }
+  // The unfused form keeps the unscaled gradients in f32.
+  return c.layout.element_count() * (per_param + 4) + 2 * settings.copy_bytes;
+}
+
+Result run_case(const Case& c, const Settings& settings) {
+  auto context = std::make_shared<cuda::Context>(settings.ordinal);
+  cuda::Context::Scope scope(*context);
+  Result result;
+  result.what = c;
+  result.params = c.layout.element_count();
+
+  std::map<std::string, std::unique_ptr<DeviceArrays>> arrays;
+  for (const Buffer& b : program_of(c).buffers) {
+    bool is_grad = b.name == "grad";
+    unsigned char fill = b.init == Buffer::Init::zero ? 0 : 0x3c;
+    for (const std::string& name :
+         is_grad ? std::vector<std::string>{"grad", "grad2"} : std::vector<std::string>{b.name}) {
+      arrays[name] = std::make_unique<DeviceArrays>(context, c.layout, b.dtypes.only(), fill,
+                                                    is_grad ? c.misalign : 0);
+    }
+  }
+  Layout bytes;
+  bytes.add({.size = settings.copy_bytes / 4});
+  DeviceArrays source(context, bytes, DType::f32, 0), target(context, bytes, DType::f32, 0);
+
+  struct Entry {
+    std::unique_ptr<Contestant> contestant;
+    bool moved = false;
+    bool observe = false;
+  };
+  std::vector<Entry> entries;
+  auto add = [&](const char* name, Form form, bool moved, bool observe) {
+    entries.push_back({std::make_unique<Contestant>(name, c, settings, form), moved, observe});
+    entries.back().contestant->prepare(arrays);
+  };
+  add("fused", Form::fused, false, false);
+  add("fused_moved", Form::fused, true, false);
+  add("split", Form::split, false, false);
+  add("unfused", Form::unfused, false, false);
+  add("after_observe", Form::split, false, true);
+
+  for (int round = -2; round < settings.rounds; ++round) {  // two rounds to warm up
+    for (Entry& e : entries) {
+      e.contestant->turn(settings.steps_per_turn, arrays["grad"]->pointers(),
+                         e.moved ? &arrays["grad2"]->pointers() : nullptr, e.observe);
+      if (round < 0) e.contestant->forget();
+    }
+    double gbs = copy_once(source, target, settings.copy_bytes);
+    if (round >= 0) result.copy_gbs.push_back(gbs);
+  }
+  for (Entry& e : entries) result.series.push_back(std::move(e.contestant->result));
+  return result;
+}
+
+}  // namespace stepfuse::gpu_bench
