@@ -74,8 +74,7 @@ std::vector<Case> make_cases(const std::vector<uint64_t>& params,
   for (const std::string& g : grads) {
     DType grad = dtype_from_name(g).value();
     for (uint64_t n : params) {
-      cases.push_back(
-          {fmt::format("{}M {}", n >> 20, g), even_layout(n), grad, misalign});
+      cases.push_back({fmt::format("{}M {}", n >> 20, g), even_layout(n), grad, misalign});
     }
     for (const std::string& path : layouts) {
       LayoutFile file = read_layout_file(path);
