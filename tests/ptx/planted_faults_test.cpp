@@ -127,7 +127,7 @@ TEST_CASE("faults in the dumped kernel are caught and named") {
        race,
        "state @"},
       {"off-by-one read",
-       {{"out[u * kTile + s] = p[k + s];", "out[u * kTile + s] = p[k + s + 1];"}},
+       {{"tile[s] = p[inside(k + s, length)];", "tile[s] = p[inside(k + s, length) + 1];"}},
        out_of_bounds,
        "0 bytes behind the end of @"},
       {"one element too many",
