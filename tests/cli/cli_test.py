@@ -382,6 +382,7 @@ class Run(Case):
         self.assertEqual(j["tensors"], 1)
         self.assertEqual(j["seed"], 7)
         self.assertEqual(len(j["seconds"]), 4)
+        self.assertGreaterEqual(j.get("threads", 1), 1)
         self.assertEqual([r["found_inf"] for r in j["reports"]], [0, 1, 0, 0])
         self.assertEqual([r["loss_scale"] for r in j["reports"]][-1], 32768)
         self.assertIn(j["reports"][1]["grad_norm"], ("nan", "inf"))

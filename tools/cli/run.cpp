@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
@@ -135,7 +136,7 @@ void print_json(const Summary& s) {
             {"steps", s.options.plan.steps}, {"seed", s.options.plan.inputs.seed},
             {"inputs", s.options.inputs},    {"cpu", cpu_name()}};
   if (s.options.backend == "cpu") {
-    j["threads"] = s.options.threads;
+    j["threads"] = CpuExecutor(s.options.threads).threads();
     j["cpu_level"] = s.options.cpu_level;
   }
   j["workspace_bytes"] = r.workspace_bytes;
