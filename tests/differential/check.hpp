@@ -30,9 +30,16 @@ Fault check_text(const Case& c);
 // The interpreter gives the same bits before and after every pass.
 Fault check_passes(const Case& c);
 
+// How much was compared.
+struct CpuCount {
+  int programs = 0;
+  int kernels = 0;  // compiled; forms with one text share one
+  int runs = 0;
+  int refused = 0;  // programs that the compiler refuses by name
+};
 struct CpuCheckOptions {
   std::string level = "host";  // processor level to compile for
-  int* refused = nullptr;      // counts programs that the compiler refuses by name
+  CpuCount* count = nullptr;
 };
 // Compiled kernels of all three forms give the interpreter's bits, on one thread and on two.
 Fault check_cpu(const Case& c, const CpuCheckOptions& options = {});

@@ -28,6 +28,8 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
   interpret(c.program, expected.step());
   Program program = optimize(c.program, c.layout.signatures);
   CpuTarget target = cpu_target(options.level);
+  CpuCount nobody_asks;
+  CpuCount& count = options.count != nullptr ? *options.count : nobody_asks;
   std::set<std::string> done;  // fused and split have one text
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
     Schedule schedule;
@@ -36,14 +38,16 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
     } catch (const Error& e) {
       // Refused by name: the one thing that compiled steps do not have yet.
       if (!reduces_coarse_values(program)) throw;
-      if (options.refused != nullptr) ++*options.refused;
+      ++count.refused;
       return std::nullopt;
     }
     std::string text = emit_llvm(schedule, target);
     if (!done.insert(text).second) continue;
+    ++count.kernels;
     KernelRunner runner(std::move(schedule), std::move(text), target);
     for (int threads : {1, 2}) {
       thread_local CpuExecutor executors[] = {CpuExecutor(1), CpuExecutor(2)};
+      ++count.runs;
       TestData actual(before);
       runner.run(actual.step(), executors[threads - 1]);
       if (Fault f = difference(c.program, expected, actual)) {
@@ -51,6 +55,7 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
       }
     }
   }
+  ++count.programs;
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/analysis.hpp"
 #include "compiler/passes/passes.hpp"
 
 namespace stepfuse::testing {
@@ -34,6 +35,8 @@ std::map<std::string, std::map<std::string, int>> all_features() {
     all["reduction to"][std::string(d.name)] = 0;
   }
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
+  // Reductions of what other reductions gave: 0 is a step without any.
+  for (int n = 0; n <= 3; ++n) all["reduction levels"][std::to_string(n)] = 0;
   for (const char* f :
        {"stage", "shared state", "report", "bound buffer", "several signatures", "absent tensor",
         "empty tensor", "one-element tensor", "several pieces", "misaligned tensor", "shard",
@@ -56,6 +59,9 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
     stage |= inst.op == Op::stage;
     if (inst.op != Op::stage) count_inst(program, inst);
   }
+  std::vector<int> levels = reduction_levels(program);
+  int deepest = levels.empty() ? 0 : *std::max_element(levels.begin(), levels.end());
+  ++seen_["reduction levels"][std::to_string(deepest)];
   if (reductions > 0) ++seen_["reductions"][std::to_string(reductions)];
   auto with = [&](const char* feature, bool is) {
     if (is) ++seen_["program with"][feature];
@@ -80,6 +86,7 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
   with("several pieces", any_tensor([](T t) { return t.size > 16384; }));
   with("misaligned tensor", any_tensor([](T t) { return t.shift % 8 != 0; }));
   with("shard", any_tensor([](T t) { return t.offset > 0; }));
+  with("position over 2^31", any_tensor([](T t) { return t.offset >> 31 != 0; }));
   with("several groups", layout.group_count > 1);
   with("no tensor", layout.tensors.empty());
   with(inputs == Inputs::special ? "special inputs" : "normal inputs", true);
@@ -109,8 +116,10 @@ void Coverage::add(const Coverage& other) {
 
 std::vector<std::string> Coverage::lacking(int least) const {
   std::vector<std::string> out;
-  for (const auto& [group, features] : seen_) {
-    for (const auto& [feature, count] : features) {
+  for (const auto& [group, features] : all_features()) {
+    for (const auto& [feature, none] : features) {
+      auto it = seen_.find(group);
+      int count = it != seen_.end() && it->second.contains(feature) ? it->second.at(feature) : none;
       if (count < least) out.push_back(fmt::format("{} {}: {}", group, feature, count));
     }
   }

@@ -130,6 +130,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     LayoutTensor tensor;
     tensor.size = random_size(rng, t == large);
     if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
+    if (rng.chance(3)) tensor.offset += (uint64_t{1} << rng.between(31, 40)) - 100;
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));

@@ -15,6 +15,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/check.hpp"
 #include "tests/differential/coverage.hpp"
+#include "tests/differential/rng.hpp"
 #include "tests/differential/shrink.hpp"
 
 using namespace stepfuse;
@@ -25,7 +26,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kDefaultCount = 200;  // sanitized code is slow, and finds other things
 #else
-constexpr uint64_t kDefaultCount = 2000;
+constexpr uint64_t kDefaultCount = 2100;  // of which some are for the interpreter only
 #endif
 
 struct Seeds {
@@ -42,12 +43,19 @@ Seeds chosen_seeds() {
   return seeds;
 }
 
-Fault check_all(const Case& c) {
+// Mostly for the processor as it is, now and then for each level that it can run.
+std::string level_of(const Case& c) {
+  static const std::vector<std::string> levels = runnable_cpu_levels();
+  Rng rng(c.seed, "level");
+  return rng.chance(60) ? "host" : rng.pick(levels);
+}
+
+Fault check_all(const Case& c, CpuCount* count = nullptr) {
   try {
     if (Fault f = check_text(c)) return f;
     if (Fault f = check_passes(c)) return f;
     if (llvm_status().available) {
-      if (Fault f = check_cpu(c)) return f;
+      if (Fault f = check_cpu(c, {.level = level_of(c), .count = count})) return f;
     }
   } catch (const std::exception& e) {
     return fmt::format("exception: {}", e.what());
@@ -68,6 +76,7 @@ std::string describe(const Case& c, const std::string& fault) {
 
 struct Outcome {
   Coverage coverage;
+  CpuCount cpu;
   std::vector<std::string> faults;
 };
 
@@ -80,10 +89,14 @@ Outcome run(Seeds seeds) {
     for (uint64_t i = next++; i < seeds.count && mine.faults.size() < 3; i = next++) {
       Case c = random_case(seeds.first + i);
       mine.coverage.count(c.program, c.layout, c.inputs);
-      if (Fault f = check_all(c)) mine.faults.push_back(describe(c, *f));
+      if (Fault f = check_all(c, &mine.cpu)) mine.faults.push_back(describe(c, *f));
     }
     std::lock_guard lock(mutex);
     all.coverage.add(mine.coverage);
+    all.cpu.programs += mine.cpu.programs;
+    all.cpu.kernels += mine.cpu.kernels;
+    all.cpu.runs += mine.cpu.runs;
+    all.cpu.refused += mine.cpu.refused;
     all.faults.insert(all.faults.end(), mine.faults.begin(), mine.faults.end());
   };
   std::vector<std::thread> threads;
@@ -102,7 +115,11 @@ TEST_CASE("random programs mean the same after every pass and in every kernel") 
   CHECK(outcome.coverage.programs() > 0);
   for (const std::string& f : outcome.faults) FAIL_CHECK(f);
   MESSAGE(outcome.coverage.report());
+  MESSAGE(fmt::format("CPU: {} programs in {} kernels and {} runs; {} refused by name",
+                      outcome.cpu.programs, outcome.cpu.kernels, outcome.cpu.runs,
+                      outcome.cpu.refused));
   if (seeds.count < 2000) return;  // a replay
+  if (llvm_status().available && outcome.faults.empty()) CHECK(outcome.cpu.programs >= 2000);
   std::vector<std::string> lacking = outcome.coverage.lacking(20);
   for (const std::string& l : lacking) FAIL_CHECK("seen fewer than 20 times: ", l);
 }
