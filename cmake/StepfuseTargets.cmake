@@ -12,9 +12,11 @@ function(stepfuse_compile_options target)
                          -ffp-contract=off -fno-fast-math)
   if(STEPFUSE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${STEPFUSE_SANITIZE}
-                           -fno-omit-frame-pointer -fno-sanitize-recover=all -g
-                           # Fences are not modelled; what they order here is atomic anyway.
-                           $<$<AND:$<CXX_COMPILER_ID:GNU>,$<STREQUAL:${STEPFUSE_SANITIZE},thread>>:-Wno-tsan>)
+                           -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    if(STEPFUSE_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # Fences are not modelled; what they order here is atomic anyway.
+      target_compile_options(${target} PRIVATE -Wno-tsan)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${STEPFUSE_SANITIZE})
   endif()
 endfunction()
