@@ -302,6 +302,7 @@ void Step::Impl::append(TensorSpec tensor) {
   layout.add(std::move(tensor));
   // The new plan and block are made before anything of the old is given up.
   auto next = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  backend->collect(*ring, true, nullptr);  // what the old block still has to report
   std::vector<std::vector<char>> saved(program.states.size());
   for (size_t i = 0; i < saved.size(); ++i) {
     const State& s = program.states[i];

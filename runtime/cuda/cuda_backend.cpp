@@ -11,6 +11,7 @@
 #include "runtime/cuda/device_tables.hpp"
 #include "runtime/cuda/report_ring.hpp"
 #include "runtime/cuda/staging.hpp"
+#include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
 #include "runtime/process_cache.hpp"
 #include "runtime/variant_key.hpp"
@@ -129,15 +130,29 @@ class CudaBackend final : public Backend {
       report.passes_ms += code.emit_ms;
       report.codegen_ms += code.compile_ms;
       report.from_disk_cache = code.from_disk;
-      auto start = std::chrono::steady_clock::now();
-      auto kernel = std::make_shared<const CudaKernel>(context_, code, schedule);
-      report.load_ms +=
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-              .count();
-      return kernel;
+      if (!code.from_disk) return load_code(schedule, code, report);
+      try {
+        return load_code(schedule, code, report);
+      } catch (const Error&) {
+        // Whole, but refused: of another driver, say.
+        DiskCache::process().remove(code.preimage);
+        code = compile_step(schedule, target, key);
+        report.codegen_ms += code.compile_ms;
+        report.from_disk_cache = false;
+        return load_code(schedule, code, report);
+      }
     };
     auto kernel = cuda_variants().get(loaded, make, &report.from_memory_cache);
     report.key = std::move(key);
+    return kernel;
+  }
+
+  std::shared_ptr<const CudaKernel> load_code(const Schedule& schedule, const StepCode& code,
+                                              CompileReport& report) const {
+    auto start = std::chrono::steady_clock::now();
+    auto kernel = std::make_shared<const CudaKernel>(context_, code, schedule);
+    report.load_ms +=
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return kernel;
   }
 

@@ -3,22 +3,49 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+
 namespace stepfuse {
 
 using namespace cuda;
+
+namespace {
+
+// The usual reason.
+std::string_view advice() {
+  bool newer = nvrtc_status().major > driver_status().version / 1000;
+  return newer ? "; the driver is older than NVRTC: update it, or point STEPFUSE_NVRTC_DIR to an "
+                 "NVRTC of its own major version"
+               : "";
+}
+
+}  // namespace
 
 CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
                        const Schedule& schedule)
     : context_(std::move(context)) {
   const DriverLibrary& cu = driver();
   Context::Scope scope(*context_);
-  check(cu.cuModuleLoadDataEx(&module_, code.code.c_str(), 0, nullptr, nullptr),
-        "cuModuleLoadDataEx");
+  CuResult loaded = cu.cuModuleLoadDataEx(&module_, code.code.c_str(), 0, nullptr, nullptr);
+  if (loaded != kSuccess) {
+    throw Error(
+        ErrorKind::device,
+        fmt::format("{} for sm_{}, made by NVRTC {}.{}, does not load into {} (sm_{}, driver "
+                    "for CUDA {}.{}): {}{}",
+                    code.kind == CodeKind::cubin ? "a cubin" : "PTX", code.arch,
+                    nvrtc_status().major, nvrtc_status().minor, context_->device().name,
+                    context_->device().arch, driver_status().version / 1000,
+                    driver_status().version % 1000 / 10, error_text(loaded), advice()));
+  }
   try {
     for (const Kernel& kernel : schedule.kernels) {
       Entry entry;
       std::string name = cuda_entry_name(kernel);
       check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
+      // With lazy loading the first launch would load the function, perhaps inside a capture.
+      if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
       int blocks = 0;
       check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function,
                                                            code.options.threads, 0),

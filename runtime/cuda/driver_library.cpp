@@ -19,6 +19,7 @@ DriverLibrary open_driver(std::string* problem) {
   if (driver.member == nullptr && missing.empty()) missing = symbol;
   STEPFUSE_DRIVER_FUNCTIONS(X)
 #undef X
+  driver.cuFuncLoad = reinterpret_cast<CuResult (*)(CuFunction)>(dlsym(handle, "cuFuncLoad"));
   Dl_info where{};
   if (driver.cuInit != nullptr && dladdr(reinterpret_cast<void*>(driver.cuInit), &where) != 0) {
     driver.path = where.dli_fname;

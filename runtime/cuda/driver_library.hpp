@@ -100,6 +100,8 @@ struct DriverLibrary {
 #define X(member, symbol, parameters) CuResult(*member) parameters = nullptr;
   STEPFUSE_DRIVER_FUNCTIONS(X)
 #undef X
+  // Since CUDA 12.4; null before.
+  CuResult (*cuFuncLoad)(CuFunction) = nullptr;
   std::string path;
 };
 

@@ -103,6 +103,7 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
   if (auto stored = DiskCache::process().load(preimage)) {
     out.code = std::move(*stored);
     out.from_disk = true;
+    out.preimage = std::move(preimage);
     return out;
   }
   double emit_ms = out.emit_ms;

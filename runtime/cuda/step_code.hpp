@@ -21,6 +21,7 @@ struct StepCode {
   std::string code;
   std::vector<KernelResources> kernels;  // cubins compiled by this process only
   bool from_disk = false;
+  std::string preimage;  // of its entry in the disk cache
   double emit_ms = 0;
   double compile_ms = 0;  // of all rungs tried
 };
@@ -37,7 +38,8 @@ CodeTarget choose_target(int device_arch);
 // Compiles down the ladder, whatever the disk cache has; throws what nvrtc_compile() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
 
-// The same through the disk cache; `key` is the variant's.
+// The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,
+// remove the entry `preimage` and ask again.
 StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key);
 
 }  // namespace stepfuse::cuda

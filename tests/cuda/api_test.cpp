@@ -1,5 +1,7 @@
 // What a trainer relies on besides the bits: nothing but a launch in a run, moving gradients, graphs,
 // the split phase, fewer blocks than asked for.
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -207,4 +209,69 @@ TEST_CASE("a device that is not there is named") {
   layout.add({.size = 4});
   CHECK_THROWS_WITH_AS(Step(make_recipe("adamw"), layout, Device::cuda(7)),
                        doctest::Contains("no CUDA device 7: the driver has 1"), Error);
+}
+
+TEST_CASE("a cubin that the driver refuses is named with both versions") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Layout layout;
+  layout.add({.size = 4});
+  setenv("STEPFUSE_CUDA_CODE", "cubin", 1);
+  Step step(make_recipe("adamw", {.check = true}), layout, Device::cuda());
+  CHECK_THROWS_WITH_AS(step.prepare(), doctest::Contains("a cubin for sm_90, made by NVRTC"),
+                       Error);
+  setenv("STEPFUSE_CUDA_CODE", "neither", 1);
+  CHECK_THROWS_WITH_AS(step.prepare(), doctest::Contains("neither ptx nor cubin"), Error);
+  setenv("STEPFUSE_CUDA_CODE", "ptx", 1);
+  step.prepare();
+}
+
+TEST_CASE("a parameter appended later starts fresh, the others keep their state") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  auto run = [](const Device& device) {
+    auto* pages = static_cast<char*>(std::aligned_alloc(4096, 4096 * 4));
+    std::fill(pages, pages + 4096 * 4, '\x3c');
+    std::vector<float> out;
+    {
+      std::vector<cuda::HostAccess> access;
+      if (device.kind() == Device::Kind::cuda) {
+        access.emplace_back(0, std::span(pages, size_t{4096} * 4));
+      }
+      auto at = [&](int buffer, int tensor) -> void* {
+        return pages + 4096 * buffer + 512 * tensor;
+      };
+      Layout layout;
+      layout.add({.size = 100});
+      Step step(make_recipe("adamw", {.clip = Clip::l2}), layout, device);
+      auto bind = [&](int tensors) {
+        const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
+        for (int b = 0; b < 3; ++b) {
+          std::vector<void*> pointers;
+          for (int t = 0; t < tensors; ++t) pointers.push_back(at(b, t));
+          step.bind(names[b], pointers);
+        }
+      };
+      step.prepare();
+      bind(1);
+      step.init_state();
+      std::vector<void*> grads = {at(3, 0)};
+      for (int i = 0; i < 3; ++i) step.run(grads, step.make_args());
+      step.append({.size = 120});
+      step.prepare();
+      bind(2);
+      grads.push_back(at(3, 1));
+      for (int i = 0; i < 2; ++i) step.run(grads, step.make_args());
+      step.stats();
+      auto counts = step.read_state("step");
+      CHECK(counts[0].i64() == 5);
+      CHECK(counts[1].i64() == 2);
+      CHECK(step.history().size() == 5);
+      for (int t = 0; t < 2; ++t) {
+        auto* w = static_cast<float*>(at(0, t));
+        out.insert(out.end(), w, w + 100);
+      }
+    }
+    std::free(pages);
+    return out;
+  };
+  CHECK(run(Device::cuda()) == run(Device::interpreter()));
 }
