@@ -30,7 +30,7 @@ Lines split(std::string_view text) {
 
 bool updating() {
   const char* value = std::getenv("STEPFUSE_UPDATE_GOLDEN");
-  return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
+  return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
 void print_lines(std::string& out, char mark, const Lines& lines, size_t begin, size_t end) {

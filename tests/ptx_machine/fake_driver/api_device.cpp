@@ -6,6 +6,67 @@
 
 using namespace stepfuse::fake;
 
+namespace {
+// Attributes that no setting changes, by the driver's numbers; those not listed are 0.
+struct Attribute {
+  int number;
+  int value;
+};
+constexpr Attribute kAttributes[] = {
+    {1, 1024},                                     // threads per block
+    {2, 1024},                                     // block dimensions x, y
+    {3, 1024},                                     // block dimensions x, y
+    {4, 64},                                       // z
+    {5, 2147483647},                               // grid dimension x
+    {6, 65535},       {7, 65535}, {8, 48 * 1024},  // shared memory per block
+    {9, 64 * 1024},                                // constant memory
+    {10, 32},                                      // warp size
+    {12, 65536},                                   // registers per block, per multiprocessor
+    {82, 65536},                                   // registers per block, per multiprocessor
+    {13, 1000000},                                 // clock rate
+    {19, 1},                                       // can map host memory
+    {31, 1},                                       // concurrent kernels
+    {33, 1},                                       // PCI bus
+    {36, 1000000},                                 // memory clock
+    {37, 512},                                     // bus width
+    {38, 32 << 20},                                // L2 cache
+    {40, 1},                                       // async engines
+    {41, 1},                                       // unified addressing
+    {78, 1},                                       // stream priorities
+    {81, 228 * 1024},                              // shared memory per multiprocessor
+    {91, 1},                                       // host pointer for registered memory
+    {97, 227 * 1024},                              // shared memory per block, opt-in
+    {99, 1},                                       // host register
+    {106, 32},                                     // blocks per multiprocessor
+    {111, 1024},                                   // reserved shared memory
+};
+
+int attribute_of(const Settings& s, int attribute, Device device) {
+  switch (attribute) {
+    case 16:
+      return s.multiprocessors;
+    case 34:
+      return device;  // PCI device
+    case 39:
+      return s.major == 7 ? 1024 : 2048;  // threads per multiprocessor
+    case 75:
+      return s.major;
+    case 76:
+      return s.minor;
+    case 95:
+      return s.cooperative ? 1 : 0;
+    case 115:
+      return s.memory_pools ? 1 : 0;
+    default:
+      break;
+  }
+  for (const Attribute& a : kAttributes) {
+    if (a.number == attribute) return a.value;
+  }
+  return 0;
+}
+}  // namespace
+
 STEPFUSE_FAKE_API cuInit(unsigned flags) {
   STEPFUSE_FAKE_CALL(nothing);
   return flags != 0 ? kInvalidValue : driver.initialise();
@@ -56,126 +117,7 @@ STEPFUSE_FAKE_API cuDeviceTotalMem_v2(std::size_t* bytes, Device device) {
 STEPFUSE_FAKE_API cuDeviceGetAttribute(int* value, int attribute, Device device) {
   STEPFUSE_FAKE_CALL(initialised);
   if (driver.primary(device) == nullptr) return kInvalidDevice;
-  const Settings& s = driver.settings;
-  switch (attribute) {
-    case 1:
-      *value = 1024;
-      break;  // threads per block
-    case 2:
-    case 3:
-      *value = 1024;
-      break;  // block dimensions x, y
-    case 4:
-      *value = 64;
-      break;  // z
-    case 5:
-      *value = 2147483647;
-      break;  // grid dimension x
-    case 6:
-    case 7:
-      *value = 65535;
-      break;
-    case 8:
-      *value = 48 * 1024;
-      break;  // shared memory per block
-    case 9:
-      *value = 64 * 1024;
-      break;  // constant memory
-    case 10:
-      *value = 32;
-      break;  // warp size
-    case 12:
-    case 82:
-      *value = 65536;
-      break;  // registers per block, per multiprocessor
-    case 13:
-      *value = 1000000;
-      break;  // clock rate
-    case 16:
-      *value = s.multiprocessors;
-      break;
-    case 18:
-      *value = 0;
-      break;  // integrated
-    case 19:
-      *value = 1;
-      break;  // can map host memory
-    case 20:
-      *value = 0;
-      break;  // compute mode
-    case 31:
-      *value = 1;
-      break;  // concurrent kernels
-    case 32:
-      *value = 0;
-      break;  // ECC
-    case 33:
-      *value = 1;
-      break;  // PCI bus
-    case 34:
-      *value = device;
-      break;  // PCI device
-    case 36:
-      *value = 1000000;
-      break;  // memory clock
-    case 37:
-      *value = 512;
-      break;  // bus width
-    case 38:
-      *value = 32 << 20;
-      break;  // L2 cache
-    case 39:
-      *value = s.major == 7 ? 1024 : 2048;
-      break;  // threads per multiprocessor
-    case 40:
-      *value = 1;
-      break;  // async engines
-    case 41:
-      *value = 1;
-      break;  // unified addressing
-    case 75:
-      *value = s.major;
-      break;
-    case 76:
-      *value = s.minor;
-      break;
-    case 78:
-      *value = 1;
-      break;  // stream priorities
-    case 81:
-      *value = 228 * 1024;
-      break;  // shared memory per multiprocessor
-    case 83:
-      *value = 0;
-      break;  // managed memory
-    case 91:
-      *value = 1;
-      break;  // host pointer for registered memory
-    case 95:
-      *value = s.cooperative ? 1 : 0;
-      break;
-    case 97:
-      *value = 227 * 1024;
-      break;  // shared memory per block, opt-in
-    case 99:
-      *value = 1;
-      break;  // host register
-    case 106:
-      *value = 32;
-      break;  // blocks per multiprocessor
-    case 111:
-      *value = 1024;
-      break;  // reserved shared memory
-    case 115:
-      *value = s.memory_pools ? 1 : 0;
-      break;
-    case 120:
-      *value = 0;
-      break;  // clusters
-    default:
-      *value = 0;
-      break;
-  }
+  *value = attribute_of(driver.settings, attribute, device);
   return kSuccess;
 }
 

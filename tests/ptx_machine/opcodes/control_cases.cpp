@@ -87,7 +87,10 @@ std::vector<Case> control_cases() {
   };
 }
 
-std::vector<Case> together_cases() {
+// %q0: the number is odd.
+const std::string odd = "and.b32 %x0, %row, 1; setp.ne.u32 %q0, %x0, 0; ";
+
+std::vector<Case> barrier_cases() {
   auto rotate = [](u32 k) { return (k + 1) % 64; };
   // Stores the own number, meets, reads the neighbour's.
   auto exchange = [](const std::string& barrier) {
@@ -96,8 +99,6 @@ std::vector<Case> together_cases() {
            " add.u32 %x0, %row, 1; and.b32 %x0, %x0, 63; mad.wide.u32 %y2, %x0, 4, %y0; "
            "ld.shared.u32 %d, [%y2];";
   };
-  auto down = [](u32 k) { return k % 32 + 3 < 32 ? k + 3 : k; };
-  std::string odd = "and.b32 %x0, %row, 1; setp.ne.u32 %q0, %x0, 0; ";
   return {
       {exchange("bar.sync 0;"), {}, "u32", lanes(64, rotate)},
       {exchange("bar.sync 3, 64;"), {}, "u32", lanes(64, rotate)},
@@ -126,6 +127,12 @@ std::vector<Case> together_cases() {
        {},
        "u32",
        lanes(32, [](u32 k) { return (k ^ 1) * 4; })},
+  };
+}
+
+std::vector<Case> shuffle_cases() {
+  auto down = [](u32 k) { return k % 32 + 3 < 32 ? k + 3 : k; };
+  return {
       {"shfl.sync.down.b32 %d, %row, 3, 31, -1;", {}, "u32", lanes(64, down)},
       {"shfl.sync.up.b32 %d, %row, 3, 0, -1;",
        {},
@@ -165,6 +172,11 @@ std::vector<Case> together_cases() {
        {},
        "u32",
        lanes(32, [](u32 k) { return k % 2 == 0 ? k ^ 2 : 99; })},
+  };
+}
+
+std::vector<Case> vote_cases() {
+  return {
       {odd + "vote.sync.ballot.b32 %d, %q0, -1;",
        {},
        "u32",
@@ -213,6 +225,14 @@ std::vector<Case> together_cases() {
       {"redux.sync.or.b32 %d, %row, -1;", {}, "u32", lanes(32, [](u32) { return 31; })},
       {"redux.sync.xor.b32 %d, %row, -1;", {}, "u32", lanes(32, [](u32) { return 0; })},
   };
+}
+
+std::vector<Case> together_cases() {
+  std::vector<Case> cases = barrier_cases();
+  for (const auto& more : {shuffle_cases(), vote_cases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  return cases;
 }
 
 }  // namespace stepfuse::ptx::opcodes
