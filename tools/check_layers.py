@@ -17,13 +17,12 @@ MAY_INCLUDE = {
     "ir": {"ir"},
     "compiler": {"ir", "compiler"},
     "runtime": {"ir", "compiler", "runtime"},
-    "workload": {"ir", "compiler", "runtime", "workload"},
-    "tools": {"ir", "compiler", "runtime", "workload", "tools"},
-    "samples": {"workload", "samples"},
-    "tests": {"ir", "compiler", "runtime", "workload", "tools", "samples", "tests"},
+    "tools": {"ir", "compiler", "runtime", "tools"},
+    "samples": {"tools", "samples"},
+    "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
 }
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>: what samples use instead of runtime/
-MAY_INCLUDE_PUBLIC = {"runtime", "workload", "tools", "samples", "tests"}
+MAY_INCLUDE_PUBLIC = {"runtime", "tools", "samples", "tests"}
 EXCEPTIONS = {  # (file, what it includes)
     # The memory's speed is measured on the very threads that the steps run on.
     ("samples/fused_vs_unfused/stream.hpp", "runtime/cpu/cpu_executor.hpp"),

@@ -28,7 +28,7 @@ if [[ ! -e $build_dir/compile_commands.json ]]; then
   exit 2
 fi
 
-files=("$PWD/(ir|compiler|runtime|workload|tools|samples|tests)/.*\.cpp$")
+files=("$PWD/(ir|compiler|runtime|tools|samples|tests)/.*\.cpp$")
 if [[ -n $changed ]]; then
   mapfile -t files < <(git diff --name-only --diff-filter=d "$changed" -- '*.cpp' | sed "s|.*|$PWD/&$|")
   ((${#files[@]})) || { echo "lint: no source differs from $changed" && exit 0; }

@@ -13,7 +13,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "samples/fused_vs_unfused/stream.hpp"
-#include "workload/random.hpp"
+#include "tools/workload/random.hpp"
 
 namespace stepfuse::samples {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "workload/layout_file.hpp"
+#include "tools/workload/layout_file.hpp"
 
 namespace stepfuse::samples {
 

@@ -10,7 +10,7 @@
 #include "ir/recipes/recipes.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/cuda/trainer.hpp"
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -7,7 +7,7 @@
 
 #include "ir/recipes/recipes.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -14,7 +14,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/pairwise.hpp"
 #include "tests/source_dir.hpp"
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

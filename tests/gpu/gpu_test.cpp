@@ -9,7 +9,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
 

@@ -1,5 +1,5 @@
 // Layout files: what they mean, and that every mistake in one is named.
-#include "workload/layout_file.hpp"
+#include "tools/workload/layout_file.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // Steps over seeded workloads: equal digests where bits must be equal, different where they must not.
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Seeded values: functions of their place, and special where that is asked for.
-#include "workload/values.hpp"
+#include "tools/workload/values.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "workload/arrays.hpp"
+#include "tools/workload/arrays.hpp"
 
 using namespace stepfuse;
 

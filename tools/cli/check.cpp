@@ -6,7 +6,7 @@
 
 #include "ir/parser.hpp"
 #include "tools/cli/verbs.hpp"
-#include "workload/text_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "tools/cli/source.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
-#include "workload/text_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {

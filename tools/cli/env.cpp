@@ -14,7 +14,7 @@
 #include "runtime/disk_cache.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
-#include "workload/machine.hpp"
+#include "tools/workload/machine.hpp"
 
 namespace stepfuse::cli {
 namespace {

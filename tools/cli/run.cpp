@@ -15,8 +15,8 @@
 #include "tools/cli/table.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
-#include "workload/machine.hpp"
-#include "workload/runner.hpp"
+#include "tools/workload/machine.hpp"
+#include "tools/workload/runner.hpp"
 
 namespace stepfuse::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "ir/parser.hpp"
 #include "runtime/tables.hpp"
 #include "tools/cli/near_names.hpp"
-#include "workload/text_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {

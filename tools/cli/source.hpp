@@ -11,7 +11,7 @@
 
 #include "compiler/schedule.hpp"
 #include "tools/cli/recipe_flags.hpp"
-#include "workload/layout_file.hpp"
+#include "tools/workload/layout_file.hpp"
 
 namespace stepfuse::cli {
 

@@ -12,7 +12,7 @@
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tools/gpu_bench/bench.hpp"
-#include "workload/layout_file.hpp"
+#include "tools/workload/layout_file.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::gpu_bench;

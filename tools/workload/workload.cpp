@@ -1,5 +1,5 @@
 // Seeded arrays for a step. Knows the public API and fmt.
-#include "workload/workload.hpp"
+#include "tools/workload/workload.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // What a measurement should name about this machine. Knows the file system.
-#include "workload/machine.hpp"
+#include "tools/workload/machine.hpp"
 
 #include <fstream>
 #include <sys/utsname.h>

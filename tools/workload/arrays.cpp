@@ -1,5 +1,5 @@
 // The host arrays of one buffer. Knows ir and the error type.
-#include "workload/arrays.hpp"
+#include "tools/workload/arrays.hpp"
 
 #include <algorithm>
 #include <cstdlib>

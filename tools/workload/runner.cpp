@@ -1,5 +1,5 @@
 // Runs a step a few times over a workload. Knows the public API.
-#include "workload/runner.hpp"
+#include "tools/workload/runner.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // What seeded arrays hold. Knows ir only.
-#include "workload/values.hpp"
+#include "tools/workload/values.hpp"
 
 #include <array>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ir/types.hpp"
-#include "workload/random.hpp"
+#include "tools/workload/random.hpp"
 
 namespace stepfuse {
 

@@ -1,5 +1,5 @@
 // Reads and writes whole files. Knows the file system.
-#include "workload/text_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 #include <array>
 #include <cerrno>

@@ -11,9 +11,9 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/digest.hpp"
-#include "workload/arrays.hpp"
-#include "workload/layout_file.hpp"
-#include "workload/values.hpp"
+#include "tools/workload/arrays.hpp"
+#include "tools/workload/layout_file.hpp"
+#include "tools/workload/values.hpp"
 
 namespace stepfuse {
 

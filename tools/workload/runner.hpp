@@ -9,7 +9,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "workload/workload.hpp"
+#include "tools/workload/workload.hpp"
 
 namespace stepfuse {
 

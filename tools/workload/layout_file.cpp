@@ -1,12 +1,12 @@
 // Parameter layouts from JSON files. The only file that knows nlohmann-json.
-#include "workload/layout_file.hpp"
+#include "tools/workload/layout_file.hpp"
 
 #include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "workload/text_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse {
 namespace {
