@@ -53,4 +53,4 @@ title "5. Training on real data: handwritten digits with f16 gradients and loss 
 show build/bin/train_digits --out "$out"
 
 title "Done"
-echo "The stages of the step are in $out/; README.md says what to try next."
+echo "The stages of the step, and the training as train_digits.svg, are in $out/; README.md says what to try next."

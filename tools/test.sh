@@ -2,17 +2,13 @@
 # Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
 #
 #   tools/test.sh                 all of it, in well under 20 minutes on two cores
-#   tools/test.sh --quick         without lint and without the sanitizers
+#   tools/test.sh --quick         without lint
 #   tools/test.sh --long          with the tests that take long
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-
-# What runs under AddressSanitizer and UBSan by default: the tests in which memory is handled by hand
-# and input is bad. Everything else takes minutes more: --sanitize=address,undefined.
-sanitized=(unit runtime workload)
 
 quick=0
 label=""
@@ -54,13 +50,12 @@ finish() {
   exit
 }
 
-build() {  # build DIR TARGETS CMAKE_OPTION...
-  local folder=$1 names
-  read -ra names <<<"$2"
-  shift 2
+build() {  # build DIR CMAKE_OPTION...
+  local folder=$1
+  shift
   cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
     { cat "$folder/configure.log" && return 1; }
-  ninja -C "$folder" --quiet -j "$(nproc)" "${names[@]}"
+  ninja -C "$folder" --quiet -j "$(nproc)"
 }
 
 run_tests() {  # run_tests DIR CTEST_OPTION...
@@ -73,23 +68,15 @@ run_tests() {  # run_tests DIR CTEST_OPTION...
   checks+=(--ctest "$folder" "$folder/tests.xml")
 }
 
-build_and_test() {  # build_and_test DIR TARGETS "CMAKE_OPTIONS" CTEST_OPTION...
-  local folder=$1 targets=$2 options
-  read -ra options <<<"$3"
-  shift 3
+build_and_test() {  # build_and_test DIR "CMAKE_OPTIONS" CTEST_OPTION...
+  local folder=$1 options
+  read -ra options <<<"$2"
+  shift 2
   mkdir -p "$folder"
   step "build $folder"
-  check "build $folder" build "$folder" "$targets" "${options[@]}" || return
+  check "build $folder" build "$folder" "${options[@]}" || return
   step "tests of $folder"
   run_tests "$folder" "$@"
-}
-
-# sanitizer_tests KIND TARGETS CTEST_OPTION...: a folder of its own for each kind
-sanitizer_tests() {
-  local kind=$1 targets=$2
-  shift 2
-  build_and_test "build-${kind/,/-}" "$targets" \
-    "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$kind" "$@"
 }
 
 step set-up
@@ -101,11 +88,13 @@ fi
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 if [[ -n $sanitize ]]; then
-  sanitizer_tests "$sanitize" all ${label:+--label-regex "$label"}
+  build_and_test "build-${sanitize/,/-}" \
+    "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
+    ${label:+--label-regex "$label"}
   finish
 fi
 if [[ -n $label ]]; then
-  build_and_test build all -DCMAKE_BUILD_TYPE=Release --label-regex "$label"
+  build_and_test build -DCMAKE_BUILD_TYPE=Release --label-regex "$label"
   finish
 fi
 
@@ -114,10 +103,8 @@ check layers python3 tools/check_layers.py
 check layouts python3 tools/make_layouts.py --check
 step format
 check format bash tools/format.sh --check
-build_and_test build all -DCMAKE_BUILD_TYPE=Release
+build_and_test build -DCMAKE_BUILD_TYPE=Release
 if ((!quick)); then
-  sanitizer_tests address,undefined "${sanitized[*]/%/_test}" \
-    --label-regex "^($(IFS='|' && echo "${sanitized[*]}"))\$"
   step lint
   check lint bash tools/lint.sh
 fi
