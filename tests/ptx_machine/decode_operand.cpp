@@ -23,12 +23,13 @@ void Decoder::check_width(const Operand& operand, Type type, bool wider) const {
   }
 }
 
-u32 Decoder::target_slot(const Operand& operand, Type type, bool wider) const {
+u32 Decoder::target_slot(const Operand& operand, Type type, bool wider) {
   if (operand.kind == OperandKind::sink) return kNoSlot;
   if (operand.kind != OperandKind::reg) {
     refuse(ErrorKind::bad_operand, "a destination must be a register");
   }
   check_width(operand, type, wider);
+  uses_.back().writes.push_back(operand.reg);
   return operand.reg;
 }
 
@@ -36,6 +37,7 @@ u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
   switch (operand.kind) {
     case OperandKind::reg:
       check_width(operand, type, wider);
+      uses_.back().reads.push_back(operand.reg);
       return operand.reg;
     case OperandKind::special:
       return special_slot(operand.name);
@@ -99,8 +101,44 @@ void Decoder::add_end() {
     if (row.name == "ret") end.run = row.select({}, end);
   }
   kernel_.code.push_back(end);
+  uses_.emplace_back();
   kernel_.rows.push_back(0);
   kernel_.text.emplace_back("the end of the body");
+}
+
+// Where the thread may go from here. A write under a guard may leave the old value, so it reads it.
+void Decoder::note_next(const Statement& statement, const Instruction& i) {
+  RegisterUse& use = uses_.back();
+  std::string_view name = statement.opcode.substr(0, statement.opcode.find('.'));
+  auto behind = static_cast<u32>(kernel_.code.size() + 1);
+  if (i.guarded) use.reads.insert(use.reads.end(), use.writes.begin(), use.writes.end());
+  if (name == "bra") use.next = {static_cast<u32>(i.offset)};
+  if (name == "brx") use.next.assign(i.list, i.list + i.count);
+  bool leaves = name == "bra" || name == "brx" || name == "ret" || name == "exit" || name == "trap";
+  if (!leaves || i.guarded) use.next.push_back(behind);
+}
+
+// The registers' slots shrink to few, and what stands behind them in the frame moves up.
+void Decoder::compact_frame() {
+  auto registers = static_cast<u32>(function_.registers.size());
+  u32 count = 0;
+  std::vector<u32> slots = share_slots(uses_, registers, &count);
+  auto move = [&](u32& slot) {
+    if (slot == kNoSlot) return;
+    slot = slot < registers ? slots[slot] : slot - registers + count;
+  };
+  for (std::size_t k = 0; k < kernel_.code.size(); ++k) {
+    Instruction& i = kernel_.code[k];
+    for (u32* slot : {&i.d, &i.a, &i.b, &i.c, &i.e, &i.p, &i.guard}) move(*slot);
+    bool is_table = kernel_.text[k].find("brx.idx") != std::string::npos;
+    if (i.list == nullptr || is_table) continue;
+    for (const auto& list : kernel_.lists) {
+      if (list.get() != i.list) continue;
+      for (u32 n = 0; n < i.count; ++n) move(list[n]);
+    }
+  }
+  for (SpecialSlot& s : kernel_.specials) move(s.slot);
+  kernel_.frame.erase(kernel_.frame.begin() + count, kernel_.frame.begin() + registers);
 }
 
 }  // namespace stepfuse::ptx

@@ -83,6 +83,7 @@ Kernel Decoder::run() {
   place_variables();
   for (const Statement& statement : function_.statements) decode(statement);
   add_end();
+  compact_frame();
   return std::move(kernel_);
 }
 
@@ -165,10 +166,12 @@ void Decoder::decode(const Statement& statement) {
   Form form;
   const OpcodeRow& row = find_row(statement, form);
   Instruction i;
+  uses_.emplace_back();
   if (statement.guard) {
     check_width(*statement.guard, Type::pred, false);
     i.guarded = true;
     i.guard = statement.guard->reg;
+    uses_.back().reads.push_back(i.guard);
     i.guard_value = !statement.guard->negated;
   }
   std::vector<Spec> specs = Spec::list(row.operands);
@@ -192,6 +195,7 @@ void Decoder::decode(const Statement& statement) {
     refuse(ErrorKind::unknown_modifier,
            fmt::format("opcode '{}' has no such form", statement.opcode));
   }
+  note_next(statement, i);
   kernel_.code.push_back(i);
   kernel_.rows.push_back(static_cast<u16>(&row - opcode_table().data()));
   kernel_.text.push_back(fmt::format("line {}: {}", statement.line, statement.text));

@@ -8,6 +8,7 @@
 #include "tests/ptx_machine/error.hpp"
 #include "tests/ptx_machine/instruction.hpp"
 #include "tests/ptx_machine/opcode_table.hpp"
+#include "tests/ptx_machine/register_slots.hpp"
 #include "tests/ptx_machine/syntax.hpp"
 
 namespace stepfuse::ptx {
@@ -30,7 +31,7 @@ class Decoder {
   void fill(const Spec& spec, const Operand& operand, const Form& form, Instruction& i);
   void fill_vector(const Spec& spec, const Operand& operand, Type type, bool writes,
                    Instruction& i);
-  u32 target_slot(const Operand& operand, Type type, bool wider) const;
+  u32 target_slot(const Operand& operand, Type type, bool wider);
   u32 source_slot(const Operand& operand, Type type, bool wider);
   u32 constant(u64 value);
   u32 special_slot(std::string_view name);
@@ -38,6 +39,8 @@ class Decoder {
   u32 label(const Statement& statement, std::string_view name) const;
   void check_width(const Operand& operand, Type type, bool wider) const;
   void add_end();
+  void note_next(const Statement& statement, const Instruction& i);
+  void compact_frame();
   [[noreturn]] void refuse(ErrorKind kind, const std::string& what) const;
 
   const Program& program_;
@@ -47,6 +50,7 @@ class Decoder {
   std::map<u64, u32> constants_;
   std::map<Special, u32> specials_;
   Kernel kernel_;
+  std::vector<RegisterUse> uses_;  // one per instruction
   const Statement* statement_ = nullptr;
 };
 
