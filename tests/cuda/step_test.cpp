@@ -80,3 +80,57 @@ TEST_CASE("every form has the interpreter's bits") {
     }
   }
 }
+
+TEST_CASE("three storage types of gradients in one launch") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  LayoutFile layout = parse_layout(R"({"name": "mixed", "tensors": [
+    {"name": "a", "shape": [3001], "dtypes": {"grad": "f16"}},
+    {"name": "b", "shape": [70], "dtypes": {"grad": "bf16"}, "misalign": 1},
+    {"name": "c", "shape": [16390], "dtypes": {"grad": "bf16"}},
+    {"name": "d", "shape": [900], "group": 1, "dtypes": {"grad": "f32"}},
+    {"name": "e", "shape": [5], "dtypes": {"grad": "f16"}}]})");
+  Program program = make_recipe("adamw", {.grad = DTypeSet(DType::f16) | DType::bf16 | DType::f32,
+                                          .master = true,
+                                          .loss_scale = LossScale::dynamic,
+                                          .clip = Clip::l2,
+                                          .zero_grad = true});
+  RunPlan plan;
+  plan.inputs = {.inputs = Inputs::special, .moving = true};
+  plan.vary_args = true;
+  for (Form form : {Form::fused, Form::unfused}) {
+    plan.form = form;
+    plan.device = Device::interpreter();
+    std::string want = run_workload(program, layout, {}, plan).digest;
+    plan.device = Device::cuda();
+    CAPTURE(name(form));
+    CHECK(run_workload(program, layout, {}, plan).digest == want);
+  }
+}
+
+TEST_CASE("every interleaving of blocks gives the same bits") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  RunPlan plan;
+  plan.steps = 2;
+  std::string want = run_on(Device::interpreter(), recipes()[1].recipe, plan).digest;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    seed_driver(seed);
+    CAPTURE(seed);
+    CHECK(run_on(Device::cuda(), recipes()[1].recipe, plan).digest == want);
+  }
+}
+
+TEST_CASE("group hyperparameters beyond what fits into a launch's parameters") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  std::string text = R"({"name": "groups", "tensors": [)";
+  for (int i = 0; i < 40; ++i) {
+    text += R"({"name": "t", "shape": [33], "group": )" + std::to_string(i % 20) + "},";
+  }
+  text += R"({"name": "last", "shape": [400]}]})";
+  RunPlan plan;
+  plan.vary_args = true;
+  Program program = make_recipe("adamw", {.clip = Clip::l2});
+  plan.device = Device::interpreter();
+  std::string want = run_workload(program, parse_layout(text), {}, plan).digest;
+  plan.device = Device::cuda();
+  CHECK(run_workload(program, parse_layout(text), {}, plan).digest == want);
+}
