@@ -36,7 +36,7 @@ std::map<std::string, std::map<std::string, int>> all_features() {
   }
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
-  for (int n = 0; n <= 3; ++n) all["reduction levels"][std::to_string(n)] = 0;
+  for (int n = 0; n <= 2; ++n) all["reduction levels"][std::to_string(n)] = 0;
   for (const char* f :
        {"stage", "shared state", "report", "bound buffer", "several signatures", "absent tensor",
         "empty tensor", "one-element tensor", "several pieces", "misaligned tensor", "shard",

@@ -26,7 +26,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kDefaultCount = 200;  // sanitized code is slow, and finds other things
 #else
-constexpr uint64_t kDefaultCount = 2100;  // of which some are for the interpreter only
+constexpr uint64_t kDefaultCount = 2300;  // of which some are for the interpreter only
 #endif
 
 struct Seeds {
