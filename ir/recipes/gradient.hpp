@@ -9,6 +9,7 @@ namespace stepfuse::recipes {
 // What was found out about the step's gradients; unset where it was not asked for.
 struct Verdict {
   Value found_inf;       // bool: some stored gradient is inf or NaN
+  Value first_bad;       // i32: the first tensor with one; any value where there is none
   Value norm;            // f32, step or group domain: before clipping
   Value norm_overflow;   // bool: all finite, but the norm is not
   Value over_threshold;  // bool: norm above arg skip_norm

@@ -1,6 +1,8 @@
 // Which steps are good, and what is reported about them. Knows ir only.
 #include "ir/recipes/guard.hpp"
 
+#include <utility>
+
 #include "ir/recipes/loss_scale.hpp"
 
 namespace stepfuse::recipes {
@@ -16,6 +18,32 @@ void decide(Context& c, const Verdict& v) {
   if (bad) c.good = (!bad).named("good");
 }
 
+namespace {
+
+// Skipped steps so far and in a row, and a flag that stays once a row was max_streak long.
+template <class Write>
+void count_skips(Context& c, Write&& write) {
+  auto counter = [&](std::string_view name, DType dtype) {
+    StateRef s = c.b.state(std::string(name), {dtype, Domain::step});
+    return std::pair(s, c.b.read(s).named(std::string(name) + "_in"));
+  };
+  auto [skips_state, skips_in] = counter("skip_count", DType::i64);
+  auto [streak_state, streak_in] = counter("skip_streak", DType::i32);
+  auto [stuck_state, stuck_in] = counter("was_stuck", DType::boolean);
+  Value skips = c.b.select(c.good, skips_in, (skips_in + c.i64(1)).named("skips_more"));
+  Value streak = c.b.select(c.good, c.i32(0), (streak_in + c.i32(1)).named("streak_more"));
+  Value is_long = (c.arg("max_streak") <= streak.named("streak")).named("streak_long");
+  Value stuck = (stuck_in | is_long).named("stuck");
+  c.b.write(skips_state, skips.named("skips"));
+  c.b.write(streak_state, streak);
+  c.b.write(stuck_state, stuck);
+  write("skipped_steps", skips);
+  write("skipped_in_a_row", streak);
+  write("stuck", stuck);
+}
+
+}  // namespace
+
 void report(Context& c, const Verdict& v) {
   auto write = [&](std::string_view name, Value value) {
     if (value) c.b.write(c.b.report(std::string(name), value.type()), value);
@@ -30,6 +58,11 @@ void report(Context& c, const Verdict& v) {
   write("over_threshold", v.over_threshold);
   if (c.good) write("skipped", (!c.good).named("skipped"));
   if (c.settings.scaled()) write("loss_scale", read_scale(c));
+  if (v.first_bad) {
+    Value first = c.b.select(v.found_inf, v.first_bad, c.i32(-1)).named("first_nonfinite");
+    write("first_nonfinite", first);
+  }
+  if (c.settings.options.monitor && c.good) count_skips(c, write);
 }
 
 }  // namespace stepfuse::recipes

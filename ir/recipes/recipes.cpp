@@ -1,6 +1,8 @@
 // Puts an optimizer and the pieces around it together. Knows ir and fmt.
 #include "ir/recipes/recipes.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,13 +22,6 @@ std::span<const Optimizer* const> all_optimizers() {
 }
 
 namespace {
-
-constexpr std::string_view kAccumulate = "accumulate";
-constexpr std::string_view kAccumulateHelp =
-    "adds a micro-batch's gradients to f32 sums, for a later step with --window";
-constexpr std::string_view kScaleUpdate = "loss_scale_update";
-constexpr std::string_view kScaleUpdateHelp =
-    "updates a loss scale from the flags that several steps noted; no parameters";
 
 const Optimizer* find(std::string_view name) {
   for (const Optimizer* o : all_optimizers()) {
@@ -54,6 +49,7 @@ std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
   if (o.external_found_inf) {
     args.push_back({"external_found_inf", {}, {DType::boolean, Domain::step}});
   }
+  if (o.monitor) args.push_back({"max_streak", 100, {DType::i32, Domain::step}});
   for (const ArgSpec& a : loss_scale_args(o)) args.push_back(a);
   return args;
 }
@@ -94,11 +90,47 @@ Program make_scale_update(const RecipeOptions& given) {
   if (settings.options.loss_scale == LossScale::fixed) {
     throw Error(ErrorKind::usage, "a fixed --loss-scale is never updated; take dynamic");
   }
-  Builder b{std::string(kScaleUpdate)};
+  Builder b("loss_scale_update");
   Context c(b, settings);
   c.declare(loss_scale_args(settings.options));
   update_loss_scale(c, {});
   return b.finish();
+}
+
+// Recipes without an optimizer.
+struct Special {
+  std::string_view name;
+  std::string_view help;
+  Program (*make)(const RecipeOptions&);
+  std::vector<std::string_view> options;  // those of the table that it takes
+};
+const Special kSpecials[] = {
+    {"accumulate",
+     "adds a micro-batch's gradients to f32 sums",
+     make_accumulate,
+     {"grad", "zero-grad"}},
+    {"loss_scale_update",
+     "updates a loss scale from the flags that several steps noted",
+     make_scale_update,
+     {"loss-scale", "scale-bounds", "scale-role", "profile"}},
+};
+
+// Refuses what such a recipe would silently ignore.
+void check_special(const Special& special, const RecipeOptions& o) {
+  for (const RecipeOption& row : recipe_option_table()) {
+    bool takes = std::find(special.options.begin(), special.options.end(), row.name) !=
+                 special.options.end();
+    if (takes || row.get(o) == row.get(RecipeOptions{})) continue;
+    throw Error(ErrorKind::usage, fmt::format("{} has no --{}; it takes --{}", special.name,
+                                              row.name, fmt::join(special.options, ", --")));
+  }
+}
+
+const Special* find_special(std::string_view name) {
+  for (const Special& s : kSpecials) {
+    if (s.name == name) return &s;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -107,19 +139,19 @@ Program make_scale_update(const RecipeOptions& given) {
 std::vector<RecipeInfo> list_recipes() {
   std::vector<RecipeInfo> list;
   for (const recipes::Optimizer* o : recipes::all_optimizers()) list.push_back({o->name, o->help});
-  list.push_back({recipes::kAccumulate, recipes::kAccumulateHelp});
-  list.push_back({recipes::kScaleUpdate, recipes::kScaleUpdateHelp});
+  for (const recipes::Special& s : recipes::kSpecials) list.push_back({s.name, s.help});
   return list;
 }
 
 bool is_recipe(std::string_view name) {
-  return name == recipes::kScaleUpdate || name == recipes::kAccumulate ||
-         recipes::find(name) != nullptr;
+  return recipes::find_special(name) != nullptr || recipes::find(name) != nullptr;
 }
 
 Program make_recipe(std::string_view name, const RecipeOptions& options) {
-  if (name == recipes::kScaleUpdate) return recipes::make_scale_update(options);
-  if (name == recipes::kAccumulate) return recipes::make_accumulate(options);
+  if (const recipes::Special* s = recipes::find_special(name)) {
+    recipes::check_special(*s, options);
+    return s->make(options);
+  }
   if (const recipes::Optimizer* o = recipes::find(name)) return recipes::make_step(*o, options);
   std::vector<std::string_view> names;
   for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);

@@ -9,7 +9,8 @@
 // growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
 // pending_found_inf and pending_norm_overflow : bool.
 // Every argument has a fallback, the customary value of its peers (lr 0.001, growth_interval 2000).
-// Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale.
+// Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale; with
+// --monitor first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.
 #pragma once
 
 #include <string_view>

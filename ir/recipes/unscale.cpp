@@ -1,4 +1,6 @@
 // Unscale and finite check: the first classic stage. Knows ir only.
+#include <limits>
+
 #include "ir/recipes/gradient.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/rounding.hpp"
@@ -55,6 +57,11 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
     // where it was not.
     Value bad = (!isfinite(stored).named("finite")).named("nonfinite");
     verdict.found_inf = c.b.reduce(Op::reduce_any, bad).named("found_inf");
+    if (o.monitor) {
+      Value none = c.i32(std::numeric_limits<int32_t>::max());
+      Value index = c.b.select(bad, c.b.tensor_index().named("tensor"), none).named("bad_tensor");
+      verdict.first_bad = c.b.reduce(Op::reduce_min, index).named("first_bad");
+    }
   }
   if (unscales) g.value = round_like_gradient(c, g.value, g.buffer);
   return g;

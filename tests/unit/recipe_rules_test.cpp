@@ -82,7 +82,8 @@ class Rig {
  private:
   static constexpr size_t kSize = 5;
   static double sem_double(Bits b, DType t) {
-    return t == DType::f32 ? static_cast<double>(b.f32()) : t == DType::i32 ? b.i32() : b.f64();
+    return t == DType::f32 ? static_cast<double>(b.f32())
+                           : static_cast<double>(t == DType::i32 ? b.i32() : b.i64());
   }
   std::vector<std::vector<std::vector<float>>> arrays_;  // [buffer][tensor]
   StepData data_;
@@ -282,4 +283,23 @@ TEST_CASE("accumulated gradients are divided in the unscale multiply") {
   rig.set("lr", 1);
   rig.run(4 * 65536 * 0.125F);
   CHECK(rig.array("weight")[0][0] == 0.875F);
+}
+
+TEST_CASE("monitoring names the first non-finite tensor and counts skips") {
+  Rig rig("adamw", {.loss_scale = LossScale::dynamic, .monitor = true});
+  rig.set("max_streak", 2);
+  rig.run(65536);
+  CHECK(rig.state("first_nonfinite") == -1);
+  rig.run(65536, kInf);
+  CHECK(rig.state("first_nonfinite") == 1);
+  CHECK(rig.state("skipped_in_a_row") == 1);
+  CHECK(rig.state("stuck") == 0);
+  rig.run(kInf);
+  CHECK(rig.state("first_nonfinite") == 0);
+  CHECK(rig.state("skipped_in_a_row") == 2);
+  CHECK(rig.state("stuck") == 1);
+  rig.run(65536);
+  CHECK(rig.state("skipped_in_a_row") == 0);
+  CHECK(rig.state("skip_count") == 2);
+  CHECK(rig.state("stuck") == 1);
 }

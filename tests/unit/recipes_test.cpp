@@ -59,8 +59,9 @@ TEST_CASE("every value of every option makes a valid program whose text parses b
       for (std::string_view value : values) {
         RecipeOptions o;
         o.loss_scale = LossScale::dynamic;
-        o.clip = Clip::l2;
-        o.master = true;
+        bool optimizer = recipe.name != "accumulate" && recipe.name != "loss_scale_update";
+        o.clip = optimizer ? Clip::l2 : Clip::none;
+        o.master = optimizer;
         set_option(o, option.name, value);
         Program p;
         try {
@@ -101,6 +102,7 @@ TEST_CASE("contradictions are refused with a remedy") {
       "--loss-scale=fixed"));
   CHECK(has(error_of("adamw", {.momentum = true}), "leave it out"));
   CHECK(has(error_of("adamw", {.grad = DTypeSet()}), "at least one"));
+  CHECK(has(error_of("accumulate", {.clip = Clip::l2}), "it takes --grad"));
   CHECK(has(error_of("nonesuch", {}), "there are adamw"));
   RecipeOptions o;
   CHECK_THROWS_AS(set_option(o, "moments", "f64"), Error);
@@ -116,6 +118,10 @@ TEST_CASE("every argument has a fallback, every kept buffer an initial value") {
                     .clip = Clip::l2,
                     .skip_norm = true,
                     .ema = true};
+    if (recipe.name == "accumulate") o = {};
+    if (recipe.name == "loss_scale_update") {
+      o = {.loss_scale = LossScale::megatron, .scale_bounds = true};
+    }
     Program p = make_recipe(recipe.name, o);
     for (const Arg& a : p.args) CHECK_MESSAGE(a.fallback.has_value(), a.name);
     for (const Buffer& b : p.buffers) {
