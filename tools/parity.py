@@ -145,6 +145,16 @@ def missing(run, steps):
     return rows
 
 
+def clipping(run, steps):
+    rows = []
+    for label, clip, ema in (("clip_grad_norm_, p = 1", "l1", None), ("clip_grad_norm_, p = inf", "inf", None),
+                             ("clip_grad_value_", "value", None),
+                             ("clip_grad_norm_, p = 2, and swa_utils' EMA of the weights", "l2", 0.99)):
+        rows.append([label] + [cell(run(compare.CASES[0], i, steps=steps, clip=clip, ema=ema, exact_sqrt=i != "fused"))
+                               for i in ("fused", "for-loop")])
+    return rows
+
+
 class Varying(compare.Pair):
     """Every hyperparameter of every group changes at every step."""
 
@@ -236,7 +246,14 @@ Distance from the float64 norm in units of the last place, ours and `torch.nn.ut
 {worst:.2f}.
 """, table(["gradients", "elements", "norm", "ours", "torch's"], norm_rows)]
     effect = norms.effect(compare.CASES[0], steps, backend)
-    out += [f"""
+    out += ["""
+## Other clipping, and the moving average
+
+AdamW, torch's norm fed in where there is one.
+
+""", table(["with", "fused", "for-loop"], clipping(run, steps)), f"""
+## Our own norm, in the parameters
+
 AdamW after {steps:,} clipped steps, each side with its own norm: {effect.weights} of {effect.elements} weights differ, by
 at most {effect.worst_ulps} ulp ({effect.worst_diff:.1e}).
 
@@ -305,6 +322,7 @@ def check(backend):
     rows, skipped = rounding(run, 40)
     bad = [row for row in rows if any(c not in ("0", "PyTorch has none") for c in row[2:])]
     bad += [row for row in missing(run, 120) + varying(run, backend) if row[2] != "0"]
+    bad += [row for row in clipping(run, 60) if row[1:] != ["0", "0"]]
     for n in (1, 2, 3):
         c = scalers.several(n, 60, backend)
         bad += [[n, c]] if c["scale"] or c["weights"] or not c["skipped"] else []

@@ -90,8 +90,11 @@ class Pair:
         self.step_ = Step(case.recipe, f"{case.options} {options} profile={profile}", backend)
         self.kept = {n: [torch.zeros(s) for s in sizes] for n in peer.KEPT if self.step_.slot(n) >= 0}
         self.weights = [w.clone() for w in weights]
-        self.step_.bind(self.groups, weight=self.weights, **self.kept)
+        self.bind()
         self.set_hyper(0)
+
+    def bind(self):
+        self.step_.bind(self.groups, weight=self.weights, **self.kept)
 
     def hyper_of(self, group, step):
         """Every group has its own numbers; later steps may change them (see Varying)."""
@@ -119,7 +122,7 @@ class Pair:
         self.weights.append(w.clone())
         for arrays in self.kept.values():
             arrays.append(torch.zeros(n))
-        self.step_.bind(self.groups, weight=self.weights, **self.kept)
+        self.bind()
 
     def tally(self, step, result):
         weights = sum(peer.differing(w, p) for w, p in zip(self.weights, self.parameters))
@@ -150,11 +153,19 @@ def scale_differs(step, scaler):
 
 
 def run(case, implementation, steps=1000, sizes=(256, 48, 512, 16), clip=True, own_norm=False, seed=1, exact_sqrt=False,
-        backend="interpret", scale_args=None, overflow=16, missing=0, append_at=-1, pair_class=Pair):
+        backend="interpret", ema=None, scale_args=None, overflow=16, missing=0, append_at=-1, pair_class=Pair):
     """The AMP pipeline of both sides: unscale, clip, step, update."""
     scale_args = scale_args or {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 7}
-    options = "loss-scale" + (" clip" if clip else "") + (" external-norm" if clip and not own_norm else "")
+    clip = "l2" if clip is True else clip  # l2, l1, inf, value, or nothing
+    options = "loss-scale" + (f" clip={clip}" if clip else "") + (" ema" if ema else "")
+    if clip in NORMS and not own_norm:
+        options += " external-norm"
     pair = pair_class(case, implementation, sizes, options, seed, backend)
+    average = peer.Average(pair.parameters, ema) if ema else None
+    if ema:
+        pair.kept["ema"] = [w.clone() for w in pair.weights]
+        pair.bind()
+        pair.step_.set(ema_decay=ema)
     scaler = peer.make_scaler(1024.0, **scale_args)
     pair.step_.set_state("scale", 1024.0)
     pair.step_.set(**scale_args)
@@ -176,26 +187,39 @@ def run(case, implementation, steps=1000, sizes=(256, 48, 512, 16), clip=True, o
             if overflow and found and step > 0 and inputs.chance(seed, 6, step, 0, overflow):
                 inputs.spoil(grads[found[0]], seed, step, found[0])
                 result.skipped += 1
-            step_once(pair, scaler, grads, clip, own_norm)
+            skipped = step_once(pair, scaler, grads, clip, own_norm)
+            if average and not skipped:
+                average.update(pair.parameters)
             result.scale += scale_differs(pair.step_, scaler)
             pair.tally(step, result)
+    if average:
+        result.kept += sum(peer.differing(a, b) for a, b in zip(pair.kept.pop("ema"), average.values))
     return pair.finish(result)
 
 
 MAX_NORM = 1.5
+MAX_VALUE = 0.25
+NORMS = {"l2": 2.0, "l1": 1.0, "inf": float("inf")}
 
 
 def step_once(pair, scaler, grads, clip, own_norm):
+    """Returns whether PyTorch skipped."""
     for p, g in zip(pair.parameters, grads):
         p.grad = None if g is None else g.clone()
     if all(g is None for g in grads):
-        return
-    if clip:
+        return True
+    before = float(scaler._scale)
+    if clip == "value":
         scaler.unscale_(pair.optimizer)
-        norm = torch.nn.utils.clip_grad_norm_(pair.parameters, MAX_NORM)
+        torch.nn.utils.clip_grad_value_(pair.parameters, MAX_VALUE)
+        pair.step_.set(max_value=MAX_VALUE)
+    elif clip:
+        scaler.unscale_(pair.optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(pair.parameters, MAX_NORM, NORMS[clip])
         pair.step_.set(max_norm=MAX_NORM)
         if not own_norm:
             pair.step_.set(external_norm=float(norm))
     scaler.step(pair.optimizer)
     scaler.update()
     pair.step_.run(grads)
+    return float(scaler._scale) < before

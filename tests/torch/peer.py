@@ -71,3 +71,15 @@ def ulps(ours, theirs):
         i = x.detach().contiguous().view(torch.int32).long()
         return torch.where(i < 0, -(i & 0x7FFFFFFF), i)
     return int((ordered(ours) - ordered(theirs)).abs().max()) if ours.numel() else 0
+
+
+class Average:
+    """torch.optim.swa_utils' exponential moving average of some parameters."""
+
+    def __init__(self, parameters, decay):
+        self.values = [p.detach().clone() for p in parameters]
+        self.function = torch.optim.swa_utils.get_ema_multi_avg_fn(decay)
+
+    def update(self, parameters):
+        with torch.no_grad():
+            self.function(self.values, [p.detach() for p in parameters], None)
