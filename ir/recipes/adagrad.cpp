@@ -20,10 +20,12 @@ Value formula(Context& c) {
 
   c.count();
   Value before = c.b.cast(c.count_before(), DType::f64).named("t0_f64");
-  Value slowed = (c.f64(1) + (before * c.arg("lr_decay")).named("slowing")).named("slowed");
+  Value slowing = (before * c.arg("lr_decay")).named("slowing");
+  Value slowed = (c.f64(1) + slowing).named("slowed");
   Value rate = (c.arg("lr") / slowed).named("rate");
   Value step_size = c.narrow((-rate).named("step_size_f64")).named("step_size");
-  Value denominator = (sqrt(s).named("s_root") + c.arg32("eps")).named("denominator");
+  Value eps = c.arg32("eps");
+  Value denominator = (sqrt(s).named("s_root") + eps).named("denominator");
   return w + ((step_size * g).named("numerator") / denominator).named("update");
 }
 

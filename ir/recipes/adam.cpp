@@ -35,8 +35,9 @@ Value torch_formula(Context& c) {
   Value rate = (c.arg("lr") / correction(c.arg("beta1"))).named("rate");
   Value step_size = c.narrow((-rate).named("step_size_f64")).named("step_size");
   Value root = sqrt(correction(c.arg("beta2"))).named("correction_root_f64");
-  Value scaled = (sqrt(v).named("v_root") / c.narrow(root).named("correction_root"));
-  Value denominator = (scaled.named("v_corrected") + c.arg32("eps")).named("denominator");
+  Value narrow_root = c.narrow(root).named("correction_root");
+  Value scaled = (sqrt(v).named("v_root") / narrow_root).named("v_corrected");
+  Value denominator = (scaled + c.arg32("eps")).named("denominator");
   return w + ((step_size * m).named("numerator") / denominator).named("update");
 }
 
@@ -49,23 +50,31 @@ Value apex_formula(Context& c) {
   Value w = c.weight;
   Value g = c.gradient;
   Value wd = c.settings.weight_decay == WeightDecay::none ? Value{} : c.arg32("weight_decay");
-  if (c.settings.weight_decay == WeightDecay::l2) g = g + wd * w;
+  if (c.settings.weight_decay == WeightDecay::l2) g = (g + (wd * w).named("decay")).named("g_l2");
 
   Kept exp_avg = c.moment("exp_avg");
   Kept exp_avg_sq = c.moment("exp_avg_sq");
-  Value m = (b1 * exp_avg.value + (one - b1) * g).named("m");
-  Value v = (b2 * exp_avg_sq.value + (one - b2) * g * g).named("v");
+  Value share1 = ((one - b1).named("rest1") * g).named("g_share");
+  Value m = ((b1 * exp_avg.value).named("kept") + share1).named("m");
+  Value share2 = (((one - b2).named("rest2") * g).named("g_share") * g).named("g_square_share");
+  Value v = ((b2 * exp_avg_sq.value).named("kept") + share2).named("v");
   c.update(exp_avg, m);
   c.update(exp_avg_sq, v);
 
   auto correction = [&](Value beta) {
-    return c.narrow(c.f64(1) - powi(c.b.cast(beta, DType::f64), c.count()));
+    Value t = c.count();
+    Value beta_t = powi(c.b.cast(beta, DType::f64).named("beta_f64"), t).named("beta_t");
+    return c.narrow((c.f64(1) - beta_t).named("correction_f64")).named("correction");
   };
-  Value m_hat = m / correction(b1).named("bias_correction1");
-  Value v_hat = v / correction(b2).named("bias_correction2");
-  Value update = m_hat / (sqrt(v_hat) + c.arg32("eps"));
-  if (c.settings.weight_decay == WeightDecay::decoupled) update = update + wd * w;
-  return w - c.arg32("lr") * update;
+  Value m_hat = (m / correction(b1)).named("m_hat");
+  Value v_hat = (v / correction(b2)).named("v_hat");
+  Value eps = c.arg32("eps");
+  Value denominator = (sqrt(v_hat).named("v_root") + eps).named("denominator");
+  Value update = (m_hat / denominator).named("update");
+  if (c.settings.weight_decay == WeightDecay::decoupled) {
+    update = (update + (wd * w).named("decay")).named("update_decayed");
+  }
+  return w - (c.arg32("lr") * update).named("change");
 }
 
 Value formula(Context& c) {

@@ -31,7 +31,8 @@ void count_skips(Context& c, Write&& write) {
   auto [streak_state, streak_in] = counter("skip_streak", DType::i32);
   auto [stuck_state, stuck_in] = counter("was_stuck", DType::boolean);
   Value skips = c.b.select(c.good, skips_in, (skips_in + c.i64(1)).named("skips_more"));
-  Value streak = c.b.select(c.good, c.i32(0), (streak_in + c.i32(1)).named("streak_more"));
+  Value more = (streak_in + c.i32(1)).named("streak_more");
+  Value streak = c.b.select(c.good, c.i32(0), more);
   Value is_long = (c.arg("max_streak") <= streak.named("streak")).named("streak_long");
   Value stuck = (stuck_in | is_long).named("stuck");
   c.b.write(skips_state, skips.named("skips"));

@@ -12,14 +12,17 @@ std::vector<ArgSpec> args(const Settings&) {
 // -1, 0 or 1; NaN stays.
 Value sign(Context& c, Value v) {
   Value zero = c.f32(0);
-  Value negative = c.b.select((v < zero).named("falls"), c.f32(-1), v).named("not_positive");
-  return c.b.select((zero < v).named("rises"), c.f32(1), negative);
+  Value down = c.f32(-1);
+  Value falling = c.b.select((v < zero).named("falls"), down, v).named("not_positive");
+  Value up = c.f32(1);
+  return c.b.select((zero < v).named("rises"), up, falling);
 }
 
 // beta * m + (1 - beta) * g
 Value blend(Context& c, std::string_view beta, Value m, Value g) {
   Value rest = c.narrow((c.f64(1) - c.arg(beta)).named("rest_f64")).named("rest");
-  return (c.arg32(beta) * m).named("kept") + (rest * g).named("g_share");
+  Value share = (rest * g).named("g_share");
+  return (c.arg32(beta) * m).named("kept") + share;
 }
 
 Value formula(Context& c) {

@@ -5,7 +5,8 @@ namespace stepfuse::recipes {
 
 Value lerp(Context& c, Value a, Value b, Value weight) {
   Value w = c.narrow(weight).named("pull");
-  Value small = (abs(w).named("pull_size") < c.f32(0.5)).named("from_a");
+  Value half = c.f32(0.5);
+  Value small = (abs(w).named("pull_size") < half).named("from_a");
   Value coefficient = c.b.select(small, w, (w - c.f32(1)).named("push")).named("lerp_coef");
   Value base = c.b.select(small, a, b).named("lerp_base");
   return fma(coefficient, (b - a).named("distance"), base);

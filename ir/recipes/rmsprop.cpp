@@ -26,7 +26,8 @@ Value formula(Context& c) {
     c.update(grad_avg, mean);
     v = fma((-mean).named("mean_negated"), mean, v).named("variance");
   }
-  Value denominator = (sqrt(v).named("v_root") + c.arg32("eps")).named("denominator");
+  Value eps = c.arg32("eps");
+  Value denominator = (sqrt(v).named("v_root") + eps).named("denominator");
   Value descent = (-c.arg32("lr")).named("descent");
   c.count();
   if (!c.settings.options.momentum)

@@ -23,7 +23,8 @@ Value formula(Context& c) {
     Value momentum = c.arg32("momentum");
     Value share = c.narrow((c.f64(1) - c.arg("dampening")).named("share_f64")).named("share");
     // A tensor's first gradient fills the buffer undamped.
-    Value first = eq(c.count_before(), c.i64(0)).named("first");
+    Value zero = c.i64(0);
+    Value first = eq(c.count_before(), zero).named("first");
     Value kept = (buffer.value * momentum).named("kept");
     Value m = c.b.select(first, g, fma(share, g, kept).named("m_next")).named("m");
     c.update(buffer, m);
