@@ -21,7 +21,7 @@ bash tools/setup.sh --for=build
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build/configure.log ||
   { cat build/configure.log && exit 1; }
-ninja -C build --quiet -j "$(nproc)"
+ninja -C build --quiet -j "$(nproc)" stepfuse_cli fused_vs_unfused train_digits embed
 out=build/demo
 mkdir -p "$out"
 
