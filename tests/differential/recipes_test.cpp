@@ -2,6 +2,7 @@
 // recipe options, layouts, inputs, forms and threads. Knows all layers.
 #include "ir/recipes/recipes.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
