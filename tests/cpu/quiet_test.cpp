@@ -1,88 +1,20 @@
-// Counts what a run may not do: allocate, or take a lock. The allocator and the mutex functions of
-// the whole process are replaced by counting ones.
-#include <cstdlib>
+// What a run may not do: allocate, or take a lock.
+#include "tests/cpu/host_calls.hpp"
 
-#include <doctest/doctest.h>
+#if STEPFUSE_COUNTS_HOST_CALLS
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <dlfcn.h>
-#include <ostream>
 #include <pthread.h>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <stepfuse/stepfuse.hpp>
 
 namespace {
-std::atomic<bool> g_counting{false};
-std::atomic<uint64_t> g_allocations{0};
-std::atomic<uint64_t> g_locks{0};
-
-void count(std::atomic<uint64_t>& counter) {
-  if (g_counting.load(std::memory_order_relaxed)) counter.fetch_add(1, std::memory_order_relaxed);
-}
-
-template <class F>
-F next(const char* name) {
-  return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-}  // namespace
-
-extern "C" {
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t n, size_t size);
-void* __libc_realloc(void* p, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-
-void* malloc(size_t size) {
-  count(g_allocations);
-  return __libc_malloc(size);
-}
-void* calloc(size_t n, size_t size) {
-  count(g_allocations);
-  return __libc_calloc(n, size);
-}
-void* realloc(void* p, size_t size) {
-  count(g_allocations);
-  return __libc_realloc(p, size);
-}
-void* memalign(size_t alignment, size_t size) {
-  count(g_allocations);
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  count(g_allocations);
-  return __libc_memalign(alignment, size);
-}
-int posix_memalign(void** out, size_t alignment, size_t size) {
-  count(g_allocations);
-  *out = __libc_memalign(alignment, size);
-  return *out == nullptr ? ENOMEM : 0;
-}
-
-int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  static const auto real = next<int (*)(pthread_mutex_t*)>("pthread_mutex_lock");
-  count(g_locks);
-  return real(mutex);
-}
-int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
-  static const auto real = next<int (*)(pthread_rwlock_t*)>("pthread_rwlock_rdlock");
-  count(g_locks);
-  return real(lock);
-}
-int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
-  static const auto real = next<int (*)(pthread_rwlock_t*)>("pthread_rwlock_wrlock");
-  count(g_locks);
-  return real(lock);
-}
-}
-
-namespace {
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 // A whole AMP step over tensors of the given sizes, ready to run.
 class Trainer {
@@ -128,23 +60,12 @@ class Trainer {
   Args args_;
 };
 
-struct Counts {
-  uint64_t allocations = 0, locks = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Counts& c) {
-    return out << c.allocations << " allocations, " << c.locks << " locks";
-  }
-};
-
-Counts count_runs(const std::vector<uint64_t>& sizes, int threads, Form form) {
+HostCalls count_runs(const std::vector<uint64_t>& sizes, int threads, Form form) {
   Trainer trainer(sizes, threads, form);
   for (int i = 0; i < 20; ++i) trainer.run(i);
-  g_allocations = 0;
-  g_locks = 0;
-  g_counting = true;
+  start_counting();
   for (int i = 0; i < 1000; ++i) trainer.run(i);
-  g_counting = false;
-  return {g_allocations, g_locks};
+  return stop_counting();
 }
 
 }  // namespace
@@ -154,19 +75,19 @@ TEST_CASE("1,000 runs after warm-up make no allocation and take no lock") {
   for (int threads : {1, 2}) {
     for (Form form : {Form::fused, Form::split, Form::unfused}) {
       for (const auto& sizes : {mixed, tiny}) {
-        CHECK(count_runs(sizes, threads, form) == Counts{});
+        CHECK(count_runs(sizes, threads, form) == HostCalls{});
       }
     }
   }
   // The counters do count.
-  g_counting = true;
+  start_counting();
   delete new std::vector<int>(100);
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
   pthread_mutex_unlock(&mutex);
-  g_counting = false;
-  CHECK(g_allocations > 0);
-  CHECK(g_locks > 0);
+  HostCalls some = stop_counting();
+  CHECK(some.allocations > 0);
+  CHECK(some.locks > 0);
 }
 
 TEST_CASE("a run over one tensor of one element takes at most 5 us") {

@@ -9,6 +9,7 @@
 
 #include "ir/recipes/recipes.hpp"
 #include "tests/cuda/fake_device.hpp"
+#include "tests/cuda/graph.hpp"
 #include "tests/cuda/trainer.hpp"
 #include "tools/workload/runner.hpp"
 
@@ -21,13 +22,6 @@ std::vector<float> reference(int steps) {
   Trainer t(Device::interpreter());
   for (int i = 0; i < steps; ++i) t.run(i, 0);
   return t.weights();
-}
-
-// As a trainer has it that uses the runtime API.
-void make_context_current() {
-  void* context = nullptr;
-  REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &context, 0) == 0);
-  REQUIRE(call_driver("cuCtxSetCurrent", context) == 0);
 }
 
 // Calls that would make the host wait for the device, or allocate.

@@ -47,6 +47,8 @@ std::string fake_device_problem() { return opened().problem; }
 uint64_t driver_calls(const char* name) {
   return control<uint64_t(const char*)>("stepfuse_fake_calls")(name);
 }
+uint64_t driver_calls() { return driver_calls(nullptr); }
+DepthFunction driver_depth() { return control<int()>("stepfuse_fake_depth"); }
 void reset_driver_calls() { control<void()>("stepfuse_fake_reset_calls")(); }
 void make_driver_lazy(bool lazy) { control<void(int)>("stepfuse_fake_lazy")(lazy ? 1 : 0); }
 void seed_driver(uint64_t seed) { control<void(uint64_t)>("stepfuse_fake_seed")(seed); }

@@ -13,7 +13,11 @@ std::string fake_device_problem();
 
 // The fake driver's controls (control.hpp).
 uint64_t driver_calls(const char* name);
+uint64_t driver_calls();  // of all functions
 void reset_driver_calls();
+// Not 0 while the calling thread is inside of the fake driver.
+using DepthFunction = int (*)();
+DepthFunction driver_depth();
 void make_driver_lazy(bool lazy);
 void seed_driver(uint64_t seed);
 void fail_driver(const char* name, uint64_t nth, int code);

@@ -21,7 +21,8 @@ float* Trainer::array(size_t buffer, size_t tensor) {
   return reinterpret_cast<float*>(memory_.get()) + at;
 }
 
-Trainer::Trainer(const Device& device, Form form) : scaler_({.growth_interval = 3}) {
+Trainer::Trainer(const Device& device, Form form, Sizes sizes)
+    : sizes_(std::move(sizes)), scaler_({.growth_interval = 3}) {
   Layout layout;
   for (uint64_t n : sizes_) {
     layout.add({.size = n, .group = n == 1 ? 1 : 0});
@@ -62,7 +63,7 @@ std::vector<void*> Trainer::gradients(int i, int home) {
     array(buffer, 0)[k] =
         65536.0F * std::cos(static_cast<float>(k + 7) * static_cast<float>(i + 1));
   }
-  if (i == 5) array(buffer, 0)[4321] = std::numeric_limits<float>::infinity();
+  if (i == overflow_at) array(buffer, 0)[total_ / 5] = std::numeric_limits<float>::infinity();
   return pointers;
 }
 

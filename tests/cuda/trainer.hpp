@@ -15,21 +15,24 @@ namespace stepfuse::testing {
 
 class Trainer {
  public:
-  static constexpr int kHomes = 3;  // places where gradients may stand
-  explicit Trainer(const Device& device, Form form = Form::fused);
+  static constexpr int kHomes = 3;      // places where gradients may stand
+  using Sizes = std::vector<uint64_t>;  // of the tensors; one of 1 is in a group of its own
+  explicit Trainer(const Device& device, Form form = Form::fused,
+                   Sizes sizes = {5000, 1, 300, 16384});
 
   Step& step() { return *step_; }
   LossScaler& scaler() { return scaler_; }
   Args args(int i);                               // of step i: lr follows a cosine
-  std::vector<void*> gradients(int i, int home);  // of step i, with an overflow in step 5
+  std::vector<void*> gradients(int i, int home);  // of step i, with an overflow in step overflow_at
   void run(int i, int home, void* stream = nullptr) {
     step().run(gradients(i, home), args(i), stream);
   }
   std::vector<float> weights();  // and moments, and the scale
+  int overflow_at = 5;
 
  private:
   float* array(size_t buffer, size_t tensor);
-  std::vector<uint64_t> sizes_ = {5000, 1, 300, 16384};
+  Sizes sizes_;
   size_t total_ = 0;
   struct Free {
     void operator()(char* p) const;

@@ -107,6 +107,7 @@ STEPFUSE_FAKE_EXPORT std::uint64_t stepfuse_fake_calls(const char* name) {
   return Driver::get().faults.calls(name);
 }
 STEPFUSE_FAKE_EXPORT void stepfuse_fake_reset_calls() { Driver::get().faults.reset_calls(); }
+STEPFUSE_FAKE_EXPORT int stepfuse_fake_depth() { return Call::depth(); }
 STEPFUSE_FAKE_EXPORT void stepfuse_fake_fail(const char* name, std::uint64_t nth, int code,
                                              int sticky) {
   Driver::get().faults.fail(name, nth, code, sticky != 0);

@@ -9,6 +9,9 @@ extern "C" {
 // of all functions for nullptr.
 std::uint64_t stepfuse_fake_calls(const char* name);
 void stepfuse_fake_reset_calls();
+// How many of the driver's functions the calling thread is in: what it allocates or locks then is the
+// fake driver's own doing.
+int stepfuse_fake_depth();
 
 // The `nth` call of the function from now on (1 is the next) returns `code` and does nothing; 0:
 // every call. `sticky`: the device is lost, and every later call returns `code` as well.

@@ -182,7 +182,12 @@ Device Driver::device_of(DevicePointer address) const {
   return after == owners_.begin() ? 0 : std::prev(after)->second;
 }
 
-Call::Call(const char* name, Needs needs) : lock_(Driver::get().mutex) {
+int& Call::depth() {
+  thread_local int depth = 0;
+  return depth;
+}
+
+Call::Call(const char* name, Needs needs) : lock_((++depth(), Driver::get().mutex)) {
   Driver& driver = Driver::get();
   if (driver.settings.trace) std::fprintf(stderr, "fake libcuda: %s\n", name);
   result_ = driver.faults.call(name);

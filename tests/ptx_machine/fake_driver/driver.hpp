@@ -117,7 +117,11 @@ class Call {
   enum class Needs { nothing, initialised, context };
 
   Call(const char* name, Needs needs);
+  ~Call() { --depth(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
   Result result() const { return result_; }
+  static int& depth();  // calls that this thread is in
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;
