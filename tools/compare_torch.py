@@ -5,8 +5,9 @@
 
 PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
 torch.compile. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
-take turns, and each turn is at least a few steps long. Shares are of the in-run stream: the time in which 32 bytes a
-parameter go through memory at the speed of a stream that reads four arrays and writes three in place.
+take turns, and each turn is two steps of warm-up, then a third of a second and at least one step. Shares are of the
+in-run stream: the time in which 32 bytes a parameter go through memory at the speed of a stream that reads four arrays
+and writes three in place.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORKER = ROOT / "tests" / "torch" / "contestants.py"
 NAMES = ["stepfuse", "fused", "foreach", "compile"]
+TURN_S = 0.3  # what one turn lasts, warm-up aside
 FLOOR_BYTES, STREAM_BYTES = 32, 28
 
 
@@ -45,7 +47,7 @@ def layouts(wanted):
 
 class Contestant:
     def __init__(self, name, sizes, threads):
-        env = {**os.environ, "STEPFUSE_CACHE": "off", "OMP_WAIT_POLICY": "passive"}
+        env = {**os.environ, "STEPFUSE_CACHE": "off"}
         self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env=env)
         self.first = self.ask(json.dumps(sizes))["first"]
@@ -74,7 +76,7 @@ class Contestant:
 
 def compare(name, sizes, rounds, threads, names):
     contestants = {n: Contestant(n, sizes, threads) for n in names}
-    repeats = {n: max(1, min(200, round(0.1 / max(c.turn(1, False), 1e-6)))) for n, c in contestants.items()}
+    repeats = {n: max(1, min(200, round(TURN_S / max(c.turn(3, False), 1e-6)))) for n, c in contestants.items()}
     for r in range(rounds):
         for n, c in contestants.items():
             c.turn(repeats[n], True)
