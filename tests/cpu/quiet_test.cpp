@@ -3,7 +3,6 @@
 
 #if STEPFUSE_COUNTS_HOST_CALLS
 
-#include <chrono>
 #include <pthread.h>
 #include <vector>
 
@@ -88,19 +87,6 @@ TEST_CASE("1,000 runs after warm-up make no allocation and take no lock") {
   HostCalls some = stop_counting();
   CHECK(some.allocations > 0);
   CHECK(some.locks > 0);
-}
-
-TEST_CASE("a run over one tensor of one element takes at most 5 us") {
-  Trainer trainer({1}, 0);
-  trainer.run(0);
-  double best = 1;
-  for (int round = 0; round < 50; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < 100; ++i) trainer.run(0);
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::min(best, seconds.count() / 100);
-  }
-  CHECK(best < 5e-6);
 }
 
 #endif

@@ -133,6 +133,7 @@ class LossScaler {
   const float* device_scale() const;
   // Waits for the device. Before any step is bound: the initial value.
   double read(std::string_view state = "scale") const;
+  // write("scale", s) is GradScaler.update(s): the tracker goes on counting.
   void write(std::string_view state, double value);
 
   class Shared;
