@@ -64,11 +64,11 @@ class InterpreterBackend final : public Backend {
       std::vector<Bits> values;
       if (a.type.domain == Domain::group) {
         for (size_t g = 0; g < static_cast<size_t>(data.group_count); ++g) {
-          values.push_back({in.group_args[g * group_args + group_index]});
+          values.push_back({in.host_group_args()[g * group_args + group_index]});
         }
         ++group_index;
       } else {
-        values.push_back({in.step_args[step_index++]});
+        values.push_back({in.host_step_args()[step_index++]});
       }
       data.args.push_back(std::move(values));
     }

@@ -100,15 +100,30 @@ void Step::init_tensors(size_t first, Stream stream) { impl_->init_state(first, 
 ArgId Step::arg(std::string_view name) const { return impl_->shape->find(name); }
 Args Step::make_args() const { return impl_->make_args(); }
 void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
-  impl_->run(gradients, args, stream);
+  impl_->run(gradients, impl_->by_value(args), stream);
 }
 void Step::set_args(const Args& args, Stream stream) { impl_->set_args(args, stream); }
 void Step::run(std::span<void* const> gradients, Stream stream) {
-  impl_->run_resident(gradients, stream);
+  impl_->run(gradients, impl_->resident(), stream);
 }
+void Step::run(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+  impl_->run(gradients, impl_->callers(args), stream);
+}
+size_t Step::args_bytes() const { return impl_->plan->workspace.args_bytes; }
+size_t Step::arg_offset(ArgId arg, int group) const { return impl_->arg_offset(arg, group); }
+void Step::write_args(const Args& args, std::span<uint64_t> words) const {
+  impl_->write_args(args, words);
+}
+void* Step::device_arg(ArgId arg, int group) const { return impl_->device_arg(arg, group); }
 void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
                    Stream stream) {
-  impl_->observe(first, gradients, args, stream);
+  impl_->observe(first, gradients, impl_->by_value(args), stream);
+}
+void Step::observe(size_t first, std::span<void* const> gradients, Stream stream) {
+  impl_->observe(first, gradients, impl_->resident(), stream);
+}
+void Step::observe(size_t first, std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+  impl_->observe(first, gradients, impl_->callers(args), stream);
 }
 
 std::optional<StepStats> Step::latest() const {

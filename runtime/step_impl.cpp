@@ -75,7 +75,7 @@ void Step::Impl::allocate() {
   }
   if (!ring) ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
   observed_.assign(plan->layout.size(), 0);
-  resident_.reset();
+  args_set_ = false;
   any_observed_ = false;
   prepared_ = false;
 }
@@ -145,94 +145,38 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     }
     step.bind(b.name, pointers);
   }
-  step.run({}, step.make_args(), stream);
+  Args args = step.make_args();
+  step.run({}, step.by_value(args), stream);
   // Its workspace must outlive the launch.
   step.backend->collect(*step.ring, true, stream);
 }
 
-Args Step::Impl::make_args() const {
-  Args args(shape);
-  for (size_t i = 0; i < program.args.size(); ++i) {
-    const auto& fallback = program.args[i].fallback;
-    if (!fallback) continue;
-    for (int g = 0; g < (shape->places[i].per_group ? shape->group_count : 1); ++g) {
-      args.slot({static_cast<int32_t>(i)}, g) = fallback->raw;
-    }
-  }
-  if (options.scaler != nullptr) {
-    const LossScaler::Options& o = options.scaler->options();
-    auto set = [&](std::string_view name, double value) {
-      int i = program.find_arg(name);
-      if (i >= 0) args.set(ArgId{i}, value);
-    };
-    set("growth_factor", o.growth_factor);
-    set("backoff_factor", o.backoff_factor);
-    set("growth_interval", o.growth_interval);
-  }
-  return args;
-}
-
-Bits Step::Impl::arg_bits(const Args& args, size_t arg, size_t group) const {
-  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)}, static_cast<int>(group))};
-}
-void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const {
-  args.slot({static_cast<int32_t>(arg)}, static_cast<int>(group)) = value.raw;
-}
-
-void Step::Impl::check_ready(const Args& args) {
+void Step::Impl::check_ready() {
   if (!prepared_) {
     throw Error(ErrorKind::usage, "call prepare() before the first run: run() never compiles");
-  }
-  if (args.shape_ != shape) {
-    throw Error(ErrorKind::usage,
-                "these Args are another step's, or older than append(): take them "
-                "from this step's make_args()");
   }
   binding->check_complete();
 }
 
-RunInputs Step::Impl::inputs(const Args& args, bool changed, Stream stream) const {
+RunInputs Step::Impl::inputs(const ArgSource& args, bool changed, Stream stream) const {
   RunInputs in;
   in.tables = &plan->tables;
   in.tables_changed = changed;
-  in.step_args = args.step_values_;
-  in.group_args = args.group_values_;
+  if (args.values != nullptr) {
+    in.step_args = args.values->step_values_;
+    in.group_args = args.values->group_values_;
+  }
+  in.args_block = args.block;
+  in.step_arg_count = static_cast<uint32_t>(shape->step_count);
   in.group_count = static_cast<uint32_t>(shape->group_count);
   in.stream = stream;
   in.index = next_index_;
   return in;
 }
 
-void Step::Impl::set_args(const Args& args, Stream stream) {
+void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
-  check_ready(args);
-  if (resident_) {
-    resident_->step_values_ = args.step_values_;
-    resident_->group_values_ = args.group_values_;
-  } else {
-    resident_ = args;
-  }
-  backend->set_args(inputs(*resident_, false, stream));
-}
-
-void Step::Impl::run(std::span<void* const> gradients, const Args& args, Stream stream) {
-  Busy busy(*this);
-  check_ready(args);
-  run_with(gradients, args, false, stream);
-}
-
-void Step::Impl::run_resident(std::span<void* const> gradients, Stream stream) {
-  Busy busy(*this);
-  if (!resident_) {
-    throw Error(ErrorKind::usage,
-                "run() without arguments uses those of set_args(): call it first");
-  }
-  check_ready(*resident_);
-  run_with(gradients, *resident_, true, stream);
-}
-
-void Step::Impl::run_with(std::span<void* const> gradients, const Args& args, bool resident,
-                          Stream stream) {
+  check_ready();
   bool needs = binding->gradient_buffer() >= 0;
   if (needs && gradients.size() != plan->layout.size()) {
     throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
@@ -249,11 +193,7 @@ void Step::Impl::run_with(std::span<void* const> gradients, const Args& args, bo
     }
   }
   bool changed = binding->set_gradients(0, gradients);
-  auto now = [&] {
-    RunInputs in = inputs(args, changed, stream);
-    in.resident_args = resident;
-    return in;
-  };
+  auto now = [&] { return inputs(args, changed, stream); };
   int first_phase = 0;
   if (any_observed_) {
     for (size_t t = 0; t < observed_.size(); ++t) {
@@ -270,7 +210,7 @@ void Step::Impl::run_with(std::span<void* const> gradients, const Args& args, bo
     std::fill(observed_.begin(), observed_.end(), uint8_t{0});
     any_observed_ = false;
   }
-  if (recorder) recorder->before(*this, args, next_index_);
+  if (recorder) recorder->before(*this, fetch_args(args, stream), next_index_);
   backend->run(now(), first_phase, *ring);
   if (recorder) {
     backend->collect(*ring, true, stream);
@@ -279,10 +219,10 @@ void Step::Impl::run_with(std::span<void* const> gradients, const Args& args, bo
   ++next_index_;
 }
 
-void Step::Impl::observe(size_t first, std::span<void* const> gradients, const Args& args,
+void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
                          Stream stream) {
   Busy busy(*this);
-  check_ready(args);
+  check_ready();
   if (plan->schedule.phases.size() < 2) {
     throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to observe "
                                               "before run()",

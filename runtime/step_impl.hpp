@@ -48,6 +48,12 @@ class WorkspaceBlock {
   char* base_ = nullptr;
 };
 
+// Where a run takes its arguments from.
+struct ArgSource {
+  const Args* values = nullptr;
+  const uint64_t* block = nullptr;  // in device memory, if not by value
+};
+
 class Step::Impl {
  public:
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
@@ -55,10 +61,9 @@ class Step::Impl {
   void prepare();
   void bind(std::string_view buffer, std::span<void* const> pointers);
   void init_state(size_t first_tensor, Stream stream);
-  void run(std::span<void* const> gradients, const Args& args, Stream stream);
-  void set_args(const Args& args, Stream stream);
-  void run_resident(std::span<void* const> gradients, Stream stream);
-  void observe(size_t first, std::span<void* const> gradients, const Args& args, Stream stream);
+  void run(std::span<void* const> gradients, const ArgSource& args, Stream stream);
+  void observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
+               Stream stream);
   void append(TensorSpec tensor);
 
   void initialise_states(size_t first_tensor, Stream stream);
@@ -66,7 +71,17 @@ class Step::Impl {
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream);
   std::optional<StepStats> newest() const;
   StepStats to_stats(const StatsRing::Record& record) const;
+
   Args make_args() const;
+  ArgSource by_value(const Args& args) const;
+  ArgSource resident() const;
+  ArgSource callers(DeviceArgs args) const;
+  void set_args(const Args& args, Stream stream);
+  void* device_arg(ArgId arg, int group) const;
+  size_t arg_offset(ArgId arg, int group) const;
+  void write_args(const Args& args, std::span<uint64_t> words) const;
+  Args fetch_args(const ArgSource& source, Stream stream) const;
+
   size_t block_bytes() const;
   void* state_pointer(size_t state) const { return states_[state]; }
   Bits arg_bits(const Args& args, size_t arg, size_t group) const;
@@ -87,17 +102,17 @@ class Step::Impl {
  private:
   class Busy;  // one run at a time, detected
   void allocate();
-  void run_with(std::span<void* const> gradients, const Args& args, bool resident, Stream stream);
-  void check_ready(const Args& args);
-  RunInputs inputs(const Args& args, bool changed, Stream stream) const;
-  void observe_rest(const Args& args, Stream stream);
+  void check_ready();
+  void check_shape(const Args& args) const;
+  uint64_t* own_block() const;
+  RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
   size_t state_index(std::string_view name) const;
 
   std::vector<void*> states_;      // [state]
   std::vector<uint8_t> observed_;  // [tensor] since the last run
   bool any_observed_ = false;
   bool prepared_ = false;
-  std::optional<Args> resident_;  // of the last set_args()
+  bool args_set_ = false;  // the step's own argument block is filled
   uint64_t next_index_ = 0;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };

@@ -50,6 +50,12 @@ WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const Step
     plan.results.push_back(take(member_count(t.domain, layout) * size_of(t.dtype)));
   }
   plan.scalars = take(s.program.insts.size() * sizeof(uint64_t));
+  size_t step_args = 0, group_args = 0;
+  for (const Arg& a : s.program.args) ++(a.type.domain == Domain::group ? group_args : step_args);
+  size_t words = step_args + group_args * static_cast<size_t>(layout.group_count());
+  plan.args_bytes = words * sizeof(uint64_t);
+  plan.args = take(plan.args_bytes);
+  plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);
   for (const Type& t : s.scratch)
     plan.scratch.push_back(take(tables.scratch_elements * scratch_size(s, t)));
   return plan;

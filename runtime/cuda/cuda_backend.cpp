@@ -63,8 +63,9 @@ class CudaBackend final : public Backend {
     for (const State& s : schedule.program.states) reports += is_ring_report(s) ? 1 : 0;
     if (reports_) check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
-    size_t args = tables_.bytes() - tables_.args_offset();
-    staging_ = std::make_unique<Staging>(context_, std::max(tables_.records_bytes(), args));
+    size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
+    staging_ = std::make_unique<Staging>(context_, most);
+    passed_args_ = reinterpret_cast<uint64_t*>(block.base + block.plan->passed_args);
     launch_ = tables_.context(base_);
     launch_.reports = reports_->device();
     launch_.report_capacity = reports_->capacity();
@@ -72,9 +73,14 @@ class CudaBackend final : public Backend {
     launched_ = false;
   }
 
-  void set_args(const RunInputs& in) override {
+  void set_args(const RunInputs& in, uint64_t* block) override {
     Context::Scope scope(*context_);
-    upload_args(in);
+    if (is_capturing(in.stream)) {
+      throw Error(ErrorKind::usage,
+                  "set_args() in a capture would bring the same arguments at every replay: call it "
+                  "before the capture and between replays");
+    }
+    upload_args(in, block);
   }
 
   void run(const RunInputs& in, int first_phase, StatsRing&) override {
@@ -186,22 +192,23 @@ class CudaBackend final : public Backend {
       staging_->upload(base_ + tables_.records_offset(), tables_.records_bytes(), in.stream);
       stale_ = false;
     }
-    if (in.resident_args) {
-      point_at_block(in);
+    if (in.args_block != nullptr) {
+      point_at(in.args_block, in.step_arg_count);
       return;
     }
     if (capturing) {
       throw Error(ErrorKind::usage,
                   "arguments given by value would be frozen into the captured graph: use "
-                  "set_args() before the capture and between replays, and run() without arguments");
+                  "set_args() before the capture and between replays, and run() without arguments "
+                  "or with DeviceArgs");
     }
     pass_args(in);
   }
 
   void pass_args(const RunInputs& in) {
     if (in.step_args.size() + in.group_args.size() > abi::kInlineArgs) {
-      upload_args(in);
-      point_at_block(in);
+      upload_args(in, passed_args_);
+      point_at(passed_args_, in.step_arg_count);
       return;
     }
     launch_.step.step_args = nullptr;
@@ -210,18 +217,17 @@ class CudaBackend final : public Backend {
     std::copy(in.group_args.begin(), in.group_args.end(), next);
   }
 
-  void upload_args(const RunInputs& in) {
+  void upload_args(const RunInputs& in, uint64_t* block) {
     auto* out = reinterpret_cast<uint64_t*>(staging_->take());
     auto* next = std::copy(in.step_args.begin(), in.step_args.end(), out);
     next = std::copy(in.group_args.begin(), in.group_args.end(), next);
     auto bytes = static_cast<size_t>(next - out) * sizeof(uint64_t);
-    if (bytes != 0) staging_->upload(base_ + tables_.args_offset(), bytes, in.stream);
+    if (bytes != 0) staging_->upload(block, bytes, in.stream);
   }
 
-  void point_at_block(const RunInputs& in) {
-    auto* args = reinterpret_cast<const uint64_t*>(base_ + tables_.args_offset());
-    launch_.step.step_args = args;
-    launch_.step.group_args = args + in.step_args.size();
+  void point_at(const uint64_t* block, uint32_t step_args) {
+    launch_.step.step_args = block;
+    launch_.step.group_args = block + step_args;
   }
 
   void launch_from(const RunInputs& in, int first_phase) {
@@ -288,6 +294,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<const CudaKernel> split_;   // one kernel per phase
   DeviceTables tables_;
   char* base_ = nullptr;
+  uint64_t* passed_args_ = nullptr;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<ReportRing> reports_;
   abi::DeviceContext launch_{};

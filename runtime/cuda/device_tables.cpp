@@ -50,10 +50,6 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
     }
     group_begin_.push_back(static_cast<uint32_t>(group_slots_.size()));
   }
-  size_t group_args = 0;
-  for (const Arg& a : schedule.program.args) {
-    (a.type.domain == Domain::step ? step_args_ : group_args) += 1;
-  }
 
   auto take = [&](size_t size) {
     size_t at = bytes_;
@@ -74,7 +70,6 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
   slot_pointers_ = take(schedule.reductions.size() * sizeof(void*));
   result_pointers_ = take(schedule.reductions.size() * sizeof(void*));
   scratch_pointers_ = take(schedule.scratch.size() * sizeof(void*));
-  args_ = take((step_args_ + group_args * group_count_) * sizeof(uint64_t));
 }
 
 std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspacePlan& plan,

@@ -173,6 +173,15 @@ class Args {
   std::vector<uint64_t> group_values_;  // [group * group-domain args + arg]
 };
 
+// Arguments that stand in device memory, perhaps computed there: args_bytes() bytes at an address
+// aligned to 8, on the CPU in ordinary memory. They are words of 8 bytes: the step-domain arguments
+// in declared order, then, for each group from 0, its group-domain arguments in declared order. A
+// value stands in the low bytes of its word as its own type (f64, f32, i64, i32; bool: 0 or 1), the
+// other bytes are 0. They are read when the step executes, and must stay until then.
+struct DeviceArgs {
+  const void* block = nullptr;
+};
+
 // --- statistics
 
 // The reports of one finished step.
@@ -235,15 +244,27 @@ class Step {
   // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing.
   void run(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
 
-  // For graphs: a captured run() would keep the arguments of the capture for ever. set_args() brings
-  // them to the device in stream order, before the capture and between replays, and the run() without
-  // arguments uses the last ones.
+  // For graphs: a captured run() would keep the arguments of the capture for ever, so by value is an
+  // error there. set_args() brings them to the step's own block in device memory, in stream order,
+  // before the capture and between replays, and the run() without arguments uses that block.
   void set_args(const Args& args, Stream stream = nullptr);
   void run(std::span<void* const> gradients, Stream stream);
+  // Where one argument stands in that block: what a kernel or copy of the caller may overwrite, in
+  // stream order between set_args() and run(); say external_norm, computed on the device.
+  void* device_arg(ArgId arg, int group = 0) const;
+
+  // The arguments of a block of the caller's, laid out as DeviceArgs says.
+  void run(std::span<void* const> gradients, DeviceArgs args, Stream stream = nullptr);
+  size_t args_bytes() const;
+  size_t arg_offset(ArgId arg, int group = 0) const;  // bytes from the block's start
+  void write_args(const Args& args, std::span<uint64_t> words) const;  // a block's contents
 
   // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
   // still being computed; again = overwrite. The next run() does the rest, to the same bits.
   void observe(size_t first, std::span<void* const> gradients, const Args& args,
+               Stream stream = nullptr);
+  void observe(size_t first, std::span<void* const> gradients, Stream stream);
+  void observe(size_t first, std::span<void* const> gradients, DeviceArgs args,
                Stream stream = nullptr);
 
   // Reports of the newest finished step, if there is one; does not wait. stats() waits.

@@ -1,0 +1,209 @@
+// One kernel, three places to take its arguments from: the launch, the step's own block, a block of the
+// caller's; on every device, and captured.
+#include <cstring>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "tests/cuda/fake_device.hpp"
+#include "tests/cuda/graph.hpp"
+#include "tests/cuda/trainer.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+constexpr int kSteps = 7;
+const Trainer::Sizes kSizes = {300, 1, 17};
+
+// A block of arguments where the device can read it.
+class Block {
+ public:
+  Block(const Step& step, bool on_device) : step_(step), words_(step.args_bytes() / 8) {
+    if (!on_device) return;
+    REQUIRE(call_driver("cuMemAlloc_v2", &device_, step.args_bytes()) == 0);
+  }
+  ~Block() {
+    if (device_ != 0) call_driver("cuMemFree_v2", device_);
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  void set(const Args& args) {
+    step_.write_args(args, words_);
+    if (device_ == 0) return;
+    REQUIRE(call_driver("cuMemcpyHtoD_v2", device_, words_.data(), words_.size() * 8) == 0);
+  }
+  DeviceArgs pointer() const {
+    return {device_ != 0 ? reinterpret_cast<const void*>(device_) : words_.data()};
+  }
+  uint64_t address() const { return device_; }
+
+ private:
+  const Step& step_;
+  std::vector<uint64_t> words_;
+  uint64_t device_ = 0;
+};
+
+std::vector<Device> devices() {
+  std::vector<Device> all = {Device::interpreter(), Device::cuda()};
+  if (llvm_status().available) all.push_back(Device::cpu());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("arguments by value, from the step's block and from the caller's give the same bits") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  make_context_current();
+  std::vector<float> want;
+  for (const Device& device : devices()) {
+    for (Form form : {Form::fused, Form::split}) {
+      CAPTURE(name(form));
+      Trainer t(device, form, kSizes);
+      Block block(t.step(), device.kind() == Device::Kind::cuda);
+      CHECK_THROWS_WITH_AS(t.step().run(t.gradients(0, 0), nullptr), doctest::Contains("set_args"),
+                           Error);
+      for (int i = 0; i < kSteps; ++i) {
+        std::vector<void*> g = t.gradients(i, 0);
+        if (i % 3 == 0) {
+          t.step().run(g, t.args(i));
+        } else if (i % 3 == 1) {
+          t.step().set_args(t.args(i));
+          t.step().run(g, t.args(99));  // does not change what was set
+          t.step().run(g, nullptr);
+        } else {
+          block.set(t.args(i));
+          t.step().run(g, block.pointer());
+        }
+      }
+      if (want.empty()) want = t.weights();
+      CHECK(t.weights() == want);
+    }
+  }
+}
+
+TEST_CASE("observed gradients may take their arguments from a block, too") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  make_context_current();
+  Trainer eager(Device::interpreter(), Form::fused, kSizes);
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  Block block(t.step(), true);
+  for (int i = 0; i < kSteps; ++i) {
+    eager.run(i, 0);
+    std::vector<void*> g = t.gradients(i, 0);
+    std::span<void* const> all = g;
+    if (i % 2 == 0) {
+      block.set(t.args(i));
+      t.step().observe(1, all.subspan(1), block.pointer());
+      t.step().run(all, block.pointer());
+    } else {
+      t.step().set_args(t.args(i));
+      t.step().observe(0, all.subspan(0, 2), nullptr);
+      t.step().run(all, nullptr);
+    }
+  }
+  CHECK(t.weights() == eager.weights());
+}
+
+TEST_CASE("a captured step reads a block that the device itself writes") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Trainer eager(Device::interpreter(), Form::fused, kSizes);
+  for (int i = 0; i < kSteps; ++i) eager.run(i, 0);
+
+  TestStream stream;
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  Block block(t.step(), true);
+  // The learning rate of the next step, which a scheduler on the device would have computed, goes to
+  // every group by copies that are part of the graph.
+  ArgId lr = t.step().arg("lr");
+  Block next(t.step(), true);
+  std::vector<void*> g = t.gradients(0, 0);
+  block.set(t.args(0));
+  t.step().run(g, block.pointer(), stream.handle());
+  TestGraph graph(stream, [&] {
+    for (int group = 0; group < 2; ++group) {
+      size_t at = t.step().arg_offset(lr, group);
+      REQUIRE(call_driver("cuMemcpyDtoDAsync_v2", block.address() + at, next.address() + at,
+                          size_t{8}, stream.handle()) == 0);
+    }
+    t.step().run(g, block.pointer(), stream.handle());
+  });
+  for (int i = 1; i < kSteps; ++i) {
+    t.gradients(i, 0);
+    next.set(t.args(i));
+    graph.launch();
+    stream.synchronize();
+  }
+  CHECK(t.weights() == eager.weights());
+}
+
+TEST_CASE("one word of the step's own block may be overwritten on the device") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Trainer eager(Device::interpreter(), Form::fused, kSizes);
+  TestStream stream;
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  ArgId lr = t.step().arg("lr");
+  for (int i = 0; i < kSteps; ++i) {
+    Args args = eager.args(i);
+    args.set(lr, 1, 0.25);
+    eager.step().run(eager.gradients(i, 0), args);
+    t.step().set_args(t.args(i), stream.handle());
+    double quarter = 0.25;
+    auto word = reinterpret_cast<uint64_t>(t.step().device_arg(lr, 1));
+    REQUIRE(call_driver("cuMemcpyHtoDAsync_v2", word, &quarter, sizeof quarter, stream.handle()) ==
+            0);
+    t.step().run(t.gradients(i, 0), stream.handle());
+    stream.synchronize();
+  }
+  CHECK(t.weights() == eager.weights());
+}
+
+TEST_CASE("a block is laid out as documented, and misuse is explained") {
+  Layout layout;
+  layout.add({.size = 3}).add({.size = 4, .group = 2});
+  Step step(parse(R"(step @s {
+    buffer @w : f32 inout
+    arg %a : {f64} = 1
+    arg %b : i32 = -2
+    arg %c : {f32} = 3
+    arg %d : f64 = 4
+    %w = load @w : [f32]
+    %x = mul %w, %c : [f32]
+    %b_f32 = cast %b : f32
+    %a_f32 = cast %a : {f32}
+    %d_f32 = cast %d : f32
+    %y = add %x, %b_f32 : [f32]
+    %z = add %y, %a_f32 : [f32]
+    %u = add %z, %d_f32 : [f32]
+    store @w, %u
+  })"),
+            layout, Device::interpreter(), {.gradient = ""});
+  REQUIRE(step.args_bytes() == 8 * (2 + 3 * 2));
+  Args args = step.make_args();
+  args.set("a", 1, 1.5);
+  args.set("c", 2, -1);
+  std::vector<uint64_t> words(8);
+  step.write_args(args, words);
+  auto at = [&](const char* name, int group) {
+    return words[step.arg_offset(step.arg(name), group) / 8];
+  };
+  CHECK(step.arg_offset(step.arg("b")) == 0);
+  CHECK(step.arg_offset(step.arg("d")) == 8);
+  CHECK(step.arg_offset(step.arg("a")) == 16);
+  CHECK(step.arg_offset(step.arg("c")) == 24);
+  CHECK(step.arg_offset(step.arg("a"), 1) == 32);
+  CHECK(step.arg_offset(step.arg("c"), 2) == 56);
+  CHECK(at("b", 0) == 0xfffffffeU);
+  CHECK(at("d", 0) == 0x4010000000000000U);
+  CHECK(at("a", 1) == 0x3ff8000000000000U);
+  CHECK(at("c", 2) == 0xbf800000U);
+
+  CHECK_THROWS_WITH_AS(step.arg_offset(step.arg("a"), 3), doctest::Contains("group 3"), Error);
+  CHECK_THROWS_WITH_AS(step.write_args(args, std::span(words).subspan(1)),
+                       doctest::Contains("take 8 words; 7"), Error);
+  CHECK_THROWS_WITH_AS(step.run({}, DeviceArgs{}), doctest::Contains("null"), Error);
+  auto* odd = reinterpret_cast<const char*>(words.data()) + 4;
+  CHECK_THROWS_WITH_AS(step.run({}, DeviceArgs{odd}), doctest::Contains("8-byte"), Error);
+}
