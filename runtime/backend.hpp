@@ -54,11 +54,15 @@ class Backend {
   // Bytes of the step's block that the backend's tables take, behind the planned ones.
   virtual size_t table_bytes(const Schedule&, const StepTables&) const { return 0; }
 
-  // Compiles and loads `schedule`, or finds it in the variant cache.
-  virtual void prepare(const Schedule& schedule, CompileReport& report) = 0;
+  // Compiles and loads `schedule`, or finds it in the variant cache; with `observe` also what
+  // observe() needs.
+  virtual void prepare(const Schedule& schedule, bool observe, CompileReport& report) = 0;
   // New tables or a new block; called before the first run and after append().
   virtual void attach(const Schedule& schedule, const StepTables& tables,
                       const DeviceBlock& block) = 0;
+
+  // A captured graph holds addresses of this step's memory: nothing may move until it is destroyed.
+  virtual bool in_live_graph() const { return false; }
 
   // Writes the arguments by value to a block in device memory, in stream order.
   virtual void set_args(const RunInputs& inputs, uint64_t* block) {

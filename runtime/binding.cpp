@@ -12,10 +12,11 @@ constexpr uint32_t kNoDuplicate = ~uint32_t{0};
 }
 
 Binding::Binding(const Program& program, const Layout& layout, StepTables& tables,
-                 std::string_view gradient)
+                 std::string_view gradient, std::shared_ptr<DeviceMemory> memory)
     : program_(program),
       layout_(layout),
       tables_(tables),
+      memory_(std::move(memory)),
       gradient_(program.find_buffer(gradient)),
       bound_(program.buffers.size(), false),
       duplicate_of_(layout.size(), kNoDuplicate) {
@@ -59,9 +60,13 @@ void Binding::check_pointer(size_t tensor, size_t buffer, void* pointer) const {
   if (r.end < r.begin) {
     throw Error(ErrorKind::bind, fmt::format("{} reaches beyond the address space", describe(r)));
   }
+  if (std::string problem = memory_->problem_with(pointer); !problem.empty()) {
+    throw Error(ErrorKind::bind, fmt::format("{} at {} is {}; this step runs on {}", describe(r),
+                                             pointer, problem, memory_->device_name()));
+  }
 }
 
-void Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
+bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
   int slot = program_.find_buffer(buffer);
   if (slot < 0) {
     std::string names;
@@ -78,9 +83,21 @@ void Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
   }
   auto b = static_cast<size_t>(slot);
   for (size_t t = 0; t < pointers.size(); ++t) check_pointer(t, b, pointers[t]);
+  bool changed = differs(slot, 0, pointers);
   for (size_t t = 0; t < pointers.size(); ++t) tables_.pointer(t, b) = pointers[t];
   bound_[b] = true;
   complete_ = false;
+  return changed;
+}
+
+bool Binding::differs(int buffer, size_t first, std::span<void* const> pointers) const {
+  if (buffer < 0 || first + pointers.size() > layout_.size()) return false;
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    // Of a duplicate only the long-lived arrays are ever used.
+    bool used = buffer != gradient_ || duplicate_of_[first + i] == kNoDuplicate;
+    if (used && pointers[i] != tables_.pointer(first + i, static_cast<size_t>(buffer))) return true;
+  }
+  return false;
 }
 
 void Binding::check_complete() {

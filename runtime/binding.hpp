@@ -1,25 +1,30 @@
 // Checks and keeps the caller's pointers. Knows the public API and the tables.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "runtime/device_memory.hpp"
 #include "runtime/tables.hpp"
 
 namespace stepfuse {
 
 // Every array of every tensor is checked before a step touches any: null, alignment to its element,
-// and overlap with another array that is written. set_gradients is on the hot path: it allocates
-// nothing and re-checks only gradients that moved.
+// whose memory it is, and overlap with another array that is written. set_gradients is on the hot
+// path: it allocates nothing and re-checks only gradients that moved.
 class Binding {
  public:
   Binding(const Program& program, const Layout& layout, StepTables& tables,
-          std::string_view gradient);
+          std::string_view gradient, std::shared_ptr<DeviceMemory> memory);
 
-  void bind(std::string_view buffer, std::span<void* const> pointers);
+  // Returns whether a pointer changed.
+  bool bind(std::string_view buffer, std::span<void* const> pointers);
+  // Whether these arrays, of tensors [first, first + pointers.size()), are others than the last ones.
+  bool differs(int buffer, size_t first, std::span<void* const> pointers) const;
   // All arrays but the gradient's are bound and do not overlap; throws Error{bind} otherwise.
   void check_complete();
 
@@ -49,6 +54,7 @@ class Binding {
   const Program& program_;
   const Layout& layout_;
   StepTables& tables_;
+  std::shared_ptr<DeviceMemory> memory_;
   int gradient_ = -1;
   bool complete_ = false;
   std::vector<bool> bound_;             // [buffer]

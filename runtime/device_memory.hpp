@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include <stepfuse/stepfuse.hpp>
 
@@ -20,6 +21,8 @@ class DeviceMemory {
   virtual void release(void* memory, size_t bytes, Stream stream) noexcept = 0;
   // In stream order; the host memory may be reused on return.
   virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) = 0;
+  // What is wrong with an array at `p`, if kernels of this device cannot use it: "memory of cuda:1".
+  virtual std::string problem_with(const void*) { return {}; }
   // Waits for the stream.
   virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) = 0;
 };

@@ -11,7 +11,9 @@ namespace {
 class InterpreterBackend final : public Backend {
  public:
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
-  void prepare(const Schedule&, CompileReport& report) override { report.key = "interpreter"; }
+  void prepare(const Schedule&, bool, CompileReport& report) override {
+    report.key = "interpreter";
+  }
 
   void attach(const Schedule& schedule, const StepTables&, const DeviceBlock& block) override {
     program_ = schedule.program;

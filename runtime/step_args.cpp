@@ -71,6 +71,12 @@ ArgSource Step::Impl::callers(DeviceArgs args) const {
                                               "8-byte words",
                                               args.block));
   }
+  if (std::string problem = none ? "" : backend->memory()->problem_with(args.block);
+      !problem.empty()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("DeviceArgs: the block at {} is {}; this step runs on {}", args.block,
+                            problem, backend->memory()->device_name()));
+  }
   return {nullptr, none ? own_block() : static_cast<const uint64_t*>(args.block)};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,7 +64,7 @@ size_t Step::Impl::block_bytes() const {
 void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
-                                      options.gradient);
+                                      options.gradient, backend->memory());
   shape = std::make_shared<Args::Shape>(program, plan->layout.group_count());
   size_t reports = 0;
   states_.clear();
@@ -80,11 +81,22 @@ void Step::Impl::allocate() {
   prepared_ = false;
 }
 
+// A graph holds the addresses of the step's tables and blocks, and the tables those of the arrays.
+void Step::Impl::refuse_in_live_graph(std::string_view what) const {
+  if (!backend->in_live_graph()) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("{} while a captured graph of this step is alive, whose replays would go "
+                          "wrong: destroy the graph and its executables first, and capture anew "
+                          "afterwards",
+                          what));
+}
+
 void Step::Impl::prepare() {
   Busy busy(*this);
+  refuse_in_live_graph("prepare()");
   report = {};
   report.passes_ms = plan->passes_ms;
-  backend->prepare(plan->schedule, report);
+  backend->prepare(plan->schedule, options.observe, report);
   backend->attach(
       plan->schedule, plan->tables,
       {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
@@ -93,7 +105,10 @@ void Step::Impl::prepare() {
 
 void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {
   Busy busy(*this);
-  binding->bind(buffer, pointers);
+  if (binding->differs(program.find_buffer(buffer), 0, pointers)) {
+    refuse_in_live_graph(fmt::format("@{} is bound to other arrays", buffer.substr(0, 80)));
+  }
+  tables_changed_ |= binding->bind(buffer, pointers);
 }
 
 // Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
@@ -174,6 +189,15 @@ RunInputs Step::Impl::inputs(const ArgSource& args, bool changed, Stream stream)
   return in;
 }
 
+// Returns whether the tables changed since the last run or observe.
+bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients) {
+  if (binding->differs(binding->gradient_buffer(), first, gradients)) {
+    refuse_in_live_graph("gradients have moved");
+  }
+  tables_changed_ |= binding->set_gradients(first, gradients);
+  return std::exchange(tables_changed_, false);
+}
+
 void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
   check_ready();
@@ -192,7 +216,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
       }
     }
   }
-  bool changed = binding->set_gradients(0, gradients);
+  bool changed = set_gradients(0, gradients);
   auto now = [&] { return inputs(args, changed, stream); };
   int first_phase = 0;
   if (any_observed_) {
@@ -223,12 +247,17 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
                          Stream stream) {
   Busy busy(*this);
   check_ready();
+  if (!options.observe) {
+    throw Error(ErrorKind::usage,
+                "this step was not made for observe(): set StepOptions::observe, so that prepare() "
+                "compiles what it needs");
+  }
   if (plan->schedule.phases.size() < 2) {
     throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to observe "
                                               "before run()",
                                               program.name));
   }
-  bool changed = binding->set_gradients(first, gradients);
+  bool changed = set_gradients(first, gradients);
   if (gradients.empty()) return;
   backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
                    plan->tables.first_chunk[first + gradients.size()]);
@@ -238,6 +267,7 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
 
 void Step::Impl::append(TensorSpec tensor) {
   Busy busy(*this);
+  refuse_in_live_graph("append()");
   Layout layout = plan->layout;
   layout.add(std::move(tensor));
   // The new plan and block are made before anything of the old is given up.

@@ -103,6 +103,8 @@ class Step::Impl {
   class Busy;  // one run at a time, detected
   void allocate();
   void check_ready();
+  bool set_gradients(size_t first, std::span<void* const> gradients);
+  void refuse_in_live_graph(std::string_view what) const;
   void check_shape(const Args& args) const;
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
@@ -112,7 +114,8 @@ class Step::Impl {
   std::vector<uint8_t> observed_;  // [tensor] since the last run
   bool any_observed_ = false;
   bool prepared_ = false;
-  bool args_set_ = false;  // the step's own argument block is filled
+  bool tables_changed_ = false;  // by bind(), since the last run or observe
+  bool args_set_ = false;        // the step's own argument block is filled
   uint64_t next_index_ = 0;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };

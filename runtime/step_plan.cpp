@@ -1,6 +1,8 @@
 // Plans a step: tables, schedule and workspace from program and layout. Knows the compiler.
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include "compiler/pass_manager.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/step_impl.hpp"
@@ -30,6 +32,11 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
   }
   if (reinterpret_cast<uintptr_t>(base_) % 256 != 0) {
     throw Error(ErrorKind::bind, "the caller's allocator must return 256-byte aligned memory");
+  }
+  if (std::string problem = memory_->problem_with(base_); bytes_ != 0 && !problem.empty()) {
+    throw Error(ErrorKind::bind,
+                fmt::format("the caller's allocator returned {}; the step runs on {}", problem,
+                            memory_->device_name()));
   }
 }
 

@@ -22,7 +22,7 @@ class CpuBackend final : public Backend {
 
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
 
-  void prepare(const Schedule& schedule, CompileReport& report) override {
+  void prepare(const Schedule& schedule, bool, CompileReport& report) override {
     CpuTarget target = cpu_target(level_);
     std::string key = variant_key(
         schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,

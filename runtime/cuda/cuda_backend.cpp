@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/cuda_kernel.hpp"
 #include "runtime/cuda/device_tables.hpp"
+#include "runtime/cuda/graph_uses.hpp"
 #include "runtime/cuda/report_ring.hpp"
 #include "runtime/cuda/staging.hpp"
 #include "runtime/disk_cache.hpp"
@@ -42,14 +43,18 @@ class CudaBackend final : public Backend {
     return cuda_table_bytes(schedule, tables);
   }
 
-  void prepare(const Schedule& schedule, CompileReport& report) override {
+  void prepare(const Schedule& schedule, bool observe, CompileReport& report) override {
     schedule_ = schedule;
-    kernel_ = load(schedule_, report);
-    split_ = schedule.form == Form::fused && schedule.phases.size() > 1 ? nullptr : kernel_;
-    if (split_ == nullptr && !context_->device().cooperative) {
-      // Without co-resident blocks there is no grid barrier.
-      kernel_ = load_split(report);
+    kernel_ = split_ = nullptr;
+    bool has_barrier = schedule.form == Form::fused && schedule.phases.size() > 1;
+    if (!has_barrier) {
+      kernel_ = split_ = load(schedule_, report);
+      return;
     }
+    // Without co-resident blocks there is no grid barrier.
+    bool cooperative = context_->device().cooperative;
+    if (observe || !cooperative) load_split(report);
+    kernel_ = cooperative ? load(schedule_, report) : split_;
   }
 
   void attach(const Schedule& schedule, const StepTables& tables,
@@ -72,6 +77,8 @@ class CudaBackend final : public Backend {
     stale_ = true;
     launched_ = false;
   }
+
+  bool in_live_graph() const override { return graphs_.any(); }
 
   void set_args(const RunInputs& in, uint64_t* block) override {
     Context::Scope scope(*context_);
@@ -185,22 +192,23 @@ class CudaBackend final : public Backend {
     if (stale_) {
       if (capturing) {
         throw Error(ErrorKind::usage,
-                    "gradients have moved since the last run and this stream is being captured: "
-                    "run once with these addresses before the capture");
+                    "gradients have moved (or other arrays were bound) since the last run and this "
+                    "stream is being captured: run once with these addresses before the capture");
       }
       DeviceTables::write_records(*in.tables, staging_->take());
       staging_->upload(base_ + tables_.records_offset(), tables_.records_bytes(), in.stream);
       stale_ = false;
     }
-    if (in.args_block != nullptr) {
-      point_at(in.args_block, in.step_arg_count);
-      return;
-    }
-    if (capturing) {
+    if (in.args_block == nullptr && capturing) {
       throw Error(ErrorKind::usage,
                   "arguments given by value would be frozen into the captured graph: use "
                   "set_args() before the capture and between replays, and run() without arguments "
                   "or with DeviceArgs");
+    }
+    if (capturing) graphs_.add(in.stream);
+    if (in.args_block != nullptr) {
+      point_at(in.args_block, in.step_arg_count);
+      return;
     }
     pass_args(in);
   }
@@ -298,6 +306,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<ReportRing> reports_;
   abi::DeviceContext launch_{};
+  GraphUses graphs_;
   unsigned most_blocks_ = ~0U;
   bool stale_ = true;  // the records on the device are older than the host's
   bool launched_ = false;

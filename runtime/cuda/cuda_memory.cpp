@@ -1,6 +1,8 @@
 // Allocation and waiting copies; none of it happens while a step runs. Knows the driver and fmt.
 #include "runtime/cuda/cuda_memory.hpp"
 
+#include <iterator>
+
 #include <fmt/format.h>
 
 namespace stepfuse::cuda {
@@ -45,6 +47,38 @@ void CudaMemory::copy_to_host(void* host, const void* device, size_t bytes, Stre
     check(driver().cuMemcpyDtoHAsync(host, address(device), bytes, stream), "cuMemcpyDtoHAsync");
   }
   check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+std::string CudaMemory::problem_with(const void* p) {
+  auto at = reinterpret_cast<uintptr_t>(p);
+  for (const Range& r : known_) {
+    if (at >= r.begin && at < r.end) return {};
+  }
+  if (context_->device().pageable) return {};
+  Context::Scope scope(*context_);
+  unsigned type = 0, managed = 0;
+  int ordinal = -1;
+  CuPointer device = 0, begin = 0;
+  size_t bytes = 0;
+  int attributes[] = {kPointerMemoryType,    kPointerIsManaged,  kPointerDeviceOrdinal,
+                      kPointerDevicePointer, kPointerRangeStart, kPointerRangeSize};
+  void* values[] = {&type, &managed, &ordinal, &device, &begin, &bytes};
+  check(driver().cuPointerGetAttributes(std::size(attributes), attributes, values, address(p)),
+        "cuPointerGetAttributes");
+  if (managed == 0) {
+    if (type == 0) {
+      return "host memory, which kernels cannot use unless it is page-locked (cuMemHostRegister)";
+    }
+    if (type == kMemoryTypeHost && device != at) {
+      return "page-locked host memory, which the device sees at another address: pass that one";
+    }
+    if (type == kMemoryTypeDevice && ordinal != context_->ordinal()) {
+      return fmt::format("memory of cuda:{}", ordinal);
+    }
+  }
+  known_[next_known_] = {begin, begin + bytes};
+  next_known_ = (next_known_ + 1) % known_.size();
+  return {};
 }
 
 PinnedMemory::PinnedMemory(std::shared_ptr<Context> context, size_t bytes)

@@ -1,6 +1,7 @@
 // Memory of a CUDA device, and page-locked host memory. Knows the driver and the memory interface.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "runtime/cuda/context.hpp"
@@ -16,9 +17,16 @@ class CudaMemory final : public DeviceMemory {
   void release(void* memory, size_t bytes, Stream stream) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) override;
   void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) override;
+  std::string problem_with(const void* p) override;
 
  private:
+  struct Range {
+    uintptr_t begin = 0, end = 0;
+  };
   std::shared_ptr<Context> context_;
+  // Allocations that were found to be in order: gradients move among few of them.
+  std::array<Range, 64> known_;
+  size_t next_known_ = 0;
 };
 
 // Page-locked memory of the host that kernels of the context can write.

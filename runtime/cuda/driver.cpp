@@ -37,6 +37,7 @@ DeviceInfo describe_device(const DriverLibrary& cu, int ordinal) {
   info.arch = attribute(kComputeCapabilityMajor) * 10 + attribute(kComputeCapabilityMinor);
   info.multiprocessors = attribute(kMultiprocessorCount);
   info.cooperative = attribute(kCooperativeLaunch) != 0;
+  info.pageable = attribute(kPageableMemoryAccess) != 0;
   return info;
 }
 

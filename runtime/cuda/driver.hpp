@@ -15,6 +15,7 @@ struct DeviceInfo {
   int arch = 0;  // compute capability, major * 10 + minor
   int multiprocessors = 0;
   bool cooperative = false;
+  bool pageable = false;  // its kernels can use ordinary host memory
 };
 
 struct DriverStatus {

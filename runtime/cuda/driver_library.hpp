@@ -16,6 +16,8 @@ using CuModule = struct CuModuleTag*;
 using CuFunction = struct CuFunctionTag*;
 using CuStream = void*;
 using CuEvent = struct CuEventTag*;
+using CuGraph = struct CuGraphTag*;
+using CuUserObject = struct CuUserObjectTag*;
 
 // As in cuda.h; only what is used has a name.
 inline constexpr CuResult kSuccess = 0;
@@ -31,6 +33,17 @@ inline constexpr int kCooperativeLaunch = 95;
 inline constexpr unsigned kHostPortable = 1;
 inline constexpr unsigned kHostMapped = 2;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kNoDestructorSync = 1;  // of a user object: the only choice
+inline constexpr unsigned kMoveUserObject = 1;    // the graph takes over the caller's reference
+inline constexpr int kPageableMemoryAccess = 88;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDevicePointer = 3;
+inline constexpr int kPointerIsManaged = 8;
+inline constexpr int kPointerDeviceOrdinal = 9;
+inline constexpr int kPointerRangeStart = 11;
+inline constexpr int kPointerRangeSize = 12;
+inline constexpr unsigned kMemoryTypeHost = 1;
+inline constexpr unsigned kMemoryTypeDevice = 2;
 
 struct CuLaunchAttribute {
   int id = 0;
@@ -86,6 +99,14 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, CuPointer, size_t, CuStream))            \
   X(cuStreamSynchronize, "cuStreamSynchronize", (CuStream))                                     \
   X(cuStreamIsCapturing, "cuStreamIsCapturing", (CuStream, int*))                               \
+  X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                        \
+    (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))                                    \
+  X(cuUserObjectCreate, "cuUserObjectCreate",                                                   \
+    (CuUserObject*, void*, void (*)(void*), unsigned, unsigned))                                \
+  X(cuUserObjectRelease, "cuUserObjectRelease", (CuUserObject, unsigned))                       \
+  X(cuGraphRetainUserObject, "cuGraphRetainUserObject",                                         \
+    (CuGraph, CuUserObject, unsigned, unsigned))                                                \
+  X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, int*, void**, CuPointer))      \
   X(cuEventCreate, "cuEventCreate", (CuEvent*, unsigned))                                       \
   X(cuEventRecord, "cuEventRecord", (CuEvent, CuStream))                                        \
   X(cuEventQuery, "cuEventQuery", (CuEvent))                                                    \

@@ -202,7 +202,7 @@ TEST_CASE("a device that is not there is named") {
   Layout layout;
   layout.add({.size = 4});
   CHECK_THROWS_WITH_AS(Step(make_recipe("adamw"), layout, Device::cuda(7)),
-                       doctest::Contains("no CUDA device 7: the driver has 1"), Error);
+                       doctest::Contains("no CUDA device 7: the driver has 2"), Error);
 }
 
 TEST_CASE("a cubin that the driver refuses is named with both versions") {

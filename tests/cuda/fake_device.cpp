@@ -21,6 +21,7 @@ const Opened& opened() {
     Opened o;
     setenv("STEPFUSE_CUDA_CODE", "ptx", 1);  // the fake driver takes no cubins
     setenv("STEPFUSE_CACHE", "off", 1);
+    setenv("STEPFUSE_FAKE_DEVICES", "2", 1);
     o.handle = dlopen(STEPFUSE_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL);
     if (o.handle == nullptr) {
       o.problem = dlerror();

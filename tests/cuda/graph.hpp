@@ -50,7 +50,11 @@ class TestGraph {
   }
   ~TestGraph() {
     call_driver("cuGraphExecDestroy", executable_);
-    call_driver("cuGraphDestroy", graph_);
+    drop_graph();
+  }
+  void drop_graph() {
+    if (graph_ != nullptr) call_driver("cuGraphDestroy", graph_);
+    graph_ = nullptr;
   }
   TestGraph(const TestGraph&) = delete;
   TestGraph& operator=(const TestGraph&) = delete;

@@ -37,16 +37,18 @@ Trainer::Trainer(const Device& device, Form form, Sizes sizes)
   }
   Program program = make_recipe("adamw", {.loss_scale = LossScale::dynamic, .clip = Clip::l2});
   step_ = std::make_unique<Step>(program, layout, device,
-                                 StepOptions{.form = form, .scaler = &scaler_});
+                                 StepOptions{.form = form, .scaler = &scaler_, .observe = true});
   step_->prepare();
   const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
-  for (size_t b = 0; b < 3; ++b) {
-    std::vector<void*> pointers;
-    for (size_t t = 0; t < sizes_.size(); ++t) pointers.push_back(array(b, t));
-    step_->bind(names[b], pointers);
-  }
+  for (size_t b = 0; b < 3; ++b) step_->bind(names[b], arrays(b));
   step_->init_state();
   lr_ = step_->arg("lr");
+}
+
+std::vector<void*> Trainer::arrays(size_t buffer) {
+  std::vector<void*> pointers;
+  for (size_t t = 0; t < sizes_.size(); ++t) pointers.push_back(array(buffer, t));
+  return pointers;
 }
 
 Args Trainer::args(int i) {
@@ -56,9 +58,8 @@ Args Trainer::args(int i) {
 }
 
 std::vector<void*> Trainer::gradients(int i, int home) {
-  std::vector<void*> pointers;
   size_t buffer = 3 + static_cast<size_t>(home);
-  for (size_t t = 0; t < sizes_.size(); ++t) pointers.push_back(array(buffer, t));
+  std::vector<void*> pointers = arrays(buffer);
   for (size_t k = 0; k < total_; ++k) {
     array(buffer, 0)[k] =
         65536.0F * std::cos(static_cast<float>(k + 7) * static_cast<float>(i + 1));

@@ -28,6 +28,8 @@ class Trainer {
     step().run(gradients(i, home), args(i), stream);
   }
   std::vector<float> weights();  // and moments, and the scale
+  // What the long-lived arrays of buffer 0, 1, 2 (weight, exp_avg, exp_avg_sq) are bound to.
+  std::vector<void*> arrays(size_t buffer);
   int overflow_at = 5;
 
  private:

@@ -49,10 +49,10 @@ class Event {
 // One form of the step, over arrays that all of them share.
 class Contestant {
  public:
-  Contestant(std::string name, const Case& c, const Settings& settings, Form form)
+  Contestant(std::string name, const Case& c, const Settings& settings, Form form, bool observe)
       : program_(program_of(c)),
         step_(program_, c.layout, Device::cuda(settings.ordinal),
-              {.form = form, .scaler = &scaler_}) {
+              {.form = form, .scaler = &scaler_, .observe = observe}) {
     result.name = std::move(name);
     Signature s;
     for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
@@ -155,7 +155,8 @@ Result run_case(const Case& c, const Settings& settings) {
   };
   std::vector<Entry> entries;
   auto add = [&](const char* name, Form form, bool moved, bool observe) {
-    entries.push_back({std::make_unique<Contestant>(name, c, settings, form), moved, observe});
+    entries.push_back(
+        {std::make_unique<Contestant>(name, c, settings, form, observe), moved, observe});
     entries.back().contestant->prepare(arrays);
   };
   add("fused", Form::fused, false, false);

@@ -93,7 +93,10 @@ RunReport run_workload(const Program& program, const LayoutFile& layout, const B
     for (std::span<char> m : workload.memory()) access.emplace_back(plan.device.ordinal(), m);
   }
   Step step(program, workload.layout(), plan.device,
-            {.form = plan.form, .scaler = scaler.get(), .gradient = plan.inputs.gradient});
+            {.form = plan.form,
+             .scaler = scaler.get(),
+             .gradient = plan.inputs.gradient,
+             .observe = plan.observe});
   Arguments arguments(step, plan);
 
   RunReport report;

@@ -212,6 +212,7 @@ struct StepOptions {
   Allocator allocator = {};       // default: the system's
   std::string gradient = "grad";  // the buffer that is given at each run
   int stats_ring = 64;            // finished steps whose reports are kept
+  bool observe = false;           // observe() will be called: prepare() compiles what it needs, too
 };
 
 class Step {
@@ -260,7 +261,8 @@ class Step {
   void write_args(const Args& args, std::span<uint64_t> words) const;  // a block's contents
 
   // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
-  // still being computed; again = overwrite. The next run() does the rest, to the same bits.
+  // still being computed; again = overwrite. The next run() does the rest, to the same bits. Needs
+  // StepOptions::observe.
   void observe(size_t first, std::span<void* const> gradients, const Args& args,
                Stream stream = nullptr);
   void observe(size_t first, std::span<void* const> gradients, Stream stream);

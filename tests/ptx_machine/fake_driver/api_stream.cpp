@@ -1,4 +1,4 @@
-// Streams, events, host functions, captures and graphs.
+// Streams, events, host functions and captures.
 #include "tests/ptx_machine/fake_driver/driver.hpp"
 
 using namespace stepfuse::fake;
@@ -11,14 +11,6 @@ Result not_while_capturing(Driver& driver, const Stream& stream) {
     return kSuccess;
   driver.streams->invalidate_captures();
   return stream.legacy ? kCaptureImplicit : kCaptureUnsupported;
-}
-
-Result instantiate(Driver& driver, void** exec, Graph* graph) {
-  if (!driver.graphs.contains(graph)) return kInvalidHandle;
-  auto* made = new std::shared_ptr<const Graph>(std::make_shared<Graph>(*graph));
-  driver.graph_execs.insert(made);
-  *exec = made;
-  return kSuccess;
 }
 
 }  // namespace
@@ -211,54 +203,5 @@ STEPFUSE_FAKE_API cuThreadExchangeStreamCaptureMode(int* mode) {
   STEPFUSE_FAKE_CALL(initialised);
   thread_local int own_mode = 0;
   std::swap(*mode, own_mode);
-  return kSuccess;
-}
-
-STEPFUSE_FAKE_API cuGraphInstantiateWithFlags(void** exec, Graph* graph, unsigned long long) {
-  STEPFUSE_FAKE_CALL(context);
-  return instantiate(driver, exec, graph);
-}
-
-STEPFUSE_FAKE_API cuGraphGetNodes(Graph* graph, void** nodes, std::size_t* count) {
-  STEPFUSE_FAKE_CALL(context);
-  if (!driver.graphs.contains(graph)) return kInvalidHandle;
-  for (std::size_t k = 0; nodes != nullptr && k < *count && k < graph->nodes.size(); ++k) {
-    nodes[k] = &graph->nodes[k];
-  }
-  *count = graph->nodes.size();
-  return kSuccess;
-}
-
-STEPFUSE_FAKE_API cuGraphNodeGetType(Graph::Node* node, int* type) {
-  STEPFUSE_FAKE_CALL(context);
-  if (node == nullptr) return kInvalidHandle;
-  *type = node->type;
-  return kSuccess;
-}
-
-STEPFUSE_FAKE_API cuGraphUpload(std::shared_ptr<const Graph>* exec, void*) {
-  STEPFUSE_FAKE_CALL(context);
-  return driver.graph_execs.contains(exec) ? kSuccess : kInvalidHandle;
-}
-
-STEPFUSE_FAKE_API cuGraphLaunch(std::shared_ptr<const Graph>* exec, void* handle) {
-  STEPFUSE_FAKE_CALL(context);
-  Stream* stream = driver.streams->find(handle);
-  if (stream == nullptr || !driver.graph_execs.contains(exec)) return kInvalidHandle;
-  driver.streams->run_graph(*exec, *stream);
-  return driver.faults.lost();
-}
-
-STEPFUSE_FAKE_API cuGraphExecDestroy(std::shared_ptr<const Graph>* exec) {
-  STEPFUSE_FAKE_CALL(context);
-  if (driver.graph_execs.erase(exec) == 0) return kInvalidHandle;
-  delete exec;
-  return kSuccess;
-}
-
-STEPFUSE_FAKE_API cuGraphDestroy(Graph* graph) {
-  STEPFUSE_FAKE_CALL(context);
-  if (driver.graphs.erase(graph) == 0) return kInvalidHandle;
-  delete graph;
   return kSuccess;
 }

@@ -22,6 +22,13 @@ struct Point {
   std::uint64_t count = 0;
 };
 
+// What a graph keeps alive for somebody; told by `destroy` when nobody needs it any more.
+struct UserObject {
+  void* payload = nullptr;
+  void (*destroy)(void*) = nullptr;
+  unsigned references = 0;
+};
+
 struct Graph {
   struct Node {
     int type;
@@ -29,6 +36,8 @@ struct Graph {
     std::vector<std::size_t> after;
   };
   std::vector<Node> nodes;
+  std::vector<std::shared_ptr<void>>
+      kept;  // user objects: released with the last copy of the graph
 };
 
 struct Capture {

@@ -1,0 +1,45 @@
+// Counts live graphs by user objects that the graphs retain. Knows the driver.
+#include "runtime/cuda/graph_uses.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace stepfuse::cuda {
+namespace {
+constexpr auto kPatience = std::chrono::milliseconds(100);
+}
+
+void GraphUses::release(void* held) {
+  auto* mine = static_cast<Held*>(held);
+  (*mine)->live.fetch_sub(1, std::memory_order_release);
+  delete mine;
+}
+
+void GraphUses::add(CuStream stream) {
+  const DriverLibrary& cu = driver();
+  int status = 0;
+  CuGraph graph = nullptr;
+  check(cu.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr),
+        "cuStreamGetCaptureInfo");
+  if (graph == nullptr) return;  // the capture is invalid: it ends with an error of its own
+  auto held = std::make_unique<Held>(shared_);
+  CuUserObject object = nullptr;
+  check(cu.cuUserObjectCreate(&object, held.get(), &GraphUses::release, 1, kNoDestructorSync),
+        "cuUserObjectCreate");
+  held.release();
+  shared_->live.fetch_add(1, std::memory_order_relaxed);
+  CuResult retained = cu.cuGraphRetainUserObject(graph, object, 1, kMoveUserObject);
+  if (retained != kSuccess) cu.cuUserObjectRelease(object, 1);
+  check(retained, "cuGraphRetainUserObject");
+}
+
+bool GraphUses::any() const {
+  auto until = std::chrono::steady_clock::now() + kPatience;
+  while (shared_->live.load(std::memory_order_acquire) != 0) {
+    if (std::chrono::steady_clock::now() > until) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace stepfuse::cuda
