@@ -118,15 +118,15 @@ class BodyEmitter {
   // where they share it.
   void emit_pointers() {
     for (const auto& [id, a] : arrays_) {
-      e_.out.line(fmt::format("{}{}* const p_{} = {} + chunk.begin;", a.stored ? "" : "const ",
-                              c_type(a.dtype), a.name, a.base));
+      e_.out.line(fmt::format("const u64 p_{} = address_of({} + chunk.begin);", a.name, a.base));
     }
     e_.out.line(leader_.empty()
                     ? "const i32 skew = 0;"
-                    : fmt::format("const i32 skew = skew_of<{}>(p_{});", tile_, leader_));
+                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",
+                                  c_type(arrays_.at(leader_id_).dtype), tile_, leader_));
     for (const auto& [id, a] : arrays_) {
-      e_.out.line(
-          fmt::format("const bool whole_{0} = whole_tiles<{1}>(p_{0}, skew);", a.name, tile_));
+      e_.out.line(fmt::format("const u32 room_{0} = room_of<{1}, {2}>(p_{0}, skew, length);",
+                              a.name, c_type(a.dtype), tile_));
     }
     e_.out.line(fmt::format("const i32 stride = i32(work.workers) * {};", tile_));
     if (has_lanes()) {
@@ -139,20 +139,27 @@ class BodyEmitter {
                        [&](ValueId r) { return p_[r].op != Op::reduce_any; });
   }
 
-  std::string tile_arguments() const { return fmt::format("{}, {}", tile_, tiles_); }
+  std::string access(const Array& a) const {
+    return fmt::format("<Plain, {}, {}, {}>", c_type(a.dtype), tile_, tiles_);
+  }
+  // Words that hold the array's elements.
+  std::string words(std::string_view name, const Array& a) const {
+    return fmt::format("u32 {}_{}[{}];", name, a.name,
+                       static_cast<size_t>(elements()) * size_of(a.dtype) / 4);
+  }
 
   void emit_loads() {
     for (const auto& [id, a] : arrays_) {
       if (!a.loaded) continue;
-      e_.out.line(fmt::format("{} in_{}[{}];", c_type(a.dtype), a.name, elements()));
-      e_.out.line(fmt::format("load<{0}>(in_{1}, p_{1}, whole_{1}, first, stride, length);",
-                              tile_arguments(), a.name));
+      e_.out.line(words("in", a));
+      e_.out.line(fmt::format("load{0}(in_{1}, p_{1}, room_{1}, first, stride, length);", access(a),
+                              a.name));
     }
   }
 
   void emit_elements() {
     for (const auto& [id, a] : arrays_) {
-      if (a.stored) e_.out.line(fmt::format("{} out_{}[{}];", c_type(a.dtype), a.name, elements()));
+      if (a.stored) e_.out.line(words("out", a));
     }
     for (ValueId m : masks()) e_.out.line(fmt::format("u32 mask_{} = 0;", e_.names[m]));
     e_.out.pragma("#pragma unroll");
@@ -161,8 +168,8 @@ class BodyEmitter {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
     for (const Kept& k : body_.fetches) {
-      e_.out.line(fmt::format("const {} {} = in_{}[e];", c_type(dtype(k.value)), e_.names[k.value],
-                              array(k).name),
+      e_.out.line(fmt::format("const {} {} = {};", c_type(dtype(k.value)), e_.names[k.value],
+                              element(array(k))),
                   e_.comment(k.value));
     }
     for (ValueId v : body_.code) {
@@ -171,12 +178,11 @@ class BodyEmitter {
     }
     for (ValueId r : body_.reductions) emit_combine(r);
     for (const StoreAction& a : body_.stores) {
-      e_.out.line(fmt::format("out_{}[e] = {};", array(false, p_[a.store].slot).name, stored(a)),
-                  e_.comment(a.store));
+      e_.out.line(put(array(false, p_[a.store].slot), stored(a)), e_.comment(a.store));
     }
     for (ValueId m : masks()) e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.names[m]));
     for (const Kept& k : body_.keeps) {
-      e_.out.line(fmt::format("out_{}[e] = {};", array(k).name, e_.names[k.value]),
+      e_.out.line(put(array(k), e_.names[k.value]),
                   fmt::format("%{} is kept", p_.names[static_cast<size_t>(k.value)]));
     }
     e_.out.close();
@@ -187,9 +193,16 @@ class BodyEmitter {
                        [&](ValueId v) { return p_[v].op == Op::element_index; });
   }
 
+  static std::string element(const Array& a) {
+    return fmt::format("get<{}>(in_{}, e)", c_type(a.dtype), a.name);
+  }
+  static std::string put(const Array& a, const std::string& value) {
+    return fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), a.name, value);
+  }
+
   std::string value(ValueId v) {
     const Inst& inst = p_[v];
-    if (inst.op == Op::load) return fmt::format("in_{}[e]", array(false, inst.slot).name);
+    if (inst.op == Op::load) return element(array(false, inst.slot));
     if (inst.op == Op::element_index) {
       return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";
     }
@@ -235,22 +248,22 @@ class BodyEmitter {
     for (const StoreAction& a : body_.stores) {
       const Array& target = array(false, p_[a.store].slot);
       std::string condition;
+      std::string mask;
       if (a.predicate != kNoValue) {
         const std::string& predicate = e_.names[a.predicate];
         if (e_.is_element(a.predicate)) {
-          e_.out.line(fmt::format("store_if<{0}>(mask_{1}, out_{2}, p_{2}, first, stride, length);",
-                                  tile_arguments(), predicate, target.name));
-          continue;
+          mask = ", mask_" + predicate;
+        } else {
+          condition = fmt::format("if ({}) ", predicate);
         }
-        condition = fmt::format("if ({}) ", predicate);
       }
-      emit_store(target, condition);
+      emit_store(target, condition, mask);
     }
-    for (const Kept& k : body_.keeps) emit_store(array(k), "");
+    for (const Kept& k : body_.keeps) emit_store(array(k), "", "");
   }
-  void emit_store(const Array& a, const std::string& condition) {
-    e_.out.line(fmt::format("{0}store<{1}>(out_{2}, p_{2}, whole_{2}, first, stride, length);",
-                            condition, tile_arguments(), a.name));
+  void emit_store(const Array& a, const std::string& condition, const std::string& mask) {
+    e_.out.line(fmt::format("{0}store{1}(out_{2}, p_{2}, room_{2}, first, stride, length{3});",
+                            condition, access(a), a.name, mask));
   }
 
   Emission& e_;

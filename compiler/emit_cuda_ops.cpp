@@ -33,7 +33,7 @@ std::string real_expression(Op op, bool wide, const std::string& a, const std::s
     case Op::neg:
       return fmt::format("-{}", a);
     case Op::abs:
-      return fmt::format("{}({})", wide ? "fabs" : "fabsf", a);
+      return fmt::format("absolute({})", a);
     case Op::sqrt:
       return fmt::format("{}({})", wide ? "__dsqrt_rn" : "__fsqrt_rn", a);
     case Op::rcp:

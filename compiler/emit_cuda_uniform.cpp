@@ -69,6 +69,21 @@ std::string uniform_expression(const Emission& e, ValueId v) {
                     operands[1], operands[2]);
 }
 
+// Shared structs have no byte that nobody writes: the compiler joins loads across such gaps.
+size_t field_size(const Emission& e, ValueId v) {
+  return std::max<size_t>(4, size_of(held(e.p[v].type.dtype)));
+}
+std::string_view field_type(const Emission& e, ValueId v) {
+  DType t = e.p[v].type.dtype;
+  return t == DType::boolean ? "u32" : c_type(t);
+}
+bool needs_padding(const Emission& e, const std::vector<ValueId>& values) {
+  auto wide =
+      std::count_if(values.begin(), values.end(), [&](ValueId v) { return field_size(e, v) == 8; });
+  auto narrow = static_cast<std::ptrdiff_t>(values.size()) - wide;
+  return wide != 0 && narrow % 2 != 0;
+}
+
 }  // namespace
 
 std::vector<ValueId> without_constants(const Emission& e, const ValueSet& values) {
@@ -104,21 +119,27 @@ void emit_uniform_lines(Emission& e, const std::vector<ValueId>& values) {
 
 void emit_struct(Emission& e, const std::string& name, const std::vector<ValueId>& values) {
   e.out.open("struct " + name);
-  for (ValueId v : values) {
-    e.out.line(fmt::format("{} {};", c_type(e.p[v].type.dtype), e.names[v]));
+  for (size_t width : {8, 4}) {
+    for (ValueId v : values) {
+      if (field_size(e, v) != width) continue;
+      e.out.line(fmt::format("{} {};", field_type(e, v), e.names[v]));
+    }
   }
+  if (needs_padding(e, values)) e.out.line("u32 padding;");
   e.out.close("};");
 }
 
 void emit_copies_from(Emission& e, const std::string& from, const std::vector<ValueId>& values) {
   for (ValueId v : values) {
-    e.out.line(fmt::format("const {} {} = {}.{};", c_type(e.p[v].type.dtype), e.names[v], from,
-                           e.names[v]));
+    bool is_bool = e.p[v].type.dtype == DType::boolean;
+    e.out.line(fmt::format("const {0} {1} = {2}.{1}{3};", c_type(e.p[v].type.dtype), e.names[v],
+                           from, is_bool ? " != 0" : ""));
   }
 }
 
 void emit_copies_to(Emission& e, const std::string& to, const std::vector<ValueId>& values) {
   for (ValueId v : values) e.out.line(fmt::format("{}.{} = {};", to, e.names[v], e.names[v]));
+  if (needs_padding(e, values)) e.out.line(to + ".padding = 0;");
 }
 
 }  // namespace stepfuse::cuda

@@ -30,6 +30,11 @@ SF_DEVICE bool is_finite(double v) {
   return (u64(__double_as_longlong(v)) & 0x7fffffffffffffffull) < 0x7ff0000000000000ull;
 }
 
+SF_DEVICE float absolute(float v) { return __uint_as_float(__float_as_uint(v) & 0x7fffffffu); }
+SF_DEVICE double absolute(double v) {
+  return __longlong_as_double(__double_as_longlong(v) & 0x7fffffffffffffffll);
+}
+
 SF_DEVICE float f32_from(bf16 h) { return __uint_as_float(u32(h.bits) << 16); }
 SF_DEVICE float f32_from(f16 h) {
   float f;
@@ -140,135 +145,182 @@ SF_DEVICE T* global(void* const* table, u64 i) {
   return static_cast<T*>(p);
 }
 
-// ---- tiles: what a thread loads and stores at once
+// ---- arrays: how memory is accessed
 
-SF_DEVICE void unpack(u32 word, float* v) { v[0] = __uint_as_float(word); }
-SF_DEVICE void unpack(u32 word, i32* v) { v[0] = i32(word); }
-SF_DEVICE void unpack(u32 word, f16* v) {
-  v[0].bits = u16(word);
-  v[1].bits = u16(word >> 16);
-}
-SF_DEVICE void unpack(u32 word, bf16* v) {
-  v[0].bits = u16(word);
-  v[1].bits = u16(word >> 16);
-}
-SF_DEVICE void unpack(u32 word, bool* v) {
-  v[0] = (word & 0xffu) != 0;
-  v[1] = (word & 0xff00u) != 0;
-  v[2] = (word & 0xff0000u) != 0;
-  v[3] = (word & 0xff000000u) != 0;
-}
-SF_DEVICE u32 pack(const float* v) { return __float_as_uint(v[0]); }
-SF_DEVICE u32 pack(const i32* v) { return u32(v[0]); }
-SF_DEVICE u32 pack(const f16* v) { return u32(v[0].bits) | u32(v[1].bits) << 16; }
-SF_DEVICE u32 pack(const bf16* v) { return u32(v[0].bits) | u32(v[1].bits) << 16; }
-SF_DEVICE u32 pack(const bool* v) {
-  return u32(v[0]) | u32(v[1]) << 8 | u32(v[2]) << 16 | u32(v[3]) << 24;
+// An address that ld.global and st.global take.
+template <class T>
+SF_DEVICE u64 address_of(const T* p) {
+  return __cvta_generic_to_global(p);
 }
 
-template <int kWords>
-SF_DEVICE void load_words(const void* p, u32* w) {
-  if constexpr (kWords == 8) {
-    load_words<4>(p, w);
-    load_words<4>(static_cast<const uint4*>(p) + 1, w + 4);
-  } else if constexpr (kWords == 4) {
-    const uint4 v = *static_cast<const uint4*>(p);
-    w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
-  } else if constexpr (kWords == 2) {
-    const uint2 v = *static_cast<const uint2*>(p);
-    w[0] = v.x, w[1] = v.y;
+// One access of kWords words, as wide as it can be. Written out, because what is read through a
+// pointer is waited for where the compiler likes, and a load that waits keeps the next from starting.
+#define SF_ACCESS(Name, kLoadHow, kStoreHow)                                                      \
+  struct Name {                                                                                   \
+    template <int kWords>                                                                         \
+    static SF_DEVICE void load(u64 p, u32* w) {                                                   \
+      if constexpr (kWords == 4) {                                                                \
+        asm volatile("ld.global" kLoadHow ".v4.b32 {%0, %1, %2, %3}, [%4];"                       \
+                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])                             \
+                     : "l"(p)                                                                     \
+                     : "memory");                                                                 \
+      } else if constexpr (kWords == 2) {                                                         \
+        asm volatile("ld.global" kLoadHow ".v2.b32 {%0, %1}, [%2];"                               \
+                     : "=r"(w[0]), "=r"(w[1])                                                     \
+                     : "l"(p)                                                                     \
+                     : "memory");                                                                 \
+      } else {                                                                                    \
+        asm volatile("ld.global" kLoadHow ".b32 %0, [%1];" : "=r"(w[0]) : "l"(p) : "memory");     \
+      }                                                                                           \
+    }                                                                                             \
+    template <int kWords>                                                                         \
+    static SF_DEVICE void store(u64 p, const u32* w) {                                            \
+      if constexpr (kWords == 4) {                                                                \
+        asm volatile("st.global" kStoreHow ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), \
+                     "r"(w[1]), "r"(w[2]), "r"(w[3])                                              \
+                     : "memory");                                                                 \
+      } else if constexpr (kWords == 2) {                                                         \
+        asm volatile("st.global" kStoreHow ".v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(w[0]),         \
+                     "r"(w[1])                                                                    \
+                     : "memory");                                                                 \
+      } else {                                                                                    \
+        asm volatile("st.global" kStoreHow ".b32 [%0], %1;" ::"l"(p), "r"(w[0]) : "memory");      \
+      }                                                                                           \
+    }                                                                                             \
+  };
+SF_ACCESS(Plain, "", "")
+
+// One element, if it is element k of `length`; else zero, and nothing is accessed.
+template <class T>
+SF_DEVICE u32 load_if(u64 p, i32 k, i32 length) {
+  u32 v = 0;
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in ld.global.b32 %0, [%3];}"
+                 : "+r"(v)
+                 : "r"(k), "r"(length), "l"(p)
+                 : "memory");
+  } else if constexpr (sizeof(T) == 2) {
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in ld.global.u16 %0, [%3];}"
+                 : "+r"(v)
+                 : "r"(k), "r"(length), "l"(p)
+                 : "memory");
   } else {
-    w[0] = *static_cast<const u32*>(p);
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in ld.global.u8 %0, [%3];}"
+                 : "+r"(v)
+                 : "r"(k), "r"(length), "l"(p)
+                 : "memory");
+  }
+  return v;
+}
+template <class T>
+SF_DEVICE void store_if(u64 p, u32 v, i32 k, i32 length) {
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in st.global.b32 [%3], %0;}" ::"r"(v),
+                 "r"(k), "r"(length), "l"(p)
+                 : "memory");
+  } else if constexpr (sizeof(T) == 2) {
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in st.global.u16 [%3], %0;}" ::"r"(v),
+                 "r"(k), "r"(length), "l"(p)
+                 : "memory");
+  } else {
+    asm volatile("{.reg .pred in; setp.lt.u32 in, %1, %2; @in st.global.u8 [%3], %0;}" ::"r"(v),
+                 "r"(k), "r"(length), "l"(p)
+                 : "memory");
   }
 }
-template <int kWords>
-SF_DEVICE void store_words(void* p, const u32* w) {
-  if constexpr (kWords == 8) {
-    store_words<4>(p, w);
-    store_words<4>(static_cast<uint4*>(p) + 1, w + 4);
-  } else if constexpr (kWords == 4) {
-    *static_cast<uint4*>(p) = make_uint4(w[0], w[1], w[2], w[3]);
-  } else if constexpr (kWords == 2) {
-    *static_cast<uint2*>(p) = make_uint2(w[0], w[1]);
-  } else {
-    *static_cast<u32*>(p) = w[0];
-  }
+
+// ---- tiles: what a thread loads and stores at once, as words
+
+SF_DEVICE void from_bits(u32 bits, float& v) { v = __uint_as_float(bits); }
+SF_DEVICE void from_bits(u32 bits, i32& v) { v = i32(bits); }
+SF_DEVICE void from_bits(u32 bits, f16& v) { v.bits = u16(bits); }
+SF_DEVICE void from_bits(u32 bits, bf16& v) { v.bits = u16(bits); }
+SF_DEVICE void from_bits(u32 bits, bool& v) { v = (bits & 0xffu) != 0; }
+SF_DEVICE u32 bits_of(float v) { return __float_as_uint(v); }
+SF_DEVICE u32 bits_of(i32 v) { return u32(v); }
+SF_DEVICE u32 bits_of(f16 v) { return v.bits; }
+SF_DEVICE u32 bits_of(bf16 v) { return v.bits; }
+SF_DEVICE u32 bits_of(bool v) { return v; }
+
+// Element e of words, low bits first.
+template <class T>
+SF_DEVICE T get(const u32* words, i32 e) {
+  constexpr i32 kPerWord = 4 / sizeof(T);
+  T v;
+  from_bits(words[e / kPerWord] >> e % kPerWord * 8 * sizeof(T), v);
+  return v;
+}
+// In rising order of e, the first of a word overwrites it.
+template <class T>
+SF_DEVICE void put(u32* words, i32 e, u32 bits) {
+  constexpr i32 kPerWord = 4 / sizeof(T);
+  u32& word = words[e / kPerWord];
+  word = e % kPerWord == 0 ? bits : word | bits << e % kPerWord * 8 * sizeof(T);
 }
 
 // Bytes of the widest access that a tile of kTile elements of T is cut into.
-template <int kTile, class T>
+template <class T, int kTile>
 SF_DEVICE constexpr u32 access_bytes() {
   return kTile * sizeof(T) < 16 ? kTile * sizeof(T) : 16;
 }
 // How many elements before p the last boundary of a tile is.
-template <int kTile, class T>
-SF_DEVICE i32 skew_of(const T* p) {
-  return i32(u64(p) % access_bytes<kTile, T>() / sizeof(T));
+template <class T, int kTile>
+SF_DEVICE i32 skew_of(u64 p) {
+  return i32(u32(p) % access_bytes<T, kTile>() / sizeof(T));
 }
-// Whether tiles that begin `skew` elements before p can be accessed whole.
-template <int kTile, class T>
-SF_DEVICE bool whole_tiles(const T* p, i32 skew) {
-  return (u64(p) - u64(skew) * sizeof(T)) % access_bytes<kTile, T>() == 0;
+// Where tiles can be accessed whole: those that begin at 0 … room - 1. None, if the array is aligned
+// otherwise than the tiles, which begin `skew` elements before p.
+template <class T, int kTile>
+SF_DEVICE u32 room_of(u64 p, i32 skew, i32 length) {
+  const bool aligned = (u32(p) - u32(skew) * sizeof(T)) % access_bytes<T, kTile>() == 0;
+  return aligned && length >= kTile ? length - kTile + 1 : 0;
 }
 
-// A tile that is not whole (the first and the last one of a chunk, or an array that is aligned
-// otherwise) is accessed element by element, without a branch: elements outside of [0, length) stand
-// for the nearest one inside, whose value they compute and store once more.
+// For uses of a value's place: those outside of [0, length) stand for the nearest one inside.
 SF_DEVICE i32 inside(i32 k, i32 length) {
   const i32 below = k < length ? k : length - 1;
   return below < 0 ? 0 : below;
 }
 
-// Loads kTiles tiles, from element `first` on and every `stride`. Those that begin at `length` or
-// later are somebody else's or nobody's: zero.
-template <int kTile, int kTiles, class T>
-SF_DEVICE void load(T* out, const T* p, bool whole, i32 first, i32 stride, i32 length) {
+// Loads kTiles tiles, from element `first` on and every `stride`. Tiles that are not whole are
+// accessed element by element; elements outside of [0, length) are zero.
+template <class Access, class T, int kTile, int kTiles>
+SF_DEVICE void load(u32* out, u64 p, u32 room, i32 first, i32 stride, i32 length) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
 #pragma unroll
   for (i32 u = 0; u < kTiles; ++u) {
     const i32 k = first + u * stride;
-    T* const tile = out + u * kTile;
-    if (u > 0 && k >= length) {
-#pragma unroll
-      for (i32 s = 0; s < kTile; ++s) tile[s] = T{};
-    } else if (whole && k >= 0 && k + kTile <= length) {
-      u32 words[kWords];
-      load_words<kWords>(p + k, words);
-#pragma unroll
-      for (i32 w = 0; w < kWords; ++w) unpack(words[w], tile + w * (4 / sizeof(T)));
+    const u64 at = p + i64(k) * i64(sizeof(T));
+    if (u32(k) < room) {
+      Access::template load<kWords>(at, out + u * kWords);
     } else {
 #pragma unroll
-      for (i32 s = 0; s < kTile; ++s) tile[s] = p[inside(k + s, length)];
+      for (i32 s = 0; s < kTile; ++s) {
+        put<T>(out + u * kWords, s, load_if<T>(at + s * sizeof(T), k + s, length));
+      }
     }
   }
 }
 
-// The same way back.
-template <int kTile, int kTiles, class T>
-SF_DEVICE void store(const T* in, T* p, bool whole, i32 first, i32 stride, i32 length) {
+// The same way back; bit e of `mask` says whether element e of the tiles is stored at all.
+template <class Access, class T, int kTile, int kTiles>
+SF_DEVICE void store(const u32* in, u64 p, u32 room, i32 first, i32 stride, i32 length,
+                     u32 mask = ~0u) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
+  constexpr u32 kAll = (1u << kTile) - 1;
 #pragma unroll
   for (i32 u = 0; u < kTiles; ++u) {
     const i32 k = first + u * stride;
-    const T* const tile = in + u * kTile;
-    if (u > 0 && k >= length) continue;
-    if (whole && k >= 0 && k + kTile <= length) {
-      u32 words[kWords];
-#pragma unroll
-      for (i32 w = 0; w < kWords; ++w) words[w] = pack(tile + w * (4 / sizeof(T)));
-      store_words<kWords>(p + k, words);
+    const u64 at = p + i64(k) * i64(sizeof(T));
+    if (u32(k) < room && (mask >> u * kTile & kAll) == kAll) {
+      Access::template store<kWords>(at, in + u * kWords);
     } else {
 #pragma unroll
-      for (i32 s = 0; s < kTile; ++s) p[inside(k + s, length)] = tile[s];
+      for (i32 s = 0; s < kTile; ++s) {
+        const bool wanted = (mask >> (u * kTile + s) & 1) != 0;
+        store_if<T>(at + s * sizeof(T), bits_of(get<T>(in + u * kWords, s)), k + s,
+                    wanted ? length : 0);
+      }
     }
-  }
-}
-// Under a predicate of each element: bit e of `mask` for element e of the tiles.
-template <int kTile, int kTiles, class T>
-SF_DEVICE void store_if(u32 mask, const T* in, T* p, i32 first, i32 stride, i32 length) {
-#pragma unroll
-  for (i32 e = 0; e < kTile * kTiles; ++e) {
-    const i32 k = first + e / kTile * stride + e % kTile;
-    if ((mask >> e & 1) != 0 && u32(k) < u32(length)) p[k] = in[e];
   }
 }

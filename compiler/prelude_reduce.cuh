@@ -54,7 +54,7 @@ SF_DEVICE T fold_warp(const T* lanes) {
 #pragma unroll
   for (u32 k = 0; k < 8; ++k) v[k] = lanes[l + k * kWarp];
   T sum = fold8<R>(v);
-#pragma unroll
+#pragma unroll 1
   for (u32 d = kWarp / 2; d > 0; d /= 2) {
     sum = R::combine(sum, __shfl_down_sync(~0u, sum, d));
   }

@@ -122,7 +122,11 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
   // NVRTC's own cache asks the driver, of which there may be only a part; we have our own.
   const NvrtcStatus& nvrtc = nvrtc_status();
-  if (nvrtc.major * 100 + nvrtc.minor >= 1209) options.emplace_back("--no-cache");
+  if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
+    options.emplace_back("--no-cache");
+    // A fifth less compile time for the same element loops; the levels above do not unroll.
+    options.emplace_back("--Ofast-compile=min");
+  }
   return options;
 }
 

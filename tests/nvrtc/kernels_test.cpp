@@ -114,7 +114,7 @@ TEST_CASE("a fused step is one kernel, and its accesses are global and wide") {
   // grad twice; weight and two moments in and out
   CHECK(count(ptx.code, "ld.global.v4") >= 5);
   CHECK(count(ptx.code, "st.global.v4") >= 3);
-  CHECK(count(ptx.code, "\tld.v") == 0);  // a generic access
+  CHECK(count(ptx.code, "\tld.v4") == 0);  // a generic access
   CHECK(count(ptx.code, "\tst.v") == 0);
 }
 

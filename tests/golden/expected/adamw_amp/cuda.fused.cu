@@ -11,19 +11,19 @@ struct sf_adamw_0_step {
   float s_inv_scale;
 };
 struct sf_adamw_1_step {
-  float s_scale;
   double s_scale_f64;
+  float s_scale;
   float s_inv_scale;
-  bool s_found_inf;
+  u32 s_found_inf;
   float s_norm;
-  bool s_norm_overflow;
+  u32 s_norm_overflow;
   float s_clip_coef;
-  bool s_bad;
-  bool s_good;
+  u32 s_bad;
+  u32 s_good;
 };
 struct sf_adamw_1_chunk {
   float g_decay;
-  bool g_from_a;
+  u32 g_from_a;
   float g_lerp_coef;
   float g_rest;
   float g_keep;
@@ -85,19 +85,19 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       float acc_s_sum[8];
 #pragma unroll
       for (i32 e = 0; e < 8; ++e) acc_s_sum[e] = Add::identity<float>();
-      const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
-      const i32 skew = skew_of<8>(p_grad);
-      const bool whole_grad = whole_tiles<8>(p_grad, skew);
+      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const i32 skew = skew_of<f16, 8>(p_grad);
+      const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
       const i32 stride = i32(work.workers) * 8;
       place = lane_place<8>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-        f16 in_grad[16];
-        load<8, 2>(in_grad, p_grad, whole_grad, first, stride, length);
+        u32 in_grad[8];
+        load<Plain, f16, 8, 2>(in_grad, p_grad, room_grad, first, stride, length);
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 8 * stride + e % 8;
-          const f16 e_grad = in_grad[e];  // %grad = load @grad : [f16]
+          const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
           const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
           const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
           const bool e_finite = is_finite(e_grad_f32);  // %finite = isfinite %grad_f32 : [bool]
@@ -167,7 +167,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     __syncthreads();
     const float s_inv_scale = step_1.s_inv_scale;
     const float s_clip_coef = step_1.s_clip_coef;
-    const bool s_good = step_1.s_good;
+    const bool s_good = step_1.s_good != 0;
     const u32 units = unit_count(ctx);
     __shared__ sf_adamw_1_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -197,7 +197,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
           const float g_decay = float(g_decay_f64);  // %decay = cast %decay_f64 : {f32}
           const double g_rest1 = s_c_1_f64 - g_beta1;  // %rest1 = sub %c_1_f64, %beta1 : {f64}
           const float g_pull = float(g_rest1);  // %pull = cast %rest1 : {f32}
-          const float g_pull_size = fabsf(g_pull);  // %pull_size = abs %pull : {f32}
+          const float g_pull_size = absolute(g_pull);  // %pull_size = abs %pull : {f32}
           const bool g_from_a = g_pull_size < s_c_0_5_f32;  // %from_a = lt %pull_size, %c_0_5_f32 : {bool}
           const float g_push = g_pull - s_c_1_f32;  // %push = sub %pull, %c_1_f32 : {f32}
           const float g_lerp_coef = g_from_a ? g_pull : g_push;  // %lerp_coef = select %from_a, %pull, %push : {f32}
@@ -229,7 +229,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
         seen = work.packed ? kNone : tensor_index;
       }
       const float g_decay = sections[work.section].g_decay;
-      const bool g_from_a = sections[work.section].g_from_a;
+      const bool g_from_a = sections[work.section].g_from_a != 0;
       const float g_lerp_coef = sections[work.section].g_lerp_coef;
       const float g_rest = sections[work.section].g_rest;
       const float g_keep = sections[work.section].g_keep;
@@ -238,43 +238,43 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       const float g_eps_f32 = sections[work.section].g_eps_f32;
       const i32 length = i32(chunk.length);
       if (s_good) {
-        f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
-        f16* const p_weight = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin;
-        float* const p_master = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin;
-        float* const p_exp_avg = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin;
-        float* const p_exp_avg_sq = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin;
-        const i32 skew = skew_of<4>(p_master);
-        const bool whole_grad = whole_tiles<4>(p_grad, skew);
-        const bool whole_weight = whole_tiles<4>(p_weight, skew);
-        const bool whole_master = whole_tiles<4>(p_master, skew);
-        const bool whole_exp_avg = whole_tiles<4>(p_exp_avg, skew);
-        const bool whole_exp_avg_sq = whole_tiles<4>(p_exp_avg_sq, skew);
+        const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+        const u64 p_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
+        const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+        const u64 p_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
+        const u64 p_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
+        const i32 skew = skew_of<float, 4>(p_master);
+        const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
+        const u32 room_weight = room_of<f16, 4>(p_weight, skew, length);
+        const u32 room_master = room_of<float, 4>(p_master, skew, length);
+        const u32 room_exp_avg = room_of<float, 4>(p_exp_avg, skew, length);
+        const u32 room_exp_avg_sq = room_of<float, 4>(p_exp_avg_sq, skew, length);
         const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
         for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-          f16 in_grad[4];
-          load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
-          float in_master[4];
-          load<4, 1>(in_master, p_master, whole_master, first, stride, length);
-          float in_exp_avg[4];
-          load<4, 1>(in_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
-          float in_exp_avg_sq[4];
-          load<4, 1>(in_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
-          f16 out_grad[4];
-          f16 out_weight[4];
-          float out_master[4];
-          float out_exp_avg[4];
-          float out_exp_avg_sq[4];
+          u32 in_grad[2];
+          load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
+          u32 in_master[4];
+          load<Plain, float, 4, 1>(in_master, p_master, room_master, first, stride, length);
+          u32 in_exp_avg[4];
+          load<Plain, float, 4, 1>(in_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
+          u32 in_exp_avg_sq[4];
+          load<Plain, float, 4, 1>(in_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
+          u32 out_grad[2];
+          u32 out_weight[2];
+          u32 out_master[4];
+          u32 out_exp_avg[4];
+          u32 out_exp_avg_sq[4];
 #pragma unroll
           for (i32 e = 0; e < 4; ++e) {
-            const f16 e_grad = in_grad[e];  // %grad = load @grad : [f16]
+            const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
             const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
             const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
             const float e_g_clipped = e_g * s_clip_coef;  // %g_clipped = mul %g, %clip_coef : [f32]
-            const float e_w = in_master[e];  // %w = load @master : [f32]
+            const float e_w = get<float>(in_master, e);  // %w = load @master : [f32]
             const float e_w_decayed = e_w * g_decay;  // %w_decayed = mul %w, %decay : [f32]
-            const float e_exp_avg_in = in_exp_avg[e];  // %exp_avg_in = load @exp_avg : [f32]
-            const float e_exp_avg_sq_in = in_exp_avg_sq[e];  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
+            const float e_exp_avg_in = get<float>(in_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
+            const float e_exp_avg_sq_in = get<float>(in_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
             const float e_lerp_base = g_from_a ? e_exp_avg_in : e_g_clipped;  // %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
             const float e_distance = e_g_clipped - e_exp_avg_in;  // %distance = sub %g_clipped, %exp_avg_in : [f32]
             const float e_m = __fmaf_rn(g_lerp_coef, e_distance, e_lerp_base);  // %m = fma %lerp_coef, %distance, %lerp_base : [f32]
@@ -288,31 +288,31 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
             const float e_update = e_numerator / e_denominator;  // %update = div %numerator, %denominator : [f32]
             const float e_w_new = e_w_decayed + e_update;  // %w_new = add %w_decayed, %update : [f32]
             const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
-            out_exp_avg[e] = e_m;  // store @exp_avg, %m if %good
-            out_exp_avg_sq[e] = e_v;  // store @exp_avg_sq, %v if %good
-            out_master[e] = e_w_new;  // store @master, %w_new if %good
-            out_weight[e] = e_w_copy;  // store @weight, %w_copy if %good
-            out_grad[e] = s_92;  // store @grad, %92
+            put<float>(out_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
+            put<float>(out_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
+            put<float>(out_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
+            put<f16>(out_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
+            put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
           }
-          store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
-          store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
-          store<4, 1>(out_master, p_master, whole_master, first, stride, length);
-          store<4, 1>(out_weight, p_weight, whole_weight, first, stride, length);
-          store<4, 1>(out_grad, p_grad, whole_grad, first, stride, length);
+          store<Plain, float, 4, 1>(out_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
+          store<Plain, float, 4, 1>(out_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
+          store<Plain, float, 4, 1>(out_master, p_master, room_master, first, stride, length);
+          store<Plain, f16, 4, 1>(out_weight, p_weight, room_weight, first, stride, length);
+          store<Plain, f16, 4, 1>(out_grad, p_grad, room_grad, first, stride, length);
         }
       } else {
-        f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
-        const i32 skew = skew_of<8>(p_grad);
-        const bool whole_grad = whole_tiles<8>(p_grad, skew);
+        const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+        const i32 skew = skew_of<f16, 8>(p_grad);
+        const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
         const i32 stride = i32(work.workers) * 8;
 #pragma unroll 1
         for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-          f16 out_grad[16];
+          u32 out_grad[8];
 #pragma unroll
           for (i32 e = 0; e < 16; ++e) {
-            out_grad[e] = s_92;  // store @grad, %92
+            put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
           }
-          store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length);
+          store<Plain, f16, 8, 2>(out_grad, p_grad, room_grad, first, stride, length);
         }
       }
     }
@@ -320,12 +320,12 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
     const float s_scale = step_1.s_scale;
     const double s_scale_f64 = step_1.s_scale_f64;
-    const bool s_found_inf = step_1.s_found_inf;
+    const bool s_found_inf = step_1.s_found_inf != 0;
     const float s_norm = step_1.s_norm;
-    const bool s_norm_overflow = step_1.s_norm_overflow;
+    const bool s_norm_overflow = step_1.s_norm_overflow != 0;
     const float s_clip_coef = step_1.s_clip_coef;
-    const bool s_bad = step_1.s_bad;
-    const bool s_good = step_1.s_good;
+    const bool s_bad = step_1.s_bad != 0;
+    const bool s_good = step_1.s_good != 0;
     __shared__ sf_adamw_finish own;
     if (threadIdx.x == 0) {
       const double s_growth_factor = step_arg<double>(ctx, 1);  // arg %growth_factor : f64 = 2

@@ -42,29 +42,29 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
       }
       const i32 length = i32(chunk.length);
       bool acc_s_found_inf = false;
-      const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
-      float* const p_scratch0 = global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin;
-      const i32 skew = skew_of<4>(p_scratch0);
-      const bool whole_grad = whole_tiles<4>(p_grad, skew);
-      const bool whole_scratch0 = whole_tiles<4>(p_scratch0, skew);
+      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_scratch0);
+      const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
+      const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        f16 in_grad[16];
-        load<4, 4>(in_grad, p_grad, whole_grad, first, stride, length);
-        float out_scratch0[16];
+        u32 in_grad[8];
+        load<Plain, f16, 4, 4>(in_grad, p_grad, room_grad, first, stride, length);
+        u32 out_scratch0[16];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
-          const f16 e_grad = in_grad[e];  // %grad = load @grad : [f16]
+          const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
           const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
           const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
           const bool e_finite = is_finite(e_grad_f32);  // %finite = isfinite %grad_f32 : [bool]
           const bool e_nonfinite = !e_finite;  // %nonfinite = not %finite : [bool]
           acc_s_found_inf |= e_nonfinite & (u32(at) < u32(length));  // %found_inf = reduce_any %nonfinite : bool
-          out_scratch0[e] = e_g;  // %g is kept
+          put<float>(out_scratch0, e, bits_of(e_g));  // %g is kept
         }
-        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length);
+        store<Plain, float, 4, 4>(out_scratch0, p_scratch0, room_scratch0, first, stride, length);
       }
       any_chunk(acc_s_found_inf, work.packed, &global<bool>(ctx.step.slots, 0)[chunk.slot]);  // %found_inf = reduce_any %nonfinite : bool
     }
@@ -105,19 +105,19 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
       float acc_s_sum[8];
 #pragma unroll
       for (i32 e = 0; e < 8; ++e) acc_s_sum[e] = Add::identity<float>();
-      const float* const p_scratch0 = global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin;
-      const i32 skew = skew_of<4>(p_scratch0);
-      const bool whole_scratch0 = whole_tiles<4>(p_scratch0, skew);
+      const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_scratch0);
+      const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
       place = lane_place<4>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        float in_scratch0[16];
-        load<4, 4>(in_scratch0, p_scratch0, whole_scratch0, first, stride, length);
+        u32 in_scratch0[16];
+        load<Plain, float, 4, 4>(in_scratch0, p_scratch0, room_scratch0, first, stride, length);
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
-          const float e_g = in_scratch0[e];  // %g = mul %grad_f32, %inv_scale : [f32]
+          const float e_g = get<float>(in_scratch0, e);  // %g = mul %grad_f32, %inv_scale : [f32]
           const float e_g_square = e_g * e_g;  // %g_square = mul %g, %g : [f32]
           acc_s_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_s_sum[e % 8], e_g_square) : acc_s_sum[e % 8];  // %sum = reduce_add %g_square : f32
         }
@@ -171,33 +171,33 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
         continue;
       }
       const i32 length = i32(chunk.length);
-      float* const p_scratch0 = global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin;
-      const i32 skew = skew_of<4>(p_scratch0);
-      const bool whole_scratch0 = whole_tiles<4>(p_scratch0, skew);
+      const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_scratch0);
+      const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        float in_scratch0[16];
-        load<4, 4>(in_scratch0, p_scratch0, whole_scratch0, first, stride, length);
-        float out_scratch0[16];
+        u32 in_scratch0[16];
+        load<Plain, float, 4, 4>(in_scratch0, p_scratch0, room_scratch0, first, stride, length);
+        u32 out_scratch0[16];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          const float e_g = in_scratch0[e];  // %g = mul %grad_f32, %inv_scale : [f32]
+          const float e_g = get<float>(in_scratch0, e);  // %g = mul %grad_f32, %inv_scale : [f32]
           const float e_g_clipped = e_g * s_clip_coef;  // %g_clipped = mul %g, %clip_coef : [f32]
-          out_scratch0[e] = e_g_clipped;  // %g_clipped is kept
+          put<float>(out_scratch0, e, bits_of(e_g_clipped));  // %g_clipped is kept
         }
-        store<4, 4>(out_scratch0, p_scratch0, whole_scratch0, first, stride, length);
+        store<Plain, float, 4, 4>(out_scratch0, p_scratch0, room_scratch0, first, stride, length);
       }
     }
   }
 }
 
 struct sf_adamw_optimizer_3_step {
-  bool s_good;
+  u32 s_good;
 };
 struct sf_adamw_optimizer_3_chunk {
   float g_decay;
-  bool g_from_a;
+  u32 g_from_a;
   float g_lerp_coef;
   float g_rest;
   float g_keep;
@@ -227,7 +227,7 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
       step_3.s_good = s_good;
     }
     __syncthreads();
-    const bool s_good = step_3.s_good;
+    const bool s_good = step_3.s_good != 0;
     const u32 units = s_good ? unit_count(ctx) : 0;
     __shared__ sf_adamw_optimizer_3_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -257,7 +257,7 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
           const float g_decay = float(g_decay_f64);  // %decay = cast %decay_f64 : {f32}
           const double g_rest1 = s_c_1_f64 - g_beta1;  // %rest1 = sub %c_1_f64, %beta1 : {f64}
           const float g_pull = float(g_rest1);  // %pull = cast %rest1 : {f32}
-          const float g_pull_size = fabsf(g_pull);  // %pull_size = abs %pull : {f32}
+          const float g_pull_size = absolute(g_pull);  // %pull_size = abs %pull : {f32}
           const bool g_from_a = g_pull_size < s_c_0_5_f32;  // %from_a = lt %pull_size, %c_0_5_f32 : {bool}
           const float g_push = g_pull - s_c_1_f32;  // %push = sub %pull, %c_1_f32 : {f32}
           const float g_lerp_coef = g_from_a ? g_pull : g_push;  // %lerp_coef = select %from_a, %pull, %push : {f32}
@@ -289,7 +289,7 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
         seen = work.packed ? kNone : tensor_index;
       }
       const float g_decay = sections[work.section].g_decay;
-      const bool g_from_a = sections[work.section].g_from_a;
+      const bool g_from_a = sections[work.section].g_from_a != 0;
       const float g_lerp_coef = sections[work.section].g_lerp_coef;
       const float g_rest = sections[work.section].g_rest;
       const float g_keep = sections[work.section].g_keep;
@@ -297,36 +297,36 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
       const float t_correction_root = sections[work.section].t_correction_root;
       const float g_eps_f32 = sections[work.section].g_eps_f32;
       const i32 length = i32(chunk.length);
-      float* const p_master = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin;
-      float* const p_exp_avg = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin;
-      float* const p_exp_avg_sq = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin;
-      const float* const p_scratch0 = global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin;
-      const i32 skew = skew_of<4>(p_master);
-      const bool whole_master = whole_tiles<4>(p_master, skew);
-      const bool whole_exp_avg = whole_tiles<4>(p_exp_avg, skew);
-      const bool whole_exp_avg_sq = whole_tiles<4>(p_exp_avg_sq, skew);
-      const bool whole_scratch0 = whole_tiles<4>(p_scratch0, skew);
+      const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+      const u64 p_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
+      const u64 p_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
+      const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_master);
+      const u32 room_master = room_of<float, 4>(p_master, skew, length);
+      const u32 room_exp_avg = room_of<float, 4>(p_exp_avg, skew, length);
+      const u32 room_exp_avg_sq = room_of<float, 4>(p_exp_avg_sq, skew, length);
+      const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-        float in_master[4];
-        load<4, 1>(in_master, p_master, whole_master, first, stride, length);
-        float in_exp_avg[4];
-        load<4, 1>(in_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
-        float in_exp_avg_sq[4];
-        load<4, 1>(in_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
-        float in_scratch0[4];
-        load<4, 1>(in_scratch0, p_scratch0, whole_scratch0, first, stride, length);
-        float out_master[4];
-        float out_exp_avg[4];
-        float out_exp_avg_sq[4];
+        u32 in_master[4];
+        load<Plain, float, 4, 1>(in_master, p_master, room_master, first, stride, length);
+        u32 in_exp_avg[4];
+        load<Plain, float, 4, 1>(in_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
+        u32 in_exp_avg_sq[4];
+        load<Plain, float, 4, 1>(in_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
+        u32 in_scratch0[4];
+        load<Plain, float, 4, 1>(in_scratch0, p_scratch0, room_scratch0, first, stride, length);
+        u32 out_master[4];
+        u32 out_exp_avg[4];
+        u32 out_exp_avg_sq[4];
 #pragma unroll
         for (i32 e = 0; e < 4; ++e) {
-          const float e_g_clipped = in_scratch0[e];  // %g_clipped = mul %g, %clip_coef : [f32]
-          const float e_w = in_master[e];  // %w = load @master : [f32]
+          const float e_g_clipped = get<float>(in_scratch0, e);  // %g_clipped = mul %g, %clip_coef : [f32]
+          const float e_w = get<float>(in_master, e);  // %w = load @master : [f32]
           const float e_w_decayed = e_w * g_decay;  // %w_decayed = mul %w, %decay : [f32]
-          const float e_exp_avg_in = in_exp_avg[e];  // %exp_avg_in = load @exp_avg : [f32]
-          const float e_exp_avg_sq_in = in_exp_avg_sq[e];  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
+          const float e_exp_avg_in = get<float>(in_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
+          const float e_exp_avg_sq_in = get<float>(in_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
           const float e_lerp_base = g_from_a ? e_exp_avg_in : e_g_clipped;  // %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
           const float e_distance = e_g_clipped - e_exp_avg_in;  // %distance = sub %g_clipped, %exp_avg_in : [f32]
           const float e_m = __fmaf_rn(g_lerp_coef, e_distance, e_lerp_base);  // %m = fma %lerp_coef, %distance, %lerp_base : [f32]
@@ -339,20 +339,20 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
           const float e_numerator = t_step_size * e_m;  // %numerator = mul %step_size, %m : [f32]
           const float e_update = e_numerator / e_denominator;  // %update = div %numerator, %denominator : [f32]
           const float e_w_new = e_w_decayed + e_update;  // %w_new = add %w_decayed, %update : [f32]
-          out_exp_avg[e] = e_m;  // store @exp_avg, %m if %good
-          out_exp_avg_sq[e] = e_v;  // store @exp_avg_sq, %v if %good
-          out_master[e] = e_w_new;  // store @master, %w_new if %good
+          put<float>(out_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
+          put<float>(out_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
+          put<float>(out_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
         }
-        store<4, 1>(out_exp_avg, p_exp_avg, whole_exp_avg, first, stride, length);
-        store<4, 1>(out_exp_avg_sq, p_exp_avg_sq, whole_exp_avg_sq, first, stride, length);
-        store<4, 1>(out_master, p_master, whole_master, first, stride, length);
+        store<Plain, float, 4, 1>(out_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
+        store<Plain, float, 4, 1>(out_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
+        store<Plain, float, 4, 1>(out_master, p_master, room_master, first, stride, length);
       }
     }
   }
 }
 
 struct sf_adamw_copy_4_step {
-  bool s_good;
+  u32 s_good;
 };
 
 extern "C" __global__ void __launch_bounds__(256, 3)
@@ -372,7 +372,7 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
       step_4.s_good = s_good;
     }
     __syncthreads();
-    const bool s_good = step_4.s_good;
+    const bool s_good = step_4.s_good != 0;
     const u32 units = s_good ? unit_count(ctx) : 0;
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -387,24 +387,24 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
         continue;
       }
       const i32 length = i32(chunk.length);
-      f16* const p_weight = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin;
-      const float* const p_master = global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin;
-      const i32 skew = skew_of<4>(p_master);
-      const bool whole_weight = whole_tiles<4>(p_weight, skew);
-      const bool whole_master = whole_tiles<4>(p_master, skew);
+      const u64 p_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
+      const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_master);
+      const u32 room_weight = room_of<f16, 4>(p_weight, skew, length);
+      const u32 room_master = room_of<float, 4>(p_master, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        float in_master[16];
-        load<4, 4>(in_master, p_master, whole_master, first, stride, length);
-        f16 out_weight[16];
+        u32 in_master[16];
+        load<Plain, float, 4, 4>(in_master, p_master, room_master, first, stride, length);
+        u32 out_weight[8];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          const float e_w_new = in_master[e];  // %w_new = add %w_decayed, %update : [f32]
+          const float e_w_new = get<float>(in_master, e);  // %w_new = add %w_decayed, %update : [f32]
           const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
-          out_weight[e] = e_w_copy;  // store @weight, %w_copy if %good
+          put<f16>(out_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
         }
-        store<4, 4>(out_weight, p_weight, whole_weight, first, stride, length);
+        store<Plain, f16, 4, 4>(out_weight, p_weight, room_weight, first, stride, length);
       }
     }
   }
@@ -429,18 +429,18 @@ sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
         continue;
       }
       const i32 length = i32(chunk.length);
-      f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin;
-      const i32 skew = skew_of<8>(p_grad);
-      const bool whole_grad = whole_tiles<8>(p_grad, skew);
+      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const i32 skew = skew_of<f16, 8>(p_grad);
+      const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
       const i32 stride = i32(work.workers) * 8;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-        f16 out_grad[16];
+        u32 out_grad[8];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          out_grad[e] = s_92;  // store @grad, %92
+          put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
         }
-        store<8, 2>(out_grad, p_grad, whole_grad, first, stride, length);
+        store<Plain, f16, 8, 2>(out_grad, p_grad, room_grad, first, stride, length);
       }
     }
   }
@@ -448,11 +448,11 @@ sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
 
 struct sf_adamw_scale_finish {
   float s_scale;
-  bool s_found_inf;
+  u32 s_found_inf;
   float s_norm;
-  bool s_norm_overflow;
-  bool s_bad;
-  bool s_good;
+  u32 s_norm_overflow;
+  u32 s_bad;
+  u32 s_good;
   float s_chosen;
   i32 s_chosen_1;
   float s_coef_used;
@@ -520,11 +520,11 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
     const float s_scale = own.s_scale;
-    const bool s_found_inf = own.s_found_inf;
+    const bool s_found_inf = own.s_found_inf != 0;
     const float s_norm = own.s_norm;
-    const bool s_norm_overflow = own.s_norm_overflow;
-    const bool s_bad = own.s_bad;
-    const bool s_good = own.s_good;
+    const bool s_norm_overflow = own.s_norm_overflow != 0;
+    const bool s_bad = own.s_bad != 0;
+    const bool s_good = own.s_good != 0;
     const float s_chosen = own.s_chosen;
     const i32 s_chosen_1 = own.s_chosen_1;
     const float s_coef_used = own.s_coef_used;

@@ -9,11 +9,11 @@ namespace stepfuse {
 
 struct sf_domains_1_step {
   float s_limit;
-  bool s_bad;
-  bool s_good;
+  u32 s_bad;
+  u32 s_good;
 };
 struct sf_domains_1_chunk {
-  bool t_calm;
+  u32 t_calm;
   float g_per;
 };
 struct sf_domains_finish {
@@ -56,22 +56,22 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       bool acc_s_bad = false;
       switch (chunk.signature) {
         case 0: {
-          const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-          const i32 skew = skew_of<8>(p_grad);
-          const bool whole_grad = whole_tiles<8>(p_grad, skew);
+          const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+          const i32 skew = skew_of<f16, 8>(p_grad);
+          const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
           const i32 stride = i32(work.workers) * 8;
           place = lane_place<8>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
           for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-            f16 in_grad[16];
-            load<8, 2>(in_grad, p_grad, whole_grad, first, stride, length);
+            u32 in_grad[8];
+            load<Plain, f16, 8, 2>(in_grad, p_grad, room_grad, first, stride, length);
 #pragma unroll
             for (i32 e = 0; e < 16; ++e) {
               const i32 at = first + e / 8 * stride + e % 8;
-              const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+              const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
               const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
               const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
-              const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
+              const float e_size = absolute(e_g);  // %size = abs %g : [f32]
               const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
               const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
               acc_g_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_g_sum[e % 8], e_sq) : acc_g_sum[e % 8];  // %sum = reduce_add %sq : {f32}
@@ -82,22 +82,22 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
           break;
         }
         case 1: {
-          const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-          const i32 skew = skew_of<4>(p_grad);
-          const bool whole_grad = whole_tiles<4>(p_grad, skew);
+          const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+          const i32 skew = skew_of<float, 4>(p_grad);
+          const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
           const i32 stride = i32(work.workers) * 4;
           place = lane_place<4>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
           for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-            float in_grad[16];
-            load<4, 4>(in_grad, p_grad, whole_grad, first, stride, length);
+            u32 in_grad[16];
+            load<Plain, float, 4, 4>(in_grad, p_grad, room_grad, first, stride, length);
 #pragma unroll
             for (i32 e = 0; e < 16; ++e) {
               const i32 at = first + e / 4 * stride + e % 4;
-              const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+              const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
               const float e_g = e_raw;  // %g = cast %raw : [f32]
               const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
-              const float e_size = fabsf(e_g);  // %size = abs %g : [f32]
+              const float e_size = absolute(e_g);  // %size = abs %g : [f32]
               const bool e_finite = is_finite(e_g);  // %finite = isfinite %g : [bool]
               const bool e_bad_element = !e_finite;  // %bad_element = not %finite : [bool]
               acc_g_sum[e % 8] = u32(at) < u32(length) ? Add::combine(acc_g_sum[e % 8], e_sq) : acc_g_sum[e % 8];  // %sum = reduce_add %sq : {f32}
@@ -155,7 +155,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
     const float s_limit = step_1.s_limit;
-    const bool s_good = step_1.s_good;
+    const bool s_good = step_1.s_good != 0;
     const u32 units = unit_count(ctx);
     __shared__ sf_domains_1_chunk sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
@@ -190,96 +190,96 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
         synchronize(work.packed);
         seen = work.packed ? kNone : tensor_index;
       }
-      const bool t_calm = sections[work.section].t_calm;
+      const bool t_calm = sections[work.section].t_calm != 0;
       const float g_per = sections[work.section].g_per;
       const i32 length = i32(chunk.length);
       if (t_calm) {
         switch (chunk.signature) {
           case 0: {
-            const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
-            bf16* const p_copy = global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin;
-            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
-            const i32 skew = skew_of<4>(p_weight);
-            const bool whole_grad = whole_tiles<4>(p_grad, skew);
-            const bool whole_weight = whole_tiles<4>(p_weight, skew);
-            const bool whole_copy = whole_tiles<4>(p_copy, skew);
-            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
+            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_weight);
+            const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
+            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+            const u32 room_copy = room_of<bf16, 4>(p_copy, skew, length);
+            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              f16 in_grad[4];
-              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
-              float in_weight[4];
-              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
-              i32 in_mask[4];
-              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
-              float out_weight[4];
-              bf16 out_copy[4];
+              u32 in_grad[2];
+              load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
+              u32 in_weight[4];
+              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
+              u32 in_mask[4];
+              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
+              u32 out_weight[4];
+              u32 out_copy[2];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
-                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
                 const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
-                out_weight[e] = e_w1;  // store @weight, %w1 if %store
-                out_copy[e] = e_w16;  // store @copy, %w16 if %calm
+                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<bf16>(out_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
-              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length);
+              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
+              store<Plain, bf16, 4, 1>(out_copy, p_copy, room_copy, first, stride, length);
             }
             break;
           }
           case 1: {
-            const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
-            bf16* const p_copy = global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin;
-            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
-            const i32 skew = skew_of<4>(p_weight);
-            const bool whole_grad = whole_tiles<4>(p_grad, skew);
-            const bool whole_weight = whole_tiles<4>(p_weight, skew);
-            const bool whole_copy = whole_tiles<4>(p_copy, skew);
-            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
+            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_weight);
+            const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
+            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+            const u32 room_copy = room_of<bf16, 4>(p_copy, skew, length);
+            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              float in_grad[4];
-              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
-              float in_weight[4];
-              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
-              i32 in_mask[4];
-              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
-              float out_weight[4];
-              bf16 out_copy[4];
+              u32 in_grad[4];
+              load<Plain, float, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
+              u32 in_weight[4];
+              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
+              u32 in_mask[4];
+              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
+              u32 out_weight[4];
+              u32 out_copy[2];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = e_raw;  // %g = cast %raw : [f32]
-                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
                 const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
-                out_weight[e] = e_w1;  // store @weight, %w1 if %store
-                out_copy[e] = e_w16;  // store @copy, %w16 if %calm
+                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<bf16>(out_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
-              store<4, 1>(out_copy, p_copy, whole_copy, first, stride, length);
+              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
+              store<Plain, bf16, 4, 1>(out_copy, p_copy, room_copy, first, stride, length);
             }
             break;
           }
@@ -287,78 +287,78 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       } else {
         switch (chunk.signature) {
           case 0: {
-            const f16* const p_grad = global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
-            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
-            const i32 skew = skew_of<4>(p_weight);
-            const bool whole_grad = whole_tiles<4>(p_grad, skew);
-            const bool whole_weight = whole_tiles<4>(p_weight, skew);
-            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_weight);
+            const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
+            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              f16 in_grad[4];
-              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
-              float in_weight[4];
-              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
-              i32 in_mask[4];
-              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
-              float out_weight[4];
+              u32 in_grad[2];
+              load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
+              u32 in_weight[4];
+              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
+              u32 in_mask[4];
+              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
+              u32 out_weight[4];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const f16 e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
-                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
-                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
+              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
             }
             break;
           }
           case 1: {
-            const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin;
-            float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin;
-            const i32* const p_mask = global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin;
-            const i32 skew = skew_of<4>(p_weight);
-            const bool whole_grad = whole_tiles<4>(p_grad, skew);
-            const bool whole_weight = whole_tiles<4>(p_weight, skew);
-            const bool whole_mask = whole_tiles<4>(p_mask, skew);
+            const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_weight);
+            const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
+            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              float in_grad[4];
-              load<4, 1>(in_grad, p_grad, whole_grad, first, stride, length);
-              float in_weight[4];
-              load<4, 1>(in_weight, p_weight, whole_weight, first, stride, length);
-              i32 in_mask[4];
-              load<4, 1>(in_mask, p_mask, whole_mask, first, stride, length);
-              float out_weight[4];
+              u32 in_grad[4];
+              load<Plain, float, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
+              u32 in_weight[4];
+              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
+              u32 in_mask[4];
+              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
+              u32 out_weight[4];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const float e_raw = in_grad[e];  // %raw = load @grad : [@grad]
+                const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = e_raw;  // %g = cast %raw : [f32]
-                const i32 e_mask = in_mask[e];  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = in_weight[e];  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
-                out_weight[e] = e_w1;  // store @weight, %w1 if %store
+                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store_if<4, 1>(mask_e_store, out_weight, p_weight, first, stride, length);
+              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
             }
             break;
           }
@@ -368,8 +368,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
   }
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
     const float s_limit = step_1.s_limit;
-    const bool s_bad = step_1.s_bad;
-    const bool s_good = step_1.s_good;
+    const bool s_bad = step_1.s_bad != 0;
+    const bool s_good = step_1.s_good != 0;
     __shared__ sf_domains_finish own;
     if (threadIdx.x == 0) {
       const double s_total0 = global<double>(ctx.step.states, 2)[0];  // %total0 = read @total : f64

@@ -48,28 +48,28 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
       const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
-      const float* const p_grad = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin;
-      float* const p_weight = global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin;
-      const i32 skew = skew_of<4>(p_weight);
-      const bool whole_grad = whole_tiles<4>(p_grad, skew);
-      const bool whole_weight = whole_tiles<4>(p_weight, skew);
+      const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
+      const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_weight);
+      const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
+      const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 2 * stride) {
-        float in_grad[8];
-        load<4, 2>(in_grad, p_grad, whole_grad, first, stride, length);
-        float in_weight[8];
-        load<4, 2>(in_weight, p_weight, whole_weight, first, stride, length);
-        float out_weight[8];
+        u32 in_grad[8];
+        load<Plain, float, 4, 2>(in_grad, p_grad, room_grad, first, stride, length);
+        u32 in_weight[8];
+        load<Plain, float, 4, 2>(in_weight, p_weight, room_weight, first, stride, length);
+        u32 out_weight[8];
 #pragma unroll
         for (i32 e = 0; e < 8; ++e) {
-          const float e_grad = in_grad[e];  // %grad = load @grad : [f32]
-          const float e_w = in_weight[e];  // %w = load @weight : [f32]
+          const float e_grad = get<float>(in_grad, e);  // %grad = load @grad : [f32]
+          const float e_w = get<float>(in_weight, e);  // %w = load @weight : [f32]
           const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
-          out_weight[e] = e_w_new;  // store @weight, %w_new
+          put<float>(out_weight, e, bits_of(e_w_new));  // store @weight, %w_new
         }
-        store<4, 2>(out_weight, p_weight, whole_weight, first, stride, length);
+        store<Plain, float, 4, 2>(out_weight, p_weight, room_weight, first, stride, length);
       }
     }
   }
