@@ -32,6 +32,10 @@ class BodyEmitter {
   std::string key() const {
     std::string key;
     for (const auto& [id, a] : arrays_) key += fmt::format("{} ", name(a.dtype));
+    // A cast to a buffer's type may stand where nothing of that buffer is loaded or stored.
+    for (ValueId v : body_.code) {
+      if (p_[v].type.dtype == DType::bound) key += fmt::format("{} ", name(dtype(v)));
+    }
     return key;
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -35,6 +36,35 @@ class Device {
   }
 
   const abi::DeviceContext& context() const { return c_; }
+
+  // The context of a launch over one tensor's chunks, which folds nothing yet.
+  abi::DeviceContext only(size_t tensor) const {
+    abi::DeviceContext c = c_;
+    const Chunks& large = large_[tensor];
+    const Chunks& small = small_[tensor];
+    c.step.chunks += large.first;
+    c.block_chunks = large.count;
+    c.small_chunks += small.first;
+    c.small_count = small.count;
+    c.flags = abi::kKeepSlots;
+    return c;
+  }
+  // … over none, which folds what the slots hold.
+  abi::DeviceContext fold_only() const {
+    abi::DeviceContext c = c_;
+    c.block_chunks = c.small_count = 0;
+    return c;
+  }
+
+  // A tensor's gradient; empty where the step has none.
+  std::pair<u64, u64> gradient(const StepData& data, size_t t) const {
+    int b = p_.find_buffer("grad");
+    if (b < 0) return {0, 0};
+    auto buffer = static_cast<size_t>(b);
+    u64 width = size_of(data.tensors[t].dtypes[buffer]);
+    u64 at = pointers_[t * p_.buffers.size() + buffer] + options_.skip_elements * width;
+    return {at, data.tensors[t].size * width};
+  }
 
   void download(StepData& data) {
     for (size_t t = 0; t < data.tensors.size(); ++t) {
@@ -100,6 +130,8 @@ class Device {
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       const StepTensor& tensor = data.tensors[t];
       tensor_slots.push_back(slot);
+      large_.push_back({static_cast<uint32_t>(large.size()), 0});
+      small_.push_back({static_cast<uint32_t>(small.size()), 0});
       auto at = std::find(s_.signatures.begin(), s_.signatures.end(), tensor.dtypes);
       auto signature = static_cast<uint32_t>(at - s_.signatures.begin());
       for (uint64_t begin = 0; begin < tensor.size;) {
@@ -111,6 +143,8 @@ class Device {
         (is_small ? small : large).push_back(chunk);
         begin += length;
       }
+      large_[t].count = static_cast<uint32_t>(large.size()) - large_[t].first;
+      small_[t].count = static_cast<uint32_t>(small.size()) - small_[t].first;
     }
     tensor_slots.push_back(slot);
     for (int32_t g = 0; g < data.group_count; ++g) {
@@ -197,8 +231,35 @@ class Device {
   const DeviceRun& options_;
   abi::DeviceContext c_{};
   std::vector<u64> pointers_, states_;
+  struct Chunks {
+    uint32_t first = 0;
+    uint32_t count = 0;
+  };
+  std::vector<Chunks> large_, small_;  // [tensor]
   uint64_t scratch_elements_ = 0;
 };
+
+// Phase 0 before the step, tensor by tensor; then, as the step does, of those that nobody observed,
+// and the fold.
+void observe(ptx::Memory& memory, const Device& device, const StepData& data,
+             const std::vector<Observation>& observations,
+             const std::function<void(const abi::DeviceContext&)>& launch) {
+  std::vector<bool> seen(data.tensors.size());
+  for (const Observation& o : observations) {
+    auto [at, bytes] = device.gradient(data, o.tensor);
+    std::vector<std::byte> kept(bytes);
+    memory.read(kept.data(), at, bytes);
+    // Not a number in every storage type: a trace of it would reach everything.
+    if (o.stale) memory.fill(at, bytes, 0xff, 1);
+    launch(device.only(o.tensor));
+    if (o.stale) memory.write(at, kept.data(), bytes);
+    seen[o.tensor] = !o.stale;
+  }
+  for (size_t t = 0; t < seen.size(); ++t) {
+    if (!seen[t]) launch(device.only(t));
+  }
+  launch(device.fold_only());
+}
 
 }  // namespace
 
@@ -220,21 +281,28 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
   ptx::Machine machine;
   auto module = machine.load(ptx_);
   Device device(machine, schedule_, data, options);
-  abi::DeviceContext context = device.context();
   ptx::Counters total;
   uint64_t seed = options.seed;
+  auto launch = [&](const Kernel& kernel, const abi::DeviceContext& context) {
+    auto counters = machine.launch(
+        *module->find(cuda_entry_name(kernel)), {.grid = {options.blocks}, .block = {256}},
+        std::as_bytes(std::span(&context, 1)),
+        {.seed = seed++, .step_limit = options.step_limit, .checks = options.checks});
+    total.instructions += counters.instructions;
+    total.global_bytes_read += counters.global_bytes_read;
+    total.global_bytes_written += counters.global_bytes_written;
+    total.barriers += counters.barriers;
+    total.atomics += counters.atomics;
+  };
+  const std::vector<Kernel>& kernels = schedule_.kernels;
   for (int step = 0; step < options.steps; ++step) {
-    for (const Kernel& kernel : schedule_.kernels) {
-      auto counters = machine.launch(
-          *module->find(cuda_entry_name(kernel)), {.grid = {options.blocks}, .block = {256}},
-          std::as_bytes(std::span(&context, 1)),
-          {.seed = seed++, .step_limit = options.step_limit, .checks = options.checks});
-      total.instructions += counters.instructions;
-      total.global_bytes_read += counters.global_bytes_read;
-      total.global_bytes_written += counters.global_bytes_written;
-      total.barriers += counters.barriers;
-      total.atomics += counters.atomics;
+    size_t next = 0;
+    if (!options.observed.empty()) {
+      observe(machine.memory(), device, data, options.observed,
+              [&](const abi::DeviceContext& context) { launch(kernels[0], context); });
+      next = 1;
     }
+    for (; next < kernels.size(); ++next) launch(kernels[next], device.context());
   }
   device.download(data);
   return total;

@@ -11,6 +11,12 @@
 
 namespace stepfuse::testing {
 
+// Phase 0 of one tensor before the step; `stale`: of a gradient that is replaced afterwards.
+struct Observation {
+  size_t tensor = 0;
+  bool stale = false;
+};
+
 struct DeviceRun {
   uint32_t blocks = 3;
   uint64_t seed = 1;
@@ -21,6 +27,9 @@ struct DeviceRun {
   std::vector<size_t> shifts;   // [tensor] elements that its arrays stand off a 256-byte border
   uint64_t skip_elements = 0;   // the arrays really begin so much earlier (and are never touched)
   int steps = 1;                // launches on the same tables, one behind the other
+  // The split phase, where it is not empty: what is observed before each step, in this order. Needs
+  // a schedule of the split form; the step does what nobody observed.
+  std::vector<Observation> observed;
 };
 
 class DeviceRunner {

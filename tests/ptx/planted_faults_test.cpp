@@ -26,8 +26,8 @@ struct Fault {
 };
 
 Point plain_point() {
-  std::vector<Factor> factors = program_factors();
-  Point point = point_of(factors, Row(factors.size()));
+  Covering space{.factors = recipe_factors()};
+  Point point = space.point(Row(space.factors.size()));
   point["clip"] = "l2";
   point["loss-scale"] = "dynamic";
   return point;

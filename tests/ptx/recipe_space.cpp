@@ -1,12 +1,15 @@
 // Programs, layouts and data of recipes; knows the recipe options by their table.
 #include "tests/ptx/recipe_space.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
 #include "compiler/pass_manager.hpp"
+#include "ir/error.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/recipes/recipes.hpp"
 #include "ir/reduction.hpp"
@@ -137,7 +140,7 @@ void set_inputs(const Program& program, const Point& point, TestData& data, Rng&
 
 }  // namespace
 
-std::vector<Factor> program_factors() {
+std::vector<Factor> recipe_factors() {
   std::vector<Factor> factors;
   Factor recipe{.name = "recipe", .values = {"adamw"}};
   for (const RecipeInfo& info : list_recipes()) {
@@ -156,23 +159,71 @@ std::vector<Factor> program_factors() {
     }
     factors.push_back(std::move(f));
   }
-  factors.push_back({"form", {"fused", "split", "unfused"}});
+  factors.push_back({"mode", {"fused", "split", "unfused", "observe"}});
   factors.push_back(
       {"layout", {"mixed", "tiny", "misaligned", "absent", "shards", "large", "single", "none"}});
   factors.push_back({"inputs", {"normal", "nonfinite", "overflow", "tiny", "special"}});
   factors.push_back({"args", {"table", "inline"}});
+  factors.push_back({"arch", {"90", "75", "80", "100", "120"}});
+  factors.push_back({"blocks", {"2", "1", "7", "132"}});
   return factors;
 }
 
-std::vector<Factor> machine_factors() {
-  return {{"arch", {"90", "75", "80", "100"}}, {"blocks", {"2", "1", "7", "132"}}};
-}
-
-Point point_of(const std::vector<Factor>& factors, const Row& row) {
+Point Covering::point(const Row& row) const {
   Point point;
   for (size_t f = 0; f < factors.size(); ++f)
     point[factors[f].name] = factors[f].values[static_cast<size_t>(row[f])];
   return point;
+}
+
+size_t Covering::factor(std::string_view name) const {
+  auto at = std::find_if(factors.begin(), factors.end(), [&](auto& f) { return f.name == name; });
+  return static_cast<size_t>(at - factors.begin());
+}
+
+namespace {
+
+// Some tensors before the step, in any order, one of them twice; "observe" has the split form.
+std::vector<Observation> observations(const Point& point, size_t tensors, uint64_t seed) {
+  std::vector<Observation> list;
+  if (point.at("mode") != "observe" || tensors == 0) return list;
+  Rng rng(seed, "observe");
+  std::vector<size_t> order(tensors);
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t k = tensors; k > 1; --k) std::swap(order[k - 1], order[rng.below(k)]);
+  for (size_t t : order) {
+    if (rng.chance(70)) list.push_back({t});
+  }
+  if (list.empty()) list.push_back({order[0]});
+  Observation twice{list[rng.below(list.size())].tensor, true};
+  list.insert(list.begin(), twice);
+  return list;
+}
+
+Form form_of(const Point& point) {
+  const std::string& mode = point.at("mode");
+  return mode == "observe" ? Form::split : *form_from_name(mode);
+}
+
+}  // namespace
+
+Covering covering_rows(uint64_t seed) {
+  Covering covering{.factors = recipe_factors()};
+  auto possible = [&](const Row& row) { return is_possible(covering.point(row)); };
+  CoveringSet set = pairwise_covering_set(covering.factors, possible, seed);
+  covering.rows = std::move(set.rows);
+  covering.pairs = set.covered;
+  covering.refused = set.contradictions.size();
+  return covering;
+}
+
+bool is_possible(const Point& point) {
+  try {
+    Schedule schedule = schedule_of(program_of(point), point);
+    return point.at("mode") != "observe" || schedule.phases.size() > 1;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::string describe(const Point& point) {
@@ -196,7 +247,7 @@ Program program_of(const Point& point) {
 Schedule schedule_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures = signatures_of(program, point);
   return make_schedule(optimize(program, signatures),
-                       {.form = *form_from_name(point.at("form")), .signatures = signatures});
+                       {.form = form_of(point), .signatures = signatures});
 }
 
 RecipeCase recipe_case(const Point& point, uint64_t seed) {
@@ -224,7 +275,8 @@ Verdict compare_on_machine(const Point& point, uint64_t data_seed,
     DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),
                   .seed = seed,
                   .inline_args = point.at("args") == "inline",
-                  .steps = steps};
+                  .steps = steps,
+                  .observed = observations(point, c.layout.tensors.size(), seed)};
     for (const LayoutTensor& t : c.layout.tensors) run.shifts.push_back(t.shift);
     TestData actual(before);
     try {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/differential/pairwise.hpp"
@@ -12,14 +13,26 @@
 
 namespace stepfuse::testing {
 
-// recipe, every recipe option, form, layout, inputs, args: what the bits may depend on.
-std::vector<Factor> program_factors();
-// arch, blocks, threads' interleaving: what they may not depend on.
-std::vector<Factor> machine_factors();
+// recipe, every recipe option, layout, inputs: what the bits may depend on; mode (the three forms and
+// the split phase), args, arch, blocks: what they may not depend on.
+std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;
-Point point_of(const std::vector<Factor>& factors, const Row& row);
 std::string describe(const Point& point);  // what is not plain
+
+// Rows in which every two values of two factors stand together, unless no step has both.
+struct Covering {
+  std::vector<Factor> factors;
+  std::vector<Row> rows;
+  int pairs = 0;
+  size_t refused = 0;  // pairs that contradict each other or that are refused by name
+  Point point(const Row& row) const;
+  size_t factor(std::string_view name) const;  // its index
+};
+Covering covering_rows(uint64_t seed);
+
+// False where options contradict each other, or compiled steps do not have it.
+bool is_possible(const Point& point);
 
 // Throws Error{usage} for options that contradict each other.
 Program program_of(const Point& point);

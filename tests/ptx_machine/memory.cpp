@@ -25,13 +25,14 @@ void* map_pages(std::size_t bytes) {
 
 // One file of the pattern, mapped again and again: gigabytes of pattern for the price of one tile.
 int pattern_file(u8 pattern) {
-  static int file = -1;
-  if (file >= 0) return file;
-  file = memfd_create("stepfuse-fresh-memory", MFD_CLOEXEC);
-  if (file < 0) throw std::bad_alloc();
-  std::vector<u8> tile(kTile, pattern);
-  if (::write(file, tile.data(), tile.size()) != static_cast<ssize_t>(kTile))
-    throw std::bad_alloc();
+  static const int file = [&] {
+    int made = memfd_create("stepfuse-fresh-memory", MFD_CLOEXEC);
+    if (made < 0) throw std::bad_alloc();
+    std::vector<u8> tile(kTile, pattern);
+    auto size = static_cast<ssize_t>(kTile);
+    if (::write(made, tile.data(), tile.size()) != size) throw std::bad_alloc();
+    return made;
+  }();
   return file;
 }
 

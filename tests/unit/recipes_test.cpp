@@ -29,7 +29,25 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// How many members an aggregate has: as many as can be initialised from anything.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class T, class... Given>
+consteval size_t member_count() {
+  if constexpr (requires { T{Given{}..., Anything{}}; }) {
+    return member_count<T, Given..., Anything>();
+  } else {
+    return sizeof...(Given);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("every recipe option stands in the table, from which command line and tests take them") {
+  CHECK(recipe_option_table().size() == member_count<RecipeOptions>());
+}
 
 TEST_CASE("plain adamw has one stage, no reduction and f64 only outside the element domain") {
   Program p = make_recipe("adamw");
