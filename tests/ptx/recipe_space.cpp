@@ -141,24 +141,7 @@ void set_inputs(const Program& program, const Point& point, TestData& data, Rng&
 }  // namespace
 
 std::vector<Factor> recipe_factors() {
-  std::vector<Factor> factors;
-  Factor recipe{.name = "recipe", .values = {"adamw"}};
-  for (const RecipeInfo& info : list_recipes()) {
-    if (info.name != "adamw") recipe.values.emplace_back(info.name);
-  }
-  factors.push_back(std::move(recipe));
-  for (const RecipeOption& option : recipe_option_table()) {
-    Factor f{.name = std::string(option.name), .values = {}};
-    if (option.name == "grad") {
-      f.values = {"f32", "f16", "bf16", "f16|bf16|f32"};
-    } else if (option.values.empty()) {
-      f.values = {"false", "true"};
-    } else {
-      f.values = {""};  // not given
-      f.values.insert(f.values.end(), option.values.begin(), option.values.end());
-    }
-    factors.push_back(std::move(f));
-  }
+  std::vector<Factor> factors = recipe_option_factors();
   factors.push_back({"mode", {"fused", "split", "unfused", "observe"}});
   factors.push_back(
       {"layout", {"mixed", "tiny", "misaligned", "absent", "shards", "large", "single", "none"}});
@@ -167,13 +150,6 @@ std::vector<Factor> recipe_factors() {
   factors.push_back({"arch", {"90", "75", "80", "100", "120"}});
   factors.push_back({"blocks", {"2", "1", "7", "132"}});
   return factors;
-}
-
-Point Covering::point(const Row& row) const {
-  Point point;
-  for (size_t f = 0; f < factors.size(); ++f)
-    point[factors[f].name] = factors[f].values[static_cast<size_t>(row[f])];
-  return point;
 }
 
 size_t Covering::factor(std::string_view name) const {
@@ -224,24 +200,6 @@ bool is_possible(const Point& point) {
   } catch (const Error&) {
     return false;
   }
-}
-
-std::string describe(const Point& point) {
-  std::string out;
-  for (const auto& [name, value] : point) {
-    if (!value.empty() && value != "false")
-      out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
-  }
-  return out;
-}
-
-Program program_of(const Point& point) {
-  RecipeOptions options;
-  for (const RecipeOption& option : recipe_option_table()) {
-    const std::string& value = point.at(std::string(option.name));
-    if (!value.empty()) set_option(options, option.name, value);
-  }
-  return make_recipe(point.at("recipe"), options);
 }
 
 Schedule schedule_of(const Program& program, const Point& point) {

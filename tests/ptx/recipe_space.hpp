@@ -2,13 +2,12 @@
 // the recipes.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tests/differential/pairwise.hpp"
 #include "tests/differential/random_data.hpp"
+#include "tests/differential/recipe_options.hpp"
 #include "tests/ptx/device_runner.hpp"
 
 namespace stepfuse::testing {
@@ -18,15 +17,13 @@ namespace stepfuse::testing {
 std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;
-std::string describe(const Point& point);  // what is not plain
-
 // Rows in which every two values of two factors stand together, unless no step has both.
 struct Covering {
   std::vector<Factor> factors;
   std::vector<Row> rows;
   int pairs = 0;
   size_t refused = 0;  // pairs that contradict each other or that are refused by name
-  Point point(const Row& row) const;
+  Point point(const Row& row) const { return point_of(factors, row); }
   size_t factor(std::string_view name) const;  // its index
 };
 Covering covering_rows(uint64_t seed);
@@ -34,8 +31,6 @@ Covering covering_rows(uint64_t seed);
 // False where options contradict each other, or compiled steps do not have it.
 bool is_possible(const Point& point);
 
-// Throws Error{usage} for options that contradict each other.
-Program program_of(const Point& point);
 // Throws Error{compile} for what compiled steps do not have.
 Schedule schedule_of(const Program& program, const Point& point);
 

@@ -1,0 +1,174 @@
+// `stepfuse run RECIPE --backend=cuda --digest`, on the fake driver, says what --backend=interpret says:
+// over a pairwise covering set of recipe options, layouts, inputs and forms. Knows all layers.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/error.hpp"
+#include "tests/cuda/fake_device.hpp"
+#include "tests/differential/recipe_options.hpp"
+#include "tools/workload/layout_file.hpp"
+
+#ifdef STEPFUSE_CLI_BINARY
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+// Small: every row is executed thread by thread.
+const std::map<std::string, std::string> kLayouts = {
+    {"odd", R"({"name": "odd", "tensors": [
+       {"name": "a", "shape": [3001], "misalign": 1}, {"name": "b", "shape": [0]},
+       {"name": "c", "shape": [1], "group": 1}, {"name": "d", "shape": [16390], "misalign": {"grad": 3}},
+       {"name": "e", "shape": [247], "group": 1}, {"name": "f", "shape": [256], "misalign": 2}]})"},
+    {"tiny",
+     R"({"name": "tiny", "tensors": [{"name": "t", "shape": [7], "count": 60, "misalign": 1}]})"},
+    {"mixed", R"({"name": "mixed", "tensors": [
+       {"name": "a", "shape": [3001], "dtypes": {"grad": "f16"}},
+       {"name": "b", "shape": [70], "dtypes": {"grad": "bf16"}, "misalign": 1},
+       {"name": "c", "shape": [900], "group": 1, "dtypes": {"grad": "f32"}},
+       {"name": "d", "shape": [5], "dtypes": {"grad": "f16"}}]})"},
+    {"single", R"({"name": "single", "tensors": [{"name": "t", "shape": [20000]}]})"},
+    {"none", R"({"name": "none", "tensors": []})"}};
+
+class Layouts {
+ public:
+  Layouts()
+      : folder_(std::filesystem::temp_directory_path() /
+                fmt::format("stepfuse_cli_rows_{}", getpid())) {
+    std::filesystem::create_directories(folder_);
+    for (const auto& [name, text] : kLayouts) std::ofstream(path(name)) << text;
+  }
+  ~Layouts() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  Layouts(const Layouts&) = delete;
+  Layouts& operator=(const Layouts&) = delete;
+  std::string path(const std::string& name) const { return folder_ / (name + ".json"); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::vector<Factor> all_factors() {
+  std::vector<Factor> factors = recipe_option_factors();
+  factors.push_back({"layout", {"odd", "tiny", "mixed", "single", "none"}});
+  factors.push_back({"inputs", {"normal", "special"}});
+  factors.push_back({"form", {"fused", "split", "unfused"}});
+  factors.push_back({"observe", {"", "true"}});
+  factors.push_back({"moving", {"", "true"}});
+  factors.push_back({"absent", {"0", "0.3"}});
+  return factors;
+}
+
+// What the program refuses by name is no row.
+bool is_possible(const Point& point) {
+  try {
+    Program program = program_of(point);
+    make_layout(parse_layout(kLayouts.at(point.at("layout"))), program);
+    std::vector<Signature> signatures = {{}};
+    for (const Buffer& b : program.buffers) {
+      DType first = b.dtypes.contains(DType::f32) ? DType::f32 : b.dtypes.only();
+      signatures[0].push_back(first);
+    }
+    Schedule schedule =
+        make_schedule(optimize(program, signatures),
+                      {.form = *form_from_name(point.at("form")), .signatures = signatures});
+    emit_cuda(schedule);
+    return point.at("observe").empty() || schedule.phases.size() > 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += fmt::format(" '{}'", w);
+  return out;
+}
+
+// What a shell prints for the words, errors included.
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return "cannot start " + command;
+  std::string out;
+  char part[4096];
+  for (size_t n = 0; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
+  pclose(pipe);
+  return out;
+}
+
+// "", or how the two backends differ.
+std::string compare(const Point& point, const Layouts& layouts) {
+  std::vector<std::string> words = words_of(point);
+  Program program = program_of(point);
+  for (const char* more : {"run", STEPFUSE_CLI_BINARY}) words.insert(words.begin(), more);
+  words.insert(words.end(), {"--layout", layouts.path(point.at("layout")), "--digest", "--vary"});
+  words.push_back("--inputs=" + point.at("inputs"));
+  words.push_back("--absent=" + point.at("absent"));
+  for (const Arg& a : program.args) {
+    // These have no default.
+    if (a.name == "external_norm") words.insert(words.end(), {"--set", "external_norm=1.5"});
+    if (a.name == "external_found_inf")
+      words.insert(words.end(), {"--set", "external_found_inf=0"});
+    // So that the scale grows within the four steps.
+    if (a.name == "growth_interval") words.insert(words.end(), {"--set", "growth_interval=2"});
+  }
+  std::string expected = output_of("STEPFUSE_CACHE=off" + quoted(words) + " --backend=interpret");
+  words.push_back("--form=" + point.at("form"));
+  if (!point.at("observe").empty()) words.push_back("--observe");
+  if (!point.at("moving").empty()) words.push_back("--moving");
+  std::string folder = std::filesystem::path(STEPFUSE_FAKE_DRIVER).parent_path();
+  std::string actual = output_of(
+      fmt::format("STEPFUSE_CACHE=off STEPFUSE_CUDA_CODE=ptx "
+                  "LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}{} --backend=cuda",
+                  folder, quoted(words)));
+  bool digest = expected.size() == 33 &&
+                expected.find_first_not_of("0123456789abcdef\n") == std::string::npos;
+  if (digest && actual == expected) return "";
+  return fmt::format("{}\n interpret: {} cuda: {}", quoted(words), expected, actual);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the command line's digest on a CUDA device is the interpreter's, for every pair of options") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  std::vector<Factor> factors = all_factors();
+  CoveringSet set = pairwise_covering_set(
+      factors, [&](const Row& row) { return is_possible(point_of(factors, row)); }, 5);
+  CHECK(set.rows.size() > 20);
+  Layouts layouts;
+  std::mutex mutex;
+  std::vector<std::string> faults;
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t k = next++; k < set.rows.size(); k = next++) {
+      std::string fault = compare(point_of(factors, set.rows[k]), layouts);
+      std::lock_guard lock(mutex);
+      if (!fault.empty()) faults.push_back(fault);
+    }
+  };
+  std::vector<std::thread> threads;
+  unsigned count = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+  for (unsigned t = 0; t < count; ++t) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+  for (const std::string& f : faults) FAIL_CHECK(f);
+  MESSAGE(
+      fmt::format("{} rows cover {} pairs of values; {} pairs contradict each other or are "
+                  "refused by name",
+                  set.rows.size(), set.covered, set.contradictions.size()));
+}
+#endif
