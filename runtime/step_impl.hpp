@@ -42,6 +42,8 @@ class WorkspaceBlock {
   char* base() const { return base_; }
 
  private:
+  void release();
+
   size_t bytes_;
   Allocator allocator_;
   std::shared_ptr<DeviceMemory> memory_;

@@ -30,17 +30,22 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
   if (base_ == nullptr && bytes_ != 0) {
     throw Error(ErrorKind::device, "the caller's allocator returned null for the step's workspace");
   }
+  std::string problem = memory_->problem_with(base_);
   if (reinterpret_cast<uintptr_t>(base_) % 256 != 0) {
-    throw Error(ErrorKind::bind, "the caller's allocator must return 256-byte aligned memory");
+    problem = "memory that is not 256-byte aligned";
   }
-  if (std::string problem = memory_->problem_with(base_); bytes_ != 0 && !problem.empty()) {
-    throw Error(ErrorKind::bind,
-                fmt::format("the caller's allocator returned {}; the step runs on {}", problem,
-                            memory_->device_name()));
-  }
+  if (bytes_ == 0 || problem.empty()) return;
+  release();
+  throw Error(
+      ErrorKind::bind,
+      fmt::format("the caller's allocator returned {}; the step runs on {} and needs 256-byte "
+                  "aligned memory of it",
+                  problem, memory_->device_name()));
 }
 
-WorkspaceBlock::~WorkspaceBlock() {
+WorkspaceBlock::~WorkspaceBlock() { release(); }
+
+void WorkspaceBlock::release() {
   if (!allocator_.allocate) {
     memory_->release(base_, bytes_, nullptr);
   } else if (allocator_.release) {

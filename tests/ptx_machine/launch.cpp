@@ -1,6 +1,7 @@
 // Sets a grid up and runs it turn by turn; knows threads and waiting, no opcode.
 #include "tests/ptx_machine/launch.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -67,8 +68,8 @@ void Launch::make_block(u32 index) {
   for (const SharedVariable& v : kernel.shared) {
     std::memset(block.shared_state.data() + v.offset, 0, v.bytes);
   }
-  std::memset(block.shared_state.data() + kernel.dynamic_shared_offset, 0,
-              shape_.dynamic_shared_bytes);
+  std::fill_n(block.shared_state.begin() + kernel.dynamic_shared_offset,
+              shape_.dynamic_shared_bytes, u8{0});
   block.shared_cells.resize(shared / 4 + 1);
   block.local.assign(std::size_t{kernel.local_bytes} * threads, std::byte{kFreshByte});
   block.local_state.assign(block.local.size(), 0);
@@ -77,7 +78,7 @@ void Launch::make_block(u32 index) {
     Thread& thread = block.threads[t];
     Warp& warp = block.warps[t / 32];
     thread.r = block.registers.data() + frame * t;
-    std::memcpy(thread.r, kernel.frame.data(), frame * sizeof(u64));
+    std::copy(kernel.frame.begin(), kernel.frame.end(), thread.r);
     thread.lane = static_cast<u8>(t % 32);
     thread.index = t;
     thread.block = &block;

@@ -36,25 +36,25 @@ struct Context {
   double beta;
 };
 
-__device__ float from_f16(u16 bits) {
+__device__ __forceinline__ float from_f16(u16 bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
-__device__ float from_bf16(u16 bits) { return __uint_as_float((u32)bits << 16); }
+__device__ __forceinline__ float from_bf16(u16 bits) { return __uint_as_float((u32)bits << 16); }
 __device__ u16 to_f16(float value) {
   u16 bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
 }
 
-__device__ float grad_at(const Tensor& tensor, u64 index) {
+__device__ __forceinline__ float grad_at(const Tensor& tensor, u64 index) {
   if (tensor.dtype == 0) return ((const float*)tensor.grad)[index];
   u16 bits = ((const u16*)tensor.grad)[index];
   return tensor.dtype == 1 ? from_f16(bits) : from_bf16(bits);
 }
 
-__device__ void four_grads(const Tensor& tensor, u64 index, float* g) {
+__device__ __forceinline__ void four_grads(const Tensor& tensor, u64 index, float* g) {
   if (tensor.dtype == 0) {
     float4 v = *(const float4*)((const float*)tensor.grad + index);
     g[0] = v.x, g[1] = v.y, g[2] = v.z, g[3] = v.w;
@@ -67,7 +67,7 @@ __device__ void four_grads(const Tensor& tensor, u64 index, float* g) {
 }
 
 // Lane l + d is added to lane l, for d = 256, 128, … 1; the sum is returned to thread 0.
-__device__ float fold(const float* lane, float* shared) {
+__device__ __forceinline__ float fold(const float* lane, float* shared) {
   u32 t = threadIdx.x;
 #pragma unroll
   for (int k = 0; k < 4; ++k) shared[4 * t + k] = lane[k];
@@ -83,7 +83,7 @@ __device__ float fold(const float* lane, float* shared) {
   return sum;
 }
 
-__device__ double power(double base, u64 n) {
+__device__ __forceinline__ double power(double base, u64 n) {
   double r = 1;
   while (n) {
     if (n & 1) r = r * base;
@@ -93,7 +93,7 @@ __device__ double power(double base, u64 n) {
   return r;
 }
 
-__device__ void fold_slots(const Context& c, float* shared) {
+__device__ __forceinline__ void fold_slots(const Context& c, float* shared) {
   float lane[4] = {0, 0, 0, 0};
   for (u32 i = 4 * threadIdx.x; i < c.chunk_count; i += kLanes) {
     for (u32 k = 0; k < 4 && i + k < c.chunk_count; ++k) lane[k] = lane[k] + c.slots[i + k];
@@ -110,7 +110,7 @@ __device__ void fold_slots(const Context& c, float* shared) {
 }
 
 // Two words: the last block to arrive folds and only then releases the others.
-__device__ void grid_barrier(const Context& c, float* shared, u32* is_last) {
+__device__ __forceinline__ void grid_barrier(const Context& c, float* shared, u32* is_last) {
   __syncthreads();  // barrier: before arriving
   u32 before = 0;
   if (threadIdx.x == 0) {
