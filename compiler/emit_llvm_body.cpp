@@ -14,6 +14,9 @@
 #include "ir/reduction.hpp"
 
 namespace stepfuse::llvm {
+namespace {
+constexpr int kPrefetchBytes = 8192;
+}  // namespace
 
 const std::string& Storage::get(const std::string& name, int elements) {
   std::string& result = names_[name];
@@ -281,7 +284,20 @@ void BodyEmitter::emit_loop(const Body& body, const std::string& count,
   }
 }
 
+// A loop that updates nothing in place is held up by the memory's latency: the processor's own prefetching stays
+// within a page. Prefetching past the end of an array does no harm.
+void BodyEmitter::prefetch() {
+  m_.declarations.insert("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
+  for (const Stream& s : streams_) {
+    if (!s.read_first) continue;
+    std::string ahead =
+        f_.set("ahead", "getelementptr i8, ptr {}, i64 {}", s.address, kPrefetchBytes);
+    f_.line("call void @llvm.prefetch.p0(ptr {}, i32 0, i32 3, i32 1)", ahead);
+  }
+}
+
 void BodyEmitter::emit_element(const Body& body, const std::string& i) {
+  if (body.stores.empty()) prefetch();
   for (const Kept& k : body.fetches) {
     Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
     f_.comment(fmt::format("fetch %{}", name(k.value)));

@@ -88,6 +88,7 @@ class BodyEmitter {
   void emit_passes(const Body& body, const std::string& done);
   void emit_loop(const Body& body, const std::string& count, const std::string& pass_label,
                  const std::string& after);
+  void prefetch();
   void emit_element(const Body& body, const std::string& i);
   void evaluate(ValueId v, const std::string& i);
   void reduce(Reducer& r, const std::string& i);
