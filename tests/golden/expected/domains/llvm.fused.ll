@@ -159,6 +159,8 @@ loop:
   %tensor_max.1 = phi <8 x float> [ %tensor_max, %pass ], [ %tensor_max.next, %loop.end ]
   %bad.1 = phi <8 x i32> [ %bad, %pass ], [ %bad.next, %loop.end ]
   %at = getelementptr [16 x i8], ptr %p, i64 %i
+  %ahead = getelementptr i8, ptr %at, i64 8192
+  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 3, i32 1)
   ; %raw = load @grad : [@grad]
   %raw = load <8 x i16>, ptr %at, align 1
   ; %g = cast %raw : [f32]
@@ -293,6 +295,8 @@ loop.1:
   %tensor_max.8 = phi <8 x float> [ %tensor_max.7, %pass.1 ], [ %tensor_max.next.1, %loop.end.1 ]
   %bad.9 = phi <8 x i32> [ %bad.8, %pass.1 ], [ %bad.next.1, %loop.end.1 ]
   %at.1 = getelementptr [32 x i8], ptr %p.1, i64 %i.1
+  %ahead.1 = getelementptr i8, ptr %at.1, i64 8192
+  call void @llvm.prefetch.p0(ptr %ahead.1, i32 0, i32 3, i32 1)
   ; %raw = load @grad : [@grad]
   %raw.1 = load <8 x float>, ptr %at.1, align 1
   ; %g = cast %raw : [f32]
@@ -1375,6 +1379,7 @@ declare <8 x float> @llvm.fabs.v8f32(<8 x float>)
 declare <8 x float> @llvm.maximum.v8f32(<8 x float>, <8 x float>)
 declare float @llvm.sqrt.f32(float)
 declare i64 @llvm.ctlz.i64(i64, i1)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 attributes #0 = { nounwind "no-builtins" "target-cpu"="x86-64-v3" "target-features"="+avx2,+f16c,+fma" "prefer-vector-width"="256" }
 attributes #1 = { noinline nounwind "no-builtins" "target-cpu"="x86-64-v3" "target-features"="+avx2,+f16c,+fma" "prefer-vector-width"="256" }
