@@ -35,17 +35,31 @@ class Interpreter {
     }
   }
 
-  void run() {
+  void run(const std::vector<Reduced>& given) {
     FpEnvGuard guard;
+    given_ = &given;
     for (int level = 0; level <= last_level_; ++level) {
-      for (ValueId v = 0; v < p_.size(); ++v) {
-        bool uniform = p_[v].type.domain != Domain::element && !is_effect(p_[v].op);
-        if (uniform && level_[index(v)] == level) evaluate_uniform(v);
-      }
+      evaluate_uniforms(level);
       run_elements(level);
     }
     for (const Inst& inst : p_.insts) {
       if (inst.op == Op::write) write_state(inst);
+    }
+  }
+
+  void reduce_only(std::vector<Reduced>& wanted) {
+    FpEnvGuard guard;
+    int levels = 0;
+    for (const Reduced& r : wanted) levels = std::max(levels, level_[index(r.value)]);
+    for (int level = 0; level < levels; ++level) {
+      evaluate_uniforms(level);
+      run_elements(level);
+    }
+    evaluate_uniforms(levels);
+    for (Reduced& r : wanted) {
+      r.results = uniform_[index(r.value)];
+      r.pieces.clear();
+      for (const auto& [tensor, value] : pieces_[index(r.value)]) r.pieces.push_back(value);
     }
   }
 
@@ -70,9 +84,22 @@ class Interpreter {
 
   // --- the coarser domains
 
+  void evaluate_uniforms(int level) {
+    for (ValueId v = 0; v < p_.size(); ++v) {
+      bool uniform = p_[v].type.domain != Domain::element && !is_effect(p_[v].op);
+      if (uniform && level_[index(v)] == level) evaluate_uniform(v);
+    }
+  }
+
   void evaluate_uniform(ValueId v) {
     const Inst& inst = p_[v];
     std::vector<Bits>& out = uniform_[index(v)];
+    if (given_ != nullptr) {
+      for (const Reduced& r : *given_) {
+        if (r.value == v) out = r.results;
+      }
+      if (!out.empty()) return;
+    }
     out.assign(count(inst.type.domain), {});
     if (is_reduction(inst.op)) return reduce(inst, v, out);
     for (size_t m = 0; m < out.size(); ++m) out[m] = evaluate_member(inst, m);
@@ -254,6 +281,7 @@ class Interpreter {
 
   const Program& p_;
   StepData& data_;
+  const std::vector<Reduced>* given_ = nullptr;
   int last_level_ = 0;
   std::vector<int> level_;
   std::vector<std::vector<Bits>> uniform_;                    // [value][member of its domain]
@@ -264,6 +292,12 @@ class Interpreter {
 
 }  // namespace
 
-void interpret(const Program& program, StepData& data) { Interpreter(program, data).run(); }
+void interpret(const Program& program, StepData& data) { Interpreter(program, data).run({}); }
+void interpret(const Program& program, StepData& data, const std::vector<Reduced>& given) {
+  Interpreter(program, data).run(given);
+}
+void interpret_reductions(const Program& program, StepData& data, std::vector<Reduced>& wanted) {
+  Interpreter(program, data).reduce_only(wanted);
+}
 
 }  // namespace stepfuse

@@ -2,6 +2,8 @@
 // Knows ir only.
 #pragma once
 
+#include <vector>
+
 #include "ir/program.hpp"
 #include "ir/step_data.hpp"
 
@@ -11,5 +13,18 @@ namespace stepfuse {
 // `data` must fit it (one array per buffer and tensor, one value per state and domain member).
 // Uses 64 KiB per element-domain value of the program, whatever the sizes.
 void interpret(const Program& program, StepData& data);
+
+// A reduction over elements: its result for each member of its domain, and the results of the pieces
+// that it is folded from, in bound order.
+struct Reduced {
+  ValueId value = kNoValue;
+  std::vector<Bits> results;
+  std::vector<Bits> pieces;
+};
+
+// Only these reductions, whose operands depend on no reduction over elements; stores nothing.
+void interpret_reductions(const Program& program, StepData& data, std::vector<Reduced>& wanted);
+// The step with the results of some reductions given instead of computed.
+void interpret(const Program& program, StepData& data, const std::vector<Reduced>& given);
 
 }  // namespace stepfuse

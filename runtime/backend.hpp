@@ -35,7 +35,8 @@ struct RunInputs {
   uint32_t step_arg_count = 0;
   uint32_t group_count = 1;
   Stream stream = nullptr;
-  uint64_t index = 0;  // of the step, for its statistics
+  bool reduced = false;  // the results of run_phases() are to be used
+  uint64_t index = 0;    // of the step, for its statistics
 
   // For backends that share memory with the host.
   const uint64_t* host_step_args() const {
@@ -76,6 +77,9 @@ class Backend {
   virtual void observe(const RunInputs& inputs, uint32_t begin, uint32_t end) = 0;
   // The fold of phase 0, before run(…, 1, …).
   virtual void fold_observed(const RunInputs& inputs) = 0;
+  // Phases [first, end) and their folds, not the finish: what reduce() does. Results are then in the
+  // block, where somebody else may change them before run(…, end, …) with `reduced`.
+  virtual void run_phases(const RunInputs& inputs, int first, int end) = 0;
   // Moves reports of steps that have finished meanwhile into the ring; does not wait unless told to.
   virtual void collect(StatsRing& ring, bool wait, Stream stream) = 0;
 };

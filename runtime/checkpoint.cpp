@@ -1,4 +1,6 @@
 // Checkpoints of a step. Knows the runtime's parts.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
@@ -21,12 +23,19 @@ struct Piece {
   void* device;
 };
 
+// A state that the step only reads was not learned: it is the layout's or the caller's.
+bool is_written(const Program& p, size_t state) {
+  return std::any_of(p.insts.begin(), p.insts.end(), [&](const Inst& inst) {
+    return inst.op == Op::write && inst.slot == static_cast<int32_t>(state);
+  });
+}
+
 std::vector<Piece> pieces_of(const Step::Impl& step) {
   std::vector<Piece> pieces;
   const Program& p = step.program;
   for (size_t i = 0; i < p.states.size(); ++i) {
     const State& s = p.states[i];
-    if (s.report) continue;
+    if (s.report || (!s.shared && !is_written(p, i))) continue;
     pieces.push_back({fmt::format("{}.{}", s.shared ? "scaler" : "state", s.name), s.type.dtype,
                       member_count(s.type.domain, step.plan->layout), step.state_pointer(i)});
   }

@@ -15,15 +15,22 @@ class InterpreterBackend final : public Backend {
     report.key = "interpreter";
   }
 
-  void attach(const Schedule& schedule, const StepTables&, const DeviceBlock& block) override {
+  void attach(const Schedule& schedule, const StepTables& tables,
+              const DeviceBlock& block) override {
     program_ = schedule.program;
+    reductions_ = schedule.reductions;
+    tensor_count_ = tables.tensors.size();
+    group_count_ = 1;
+    for (const abi::Tensor& t : tables.tensors) {
+      group_count_ = std::max<size_t>(group_count_, t.group + 1);
+    }
     block_ = block;
     reports_ = HostReports(program_, block.states);
   }
 
   void run(const RunInputs& in, int, StatsRing& ring) override {
     StepData data = gather(in);
-    interpret(program_, data);
+    interpret(program_, data, in.reduced ? stored_partials() : std::vector<Reduced>());
     for (size_t s = 0; s < program_.states.size(); ++s) {
       DType d = program_.states[s].type.dtype;
       char* p = static_cast<char*>(block_.states[s]);
@@ -34,11 +41,44 @@ class InterpreterBackend final : public Backend {
     reports_.push(in.index, ring);
   }
   // The interpreter has no phases: it reduces everything when the step runs.
+  void run_phases(const RunInputs& in, int, int) override {
+    StepData data = gather(in);
+    std::vector<Reduced> partials;
+    for (size_t i : block_.plan->partials) partials.push_back({.value = reductions_[i]});
+    interpret_reductions(program_, data, partials);
+    for (size_t k = 0; k < partials.size(); ++k) {
+      size_t i = block_.plan->partials[k];
+      store(partials[k].results, block_.plan->results[i], type_of(i).dtype);
+      store(partials[k].pieces, block_.plan->slots[i], type_of(i).dtype);
+    }
+  }
   void observe(const RunInputs&, uint32_t, uint32_t) override {}
   void fold_observed(const RunInputs&) override {}
   void collect(StatsRing&, bool, Stream) override {}
 
  private:
+  const Type& type_of(size_t reduction) const { return program_[reductions_[reduction]].type; }
+  void store(const std::vector<Bits>& values, size_t at, DType d) const {
+    for (size_t m = 0; m < values.size(); ++m) {
+      store_bits(block_.base + at + m * size_of(d), d, values[m]);
+    }
+  }
+  std::vector<Reduced> stored_partials() const {
+    std::vector<Reduced> out;
+    for (size_t i : block_.plan->partials) {
+      Reduced r{.value = reductions_[i]};
+      DType d = type_of(i).dtype;
+      for (size_t m = 0; m < members_of(type_of(i).domain); ++m) {
+        r.results.push_back(load_bits(block_.base + block_.plan->results[i] + m * size_of(d), d));
+      }
+      out.push_back(std::move(r));
+    }
+    return out;
+  }
+  size_t members_of(Domain d) const {
+    return d == Domain::step ? 1 : d == Domain::group ? group_count_ : tensor_count_;
+  }
+
   StepData gather(const RunInputs& in) const {
     StepData data;
     const StepTables& tables = *in.tables;
@@ -92,6 +132,8 @@ class InterpreterBackend final : public Backend {
 
   std::shared_ptr<DeviceMemory> memory_ = std::make_shared<HostMemory>();
   Program program_;
+  std::vector<ValueId> reductions_;
+  size_t tensor_count_ = 0, group_count_ = 1;
   DeviceBlock block_;
   HostReports reports_;
 };

@@ -125,6 +125,16 @@ void Step::observe(size_t first, std::span<void* const> gradients, Stream stream
 void Step::observe(size_t first, std::span<void* const> gradients, DeviceArgs args, Stream stream) {
   impl_->observe(first, gradients, impl_->callers(args), stream);
 }
+void Step::reduce(std::span<void* const> gradients, const Args& args, Stream stream) {
+  impl_->reduce(gradients, impl_->by_value(args), stream);
+}
+void Step::reduce(std::span<void* const> gradients, Stream stream) {
+  impl_->reduce(gradients, impl_->resident(), stream);
+}
+void Step::reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+  impl_->reduce(gradients, impl_->callers(args), stream);
+}
+Partials Step::partials() const { return impl_->partials(); }
 
 std::optional<StepStats> Step::latest() const {
   impl_->backend->collect(*impl_->ring, false, nullptr);
@@ -152,6 +162,9 @@ std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
 }
 void Step::write_state(std::string_view name, std::span<const Bits> values, Stream stream) {
   impl_->write_state(name, values, stream);
+}
+void* Step::device_state(std::string_view name) const {
+  return impl_->state_pointer(impl_->state_index(name));
 }
 const Program& Step::program() const { return impl_->program; }
 const Layout& Step::layout() const { return impl_->plan->layout; }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,6 +31,30 @@ void override_form(Device& device, StepOptions& options) {
   options.form = *form;
 }
 
+// The layout's word for a state that says yes or no of each tensor; null for other states.
+bool TensorSpec::* tensor_flag(const State& s) {
+  if (s.type != Type{DType::boolean, Domain::tensor}) return nullptr;
+  if (s.name == "counted") return &TensorSpec::counted;
+  return s.name == "updated" ? &TensorSpec::updated : nullptr;
+}
+
+void check_tensor_flags(const Program& program, const Layout& layout) {
+  auto has = [&](bool TensorSpec::* flag) {
+    return std::any_of(program.states.begin(), program.states.end(),
+                       [&](const State& s) { return tensor_flag(s) == flag; });
+  };
+  bool can_exclude = has(&TensorSpec::counted), can_freeze = has(&TensorSpec::updated);
+  for (size_t t = 0; t < layout.size(); ++t) {
+    const TensorSpec& spec = layout.tensors()[t];
+    if ((spec.counted || can_exclude) && (spec.updated || can_freeze)) continue;
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} '{}' is not to be {}, but step @{} has no such state: make "
+                            "the recipe with tensor_flags",
+                            t, spec.name.substr(0, 80),
+                            spec.counted || can_exclude ? "updated" : "counted", program.name));
+  }
+}
+
 }  // namespace
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
@@ -47,6 +70,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   if (options.stats_ring < 1) {
     throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
   }
+  check_tensor_flags(program, layout);
   override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device);
@@ -78,6 +102,7 @@ void Step::Impl::allocate() {
   observed_.assign(plan->layout.size(), 0);
   args_set_ = false;
   any_observed_ = false;
+  reduced_ = false;
   prepared_ = false;
 }
 
@@ -120,6 +145,9 @@ void Step::Impl::initialise_states(size_t first_tensor, Stream stream) {
     size_t count = member_count(s.type.domain, plan->layout);
     std::vector<char> values(count * bytes);
     for (size_t m = 0; m < count; ++m) store_bits(&values[m * bytes], s.type.dtype, s.initial);
+    if (bool TensorSpec::* flag = tensor_flag(s)) {
+      for (size_t m = 0; m < count; ++m) values[m] = plan->layout.tensors()[m].*flag ? 1 : 0;
+    }
     size_t skip = first_tensor * bytes;
     backend->memory()->copy_to_device(static_cast<char*>(states_[i]) + skip, values.data() + skip,
                                       values.size() - skip, stream);
@@ -189,87 +217,12 @@ RunInputs Step::Impl::inputs(const ArgSource& args, bool changed, Stream stream)
   return in;
 }
 
-// Returns whether the tables changed since the last run or observe.
-bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients) {
-  if (binding->differs(binding->gradient_buffer(), first, gradients)) {
-    refuse_in_live_graph("gradients have moved");
-  }
-  tables_changed_ |= binding->set_gradients(first, gradients);
-  return std::exchange(tables_changed_, false);
-}
-
-void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
-  Busy busy(*this);
-  check_ready();
-  bool needs = binding->gradient_buffer() >= 0;
-  if (needs && gradients.size() != plan->layout.size()) {
-    throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
-                                             "tensors (nullptr where one has none this step)",
-                                             gradients.size(), plan->layout.size()));
-  }
-  if (any_observed_) {
-    auto g = static_cast<size_t>(binding->gradient_buffer());
-    for (size_t t = 0; t < gradients.size(); ++t) {
-      if (observed_[t] && gradients[t] != plan->tables.pointer(t, g)) {
-        throw Error(ErrorKind::bind,
-                    fmt::format("the gradient of tensor {} moved after observe()", t));
-      }
-    }
-  }
-  bool changed = set_gradients(0, gradients);
-  auto now = [&] { return inputs(args, changed, stream); };
-  int first_phase = 0;
-  if (any_observed_) {
-    for (size_t t = 0; t < observed_.size(); ++t) {
-      uint32_t begin = plan->tables.first_chunk[t];
-      uint32_t end = plan->tables.first_chunk[t + 1];
-      if (!observed_[t] && begin < end) {
-        backend->observe(now(), begin, end);
-        changed = false;
-      }
-    }
-    backend->fold_observed(now());
-    changed = false;
-    first_phase = 1;
-    std::fill(observed_.begin(), observed_.end(), uint8_t{0});
-    any_observed_ = false;
-  }
-  if (recorder) recorder->before(*this, fetch_args(args, stream), next_index_);
-  backend->run(now(), first_phase, *ring);
-  if (recorder) {
-    backend->collect(*ring, true, stream);
-    recorder->after(newest(), program.name, next_index_);
-  }
-  ++next_index_;
-}
-
-void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
-                         Stream stream) {
-  Busy busy(*this);
-  check_ready();
-  if (!options.observe) {
-    throw Error(ErrorKind::usage,
-                "this step was not made for observe(): set StepOptions::observe, so that prepare() "
-                "compiles what it needs");
-  }
-  if (plan->schedule.phases.size() < 2) {
-    throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to observe "
-                                              "before run()",
-                                              program.name));
-  }
-  bool changed = set_gradients(first, gradients);
-  if (gradients.empty()) return;
-  backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
-                   plan->tables.first_chunk[first + gradients.size()]);
-  std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
-  any_observed_ = true;
-}
-
 void Step::Impl::append(TensorSpec tensor) {
   Busy busy(*this);
   refuse_in_live_graph("append()");
   Layout layout = plan->layout;
   layout.add(std::move(tensor));
+  check_tensor_flags(program, layout);
   // The new plan and block are made before anything of the old is given up.
   auto next = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report

@@ -66,6 +66,8 @@ class Step::Impl {
   void run(std::span<void* const> gradients, const ArgSource& args, Stream stream);
   void observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
                Stream stream);
+  void reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream);
+  Partials partials() const;
   void append(TensorSpec tensor);
 
   void initialise_states(size_t first_tensor, Stream stream);
@@ -85,6 +87,7 @@ class Step::Impl {
   Args fetch_args(const ArgSource& source, Stream stream) const;
 
   size_t block_bytes() const;
+  size_t state_index(std::string_view name) const;
   void* state_pointer(size_t state) const { return states_[state]; }
   Bits arg_bits(const Args& args, size_t arg, size_t group) const;
   void set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const;
@@ -105,16 +108,21 @@ class Step::Impl {
   class Busy;  // one run at a time, detected
   void allocate();
   void check_ready();
+  void check_observes(std::string_view what) const;
+  void check_count(std::span<void* const> gradients) const;
+  void check_unmoved(std::span<void* const> gradients) const;
+  bool finish_observing(const ArgSource& args, bool changed, Stream stream);
+  int reduced_phases() const;
   bool set_gradients(size_t first, std::span<void* const> gradients);
   void refuse_in_live_graph(std::string_view what) const;
   void check_shape(const Args& args) const;
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
-  size_t state_index(std::string_view name) const;
 
   std::vector<void*> states_;      // [state]
   std::vector<uint8_t> observed_;  // [tensor] since the last run
   bool any_observed_ = false;
+  bool reduced_ = false;  // by reduce(), since the last run
   bool prepared_ = false;
   bool tables_changed_ = false;  // by bind(), since the last run or observe
   bool args_set_ = false;        // the step's own argument block is filled

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "compiler/analysis.hpp"
+
 namespace stepfuse {
 namespace {
 
@@ -32,6 +34,26 @@ size_t member_count(Domain domain, const Layout& layout) {
   internal_error("bad Domain");
 }
 
+// What ranks exchange between phases stands in one block, without gaps between values of one type.
+void place_partials(const Schedule& s, const Layout& layout, const std::vector<int>& level,
+                    WorkspacePlan& plan) {
+  for (size_t i = 0; i < s.reductions.size(); ++i) {
+    if (level[static_cast<size_t>(s.reductions[i])] == 1) plan.partials.push_back(i);
+  }
+  auto type = [&](size_t i) -> const Type& { return s.program[s.reductions[i]].type; };
+  std::stable_sort(plan.partials.begin(), plan.partials.end(), [&](size_t a, size_t b) {
+    return (type(a).dtype == DType::f32) > (type(b).dtype == DType::f32);
+  });
+  plan.partials_at = plan.bytes;
+  for (size_t i : plan.partials) {
+    size_t size = size_of(type(i).dtype);
+    size_t at = (plan.partials_bytes + size - 1) / size * size;
+    plan.results[i] = plan.partials_at + at;
+    plan.partials_bytes = at + member_count(type(i).domain, layout) * size;
+  }
+  plan.bytes += (plan.partials_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const StepTables& tables) {
   WorkspacePlan plan;
   auto take = [&](size_t bytes) {
@@ -44,11 +66,18 @@ WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const Step
     plan.states.push_back(state.shared ? WorkspacePlan::npos
                                        : take(count * size_of(state.type.dtype)));
   }
+  std::vector<int> level = reduction_levels(s.program);
   for (ValueId r : s.reductions) {
     const Type& t = s.program[r].type;
     plan.slots.push_back(take(tables.chunks.size() * size_of(t.dtype)));
-    plan.results.push_back(take(member_count(t.domain, layout) * size_of(t.dtype)));
+    plan.results.push_back(WorkspacePlan::npos);
   }
+  for (size_t i = 0; i < s.reductions.size(); ++i) {
+    const Type& t = s.program[s.reductions[i]].type;
+    if (level[static_cast<size_t>(s.reductions[i])] == 1) continue;
+    plan.results[i] = take(member_count(t.domain, layout) * size_of(t.dtype));
+  }
+  place_partials(s, layout, level, plan);
   plan.scalars = take(s.program.insts.size() * sizeof(uint64_t));
   size_t step_args = 0, group_args = 0;
   for (const Arg& a : s.program.args) ++(a.type.domain == Domain::group ? group_args : step_args);

@@ -15,9 +15,14 @@ struct WorkspacePlan {
   std::vector<size_t> states;   // [state]; shared states live with their scaler and have npos
   std::vector<size_t> slots;    // [reduction], one value per chunk
   std::vector<size_t> results;  // [reduction], one value per member of its domain
-  size_t scalars = 0;           // [value], 8 bytes each
-  size_t args = 0;              // argument block of set_args(), of args_bytes
-  size_t passed_args = 0;       // and of a run whose arguments do not fit into a launch
+  // Reductions of the first level, in the order in which their results stand one behind the other:
+  // those of f32 first.
+  std::vector<size_t> partials;
+  size_t partials_at = 0;
+  size_t partials_bytes = 0;
+  size_t scalars = 0;      // [value], 8 bytes each
+  size_t args = 0;         // argument block of set_args(), of args_bytes
+  size_t passed_args = 0;  // and of a run whose arguments do not fit into a launch
   size_t args_bytes = 0;
   std::vector<size_t> scratch;  // [scratch array]
   size_t bytes = 0;             // of the whole block

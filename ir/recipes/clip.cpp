@@ -10,11 +10,13 @@ Value own_norm(Context& c, Value g) {
   c.stage("norm");
   switch (c.settings.options.clip) {
     case Clip::l1:
-      return c.b.reduce(Op::reduce_add, abs(g).named("g_size"), domain);
+      return c.b.reduce(Op::reduce_add, c.if_counted(abs(g).named("g_size")), domain).named("sum");
     case Clip::inf:
-      return c.b.reduce(Op::reduce_max, abs(g).named("g_size"), domain).named("g_largest");
+      return c.b.reduce(Op::reduce_max, c.if_counted(abs(g).named("g_size")), domain)
+          .named("g_largest");
     default:
-      return sqrt(c.b.reduce(Op::reduce_add, (g * g).named("g_square"), domain).named("sum"));
+      return sqrt(
+          c.b.reduce(Op::reduce_add, c.if_counted((g * g).named("g_square")), domain).named("sum"));
   }
 }
 

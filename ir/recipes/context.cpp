@@ -50,15 +50,17 @@ Kept Context::keep(std::string_view name, DType dtype) {
 }
 
 void Context::update(const Kept& kept, Value v) {
-  b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), good);
+  b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), applied);
 }
+
+Value Context::if_counted(Value v) { return counted ? b.select(counted, v, f32(0)) : v; }
 
 Value Context::count() {
   if (count_) return count_;
   StateRef step = b.state("step", {DType::i64, Domain::tensor});
   count_before_ = b.read(step).named("t0");
   count_ = (count_before_ + i64(1)).named("t");
-  b.write(step, count_, good);
+  b.write(step, count_, applied);
   return count_;
 }
 

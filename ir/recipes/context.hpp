@@ -65,6 +65,9 @@ class Context {
   // Stores the new value if the step is good.
   void update(const Kept& kept, Value v);
 
+  // `v` where the tensor is counted, else zero; of the element domain.
+  Value if_counted(Value v);
+
   // The tensor's count of good steps including this one, <i64>; stored if the step is good.
   Value count();
   Value count_before();  // the same without this one
@@ -74,6 +77,8 @@ class Context {
   Value gradient;  // f32, after unscale and clip, negated for maximize
   Value weight;    // f32, before the step
   Value good;      // bool of the step domain; unset: every step is good
+  Value applied;   // good, and this tensor is to be updated; unset: always
+  Value counted;   // bool of the tensor domain: in the norm and the check; unset: every tensor
   Value scale;     // f32, from before the step; see read_scale
   StateRef scale_state;
 

@@ -16,6 +16,15 @@ void decide(Context& c, const Verdict& v) {
   add(c.settings.skip_overflow, v.norm_overflow);
   add(true, v.over_threshold);
   if (bad) c.good = (!bad).named("good");
+  c.applied = c.good;
+  if (!c.settings.options.tensor_flags) return;
+  Value updated = read_flag(c, "updated");
+  c.applied = c.good ? (c.good & updated).named("applied") : updated;
+}
+
+Value read_flag(Context& c, std::string_view name) {
+  StateRef s = c.b.state(std::string(name), {DType::boolean, Domain::tensor}, false, 1);
+  return c.b.read(s).named(std::string("is_") + std::string(name));
 }
 
 namespace {

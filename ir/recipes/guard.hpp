@@ -12,8 +12,10 @@
 
 namespace stepfuse::recipes {
 
-// Sets c.good from the verdict; leaves it unset if every step is good.
+// Sets c.good from the verdict, unset if every step is good, and c.applied.
 void decide(Context& c, const Verdict& verdict);
+// A state that says yes or no of each tensor, yes unless it is told otherwise.
+Value read_flag(Context& c, std::string_view name);
 void report(Context& c, const Verdict& verdict);
 
 }  // namespace stepfuse::recipes

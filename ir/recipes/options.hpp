@@ -55,7 +55,13 @@ struct RecipeOptions {
   bool skip_norm = false;           // a step whose norm exceeds arg skip_norm is skipped
   bool external_norm = false;       // arg external_norm replaces the norm of the gradients
   bool external_found_inf = false;  // arg external_found_inf replaces the check
-  bool accumulated = false;         // gradients are sums: arg accumulation divides them
+  // Norm and finite check are sums of f32 (maxima with Clip::inf), so that one all-reduce of what the
+  // first phase leaves serves both: for ranks that hold different gradients.
+  bool all_reduce = false;
+  // States counted and updated : <bool>, true unless the layout says otherwise: whether a tensor
+  // counts in norm and check, and whether it is updated.
+  bool tensor_flags = false;
+  bool accumulated = false;  // gradients are sums: arg accumulation divides them
   // The gradients are the sums that the step `accumulate` made since the last step (and so f32,
   // accumulated and zeroed): a non-finite micro-batch makes the step bad.
   bool window = false;

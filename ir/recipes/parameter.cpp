@@ -22,7 +22,7 @@ void load_parameter(Context& c, const Parameter& p) {
 }
 
 void store_parameter(Context& c, const Parameter& p, Value new_weight) {
-  c.b.store(c.settings.options.master ? p.master : p.weight, new_weight, c.good);
+  c.b.store(c.settings.options.master ? p.master : p.weight, new_weight, c.applied);
 }
 
 // As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema).
@@ -38,7 +38,7 @@ void update_ema(Context& c, const Parameter& p, Value new_weight) {
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
   if (!c.settings.options.master) return;
   c.stage("copy");
-  c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.good);
+  c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }
 
 // Also after a step that was skipped: the next backward pass starts from nothing.

@@ -65,6 +65,9 @@ void check_norm(const RecipeOptions& o) {
           "--external-norm is one number; leave out --clip-per-group");
   require(!o.external_norm || clips_norm || o.skip_norm,
           "--external-norm is used by --clip and --skip-norm; add one of them");
+  require(!o.all_reduce || !(o.external_norm && o.external_found_inf),
+          "--all-reduce merges norm and check, which --external-norm and --external-found-inf "
+          "replace: leave it out");
   require(!(o.skip_norm && o.clip_per_group),
           "--skip-norm compares one norm; leave out --clip-per-group");
   require(!o.skip_norm || o.on_nonfinite != OnNonfinite::propagate,
@@ -100,6 +103,8 @@ Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
   bool implied = s.scaled() || s.norm || o.clip == Clip::value || o.external_found_inf;
   s.check = o.check || (implied && s.skip_nonfinite);
   s.skip_nonfinite = s.skip_nonfinite && s.check;
+  require(!o.all_reduce || s.check || s.norm,
+          "--all-reduce merges norm and check; add --clip, --check or --loss-scale");
   s.skip_overflow = s.norm && s.check &&
                     o.on_norm_overflow.value_or(peer || !s.skip_nonfinite
                                                     ? OnNormOverflow::torch

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "ir/recipes/gradient.hpp"
+#include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/rounding.hpp"
 
@@ -27,6 +28,16 @@ bool divides(const Settings& s) {
          !s.options.accumulated && s.scaled();
 }
 
+Value find_bad(Context& c, Value bad) {
+  if (!c.settings.options.all_reduce) {
+    return c.b.reduce(Op::reduce_any, bad).named("found_inf");
+  }
+  // One kind of number and one operation for this and the norm.
+  Op op = c.settings.options.clip == Clip::inf ? Op::reduce_max : Op::reduce_add;
+  Value one = c.b.select(bad, c.f32(1), c.f32(0)).named("nonfinite_one");
+  return (c.f32(0) < c.b.reduce(op, one).named("nonfinite_sum")).named("found_inf");
+}
+
 }  // namespace
 
 Gradient load_gradient(Context& c, Verdict& verdict) {
@@ -41,6 +52,9 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
   } else {
     c.stage("optimizer");
   }
+  bool reduces =
+      (c.settings.check && !o.external_found_inf) || (c.settings.norm && !o.external_norm);
+  if (o.tensor_flags && reduces) c.counted = read_flag(c, "counted");
   Value stored = c.b.cast(c.b.load(g.buffer).named("grad"), DType::f32);
   if (o.grad != DTypeSet(DType::f32)) stored.named("grad_f32");
   if (divides(c.settings)) {
@@ -56,7 +70,8 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
     // On the stored value: the product may overflow where the gradient did not, and be finite
     // where it was not.
     Value bad = (!isfinite(stored).named("finite")).named("nonfinite");
-    verdict.found_inf = c.b.reduce(Op::reduce_any, bad).named("found_inf");
+    if (c.counted) bad = (bad & c.counted).named("nonfinite_counted");
+    verdict.found_inf = find_bad(c, bad);
     if (o.monitor) {
       Value none = c.i32(std::numeric_limits<int32_t>::max());
       Value index = c.b.select(bad, c.b.tensor_index().named("tensor"), none).named("bad_tensor");

@@ -68,6 +68,13 @@ class CpuBackend final : public Backend {
     point_at(in);
     kernel_->fold(context_, executor_, 0);
   }
+  void run_phases(const RunInputs& in, int first, int end) override {
+    point_at(in);
+    for (int p = first; p < end; ++p) {
+      kernel_->run_chunks(context_, executor_, p, 0, context_.chunk_count);
+      kernel_->fold(context_, executor_, p);
+    }
+  }
   void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
 
  private:

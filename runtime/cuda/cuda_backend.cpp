@@ -117,6 +117,17 @@ class CudaBackend final : public Backend {
     launch_phase0(nothing, in.stream);
   }
 
+  void run_phases(const RunInputs& in, int first, int end) override {
+    Context::Scope scope(*context_);
+    begin(in);
+    launch_.flags = 0;
+    CompileReport unused;
+    for (const CudaKernel::Entry& entry : load_split(unused)->entries()) {
+      bool wanted = entry.phase_count > 0 && entry.first_phase >= first && entry.first_phase < end;
+      if (wanted) launch(entry, launch_, in.stream);
+    }
+  }
+
   void collect(StatsRing& ring, bool wait, Stream stream) override {
     if (!reports_) return;
     if (wait) {

@@ -1,11 +1,13 @@
 // One kernel, three places to take its arguments from: the launch, the step's own block, a block of the
 // caller's; on every device, and captured.
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/cuda/host_access.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/cuda/graph.hpp"
 #include "tests/cuda/trainer.hpp"
@@ -158,6 +160,56 @@ TEST_CASE("one word of the step's own block may be overwritten on the device") {
     stream.synchronize();
   }
   CHECK(t.weights() == eager.weights());
+}
+
+TEST_CASE("a norm and a found_inf that the device computed replace the step's own") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  make_context_current();
+  Program program =
+      make_recipe("adamw", {.clip = Clip::l2, .external_norm = true, .external_found_inf = true});
+  Layout layout;
+  layout.add({.size = 500});
+  auto learn = [&](const Device& device, bool by_word) {
+    auto* memory = static_cast<float*>(std::aligned_alloc(4096, 8192));
+    for (int i = 0; i < 2048; ++i) memory[i] = 0.25F * static_cast<float>(i % 7);
+    std::vector<float> out;
+    {
+      cuda::HostAccess access(0, std::span(reinterpret_cast<char*>(memory), 8192));
+      Step step(program, layout, device);
+      step.prepare();
+      const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
+      for (size_t b = 0; b < 3; ++b) step.bind(names[b], std::vector<void*>{memory + 512 * b});
+      std::vector<void*> g = {memory + 1536};
+      for (int i = 0; i < 6; ++i) {
+        auto norm = static_cast<float>(i + 1);
+        uint64_t bad = i == 3 ? 1 : 0;
+        Args args = step.make_args();
+        if (by_word) {
+          step.set_args(args);
+          auto word = [&](const char* name) {
+            return reinterpret_cast<uint64_t>(step.device_arg(step.arg(name)));
+          };
+          REQUIRE(call_driver("cuMemcpyHtoDAsync_v2", word("external_norm"), &norm, size_t{4},
+                              nullptr) == 0);
+          REQUIRE(call_driver("cuMemcpyHtoDAsync_v2", word("external_found_inf"), &bad, size_t{1},
+                              nullptr) == 0);
+          step.run(g, nullptr);
+        } else {
+          args.set("external_norm", norm);
+          args.set("external_found_inf", static_cast<double>(bad));
+          step.run(g, args);
+        }
+      }
+      CHECK(step.stats()->at("grad_norm") == 6);
+      CHECK(step.read_state("step")[0].i64() == 5);
+    }
+    out.assign(memory, memory + 1536);
+    std::free(memory);
+    return out;
+  };
+  std::vector<float> want = learn(Device::interpreter(), false);
+  CHECK(learn(Device::cuda(), false) == want);
+  CHECK(learn(Device::cuda(), true) == want);
 }
 
 TEST_CASE("a block is laid out as documented, and misuse is explained") {

@@ -58,6 +58,10 @@ struct TensorSpec {
   // A shard: position of its first element in the full tensor, a multiple of 16,384, so that all
   // shards together give one device's bits. 0 for whole tensors.
   uint64_t offset = 0;
+  // For steps with such states (recipes with tensor_flags): whether the tensor counts in norm and
+  // finite check (a duplicate of one on another rank does not), and whether it is updated.
+  bool counted = true;
+  bool updated = true;
   // Storage type per buffer name; needed only for buffers that the step declares with several.
   std::map<std::string, DType> dtypes = {};
 };
@@ -192,6 +196,30 @@ struct StepStats {
   std::optional<double> find(std::string_view report) const;
 };
 
+// --- between the phases
+
+// A reduction over elements whose result the rest of the step uses.
+struct Partial {
+  std::string name;  // of its value in the program: "sum"
+  Op op = Op::reduce_add;
+  DType dtype = DType::f32;
+  size_t count = 1;              // 1, groups or tensors
+  size_t offset = 0;             // bytes from the block's start: `count` values of dtype
+  const void* pieces = nullptr;  // what it is folded from: one value of dtype for each piece of
+  size_t piece_count = 0;  // 16,384 elements, in bound order; valid from observe() of all tensors
+                           // until reduce() or run()
+};
+
+// What reduce() leaves, as one block in device memory; f32 first. A recipe made with all_reduce has
+// f32 only, all of them sums (all of them maxima with Clip::inf), so that one all-reduce of
+// bytes / 4 values serves them all.
+struct Partials {
+  void* block = nullptr;
+  size_t bytes = 0;
+  std::vector<Partial> all;
+  const Partial& at(std::string_view name) const;  // throws Error{usage} if there is none
+};
+
 // --- step
 
 struct CompileReport {
@@ -269,6 +297,15 @@ class Step {
   void observe(size_t first, std::span<void* const> gradients, DeviceArgs args,
                Stream stream = nullptr);
 
+  // Between the phases: the rest of the first phase and its reductions, then stop. What partials()
+  // names then stands in device memory, where work on the same stream may replace it (an all-reduce
+  // over ranks, a norm of somebody else's) before run() goes on from it, with the same gradients.
+  // Needs StepOptions::observe.
+  void reduce(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
+  void reduce(std::span<void* const> gradients, Stream stream);
+  void reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream = nullptr);
+  Partials partials() const;
+
   // Reports of the newest finished step, if there is one; does not wait. stats() waits.
   std::optional<StepStats> latest() const;
   std::optional<StepStats> stats(Stream stream = nullptr) const;
@@ -282,6 +319,8 @@ class Step {
   // Persistent state by name: 1, group count or tensor count values; wait for the device.
   std::vector<Bits> read_state(std::string_view name, Stream stream = nullptr) const;
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream = nullptr);
+  // The same memory on the device: values of its type one behind the other, valid until append().
+  void* device_state(std::string_view name) const;
 
   const Program& program() const;
   const Layout& layout() const;

@@ -1,0 +1,171 @@
+// What a step does again and again: observe, reduce, run. Knows the runtime's parts and fmt. Nothing
+// here allocates, locks or waits.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "compiler/analysis.hpp"
+#include "runtime/step_impl.hpp"
+
+namespace stepfuse {
+
+// Returns whether the tables changed since the last run or observe.
+bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients) {
+  if (binding->differs(binding->gradient_buffer(), first, gradients)) {
+    refuse_in_live_graph("gradients have moved");
+  }
+  tables_changed_ |= binding->set_gradients(first, gradients);
+  return std::exchange(tables_changed_, false);
+}
+
+void Step::Impl::check_unmoved(std::span<void* const> gradients) const {
+  if (!any_observed_ && !reduced_) return;
+  auto g = static_cast<size_t>(binding->gradient_buffer());
+  for (size_t t = 0; t < gradients.size(); ++t) {
+    bool used = reduced_ || observed_[t] != 0;
+    if (used && gradients[t] != plan->tables.pointer(t, g)) {
+      throw Error(ErrorKind::bind, fmt::format("the gradient of tensor {} moved after {}()", t,
+                                               reduced_ ? "reduce" : "observe"));
+    }
+  }
+}
+
+// Phase 0 of what was not observed, then its fold. Returns whether the tables are still to be told.
+bool Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream stream) {
+  for (size_t t = 0; t < observed_.size(); ++t) {
+    uint32_t begin = plan->tables.first_chunk[t];
+    uint32_t end = plan->tables.first_chunk[t + 1];
+    if (!observed_[t] && begin < end) {
+      backend->observe(inputs(args, changed, stream), begin, end);
+      changed = false;
+    }
+  }
+  backend->fold_observed(inputs(args, changed, stream));
+  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  any_observed_ = false;
+  return false;
+}
+
+void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
+  Busy busy(*this);
+  check_ready();
+  check_count(gradients);
+  check_unmoved(gradients);
+  bool changed = set_gradients(0, gradients);
+  int first_phase = 0;
+  if (any_observed_) {
+    changed = finish_observing(args, changed, stream);
+    first_phase = 1;
+  }
+  RunInputs in = inputs(args, changed, stream);
+  if (reduced_) {
+    in.reduced = true;
+    first_phase = reduced_phases();
+    reduced_ = false;
+  }
+  if (recorder) recorder->before(*this, fetch_args(args, stream), next_index_);
+  backend->run(in, first_phase, *ring);
+  if (recorder) {
+    backend->collect(*ring, true, stream);
+    recorder->after(newest(), program.name, next_index_);
+  }
+  ++next_index_;
+}
+
+void Step::Impl::check_count(std::span<void* const> gradients) const {
+  if (binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
+  throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
+                                           "tensors (nullptr where one has none this step)",
+                                           gradients.size(), plan->layout.size()));
+}
+
+void Step::Impl::check_observes(std::string_view what) const {
+  if (!options.observe) {
+    throw Error(ErrorKind::usage,
+                fmt::format("this step was not made for {}(): set StepOptions::observe, so that "
+                            "prepare() compiles what it needs",
+                            what));
+  }
+  if (plan->schedule.phases.size() < 2) {
+    throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to {} "
+                                              "before run()",
+                                              program.name, what));
+  }
+}
+
+void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
+                         Stream stream) {
+  Busy busy(*this);
+  check_ready();
+  check_observes("observe");
+  bool changed = set_gradients(first, gradients);
+  if (gradients.empty()) return;
+  backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
+                   plan->tables.first_chunk[first + gradients.size()]);
+  std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
+  any_observed_ = true;
+  reduced_ = false;
+}
+
+void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
+  Busy busy(*this);
+  check_ready();
+  check_observes("reduce");
+  check_count(gradients);
+  check_unmoved(gradients);
+  bool changed = set_gradients(0, gradients);
+  int done = 0;
+  if (any_observed_) {
+    changed = finish_observing(args, changed, stream);
+    done = 1;
+  }
+  backend->run_phases(inputs(args, changed, stream), done, reduced_phases());
+  reduced_ = true;
+}
+
+// How many phases make the reductions of the first level: 1, except in the unfused form.
+int Step::Impl::reduced_phases() const {
+  int phases = 1;
+  for (size_t p = 0; p < plan->schedule.phases.size(); ++p) {
+    const Phase& phase = plan->schedule.phases[p];
+    for (size_t i : plan->workspace.partials) {
+      ValueId r = plan->schedule.reductions[i];
+      auto in = [&](const Body& b) {
+        return std::find(b.reductions.begin(), b.reductions.end(), r) != b.reductions.end();
+      };
+      if (in(phase.body) || in(phase.otherwise)) phases = static_cast<int>(p) + 1;
+    }
+  }
+  return phases;
+}
+
+Partials Step::Impl::partials() const {
+  const WorkspacePlan& w = plan->workspace;
+  const Schedule& s = plan->schedule;
+  Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
+  for (size_t i : w.partials) {
+    const Inst& inst = s.program[s.reductions[i]];
+    out.all.push_back({.name = s.program.names[static_cast<size_t>(s.reductions[i])],
+                       .op = inst.op,
+                       .dtype = inst.type.dtype,
+                       .count = member_count(inst.type.domain, plan->layout),
+                       .offset = w.results[i] - w.partials_at,
+                       .pieces = block->base() + w.slots[i],
+                       .piece_count = plan->tables.chunks.size()});
+  }
+  return out;
+}
+
+const Partial& Partials::at(std::string_view wanted) const {
+  std::string known;
+  for (const Partial& p : all) {
+    if (p.name == wanted) return p;
+    known += " " + p.name;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("the step does not reduce '{}' over its gradients; it reduces{}",
+                          wanted.substr(0, 80), known.empty() ? " nothing" : known));
+}
+
+}  // namespace stepfuse
