@@ -3,23 +3,18 @@
 
 #include <string>
 
+#include "compiler/cuda_options.hpp"
 #include "compiler/schedule.hpp"
 
 namespace stepfuse {
-
-struct CudaOptions {
-  int arch = 90;             // compute capability, major * 10 + minor
-  int threads = 256;         // per block
-  int min_blocks = 3;        // per SM, for __launch_bounds__
-  int bytes_in_flight = 64;  // that a thread loads at once, where there is so much to load
-};
 
 // The symbol of a kernel of the text.
 std::string cuda_entry_name(const Kernel& kernel);
 
 // One self-contained CUDA C++ translation unit (no #include): the prelude and one
 // `extern "C" __global__` function per Kernel of the schedule, taking abi::DeviceContext by value.
-// Throws Error{compile} naming what the backend cannot do.
+// Throws Error{compile} naming what the backend cannot do, Error{usage} for options that the arch does
+// not have.
 std::string emit_cuda(const Schedule& schedule, const CudaOptions& options = {});
 
 struct CpuTarget {

@@ -22,8 +22,8 @@ class KernelEmitter {
     for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, name_, i, kept(i));
     if (finishes()) emit_finish_structs(e_, name_, last_phase());
     e_.out.blank();
-    e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {})",
-                            e_.options.threads, e_.options.min_blocks));
+    e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__(kThreads, {})",
+                            e_.options.min_blocks));
     e_.out.open(name_ + "(const __grid_constant__ abi::DeviceContext ctx)");
     if (has_lanes()) e_.out.line("__shared__ Lanes lanes;");
     emit_constants();
@@ -127,18 +127,10 @@ class KernelEmitter {
   std::string name_;
 };
 
-void check_options(const CudaOptions& options) {
-  if (options.threads != 256) {
-    throw Error(
-        ErrorKind::compile,
-        fmt::format("CUDA kernels are written for 256 threads a block, not {}", options.threads));
-  }
-}
-
 }  // namespace
 
 std::string emit_cuda(const Schedule& schedule, const CudaOptions& options) {
-  check_options(options);
+  check(options);
   Emission e(schedule, options);
   e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.",
                          schedule.program.name, name(schedule.form)));

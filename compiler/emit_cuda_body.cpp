@@ -10,8 +10,12 @@
 namespace stepfuse::cuda {
 namespace {
 
+// Whether a scratch array, and its index: buffers come before scratch arrays.
+using ArrayId = std::pair<bool, int32_t>;
+
 // An array over the elements of a tensor: a buffer or a scratch array.
 struct Array {
+  ArrayId id;
   std::string name;
   std::string base;  // expression of its element 0 of the tensor
   DType dtype = DType::f32;
@@ -53,9 +57,6 @@ class BodyEmitter {
   }
 
  private:
-  // Buffers come before scratch arrays.
-  using ArrayId = std::pair<bool, int32_t>;
-
   DType dtype(ValueId v) const { return e_.s.dtype_of(v, signature_); }
   // As an operand: uniform values of bound type are held as f32.
   DType operand_dtype(ValueId v) const {
@@ -68,6 +69,7 @@ class BodyEmitter {
     auto [it, added] = arrays_.try_emplace({scratch, index});
     Array& a = it->second;
     if (!added) return a;
+    a.id = it->first;
     auto i = static_cast<size_t>(index);
     if (scratch) {
       a.dtype = e_.s.resolve(e_.s.scratch[i], signature_);
@@ -95,8 +97,8 @@ class BodyEmitter {
     for (const Kept& k : body_.keeps) array(k).stored = true;
   }
 
-  // A tile is what makes 128-bit accesses of the widest array; then as many tiles at once as put
-  // enough bytes in flight.
+  // A tile is what makes accesses of the option's width to the widest array (128 bits if that is of
+  // 16 bits: a thread has eight lanes); then as many tiles at once as put enough bytes in flight.
   void choose_shape() {
     size_t widest = 0;
     size_t loaded = 0;
@@ -104,10 +106,11 @@ class BodyEmitter {
       widest = std::max(widest, size_of(a.dtype));
       if (a.loaded) loaded += size_of(a.dtype);
     }
-    tile_ = widest <= 2 ? 8 : 4;
-    size_t wanted = static_cast<size_t>(e_.options.bytes_in_flight);
+    tile_ = widest <= 2 || e_.options.access == 256 ? 8 : 4;
+    auto unroll = static_cast<size_t>(e_.options.unroll);
     size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
-    tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(wanted / bytes), 1, 16 / tile_));
+    size_t most = 16 * unroll / static_cast<size_t>(tile_);
+    tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
     if (!body_.reductions.empty()) tiles_ = std::max(tiles_, 8 / tile_);  // eight lanes a thread
     for (const auto& [id, a] : arrays_) {
       if (leader_.empty() || a.traffic() > arrays_.at(leader_id_).traffic()) {
@@ -144,7 +147,33 @@ class BodyEmitter {
   }
 
   std::string access(const Array& a) const {
-    return fmt::format("<Plain, {}, {}, {}>", c_type(a.dtype), tile_, tiles_);
+    std::string_view how = "Plain";
+    if (!loaded_later(a.id)) {
+      if (e_.options.cache == CudaCache::streaming) how = "Streaming";
+      if (e_.options.cache == CudaCache::evict_first) how = "EvictFirst";
+    }
+    return fmt::format("<{}, {}, {}, {}>", how, c_type(a.dtype), tile_, tiles_);
+  }
+  // By a phase behind that of this body.
+  bool loaded_later(const ArrayId& id) const {
+    bool behind = false;
+    for (const Phase& phase : e_.s.phases) {
+      for (const Body* b : {&phase.body, &phase.otherwise}) {
+        if (behind && loads(*b, id)) return true;
+      }
+      behind |= &phase.body == &body_ || &phase.otherwise == &body_;
+    }
+    return false;
+  }
+  bool loads(const Body& b, const ArrayId& id) const {
+    auto fetched = [&](const Kept& k) {
+      return ArrayId(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer) == id;
+    };
+    auto loaded = [&](ValueId v) {
+      return p_[v].op == Op::load && ArrayId(false, p_[v].slot) == id;
+    };
+    return std::any_of(b.fetches.begin(), b.fetches.end(), fetched) ||
+           std::any_of(b.code.begin(), b.code.end(), loaded);
   }
   // Words that hold the array's elements.
   std::string words(std::string_view name, const Array& a) const {

@@ -57,7 +57,9 @@ class PhaseEmitter {
            phase_.otherwise.empty() && phase_.body.reductions.empty();
   }
   // Backwards, what the phase before touched last comes first and is still in the L2 cache.
-  bool reversed() const { return &phase_ != &e_.s.phases[0] && phase_.body.reductions.empty(); }
+  bool reversed() const {
+    return e_.options.reverse && &phase_ != &e_.s.phases[0] && phase_.body.reductions.empty();
+  }
 
   void emit_loop() {
     std::string units = "unit_count(ctx)";

@@ -153,42 +153,75 @@ SF_DEVICE u64 address_of(const T* p) {
   return __cvta_generic_to_global(p);
 }
 
-// One access of kWords words, as wide as it can be. Written out, because what is read through a
-// pointer is waited for where the compiler likes, and a load that waits keeps the next from starting.
-#define SF_ACCESS(Name, kLoadHow, kStoreHow)                                                      \
-  struct Name {                                                                                   \
-    template <int kWords>                                                                         \
-    static SF_DEVICE void load(u64 p, u32* w) {                                                   \
-      if constexpr (kWords == 4) {                                                                \
-        asm volatile("ld.global" kLoadHow ".v4.b32 {%0, %1, %2, %3}, [%4];"                       \
-                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])                             \
-                     : "l"(p)                                                                     \
-                     : "memory");                                                                 \
-      } else if constexpr (kWords == 2) {                                                         \
-        asm volatile("ld.global" kLoadHow ".v2.b32 {%0, %1}, [%2];"                               \
-                     : "=r"(w[0]), "=r"(w[1])                                                     \
-                     : "l"(p)                                                                     \
-                     : "memory");                                                                 \
-      } else {                                                                                    \
-        asm volatile("ld.global" kLoadHow ".b32 %0, [%1];" : "=r"(w[0]) : "l"(p) : "memory");     \
-      }                                                                                           \
-    }                                                                                             \
-    template <int kWords>                                                                         \
-    static SF_DEVICE void store(u64 p, const u32* w) {                                            \
-      if constexpr (kWords == 4) {                                                                \
-        asm volatile("st.global" kStoreHow ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), \
-                     "r"(w[1]), "r"(w[2]), "r"(w[3])                                              \
-                     : "memory");                                                                 \
-      } else if constexpr (kWords == 2) {                                                         \
-        asm volatile("st.global" kStoreHow ".v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(w[0]),         \
-                     "r"(w[1])                                                                    \
-                     : "memory");                                                                 \
-      } else {                                                                                    \
-        asm volatile("st.global" kStoreHow ".b32 [%0], %1;" ::"l"(p), "r"(w[0]) : "memory");      \
-      }                                                                                           \
-    }                                                                                             \
-  };
-SF_ACCESS(Plain, "", "")
+// One access of kWords words. Written out, because what is read through a pointer is waited for where
+// the compiler likes, and a load that waits keeps the next from starting. `kHint1` … `kHint8` name the
+// operand with the cache policy, if there is one.
+#define SF_ACCESS(Name, kLoad, kStore, kPolicy, kHint1, kHint2, kHint4, kHint8)                    \
+  struct Name {                                                                                    \
+    template <int kWords>                                                                          \
+    static SF_DEVICE void load(u64 p, u32* w) {                                                    \
+      const u64 policy = kPolicy;                                                                  \
+      if constexpr (kWords == 8) {                                                                 \
+        asm volatile("ld.global" kLoad ".v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8]" kHint8 ";" \
+                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]), "=r"(w[4]), "=r"(w[5]),     \
+                       "=r"(w[6]), "=r"(w[7])                                                      \
+                     : "l"(p), "l"(policy)                                                         \
+                     : "memory");                                                                  \
+      } else if constexpr (kWords == 4) {                                                          \
+        asm volatile("ld.global" kLoad ".v4.b32 {%0, %1, %2, %3}, [%4]" kHint4 ";"                 \
+                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])                              \
+                     : "l"(p), "l"(policy)                                                         \
+                     : "memory");                                                                  \
+      } else if constexpr (kWords == 2) {                                                          \
+        asm volatile("ld.global" kLoad ".v2.b32 {%0, %1}, [%2]" kHint2 ";"                         \
+                     : "=r"(w[0]), "=r"(w[1])                                                      \
+                     : "l"(p), "l"(policy)                                                         \
+                     : "memory");                                                                  \
+      } else {                                                                                     \
+        asm volatile("ld.global" kLoad ".b32 %0, [%1]" kHint1 ";"                                  \
+                     : "=r"(w[0])                                                                  \
+                     : "l"(p), "l"(policy)                                                         \
+                     : "memory");                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+    template <int kWords>                                                                          \
+    static SF_DEVICE void store(u64 p, const u32* w) {                                             \
+      const u64 policy = kPolicy;                                                                  \
+      if constexpr (kWords == 8) {                                                                 \
+        asm volatile("st.global" kStore ".v8.b32 [%8], {%0, %1, %2, %3, %4, %5, %6, %7}" kHint8    \
+                     ";"                                                                           \
+                     :                                                                             \
+                     : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(w[4]), "r"(w[5]),           \
+                       "r"(w[6]), "r"(w[7]), "l"(p), "l"(policy)                                   \
+                     : "memory");                                                                  \
+      } else if constexpr (kWords == 4) {                                                          \
+        asm volatile("st.global" kStore ".v4.b32 [%4], {%0, %1, %2, %3}" kHint4 ";"                \
+                     :                                                                             \
+                     : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(p), "l"(policy)             \
+                     : "memory");                                                                  \
+      } else if constexpr (kWords == 2) {                                                          \
+        asm volatile("st.global" kStore ".v2.b32 [%2], {%0, %1}" kHint2 ";"                        \
+                     :                                                                             \
+                     : "r"(w[0]), "r"(w[1]), "l"(p), "l"(policy)                                   \
+                     : "memory");                                                                  \
+      } else {                                                                                     \
+        asm volatile("st.global" kStore ".b32 [%1], %0" kHint1 ";"                                 \
+                     :                                                                             \
+                     : "r"(w[0]), "l"(p), "l"(policy)                                              \
+                     : "memory");                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+  }
+// How arrays are accessed: those that the step loads again, and the others by the emitter's option.
+SF_ACCESS(Plain, "", "", 0, "", "", "", "");
+SF_ACCESS(Streaming, ".cs", ".cs", 0, "", "", "", "");
+SF_DEVICE u64 evict_first() {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 0f3F800000;" : "=l"(policy));
+  return policy;
+}
+SF_ACCESS(EvictFirst, ".L2::cache_hint", ".L2::cache_hint", evict_first(), ", %2", ", %3", ", %5",
+          ", %9");
 
 // One element, if it is element k of `length`; else zero, and nothing is accessed.
 template <class T>
@@ -258,21 +291,16 @@ SF_DEVICE void put(u32* words, i32 e, u32 bits) {
   word = e % kPerWord == 0 ? bits : word | bits << e % kPerWord * 8 * sizeof(T);
 }
 
-// Bytes of the widest access that a tile of kTile elements of T is cut into.
-template <class T, int kTile>
-SF_DEVICE constexpr u32 access_bytes() {
-  return kTile * sizeof(T) < 16 ? kTile * sizeof(T) : 16;
-}
 // How many elements before p the last boundary of a tile is.
 template <class T, int kTile>
 SF_DEVICE i32 skew_of(u64 p) {
-  return i32(u32(p) % access_bytes<T, kTile>() / sizeof(T));
+  return i32(u32(p) % (kTile * sizeof(T)) / sizeof(T));
 }
 // Where tiles can be accessed whole: those that begin at 0 … room - 1. None, if the array is aligned
 // otherwise than the tiles, which begin `skew` elements before p.
 template <class T, int kTile>
 SF_DEVICE u32 room_of(u64 p, i32 skew, i32 length) {
-  const bool aligned = (u32(p) - u32(skew) * sizeof(T)) % access_bytes<T, kTile>() == 0;
+  const bool aligned = (u32(p) - u32(skew) * sizeof(T)) % (kTile * sizeof(T)) == 0;
   return aligned && length >= kTile ? length - kTile + 1 : 0;
 }
 

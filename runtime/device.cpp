@@ -1,6 +1,7 @@
 // Devices and their backends. Knows the public API and every backend's factory.
 #include <stepfuse/stepfuse.hpp>
 
+#include "compiler/cuda_options.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
@@ -19,10 +20,12 @@ Device Device::cpu(int threads, std::string level) {
   return d;
 }
 
-Device Device::cuda(int ordinal) {
+Device Device::cuda(int ordinal, std::string options) {
   if (ordinal < 0) throw Error(ErrorKind::usage, "CUDA devices are counted from 0");
+  with_options({}, options);  // are there such names
   Device d(Kind::cuda);
   d.ordinal_ = ordinal;
+  d.options_ = std::move(options);
   return d;
 }
 

@@ -5,7 +5,8 @@
 #   tools/gpu_check.sh --pack FILE.tar.gz [--build DIR]
 #
 # The first form runs the GPU tests, the same under compute-sanitizer where it is installed, and the benchmark, and
-# leaves gpu_check.json (device, driver, versions, command, raw times) and gpu_check.txt (the tables) in the out folder.
+# leaves gpu_check.json (device, driver, versions, command, raw times) and gpu_check.txt (the tables) in the out folder;
+# gpu_options.json and .txt time the emitter's options against each other (not with --quick).
 # The second form packs what the first one needs, NVRTC included, into an archive that a machine without the build can
 # unpack and run:  tar xf FILE.tar.gz && stepfuse_gpu/gpu_check.sh
 set -euo pipefail
@@ -21,7 +22,7 @@ while (($#)); do
     --out) out=$2 && shift 2 ;;
     --pack) pack=$2 && shift 2 ;;
     --quick) quick=1 && shift ;;
-    *) sed -n '2,13p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '2,11p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 binaries=(gpu_test stepfuse_gpu_bench stepfuse)
@@ -104,5 +105,12 @@ done
 [[ -n $quick ]] && models=()
 "$build/bin/stepfuse_gpu_bench" --params "${sizes[@]}" "${models[@]}" --grad f32 f16 bf16 --rounds "$rounds" \
   --json "$out/gpu_check.json" | tee "$out/gpu_check.txt" || status=1
+
+if [[ -z $quick ]]; then
+  echo "== options of the emitter"
+  "$build/bin/stepfuse_gpu_bench" --params 1048576 16777216 268435456 --grad f32 bf16 --rounds "$rounds" \
+    --cuda-options unroll=2 min-blocks=2 cache=streaming cache=evict-first reverse=off access=256 unroll=2,access=256 \
+    --json "$out/gpu_options.json" | tee "$out/gpu_options.txt" || status=1
+fi
 echo "gpu_check: results are in $out"
 exit "$status"

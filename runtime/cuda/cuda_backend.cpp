@@ -26,7 +26,8 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const Device& device)
       : context_(std::make_shared<Context>(device.ordinal())),
-        memory_(std::make_shared<CudaMemory>(context_)) {}
+        memory_(std::make_shared<CudaMemory>(context_)),
+        options_(device.options()) {}
 
   ~CudaBackend() override {
     // The kernel may still write the reports.
@@ -146,6 +147,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<const CudaKernel> load(const Schedule& schedule, CompileReport& report) {
     CodeTarget target = choose_target(context_->device().arch);
+    target.options = options_;
     std::string key = variant_key(schedule, target.key());
     // Modules belong to a context.
     std::string loaded = fmt::format("{}context {}\n", key, fmt::ptr(context_->handle()));
@@ -285,7 +287,7 @@ class CudaBackend final : public Backend {
     cooperative.id = kAttributeCooperative;
     cooperative.value.number = 1;
     CuLaunchConfig config;
-    config.block[0] = 256;
+    config.block[0] = kCudaThreads;
     config.stream = stream;
     if (entry.cooperative) {
       config.attributes = &cooperative;
@@ -308,6 +310,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Context> context_;
   std::shared_ptr<CudaMemory> memory_;
+  std::string options_;  // of the emitter
   Schedule schedule_, split_schedule_;
   std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
   std::shared_ptr<const CudaKernel> split_;   // one kernel per phase

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/traffic.hpp"
 #include "ir/error.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/variant_key.hpp"
@@ -38,26 +39,51 @@ CompiledCode compile_rung(const Schedule& schedule, const CodeTarget& target,
   return code;
 }
 
+// Whether an update loads so little per tile that a thread would have less than 48 bytes in flight:
+// then there are registers for twice as many tiles, and they are needed.
+bool wants_unrolling(const Schedule& schedule) {
+  constexpr uint32_t kEnough = 48;
+  for (const PhaseTraffic& phase : traffic_of(schedule, 0).phases) {
+    uint32_t read = 0, written = 0;
+    for (const ArrayTraffic& a : phase.arrays) {
+      read += a.read;
+      written += a.written;
+    }
+    uint32_t tile = 4 * read;
+    if (written != 0 && tile > 32 && tile < kEnough) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::span<const CudaOptions> launch_ladder() {
-  static const CudaOptions rungs[] = {
-      {.min_blocks = 3, .bytes_in_flight = 64},
-      {.min_blocks = 2, .bytes_in_flight = 64},
-      {.min_blocks = 1, .bytes_in_flight = 64},
+std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target) {
+  static constexpr CudaOptions kRungs[] = {
+      {.min_blocks = 3, .unroll = 2},
+      {.min_blocks = 3, .unroll = 1},
+      {.min_blocks = 2, .unroll = 1},
+      {.min_blocks = 1, .unroll = 1},
   };
-  return rungs;
+  std::vector<CudaOptions> ladder;
+  for (const CudaOptions& rung : kRungs) {
+    if (rung.unroll == 2 && !wants_unrolling(schedule)) continue;
+    CudaOptions options = with_options(rung, target.options);
+    options.arch = target.arch;
+    if (ladder.empty() || ladder.back() != options) ladder.push_back(options);
+  }
+  return ladder;
 }
 
 std::string CodeTarget::key() const {
   const NvrtcStatus& nvrtc = nvrtc_status();
-  return fmt::format("cuda {} sm_{}, NVRTC {}.{}, {}", kind == CodeKind::cubin ? "cubin" : "ptx",
-                     arch, nvrtc.major, nvrtc.minor, fmt::join(nvrtc_options(arch, kind), " "));
+  return fmt::format("cuda {} sm_{}{}{}, NVRTC {}.{}, {}",
+                     kind == CodeKind::cubin ? "cubin" : "ptx", arch, options.empty() ? "" : ", ",
+                     options, nvrtc.major, nvrtc.minor, fmt::join(nvrtc_options(arch, kind), " "));
 }
 
 CodeTarget choose_target(int device_arch) {
   const NvrtcStatus& nvrtc = nvrtc_status();
-  CodeTarget target{CodeKind::cubin, 0};
+  CodeTarget target;
   for (int arch : nvrtc.archs) {
     // A cubin runs on later devices of its own major version.
     if (arch <= device_arch && arch / 10 == device_arch / 10) target.arch = arch;
@@ -69,7 +95,7 @@ CodeTarget choose_target(int device_arch) {
                                               wanted.substr(0, 40)));
   }
   if (wanted == "ptx" || (target.arch == 0 && wanted.empty())) {
-    target = {CodeKind::ptx, 0};
+    target = {.kind = CodeKind::ptx};
     for (int arch : nvrtc.archs) {
       if (arch <= device_arch) target.arch = arch;
     }
@@ -83,7 +109,7 @@ StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target) {
   out.kind = target.kind;
   out.arch = target.arch;
   CompiledCode code;
-  for (const CudaOptions& rung : launch_ladder()) {
+  for (const CudaOptions& rung : launch_ladder(schedule, target)) {
     code = compile_rung(schedule, target, rung, &out);
     if (!spills(code)) break;
   }
@@ -97,7 +123,7 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
   out.kind = target.kind;
   out.arch = target.arch;
   auto start = std::chrono::steady_clock::now();
-  std::string text = emit_cuda(schedule, launch_ladder()[0]);
+  std::string text = emit_cuda(schedule, launch_ladder(schedule, target)[0]);
   out.emit_ms = milliseconds_since(start);
   std::string preimage = disk_preimage(key, text);
   if (auto stored = DiskCache::process().load(preimage)) {

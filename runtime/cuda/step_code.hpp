@@ -2,7 +2,6 @@
 // compiler and NVRTC; needs no GPU.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,9 +9,6 @@
 #include "runtime/cuda/nvrtc.hpp"
 
 namespace stepfuse::cuda {
-
-// Launch bounds and bytes in flight, best first; a step takes the first rung without a spill.
-std::span<const CudaOptions> launch_ladder();
 
 struct StepCode {
   CodeKind kind = CodeKind::cubin;
@@ -31,9 +27,14 @@ struct StepCode {
 struct CodeTarget {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
+  std::string options;  // of the emitter that are not left to us, as in compiler/cuda_options.hpp
   std::string key() const;  // for variant keys, with NVRTC's version and options
 };
 CodeTarget choose_target(int device_arch);
+
+// Launch bounds and unrolling, best first: a step takes the first rung without a spill. Begins where
+// the step's live values lead one to expect none; options that the target names hold on every rung.
+std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target);
 
 // Compiles down the ladder, whatever the disk cache has; throws what nvrtc_compile() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);

@@ -75,7 +75,7 @@ size_t count(const std::string& text, const std::string& what) {
 
 // Registers that a thread may have under the launch bounds of the text.
 int register_limit(const CudaOptions& options) {
-  return 65536 / (options.threads * options.min_blocks) / 8 * 8;
+  return 65536 / (kCudaThreads * options.min_blocks) / 8 * 8;
 }
 
 }  // namespace

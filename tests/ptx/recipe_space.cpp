@@ -149,7 +149,20 @@ std::vector<Factor> recipe_factors() {
   factors.push_back({"args", {"table", "inline"}});
   factors.push_back({"arch", {"90", "75", "80", "100", "120"}});
   factors.push_back({"blocks", {"2", "1", "7", "132"}});
+  factors.push_back({"unroll", {"1", "2"}});
+  factors.push_back({"cache", {"normal", "streaming", "evict-first"}});
+  factors.push_back({"access", {"128", "256"}});
+  factors.push_back({"reverse", {"on", "off"}});
   return factors;
+}
+
+CudaOptions options_of(const Point& point) {
+  CudaOptions options{.arch = std::stoi(point.at("arch"))};
+  for (const char* name : {"unroll", "cache", "access", "reverse"}) {
+    options = with_options(options, fmt::format("{}={}", name, point.at(name)));
+  }
+  check(options);
+  return options;
 }
 
 size_t Covering::factor(std::string_view name) const {
@@ -195,6 +208,7 @@ Covering covering_rows(uint64_t seed) {
 
 bool is_possible(const Point& point) {
   try {
+    options_of(point);
     Schedule schedule = schedule_of(program_of(point), point);
     return point.at("mode") != "observe" || schedule.phases.size() > 1;
   } catch (const Error&) {
@@ -226,8 +240,9 @@ Verdict compare_on_machine(const Point& point, uint64_t data_seed,
   TestData before(c.data);
   for (int k = 0; k < steps; ++k) interpret(c.program, c.data.step());
   Schedule schedule = schedule_of(c.program, point);
-  std::string text = emit_cuda(schedule);
-  DeviceRunner runner(std::move(schedule), text, std::stoi(point.at("arch")));
+  CudaOptions options = options_of(point);
+  std::string text = emit_cuda(schedule, options);
+  DeviceRunner runner(std::move(schedule), text, options.arch);
   Verdict verdict;
   for (uint64_t seed : seeds) {
     DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),

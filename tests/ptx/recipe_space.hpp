@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/cuda_options.hpp"
 #include "tests/differential/random_data.hpp"
 #include "tests/differential/recipe_options.hpp"
 #include "tests/ptx/device_runner.hpp"
@@ -13,7 +14,7 @@
 namespace stepfuse::testing {
 
 // recipe, every recipe option, layout, inputs: what the bits may depend on; mode (the three forms and
-// the split phase), args, arch, blocks: what they may not depend on.
+// the split phase), args, arch, blocks, the emitter's options: what they may not depend on.
 std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;
@@ -33,6 +34,8 @@ bool is_possible(const Point& point);
 
 // Throws Error{compile} for what compiled steps do not have.
 Schedule schedule_of(const Program& program, const Point& point);
+// Throws Error{usage} for options that the point's arch does not have.
+CudaOptions options_of(const Point& point);
 
 struct RecipeCase {
   Program program;

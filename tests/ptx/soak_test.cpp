@@ -37,8 +37,9 @@ std::vector<Row> all_rows(const Covering& covering) {
       for (size_t v = 0; v < covering.factors[f].values.size(); ++v) {
         Row other = row;
         other[f] = static_cast<int>(v);
-        // Only the mode decides whether there is such a step.
-        if (name != std::string("mode") || is_possible(covering.point(other))) more.insert(other);
+        // Only the mode and the arch decide whether there is such a step.
+        bool sure = name != std::string("mode") && name != std::string("arch");
+        if (sure || is_possible(covering.point(other))) more.insert(other);
       }
     }
     rows.assign(more.begin(), more.end());

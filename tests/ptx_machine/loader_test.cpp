@@ -43,7 +43,18 @@ TEST_CASE("an unknown opcode or modifier is an error that names it") {
   refused(entry("atom.global.add.f32 %r1, [%rd1], %r2;"), ErrorKind::unknown_modifier, ".add.f32");
   refused(entry("setp.lo.f32 %p1, %r1, %r2;"), ErrorKind::unknown_modifier, ".lo.f32");
   refused(entry(".noise 5;"), ErrorKind::unknown_opcode, ".noise");
-  refused(".version 9.0\n.target sm_90\n.func f() { ret; }", ErrorKind::unknown_opcode, ".func");
+  std::string text = entry("call.uni f;");
+  text.insert(text.find(".visible"), ".func f() { { ret; } }\n");
+  refused(text, ErrorKind::unknown_opcode, "'call'");
+  refused(".version 9.0\n.target sm_90\n.func f() { ret;", ErrorKind::syntax, "not closed");
+}
+
+TEST_CASE("functions that nobody calls are passed over") {
+  std::string text = entry("mov.u32 %r1, 5;");
+  text.insert(text.find(".visible"), ".func (.param .b32 r) f(.param .b32 p) { { ret; } }\n");
+  Machine machine;
+  CHECK(machine.load(text)->find("k") != nullptr);
+  CHECK(machine.load(text)->find("f") == nullptr);
 }
 
 TEST_CASE("operands of the wrong kind, width or number are errors") {

@@ -125,6 +125,7 @@ constexpr OpcodeRow kRows[] = {
      "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? "
      "L2::64B|L2::128B|L2::256B? v2|v4|v8? " MEMORY_TYPES,
      "D:any [a]", load},
+    {"ld", "global L2::cache_hint v2|v4|v8? " MEMORY_TYPES, "D:any [a] c:u64", load},
     {"ld", "volatile " LOAD_SPACES " v2|v4? " MEMORY_TYPES, "D:any [a]", load},
     {"ld", "relaxed|acquire cta|gpu|sys " LOAD_SPACES " v2|v4? " MEMORY_TYPES, "D:any [a]", load},
     {"st",
@@ -132,9 +133,11 @@ constexpr OpcodeRow kRows[] = {
      "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? "
      "v2|v4|v8? " MEMORY_TYPES,
      "[a] B:any", store},
+    {"st", "global L2::cache_hint v2|v4|v8? " MEMORY_TYPES, "[a] B:any c:u64", store},
     {"st", "volatile " STORE_SPACES " v2|v4? " MEMORY_TYPES, "[a] B:any", store},
     {"st", "relaxed|release cta|gpu|sys " STORE_SPACES " v2|v4? " MEMORY_TYPES, "[a] B:any", store},
     {"prefetch", "global? L1|L2", "[a]", no_operation},
+    {"createpolicy", "fractional L2::evict_first b64", "d a:f32", move},  // any value is a policy
 
     // Control
     {"bra", "uni?", "L", branch},

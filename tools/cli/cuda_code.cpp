@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include <CLI/Option.hpp>
 #include <fmt/format.h>
 
 namespace stepfuse::cli {
@@ -24,14 +25,16 @@ int parse_arch(const std::string& text) {
   return arch;
 }
 
-std::string cuda_text(const Schedule& schedule, int arch) {
-  CudaOptions options = cuda::launch_ladder()[0];
-  options.arch = arch;
-  return emit_cuda(schedule, options);
+void add_cuda_options(CLI::App& verb, std::string& options) {
+  verb.add_option("--cuda-options", options,
+                  "How CUDA kernels are made; the bits are the same: "
+                  "min-blocks=1|2|3|4, unroll=1|2, cache=normal|streaming|evict-first, "
+                  "access=128|256, reverse=on|off [chosen]")
+      ->type_name("NAME=VALUE,…");
 }
 
-cuda::StepCode compile_cuda(const Schedule& schedule, int arch, cuda::CodeKind kind) {
-  return cuda::compile_fresh(schedule, {.kind = kind, .arch = arch});
+std::string cuda_text(const Schedule& schedule, const cuda::CodeTarget& target) {
+  return emit_cuda(schedule, cuda::launch_ladder(schedule, target)[0]);
 }
 
 }  // namespace stepfuse::cli

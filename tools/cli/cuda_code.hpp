@@ -4,16 +4,20 @@
 
 #include <string>
 
+#include <CLI/App.hpp>
+
 #include "compiler/schedule.hpp"
 #include "runtime/cuda/step_code.hpp"
 
 namespace stepfuse::cli {
 
+// --cuda-options.
+void add_cuda_options(CLI::App& verb, std::string& options);
+
 // "sm_90", "compute_90" or "90" -> 90; throws Error{usage}.
 int parse_arch(const std::string& text);
 
-// The text that is tried first, and the machine code as a device of that arch would get it.
-std::string cuda_text(const Schedule& schedule, int arch);
-cuda::StepCode compile_cuda(const Schedule& schedule, int arch, cuda::CodeKind kind);
+// The text that is tried first for such a device.
+std::string cuda_text(const Schedule& schedule, const cuda::CodeTarget& target);
 
 }  // namespace stepfuse::cli

@@ -27,6 +27,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse dump adamw --clip --emit=schedule --form=unfused
   stepfuse dump my_step.sf --bind grad=bf16 --emit=cuda
   stepfuse dump adamw --clip --emit=cubin --arch=sm_100 -o adamw.cubin
+  stepfuse dump adamw --clip --emit=cubin --cuda-options unroll=2,cache=streaming -o adamw.cubin
   stepfuse dump adamw --clip --emit=llvm --cpu-level=x86-64-v3
   stepfuse dump adamw --grad 'f16|bf16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
 
@@ -38,6 +39,7 @@ struct Options {
   std::string emit = "ir";
   std::string form = "fused";
   std::string arch = "sm_90";
+  std::string cuda_options;
   std::string cpu_level = "host";
   std::string output;
 };
@@ -63,19 +65,19 @@ void print_resources(const cuda::StepCode& code) {
       fmt::print(stderr, "no spills\n");
     }
   }
-  fmt::print(stderr, "sm_{}, {} threads, {} blocks at least, compiled in {:.0f} ms\n", code.arch,
-             code.options.threads, code.options.min_blocks, code.compile_ms);
+  fmt::print(stderr, "sm_{}, {}, compiled in {:.0f} ms\n", code.arch, print(code.options),
+             code.compile_ms);
 }
 
 std::string cuda_stage(const Schedule& schedule, const Options& o) {
-  int arch = parse_arch(o.arch);
-  if (o.emit == "cuda") return cuda_text(schedule, arch);
+  cuda::CodeTarget target{.arch = parse_arch(o.arch), .options = o.cuda_options};
+  if (o.emit == "cuda") return cuda_text(schedule, target);
   Progress progress;
   progress.show(-1, "compiling for " + o.arch);
-  cuda::StepCode cubin = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+  cuda::StepCode cubin = cuda::compile_fresh(schedule, target);
+  target.kind = cuda::CodeKind::ptx;
   // Only ptxas knows registers, so that PTX is compiled twice.
-  std::string out =
-      o.emit == "cubin" ? cubin.code : compile_cuda(schedule, arch, cuda::CodeKind::ptx).code;
+  std::string out = o.emit == "cubin" ? cubin.code : cuda::compile_fresh(schedule, target).code;
   progress.clear();
   print_resources(cubin);
   return out;
@@ -123,6 +125,7 @@ void add_dump(CLI::App& app, Action& action) {
   add_form(*verb, o->form);
   verb->add_option("--arch", o->arch, "GPU that cuda, ptx and cubin are for [sm_90]")
       ->type_name("sm_NN");
+  add_cuda_options(*verb, o->cuda_options);
   verb->add_option("--cpu-level", o->cpu_level, "Processor that llvm is for [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
   verb->add_option("-o,--output", o->output, "Write to a file instead of standard output")

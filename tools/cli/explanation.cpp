@@ -49,7 +49,7 @@ CudaCompile compile_for_gpu(const Schedule& schedule, int arch) {
   CudaCompile c;
   c.arch = arch;
   try {
-    cuda::StepCode code = compile_cuda(schedule, arch, cuda::CodeKind::cubin);
+    cuda::StepCode code = cuda::compile_fresh(schedule, {.arch = arch});
     c.emit_ms = code.emit_ms;
     c.nvrtc_ms = code.compile_ms;
     c.kernels = std::move(code.kernels);

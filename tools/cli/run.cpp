@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/cpu/cpu_executor.hpp"
+#include "tools/cli/cuda_code.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
@@ -44,6 +45,7 @@ struct Options {
   std::string cpu_level = "host";
   int threads = 0;
   int ordinal = 0;
+  std::string cuda_options;
   RunPlan plan;
   std::vector<std::string> set;
   bool digest = false;
@@ -93,7 +95,7 @@ void check_all_set(const Program& program, const std::vector<ArgSetting>& settin
 
 Device device_of(const Options& o) {
   if (o.backend == "interpret") return Device::interpreter();
-  if (o.backend == "cuda") return Device::cuda(o.ordinal);
+  if (o.backend == "cuda") return Device::cuda(o.ordinal, o.cuda_options);
   return Device::cpu(o.threads, o.cpu_level);
 }
 
@@ -243,6 +245,7 @@ void add_run(CLI::App& app, Action& action) {
   verb->add_option("--cpu-level", o->cpu_level, "Instructions that may be used [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
   verb->add_option("--device", o->ordinal, "Number of the GPU [0]")->check(CLI::Range(0, 1023));
+  add_cuda_options(*verb, o->cuda_options);
   add_input_options(*verb, *o);
   verb->add_flag("--digest", o->digest, "Print one hash over every buffer and state afterwards");
   verb->add_flag("--json", o->json, "Everything as JSON");

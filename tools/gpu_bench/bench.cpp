@@ -49,10 +49,9 @@ class Event {
 // One form of the step, over arrays that all of them share.
 class Contestant {
  public:
-  Contestant(std::string name, const Case& c, const Settings& settings, Form form, bool observe)
+  Contestant(std::string name, const Case& c, const Device& device, Form form, bool observe)
       : program_(program_of(c)),
-        step_(program_, c.layout, Device::cuda(settings.ordinal),
-              {.form = form, .scaler = &scaler_, .observe = observe}) {
+        step_(program_, c.layout, device, {.form = form, .scaler = &scaler_, .observe = observe}) {
     result.name = std::move(name);
     Signature s;
     for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
@@ -154,16 +153,26 @@ Result run_case(const Case& c, const Settings& settings) {
     bool observe = false;
   };
   std::vector<Entry> entries;
-  auto add = [&](const char* name, Form form, bool moved, bool observe) {
-    entries.push_back(
-        {std::make_unique<Contestant>(name, c, settings, form, observe), moved, observe});
-    entries.back().contestant->prepare(arrays);
+  auto add = [&](const std::string& name, Form form, bool moved, bool observe,
+                 const std::string& options = {}) {
+    Device device = Device::cuda(settings.ordinal, options);
+    auto contestant = std::make_unique<Contestant>(name, c, device, form, observe);
+    contestant->prepare(arrays);
+    entries.push_back({std::move(contestant), moved, observe});
   };
   add("fused", Form::fused, false, false);
   add("fused_moved", Form::fused, true, false);
   add("split", Form::split, false, false);
   add("unfused", Form::unfused, false, false);
   add("after_observe", Form::split, false, true);
+  for (const std::string& o : settings.sweep) {
+    try {
+      add("fused " + o, Form::fused, false, false, o);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::usage) throw;
+      result.left_out.emplace_back(e.what());
+    }
+  }
 
   for (int round = -2; round < settings.rounds; ++round) {  // two rounds to warm up
     for (Entry& e : entries) {

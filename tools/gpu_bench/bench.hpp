@@ -17,7 +17,7 @@ struct Case {
 };
 
 struct Series {
-  std::string name;               // fused, fused_moved, split, unfused, after_observe
+  std::string name;  // fused, fused_moved, split, unfused, after_observe; "fused unroll=2,…"
   std::vector<double> device_ms;  // of each step
   std::vector<double> host_us;    // that run() took
   double bytes_per_param = 0;
@@ -30,7 +30,8 @@ struct Result {
   Case what;
   uint64_t params = 0;
   std::vector<Series> series;
-  std::vector<double> copy_gbs;  // device to device, read and written bytes
+  std::vector<std::string> left_out;  // of the sweep, with the reason
+  std::vector<double> copy_gbs;       // device to device, read and written bytes
 };
 
 struct Settings {
@@ -38,6 +39,7 @@ struct Settings {
   int rounds = 20;  // turns that count
   int steps_per_turn = 5;
   size_t copy_bytes = size_t{1} << 30;
+  std::vector<std::string> sweep;  // options of the emitter that fused steps are also timed with
 };
 
 // Throws Error{device} where there is no device or not enough memory on it.

@@ -39,6 +39,7 @@ json to_json(const Result& r) {
               {"tensors", r.what.layout.size()},
               {"grad", std::string(name(r.what.grad))},
               {"misalign", r.what.misalign},
+              {"left_out", r.left_out},
               {"copy_gbs", r.copy_gbs}};
   for (const Series& s : r.series) {
     out["series"].push_back({{"name", s.name},
@@ -56,15 +57,16 @@ void print(const Result& r) {
   double copy = percentile(r.copy_gbs, 0.5);
   fmt::print("\n{}: {} parameters in {} tensors, {} gradients; copy {:.0f} GB/s\n", r.what.name,
              r.params, r.what.layout.size(), name(r.what.grad), copy);
-  fmt::print("  {:<14}{:>10}{:>10}{:>9}{:>9}{:>12}{:>9}{:>12}\n", "", "median ms", "min", "GB/s",
+  fmt::print("  {:<28}{:>10}{:>10}{:>9}{:>9}{:>12}{:>9}{:>12}\n", "", "median ms", "min", "GB/s",
              "of copy", "host us p50", "p99", "first ms");
   for (const Series& s : r.series) {
     double ms = percentile(s.device_ms, 0.5);
     double gbs = s.bytes_per_param * static_cast<double>(r.params) / (ms * 1e6);
-    fmt::print("  {:<14}{:>10.4f}{:>10.4f}{:>9.0f}{:>8.0f}%{:>12.1f}{:>9.1f}{:>12.1f}\n", s.name,
+    fmt::print("  {:<28}{:>10.4f}{:>10.4f}{:>9.0f}{:>8.0f}%{:>12.1f}{:>9.1f}{:>12.1f}\n", s.name,
                ms, percentile(s.device_ms, 0), gbs, 100 * gbs / copy, percentile(s.host_us, 0.5),
                percentile(s.host_us, 0.99), s.first_step_ms);
   }
+  for (const std::string& why : r.left_out) fmt::print("  left out: {}\n", why);
 }
 
 std::vector<Case> make_cases(const std::vector<uint64_t>& params,
@@ -103,6 +105,9 @@ int run(int argc, char** argv) {
     settings.copy_bytes = std::stoull(mb) << 20;
   });
   app.add_option("--device", settings.ordinal, "ordinal");
+  app.add_option("--cuda-options", settings.sweep,
+                 "options of the emitter to time the fused step with, too, as in "
+                 "unroll=2,cache=streaming; several");
   app.add_option("--json", out, "file for the raw times");
   CLI11_PARSE(app, argc, argv);
 

@@ -91,13 +91,16 @@ class Device {
   // The definition of the language, for tests and bisecting; slow.
   static Device interpreter() { return Device(Kind::interpreter); }
   // The calling thread's current context if it is of this device, else the device's primary one.
-  // Throws Error{device} when a step is made on it and there is no driver.
-  static Device cuda(int ordinal = 0);
+  // Throws Error{device} when a step is made on it and there is no driver. `options`: choices of the
+  // emitter, as in "unroll=2,cache=streaming" (compiler/cuda_options.hpp), that give the same bits at
+  // another speed; what is not named is chosen. Throws Error{usage} for names that there are not.
+  static Device cuda(int ordinal = 0, std::string options = {});
 
   Kind kind() const { return kind_; }
   int threads() const { return threads_; }
   const std::string& level() const { return level_; }
   int ordinal() const { return ordinal_; }
+  const std::string& options() const { return options_; }
 
  private:
   explicit Device(Kind kind) : kind_(kind) {}
@@ -105,6 +108,7 @@ class Device {
   int threads_ = 0;
   int ordinal_ = 0;
   std::string level_;
+  std::string options_;
 };
 
 // Where a step's own memory comes from. Called at construction and by append(), never by run().

@@ -96,6 +96,18 @@ std::vector<Case> access_forms() {
                  {"u32"},
                  "u32",
                  {{{9}, 7}}});
+  all.push_back({place("createpolicy.fractional.L2::evict_first.b64 %y1, 0f3F800000; "
+                       "st.global.L2::cache_hint.v2.b32 [%y0], {%a, 7}, %y1; "
+                       "ld.global.L2::cache_hint.v2.b32 {%x0, %d}, [%y0], %y1;"),
+                 {"u32"},
+                 "u32",
+                 {{{9}, 7}}});
+  all.push_back({place("createpolicy.fractional.L2::evict_first.b64 %y1, 0f3F800000; "
+                       "st.global.L2::cache_hint.b32 [%y0], %a, %y1; "
+                       "ld.global.L2::cache_hint.b32 %d, [%y0], %y1;"),
+                 {"u32"},
+                 "u32",
+                 {{{9}, 9}}});
   all.push_back({place("st.volatile.global.v2.u32 [%y0], {%a, %a}; ld.volatile.global.v2.u32 {%x0, "
                        "%d}, [%y0];"),
                  {"u32"},

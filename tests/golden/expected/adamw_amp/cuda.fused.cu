@@ -37,7 +37,7 @@ struct sf_adamw_finish {
   float s_coef_used;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ Lanes lanes;
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32

@@ -11,7 +11,7 @@ struct sf_adamw_unscale_0_step {
   float s_inv_scale;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ sf_adamw_unscale_0_step step_0;
   {  // phase unscale
@@ -79,7 +79,7 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
 }
 
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ Lanes lanes;
   {  // phase norm
@@ -138,7 +138,7 @@ struct sf_adamw_clip_2_step {
   float s_clip_coef;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
@@ -206,7 +206,7 @@ struct sf_adamw_optimizer_3_chunk {
   float g_eps_f32;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
   const double s_c_1_f64 = 0x1p+0;  // %c_1_f64 = const 1 : f64
@@ -355,7 +355,7 @@ struct sf_adamw_copy_4_step {
   u32 s_good;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ sf_adamw_copy_4_step step_4;
   {  // phase copy
@@ -411,7 +411,7 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
 }
 
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
   const f16 s_92 = f16{0x0000};  // %92 = const 0 : f16
   {  // phase zero_grad
@@ -458,7 +458,7 @@ struct sf_adamw_scale_finish {
   float s_coef_used;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32

@@ -20,7 +20,7 @@ struct sf_domains_finish {
   double s_total1;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ Lanes lanes;
   const i32 s_none = 0;  // %none = const 0 : i32

@@ -12,7 +12,7 @@ struct sf_sgd_0_chunk {
   float g_descent;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
   {  // phase update
     const u32 units = unit_count(ctx);

@@ -1,0 +1,101 @@
+// The CUDA emitter's options: names, refusals, and what of the text they change.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/error.hpp"
+#include "ir/recipes/recipes.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+Schedule schedule_of(const RecipeOptions& options, const std::vector<DType>& grads,
+                     Form form = Form::fused) {
+  Program program = make_recipe("adamw", options);
+  std::vector<Signature> signatures;
+  for (DType grad : grads) {
+    Signature s;
+    for (const Buffer& b : program.buffers) s.push_back(b.name == "grad" ? grad : b.dtypes.only());
+    signatures.push_back(s);
+  }
+  program = optimize(program, signatures);
+  return make_schedule(program, {.form = form, .signatures = signatures});
+}
+
+void refused(const CudaOptions& base, const std::string& text, const std::string& says) {
+  try {
+    check(with_options(base, text));
+    FAIL_CHECK(text, " was taken");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::usage);
+    CHECK_MESSAGE(std::string(e.what()).find(says) != std::string::npos, e.what());
+  }
+}
+
+// The generated part of the text with one option.
+std::string text_with(const std::string& option, int arch = 100) {
+  static const Schedule schedule = schedule_of({.clip = Clip::l2}, {DType::f32});
+  std::string text = emit_cuda(schedule, with_options({.arch = arch}, option));
+  return text.substr(text.find("extern \"C\" __global__"));
+}
+bool has(const std::string& text, const std::string& what) { return text.find(what) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("options are printed as they are read") {
+  CHECK(print(CudaOptions{}) == "min-blocks=3,unroll=1,cache=normal,access=128,reverse=on");
+  CHECK(with_options({}, "") == CudaOptions{});
+  CudaOptions all{.min_blocks = 2,
+                  .unroll = 2,
+                  .cache = CudaCache::evict_first,
+                  .access = 256,
+                  .reverse = false};
+  CHECK(with_options({}, print(all)) == all);
+  CHECK(with_options(all, "reverse=on,unroll=1").unroll == 1);
+}
+
+TEST_CASE("what there is not is refused by name") {
+  refused({}, "unroll=3", "'unroll=3'");
+  refused({}, "unroll", "'unroll'");
+  refused({}, "speed=high", "min-blocks=1|2|3|4");
+  refused({.arch = 90}, "access=256", "access=256: sm_90");
+  refused({.arch = 75}, "cache=evict-first", "cache=evict-first: sm_75");
+  CHECK_THROWS_AS(text_with("access=256", 90), Error);
+}
+
+TEST_CASE("each option does what it says") {
+  std::string plain = text_with("");
+  CHECK(has(plain, "__launch_bounds__(kThreads, 3)"));
+  CHECK(has(text_with("min-blocks=2"), "__launch_bounds__(kThreads, 2)"));
+  CHECK(has(plain, "load<Plain, float, 4, 1>(in_exp_avg"));
+  CHECK(has(text_with("unroll=2"), "load<Plain, float, 4, 2>(in_exp_avg"));
+  CHECK(has(text_with("access=256"), "load<Plain, float, 8, 1>(in_exp_avg"));
+  CHECK(has(plain, "units - 1 - turn"));
+  CHECK_FALSE(has(text_with("reverse=off"), "units - 1 - turn"));
+  // What is loaded again stays in the caches.
+  std::string streaming = text_with("cache=streaming");
+  size_t update = streaming.find("phase update");
+  CHECK(has(streaming.substr(0, update), "load<Plain, float, 4, 4>(in_grad"));
+  CHECK_FALSE(has(streaming.substr(0, update), "Streaming"));
+  CHECK(has(streaming.substr(update), "load<Streaming, float, 4, 1>(in_grad"));
+  CHECK(has(streaming.substr(update), "store<Streaming, float, 4, 1>(out_exp_avg"));
+  CHECK_FALSE(has(streaming.substr(update), "Plain"));
+  CHECK(has(text_with("cache=evict-first"), "store<EvictFirst, float, 4, 1>(out_exp_avg"));
+}
+
+// A cast to the type of a buffer that the body itself does not access.
+TEST_CASE("signatures that differ in a value's type only do not share a body") {
+  RecipeOptions options{.grad = DTypeSet(DType::f16) | DType::f32, .master = true};
+  options.clip = Clip::l2;
+  options.round_grad = true;
+  std::string text =
+      emit_cuda(schedule_of(options, {DType::f16, DType::f32}, Form::unfused), CudaOptions{});
+  size_t clip = text.find("sf_adamw_clip(");
+  REQUIRE(clip != text.npos);
+  std::string body = text.substr(clip, text.find("extern \"C\"", clip) - clip);
+  CHECK(has(body, "switch (chunk.signature)"));
+  CHECK(has(body, "f16_from("));
+}
