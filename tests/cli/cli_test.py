@@ -216,11 +216,19 @@ class Dump(Case):
             self.assertEqual(done.returncode, 0, done.err)
             self.assertTrue(done.stdout.startswith(b"\x7fELF"))
             self.assertRegex(done.err, r"\d+ registers, \d+ bytes of shared memory, no spills")
-            self.assertRegex(done.err, rf"{arch}, \d+ threads, \d+ blocks at least, compiled in")
+            self.assertRegex(done.err, rf"{arch}, min-blocks=\d,unroll=\d,.*, compiled in")
         done = call("dump", *WHOLE, "--emit=ptx", "--arch=sm_90")
         self.assertIn(b".target sm_90", done.stdout)
         self.assertRegex(done.err, r"\d+ registers")
         self.fails(3, "sm_998", "dump", "adamw", "--emit=cubin", "--arch=998")
+
+    def test_cuda_options(self):
+        text = call("dump", "adamw", "--emit=cuda", "--cuda-options", "min-blocks=2,cache=streaming").stdout
+        self.assertIn(b"__launch_bounds__(kThreads, 2)", text)
+        self.assertIn(b"store<Streaming, float, 4, 1>(out_weight", text)
+        self.fails(2, "min-blocks=1|2|3|4", "dump", "adamw", "--emit=cuda", "--cuda-options", "unroll=3")
+        self.fails(2, "access=256: sm_90", "dump", "adamw", "--emit=cuda", "--cuda-options", "access=256")
+        self.fails(2, "'fast' is not one of", "run", "adamw", "--backend=cuda", "--cuda-options", "fast")
 
     def test_a_cubin_is_not_written_to_a_terminal(self):
         ours, theirs = pty.openpty()
