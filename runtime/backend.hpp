@@ -84,6 +84,7 @@ class Backend {
   virtual void collect(StatsRing& ring, bool wait, Stream stream) = 0;
 };
 
-std::unique_ptr<Backend> make_backend(const Device& device);
+// `interpreted`: the device keeps the arrays, the host interprets the step (for bisecting).
+std::unique_ptr<Backend> make_backend(const Device& device, bool interpreted = false);
 
 }  // namespace stepfuse

@@ -29,12 +29,14 @@ Device Device::cuda(int ordinal, std::string options) {
   return d;
 }
 
-std::unique_ptr<Backend> make_backend(const Device& device) {
-  switch (device.kind()) {
+std::unique_ptr<Backend> make_backend(const Device& device, bool interpreted) {
+  bool is_cuda = device.kind() == Device::Kind::cuda;
+  if (interpreted && is_cuda) return make_interpreter_backend(make_cuda_memory(device), false);
+  switch (interpreted ? Device::Kind::interpreter : device.kind()) {
     case Device::Kind::cpu:
       return make_cpu_backend(device);
     case Device::Kind::interpreter:
-      return make_interpreter_backend();
+      return make_interpreter_backend(std::make_shared<HostMemory>(), true);
     case Device::Kind::cuda:
       return make_cuda_backend(device);
   }

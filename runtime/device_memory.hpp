@@ -23,6 +23,8 @@ class DeviceMemory {
   virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) = 0;
   // What is wrong with an array at `p`, if kernels of this device cannot use it: "memory of cuda:1".
   virtual std::string problem_with(const void*) { return {}; }
+  // Whether work on the stream becomes part of a graph instead of being done.
+  virtual bool is_capturing(Stream) { return false; }
   // Waits for the stream.
   virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) = 0;
 };

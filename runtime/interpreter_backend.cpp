@@ -2,6 +2,8 @@
 // interface. Unlike the others it allocates while it runs.
 #include "runtime/interpreter_backend.hpp"
 
+#include <string>
+
 #include "ir/interpreter.hpp"
 #include "runtime/host_reports.hpp"
 
@@ -10,6 +12,9 @@ namespace {
 
 class InterpreterBackend final : public Backend {
  public:
+  InterpreterBackend(std::shared_ptr<DeviceMemory> memory, bool is_host)
+      : memory_(std::move(memory)), is_host_(is_host) {}
+
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
   void prepare(const Schedule&, bool, CompileReport& report) override {
     report.key = "interpreter";
@@ -25,22 +30,27 @@ class InterpreterBackend final : public Backend {
       group_count_ = std::max<size_t>(group_count_, t.group + 1);
     }
     block_ = block;
-    reports_ = HostReports(program_, block.states);
+    raw_reports_.clear();
+  }
+
+  void set_args(const RunInputs& in, uint64_t* block) override {
+    require_uncaptured(in.stream);
+    std::vector<uint64_t> words(in.step_args.begin(), in.step_args.end());
+    words.insert(words.end(), in.group_args.begin(), in.group_args.end());
+    memory_->copy_to_device(block, words.data(), words.size() * sizeof(uint64_t), in.stream);
   }
 
   void run(const RunInputs& in, int, StatsRing& ring) override {
     StepData data = gather(in);
-    interpret(program_, data, in.reduced ? stored_partials() : std::vector<Reduced>());
+    interpret(program_, data, in.reduced ? stored_partials(in.stream) : std::vector<Reduced>());
+    scatter(in, data);
+    raw_reports_.clear();
     for (size_t s = 0; s < program_.states.size(); ++s) {
-      DType d = program_.states[s].type.dtype;
-      char* p = static_cast<char*>(block_.states[s]);
-      for (size_t i = 0; i < data.states[s].size(); ++i) {
-        store_bits(p + i * size_of(d), d, data.states[s][i]);
-      }
+      write(block_.states[s], data.states[s], program_.states[s].type.dtype, in.stream);
+      if (is_ring_report(program_.states[s])) raw_reports_.push_back(data.states[s][0].raw);
     }
-    reports_.push(in.index, ring);
+    ring.push(in.index, raw_reports_.data());
   }
-  // The interpreter has no phases: it reduces everything when the step runs.
   void run_phases(const RunInputs& in, int, int) override {
     StepData data = gather(in);
     std::vector<Reduced> partials;
@@ -48,100 +58,135 @@ class InterpreterBackend final : public Backend {
     interpret_reductions(program_, data, partials);
     for (size_t k = 0; k < partials.size(); ++k) {
       size_t i = block_.plan->partials[k];
-      store(partials[k].results, block_.plan->results[i], type_of(i).dtype);
-      store(partials[k].pieces, block_.plan->slots[i], type_of(i).dtype);
+      DType d = type_of(i).dtype;
+      write(block_.base + block_.plan->results[i], partials[k].results, d, in.stream);
+      write(block_.base + block_.plan->slots[i], partials[k].pieces, d, in.stream);
     }
   }
+  // The interpreter has no phases: it reduces everything when the step runs.
   void observe(const RunInputs&, uint32_t, uint32_t) override {}
   void fold_observed(const RunInputs&) override {}
   void collect(StatsRing&, bool, Stream) override {}
 
  private:
+  void require_uncaptured(Stream stream) const {
+    if (is_host_ || !memory_->is_capturing(stream)) return;
+    throw Error(ErrorKind::usage,
+                "STEPFUSE_FORM=interpret runs steps on the host, which a graph cannot: run without "
+                "capturing");
+  }
+
   const Type& type_of(size_t reduction) const { return program_[reductions_[reduction]].type; }
-  void store(const std::vector<Bits>& values, size_t at, DType d) const {
-    for (size_t m = 0; m < values.size(); ++m) {
-      store_bits(block_.base + at + m * size_of(d), d, values[m]);
-    }
-  }
-  std::vector<Reduced> stored_partials() const {
-    std::vector<Reduced> out;
-    for (size_t i : block_.plan->partials) {
-      Reduced r{.value = reductions_[i]};
-      DType d = type_of(i).dtype;
-      for (size_t m = 0; m < members_of(type_of(i).domain); ++m) {
-        r.results.push_back(load_bits(block_.base + block_.plan->results[i] + m * size_of(d), d));
-      }
-      out.push_back(std::move(r));
-    }
-    return out;
-  }
   size_t members_of(Domain d) const {
     return d == Domain::step ? 1 : d == Domain::group ? group_count_ : tensor_count_;
   }
 
-  StepData gather(const RunInputs& in) const {
+  void write(void* to, const std::vector<Bits>& values, DType d, Stream stream) const {
+    std::vector<char> bytes(values.size() * size_of(d));
+    for (size_t m = 0; m < values.size(); ++m) store_bits(&bytes[m * size_of(d)], d, values[m]);
+    memory_->copy_to_device(to, bytes.data(), bytes.size(), stream);
+  }
+  std::vector<Bits> read(const void* from, size_t count, DType d, Stream stream) const {
+    std::vector<char> bytes(count * size_of(d));
+    memory_->copy_to_host(bytes.data(), from, bytes.size(), stream);
+    std::vector<Bits> values;
+    for (size_t m = 0; m < count; ++m) values.push_back(load_bits(&bytes[m * size_of(d)], d));
+    return values;
+  }
+  std::vector<Reduced> stored_partials(Stream stream) const {
+    std::vector<Reduced> out;
+    for (size_t i : block_.plan->partials) {
+      out.push_back({.value = reductions_[i],
+                     .results = read(block_.base + block_.plan->results[i],
+                                     members_of(type_of(i).domain), type_of(i).dtype, stream)});
+    }
+    return out;
+  }
+
+  StepData gather(const RunInputs& in) {
+    require_uncaptured(in.stream);
     StepData data;
     const StepTables& tables = *in.tables;
+    copies_.assign(tables.tensors.size() * tables.buffer_count, {});
     for (size_t t = 0; t < tables.tensors.size(); ++t) {
       const abi::Tensor& tensor = tables.tensors[t];
       StepTensor out{.size = tensor.size, .offset = tensor.offset};
       out.group = static_cast<int32_t>(tensor.group);
       out.present = (tensor.flags & abi::kPresent) != 0;
-      for (size_t b = 0; b < tables.buffer_count; ++b) out.data.push_back(tables.pointer(t, b));
+      for (size_t b = 0; b < tables.buffer_count; ++b) out.data.push_back(array(in, t, b));
       out.dtypes = tables.signatures[tables.signature_of[t]];
       data.tensors.push_back(std::move(out));
     }
     gather_args(in, data);
-    gather_states(data);
+    for (size_t s = 0; s < program_.states.size(); ++s) {
+      const Type& t = program_.states[s].type;
+      data.states.push_back(read(block_.states[s], members_of(t.domain), t.dtype, in.stream));
+    }
     return data;
+  }
+
+  // Where the host finds it.
+  void* array(const RunInputs& in, size_t tensor, size_t buffer) {
+    void* p = in.tables->pointer(tensor, buffer);
+    if (is_host_ || p == nullptr) return p;
+    std::string& copy = copies_[tensor * in.tables->buffer_count + buffer];
+    copy.resize(in.tables->tensors[tensor].size * size_of(in.tables->dtype(tensor, buffer)));
+    memory_->copy_to_host(copy.data(), p, copy.size(), in.stream);
+    return copy.data();
+  }
+  void scatter(const RunInputs& in, const StepData& data) const {
+    if (is_host_) return;
+    for (size_t t = 0; t < data.tensors.size(); ++t) {
+      for (size_t b = 0; b < in.tables->buffer_count; ++b) {
+        const std::string& copy = copies_[t * in.tables->buffer_count + b];
+        if (program_.buffers[b].access == Access::in || !data.tensors[t].present) continue;
+        memory_->copy_to_device(in.tables->pointer(t, b), copy.data(), copy.size(), in.stream);
+      }
+    }
   }
 
   void gather_args(const RunInputs& in, StepData& data) const {
     size_t group_args = 0;
     for (const Arg& a : program_.args) group_args += a.type.domain == Domain::group ? 1U : 0U;
     data.group_count = static_cast<int32_t>(in.group_count);
+    std::vector<uint64_t> words(in.step_args.begin(), in.step_args.end());
+    words.insert(words.end(), in.group_args.begin(), in.group_args.end());
+    if (in.args_block != nullptr) {
+      words.resize(in.step_arg_count + group_args * in.group_count);
+      memory_->copy_to_host(words.data(), in.args_block, words.size() * sizeof(uint64_t),
+                            in.stream);
+    }
     size_t step_index = 0;
-    size_t group_index = 0;
+    size_t group_index = in.step_arg_count;
     for (const Arg& a : program_.args) {
       std::vector<Bits> values;
       if (a.type.domain == Domain::group) {
-        for (size_t g = 0; g < static_cast<size_t>(data.group_count); ++g) {
-          values.push_back({in.host_group_args()[g * group_args + group_index]});
+        for (size_t g = 0; g < in.group_count; ++g) {
+          values.push_back({words[group_index + g * group_args]});
         }
         ++group_index;
       } else {
-        values.push_back({in.host_step_args()[step_index++]});
+        values.push_back({words[step_index++]});
       }
       data.args.push_back(std::move(values));
     }
   }
 
-  void gather_states(StepData& data) const {
-    for (size_t s = 0; s < program_.states.size(); ++s) {
-      const Type& t = program_.states[s].type;
-      size_t count = t.domain == Domain::step    ? 1
-                     : t.domain == Domain::group ? static_cast<size_t>(data.group_count)
-                                                 : data.tensors.size();
-      const char* p = static_cast<const char*>(block_.states[s]);
-      std::vector<Bits> values;
-      for (size_t i = 0; i < count; ++i)
-        values.push_back(load_bits(p + i * size_of(t.dtype), t.dtype));
-      data.states.push_back(std::move(values));
-    }
-  }
-
-  std::shared_ptr<DeviceMemory> memory_ = std::make_shared<HostMemory>();
+  std::shared_ptr<DeviceMemory> memory_;
+  bool is_host_;
   Program program_;
   std::vector<ValueId> reductions_;
   size_t tensor_count_ = 0, group_count_ = 1;
   DeviceBlock block_;
-  HostReports reports_;
+  std::vector<std::string> copies_;  // [tensor * buffers + buffer], of a device's arrays
+  std::vector<uint64_t> raw_reports_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_interpreter_backend() {
-  return std::make_unique<InterpreterBackend>();
+std::unique_ptr<Backend> make_interpreter_backend(std::shared_ptr<DeviceMemory> memory,
+                                                  bool is_host) {
+  return std::make_unique<InterpreterBackend>(std::move(memory), is_host);
 }
 
 }  // namespace stepfuse

@@ -7,6 +7,9 @@
 
 namespace stepfuse {
 
-std::unique_ptr<Backend> make_interpreter_backend();
+// `memory`: where the step's arrays and its own block are. What the host cannot reach is copied to it
+// for each step and back.
+std::unique_ptr<Backend> make_interpreter_backend(std::shared_ptr<DeviceMemory> memory,
+                                                  bool is_host);
 
 }  // namespace stepfuse

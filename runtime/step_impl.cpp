@@ -2,7 +2,9 @@
 #include "runtime/step_impl.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -14,13 +16,21 @@ namespace stepfuse {
 namespace {
 
 // STEPFUSE_FORM=fused|split|unfused|interpret bisects a bad run without touching the program.
-void override_form(Device& device, StepOptions& options) {
+// Returns whether the step is to be interpreted.
+bool override_form(const Device& device, StepOptions& options) {
   const char* wanted = std::getenv("STEPFUSE_FORM");
-  if (wanted == nullptr || *wanted == '\0') return;
+  if (wanted == nullptr || *wanted == '\0') return false;
   std::string_view text = wanted;
   if (text == "interpret") {
-    if (device.kind() == Device::Kind::cpu) device = Device::interpreter();
-    return;
+    static std::once_flag told;
+    if (device.kind() != Device::Kind::interpreter) {
+      std::call_once(told, [] {
+        fmt::print(stderr,
+                   "stepfuse: STEPFUSE_FORM=interpret: every step of this process is "
+                   "interpreted on the host, which is slow\n");
+      });
+    }
+    return true;
   }
   auto form = form_from_name(text);
   if (!form) {
@@ -29,6 +39,7 @@ void override_form(Device& device, StepOptions& options) {
                             text.substr(0, 40)));
   }
   options.form = *form;
+  return false;
 }
 
 // The layout's word for a state that says yes or no of each tensor; null for other states.
@@ -71,9 +82,9 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
     throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
   }
   check_tensor_flags(program, layout);
-  override_form(device, options);
+  bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
-  backend = make_backend(device);
+  backend = make_backend(device, interpreted);
   plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   allocate();
   initialise_states(0, nullptr);
@@ -99,6 +110,7 @@ void Step::Impl::allocate() {
                                : block->base() + plan->workspace.states[i]);
   }
   if (!ring) ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
+  name_ranges();
   observed_.assign(plan->layout.size(), 0);
   args_set_ = false;
   any_observed_ = false;
@@ -116,8 +128,21 @@ void Step::Impl::refuse_in_live_graph(std::string_view what) const {
                           what));
 }
 
+// "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each signature.
+void Step::Impl::name_ranges() {
+  range_name = fmt::format("stepfuse {} {}", program.name, name(options.form));
+  for (const Signature& signature : plan->schedule.signatures) {
+    for (size_t b = 0; b < signature.size(); ++b) {
+      range_name += fmt::format("{}{}", b == 0 ? " " : ",", name(signature[b]));
+    }
+  }
+  observe_name_ = range_name + " observe";
+  reduce_name_ = range_name + " reduce";
+}
+
 void Step::Impl::prepare() {
   Busy busy(*this);
+  NvtxRange range(nvtx, (range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
   report = {};
   report.passes_ms = plan->passes_ms;

@@ -9,6 +9,7 @@
 #include "runtime/args.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/binding.hpp"
+#include "runtime/nvtx.hpp"
 #include "runtime/record.hpp"
 #include "runtime/stats_ring.hpp"
 #include "runtime/tables.hpp"
@@ -102,11 +103,14 @@ class Step::Impl {
   std::shared_ptr<const Args::Shape> shape;
   std::unique_ptr<StatsRing> ring;
   std::optional<Recorder> recorder;
+  const nvtx::Functions& nvtx = nvtx::functions();
+  std::string range_name;  // of this step on a profiler's timeline
   CompileReport report;
 
  private:
   class Busy;  // one run at a time, detected
   void allocate();
+  void name_ranges();
   void check_ready();
   void check_observes(std::string_view what) const;
   void check_count(std::span<void* const> gradients) const;
@@ -119,8 +123,9 @@ class Step::Impl {
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
 
-  std::vector<void*> states_;      // [state]
-  std::vector<uint8_t> observed_;  // [tensor] since the last run
+  std::vector<void*> states_;               // [state]
+  std::vector<uint8_t> observed_;           // [tensor] since the last run
+  std::string observe_name_, reduce_name_;  // its parts there
   bool any_observed_ = false;
   bool reduced_ = false;  // by reduce(), since the last run
   bool prepared_ = false;

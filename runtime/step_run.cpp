@@ -49,6 +49,7 @@ bool Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream st
 
 void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
+  NvtxRange range(nvtx, range_name.c_str());
   check_ready();
   check_count(gradients);
   check_unmoved(gradients);
@@ -97,6 +98,7 @@ void Step::Impl::check_observes(std::string_view what) const {
 void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
                          Stream stream) {
   Busy busy(*this);
+  NvtxRange range(nvtx, observe_name_.c_str());
   check_ready();
   check_observes("observe");
   bool changed = set_gradients(first, gradients);
@@ -110,6 +112,7 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
 
 void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
+  NvtxRange range(nvtx, reduce_name_.c_str());
   check_ready();
   check_observes("reduce");
   check_count(gradients);

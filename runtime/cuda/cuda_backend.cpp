@@ -333,6 +333,10 @@ std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
   return std::make_unique<CudaBackend>(device);
 }
 
+std::shared_ptr<DeviceMemory> make_cuda_memory(const Device& device) {
+  return std::make_shared<CudaMemory>(std::make_shared<Context>(device.ordinal()));
+}
+
 size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables) {
   return DeviceTables(schedule, tables).bytes();
 }

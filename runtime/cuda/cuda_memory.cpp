@@ -49,6 +49,13 @@ void CudaMemory::copy_to_host(void* host, const void* device, size_t bytes, Stre
   check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
+bool CudaMemory::is_capturing(Stream stream) {
+  Context::Scope scope(*context_);
+  int status = 0;
+  check(driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+  return status != 0;
+}
+
 std::string CudaMemory::problem_with(const void* p) {
   auto at = reinterpret_cast<uintptr_t>(p);
   for (const Range& r : known_) {

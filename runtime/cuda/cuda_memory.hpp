@@ -17,6 +17,7 @@ class CudaMemory final : public DeviceMemory {
   void release(void* memory, size_t bytes, Stream stream) noexcept override;
   void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) override;
   void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) override;
+  bool is_capturing(Stream stream) override;
   std::string problem_with(const void* p) override;
 
  private:
