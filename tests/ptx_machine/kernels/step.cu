@@ -100,7 +100,7 @@ __device__ __forceinline__ void fold_slots(const Context& c, float* shared) {
   }
   float sum = fold(lane, shared);
   if (threadIdx.x == 0) {
-    float norm = sqrtf(sum);
+    float norm = __fsqrt_rn(sum);
     bool good = *c.nonfinite == 0;
     float coef = c.max_norm / (norm + 1e-6f);
     coef = coef < 1.0f ? coef : 1.0f;
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) step(const Context c) {
         u64 index = piece.begin + i;
         float g = grad_at(tensor, index) * coef;
         float m = fmaf((float)c.beta, tensor.exp_avg[index], (float)(1.0 - c.beta) * g);
-        float w = tensor.master[index] - step_size * (m / (fabsf(m) + 1e-3f));
+        float w = tensor.master[index] - step_size * (m / (__int_as_float(__float_as_int(m) & 0x7fffffff) + 1e-3f));
         tensor.exp_avg[index] = m;
         tensor.master[index] = w;
         tensor.weight[index] = to_f16(w);
