@@ -2,6 +2,7 @@
 #include "runtime/step_impl.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -146,10 +147,13 @@ void Step::Impl::prepare() {
   refuse_in_live_graph("prepare()");
   report = {};
   report.passes_ms = plan->passes_ms;
+  auto start = std::chrono::steady_clock::now();
   backend->prepare(plan->schedule, options.observe, report);
   backend->attach(
       plan->schedule, plan->tables,
       {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
+  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  report.prepare_ms = took.count();
   prepared_ = true;
 }
 

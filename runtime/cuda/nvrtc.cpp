@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "ir/error.hpp"
+#include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
 
 namespace stepfuse::cuda {
@@ -121,7 +122,7 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   };
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
   // NVRTC's own cache asks the driver, of which there may be only a part; we have our own.
-  const NvrtcStatus& nvrtc = nvrtc_status();
+  const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
     options.emplace_back("--no-cache");
     // A fifth less compile time for the same element loops; the levels above do not unroll.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <system_error>
 
 namespace stepfuse::cuda {
@@ -76,6 +77,31 @@ bool resolve(void* handle, NvrtcLibrary* library, std::string* missing) {
 }
 
 }  // namespace
+
+std::string file_identity(const std::string& path) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0) return {};
+  return std::to_string(s.st_size) + " " + std::to_string(s.st_mtim.tv_sec) + "." +
+         std::to_string(s.st_mtim.tv_nsec) + " " + std::to_string(s.st_dev) + ":" +
+         std::to_string(s.st_ino);
+}
+
+std::string describe_nvrtc_search() {
+  std::string out;
+  for (const fs::path& folder : search_folders()) {
+    if (folder.empty()) {
+      out += "loader " + environment("LD_LIBRARY_PATH") + " " + file_identity("/etc/ld.so.cache");
+      out += '\n';
+      continue;
+    }
+    for (const char* name : kNames) {
+      std::string file = (folder / name).string();
+      std::string identity = file_identity(file);
+      if (!identity.empty()) out += file + " " + identity + "\n";
+    }
+  }
+  return out;
+}
 
 NvrtcLibrary open_nvrtc(std::string* problem) {
   for (const fs::path& folder : search_folders()) {

@@ -11,6 +11,7 @@
 
 #include "compiler/traffic.hpp"
 #include "ir/error.hpp"
+#include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/variant_key.hpp"
 
@@ -75,14 +76,14 @@ std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarge
 }
 
 std::string CodeTarget::key() const {
-  const NvrtcStatus& nvrtc = nvrtc_status();
+  const NvrtcFacts& nvrtc = nvrtc_facts();
   return fmt::format("cuda {} sm_{}{}{}, NVRTC {}.{}, {}",
                      kind == CodeKind::cubin ? "cubin" : "ptx", arch, options.empty() ? "" : ", ",
                      options, nvrtc.major, nvrtc.minor, fmt::join(nvrtc_options(arch, kind), " "));
 }
 
 CodeTarget choose_target(int device_arch) {
-  const NvrtcStatus& nvrtc = nvrtc_status();
+  const NvrtcFacts& nvrtc = nvrtc_facts();
   CodeTarget target;
   for (int arch : nvrtc.archs) {
     // A cubin runs on later devices of its own major version.
@@ -135,7 +136,7 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
   double emit_ms = out.emit_ms;
   out = compile_fresh(schedule, target);
   out.emit_ms += emit_ms;
-  DiskCache::process().store(preimage, out.code);
+  if (confirm_nvrtc_facts()) DiskCache::process().store(preimage, out.code);
   return out;
 }
 

@@ -145,6 +145,8 @@ void print_json(const Summary& s) {
   j["compile_ms"] = {{"passes", r.compile.passes_ms},     {"parse", r.compile.parse_ms},
                      {"optimize", r.compile.optimize_ms}, {"codegen", r.compile.codegen_ms},
                      {"load", r.compile.load_ms},         {"total", r.compile.total_ms()}};
+  j["prepare_ms"] = r.compile.prepare_ms;
+  j["from_disk_cache"] = r.compile.from_disk_cache;
   j["seconds"] = r.seconds;
   Json reports = Json::array();
   for (const StepStats& stats : r.stats) {
@@ -163,8 +165,8 @@ void print_text(const Summary& s) {
   fmt::print("{}\n{} parameters in {} tensor{} (layout {}), {} inputs, seed {}\n", s.source.title,
              with_commas(s.parameters), with_commas(tensors), tensors == 1 ? "" : "s",
              s.layout.name, s.options.inputs, s.options.plan.inputs.seed);
-  fmt::print("{}, form {}, compiled in {:.1f} ms, workspace {}\n", s.options.backend,
-             s.options.form, r.compile.total_ms(),
+  fmt::print("{}, form {}, {} in {:.1f} ms, workspace {}\n", s.options.backend, s.options.form,
+             r.compile.from_disk_cache ? "from the disk cache" : "compiled", r.compile.prepare_ms,
              human_bytes(static_cast<double>(r.workspace_bytes)));
   if (!r.seconds.empty()) {
     fmt::print("a step takes {:.3g} ms (median of {})\n", 1e3 * median(r.seconds),

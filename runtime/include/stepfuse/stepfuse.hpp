@@ -235,6 +235,9 @@ struct CompileReport {
   double optimize_ms = 0;  // LLVM's passes
   double codegen_ms = 0;   // machine code
   double load_ms = 0;
+  // Of prepare() as a whole: the above, and finding compilers, caches and the step's place on the
+  // device.
+  double prepare_ms = 0;
   double total_ms() const { return passes_ms + parse_ms + optimize_ms + codegen_ms + load_ms; }
 };
 
