@@ -1,7 +1,4 @@
-"""Drives the command line tool as a user does: every verb, its output, its errors and exit codes.
-
-    cli_test.py BINARY SOURCE_DIR [unittest arguments: a class, a test]
-"""
+"""Drives the command line tool as a user does: every verb, its output, its errors and exit codes."""
 
 import json
 import os
@@ -9,62 +6,9 @@ import pathlib
 import pty
 import re
 import subprocess
-import sys
 import tempfile
-import unittest
 
-BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-LAYOUTS = SOURCE / "samples" / "layouts"
-WHOLE = ["adamw", "--grad", "f16", "--master", "--loss-scale", "--clip", "--zero-grad"]
-ENVIRONMENT = {**os.environ, "STEPFUSE_CACHE": "off"}
-
-
-def call(*words, text=None, environment=None):
-    """The finished process; its output is bytes where it is no text."""
-    done = subprocess.run([BINARY, *map(str, words)], input=text and text.encode(), capture_output=True,
-                          env={**ENVIRONMENT, **(environment or {})}, timeout=300, check=False)
-    done.err = done.stderr.decode()
-    return done
-
-
-class Case(unittest.TestCase):
-    maxDiff = None
-
-    def ok(self, *words, **options):
-        done = call(*words, **options)
-        self.assertEqual(done.returncode, 0, f"{words}: {done.err}")
-        return done.stdout.decode()
-
-    def fails(self, code, expected, *words, **options):
-        """The message on standard error, which holds every one of the expected parts."""
-        done = call(*words, **options)
-        self.assertEqual(done.returncode, code, f"{words}: {done.stdout} {done.err}")
-        for part in [expected] if isinstance(expected, str) else expected:
-            self.assertIn(part, done.err)
-        return done.err
-
-    def file(self, name, text):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        path = pathlib.Path(folder.name, name)
-        path.write_text(text)
-        return path
-
-    def need(self, part):
-        found = ENV[part]
-        if not found["available"]:
-            print(f"skipped: {part}: {found['problem'].splitlines()[0]}")
-            self.skipTest(found["problem"])
-
-
-    def fake_driver(self):
-        """The environment of a process that has it as its libcuda.so.1."""
-        self.need("nvrtc")
-        fake = os.environ.get("STEPFUSE_FAKE_DRIVER")
-        if not fake:
-            print("skipped: no fake driver was built")
-            self.skipTest("STEPFUSE_FAKE_DRIVER names no folder")
-        return {"STEPFUSE_CUDA_CODE": "ptx", "LD_LIBRARY_PATH": f"{fake}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+from case import BINARY, ENV, ENVIRONMENT, LAYOUTS, SOURCE, WHOLE, Case, call, main
 
 
 class Usage(Case):
@@ -469,61 +413,5 @@ class Env(Case):
         self.assertIn("has no cuDriverGetVersion", found["driver"]["problem"])
 
 
-class Cache(Case):
-    def test_verbs(self):
-        with tempfile.TemporaryDirectory() as folder:
-            where = {"STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder}
-            self.assertEqual(self.ok("cache", "path", environment=where).strip(), folder)
-            self.assertIn("0 variants", self.ok("cache", "list", environment=where))
-            if ENV["llvm"]["available"]:
-                self.ok("run", "adamw", "--params=10", environment=where)
-                line = self.ok("cache", "list", environment=where).splitlines()[0]
-                self.assertIn("step @", self.ok("cache", "show", line.split()[0][:8], environment=where))
-                # The step's own kernel and the one that initialises its state.
-                self.assertIn("2 variants removed", self.ok("cache", "clear", environment=where))
-                self.assertIn("0 variants", self.ok("cache", "list", environment=where))
-            self.fails(2, "begins with 'zz'", "cache", "show", "zz", environment=where)
-            self.fails(2, "which variant?", "cache", "show", environment=where)
-        self.fails(3, "the disk cache is off", "cache", "list")
-        self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
-
-    def warm_start(self, backend, library, environment):
-        """Runs a step in several processes; the first one compiles. The fastest of the others, in ms."""
-        with tempfile.TemporaryDirectory() as folder:
-            where = {**environment, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder, "LD_DEBUG": "files"}
-            times = []
-            for i in range(6):
-                done = call("run", *WHOLE, "--params=100", "--steps=1", "--json", f"--backend={backend}",
-                            environment=where)
-                self.assertEqual(done.returncode, 0, done.err)
-                report = json.loads(done.stdout)
-                self.assertEqual(report["from_disk_cache"], i > 0)
-                # What the loader says it was asked to open.
-                opened = re.search(rf"file=\S*{library}\S*.*dynamically loaded", done.err)
-                self.assertEqual(opened is not None, i == 0, f"process {i}")
-                times.append(report["prepare_ms"])
-            print(f"{backend}: prepared in {times[0]:.1f} ms cold, {min(times[1:]):.1f} ms warm")
-            return min(times[1:])
-
-    def test_a_warm_process_opens_no_compiler(self):
-        # Far above what it takes, far below what opening NVRTC and compiling would.
-        self.assertLess(self.warm_start("cuda", r"libnvrtc\.so", self.fake_driver()), 100)
-
-    def test_another_nvrtc_is_noticed(self):
-        driver = self.fake_driver()
-        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as other:
-            found = pathlib.Path(ENV["nvrtc"]["path"])
-            for file in found.parent.glob("libnvrtc*"):
-                pathlib.Path(other, file.name).symlink_to(file)
-            where = {**driver, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": cache, "LD_DEBUG": "files"}
-            words = ["run", "sgd", "--params=10", "--backend=cuda", "--json"]
-            call(*words, environment=where)
-            done = call(*words, environment={**where, "STEPFUSE_NVRTC_DIR": other})
-            self.assertIn(f"{other}/libnvrtc.so", done.err)
-            # The same version from another folder: the kernel is still the right one.
-            self.assertTrue(json.loads(done.stdout)["from_disk_cache"])
-
-
 if __name__ == "__main__":
-    ENV = json.loads(call("env", "--json").stdout)
-    unittest.main(argv=["cli_test", *sys.argv[3:]], verbosity=0)
+    main()

@@ -1,0 +1,67 @@
+"""The disk cache through the command line tool: its verbs, and processes that find it warm."""
+
+import json
+import pathlib
+import re
+import tempfile
+
+from case import ENV, WHOLE, Case, call, main
+
+
+class Cache(Case):
+    def test_verbs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            where = {"STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder}
+            self.assertEqual(self.ok("cache", "path", environment=where).strip(), folder)
+            self.assertIn("0 variants", self.ok("cache", "list", environment=where))
+            if ENV["llvm"]["available"]:
+                self.ok("run", "adamw", "--params=10", environment=where)
+                line = self.ok("cache", "list", environment=where).splitlines()[0]
+                self.assertIn("step @", self.ok("cache", "show", line.split()[0][:8], environment=where))
+                # The step's own kernel and the one that initialises its state.
+                self.assertIn("2 variants removed", self.ok("cache", "clear", environment=where))
+                self.assertIn("0 variants", self.ok("cache", "list", environment=where))
+            self.fails(2, "begins with 'zz'", "cache", "show", "zz", environment=where)
+            self.fails(2, "which variant?", "cache", "show", environment=where)
+        self.fails(3, "the disk cache is off", "cache", "list")
+        self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
+
+    def warm_start(self, backend, library, environment):
+        """Runs a step in several processes; the first one compiles. The fastest of the others, in ms."""
+        with tempfile.TemporaryDirectory() as folder:
+            where = {**environment, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder, "LD_DEBUG": "files"}
+            times = []
+            for i in range(6):
+                done = call("run", *WHOLE, "--params=100", "--steps=1", "--json", f"--backend={backend}",
+                            environment=where)
+                self.assertEqual(done.returncode, 0, done.err)
+                report = json.loads(done.stdout)
+                self.assertEqual(report["from_disk_cache"], i > 0)
+                # What the loader says it was asked to open.
+                opened = re.search(rf"file=\S*{library}\S*.*dynamically loaded", done.err)
+                self.assertEqual(opened is not None, i == 0, f"process {i}")
+                times.append(report["prepare_ms"])
+            print(f"{backend}: prepared in {times[0]:.1f} ms cold, {min(times[1:]):.1f} ms warm")
+            return min(times[1:])
+
+    def test_a_warm_process_opens_no_compiler(self):
+        # Far above what it takes, far below what opening NVRTC and compiling would.
+        self.assertLess(self.warm_start("cuda", r"libnvrtc\.so", self.fake_driver()), 100)
+
+    def test_another_nvrtc_is_noticed(self):
+        driver = self.fake_driver()
+        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as other:
+            found = pathlib.Path(ENV["nvrtc"]["path"])
+            for file in found.parent.glob("libnvrtc*"):
+                pathlib.Path(other, file.name).symlink_to(file)
+            where = {**driver, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": cache, "LD_DEBUG": "files"}
+            words = ["run", "sgd", "--params=10", "--backend=cuda", "--json"]
+            call(*words, environment=where)
+            done = call(*words, environment={**where, "STEPFUSE_NVRTC_DIR": other})
+            self.assertIn(f"{other}/libnvrtc.so", done.err)
+            # The same version from another folder: the kernel is still the right one.
+            self.assertTrue(json.loads(done.stdout)["from_disk_cache"])
+
+
+if __name__ == "__main__":
+    main()
