@@ -85,6 +85,10 @@ if command -v compute-sanitizer >/dev/null; then
     compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/stepfuse" run adamw --grad f16 --master \
       --loss-scale --clip --backend=cuda --params 100003 --steps 3 --digest >"$out/sanitizer_$tool.txt" 2>&1 || status=1
     tail -n 2 "$out/sanitizer_$tool.txt"
+    # Arguments in device memory, the split phase, and a graph of both.
+    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/gpu_test" \
+      --test-case='*between the phases*,*arguments in device memory*' >"$out/sanitizer_api_$tool.txt" 2>&1 || status=1
+    tail -n 2 "$out/sanitizer_api_$tool.txt"
   done
 else
   echo "== compute-sanitizer is not installed: left out"

@@ -7,32 +7,12 @@
 
 #include "ir/recipes/recipes.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "runtime/cuda/driver.hpp"
-#include "runtime/cuda/nvrtc.hpp"
+#include "tests/gpu/skip.hpp"
 #include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
 
 namespace {
-
-std::string missing() {
-  const cuda::DriverStatus& driver = cuda::driver_status();
-  if (!driver.available) return "no CUDA driver: " + driver.problem;
-  if (driver.devices.empty()) return "the CUDA driver has no device";
-  // Of the tests' own driver the label `ptx` makes use, with sizes that suit it.
-  if (driver.path.find("fake_driver") != std::string::npos) return "the driver is the fake one";
-  if (!cuda::nvrtc_status().available) return "no NVRTC: " + cuda::nvrtc_status().problem;
-  return "";
-}
-
-#define STEPFUSE_NEEDS_GPU()          \
-  do {                                \
-    std::string reason = missing();   \
-    if (!reason.empty()) {            \
-      MESSAGE("skipped: " << reason); \
-      return;                         \
-    }                                 \
-  } while (false)
 
 // Interpreted where there is no LLVM: the same bits, only slower.
 Device host() { return llvm_status().available ? Device::cpu() : Device::interpreter(); }
