@@ -1,4 +1,5 @@
-// Compiled variants that outlive the process: one checksummed file per key. Knows std and the file
+// Compiled variants, and what is known of their compilers, beyond the end of the process: one
+// checksummed file per key. Knows std and the file
 // system.
 //
 //   folder  := $STEPFUSE_CACHE_DIR, else $XDG_CACHE_HOME/stepfuse, else ~/.cache/stepfuse

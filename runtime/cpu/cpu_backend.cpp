@@ -8,6 +8,7 @@
 
 #include "compiler/emit.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
+#include "runtime/cpu/llvm_facts.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
 #include "runtime/process_cache.hpp"
@@ -23,10 +24,11 @@ class CpuBackend final : public Backend {
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
 
   void prepare(const Schedule& schedule, bool, CompileReport& report) override {
-    CpuTarget target = cpu_target(level_);
+    const LlvmFacts& llvm = llvm_facts();
+    CpuTarget target = level_ == "host" && !llvm.version.empty() ? llvm.host : cpu_target(level_);
     std::string key = variant_key(
         schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
-                              target.vector_bits, llvm_status().version, llvm_passes()));
+                              target.vector_bits, llvm.version, llvm_passes()));
     kernel_ = cpu_variants().get(
         key, [&] { return make_kernel(schedule, target, key, report); }, &report.from_memory_cache);
     report.key = std::move(key);
@@ -103,7 +105,7 @@ class CpuBackend final : public Backend {
     report.codegen_ms = object.times.codegen_ms;
     auto kernel = CpuKernel::load(object.bytes, schedule);
     report.load_ms = kernel->load_ms();
-    DiskCache::process().store(entry, object.bytes);
+    if (confirm_llvm_facts()) DiskCache::process().store(entry, object.bytes);
     return kernel;
   }
 

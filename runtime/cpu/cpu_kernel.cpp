@@ -10,6 +10,7 @@
 #include "ir/error.hpp"
 #include "ir/fp_env.hpp"
 #include "ir/reduction.hpp"
+#include "runtime/cpu/elf_object.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/cpu/llvm_module.hpp"
 
@@ -40,8 +41,21 @@ uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end, int th
 
 }  // namespace
 
-class CpuKernel::Module : public LlvmModule {
-  using LlvmModule::LlvmModule;
+// An object in this process: placed by ourselves, or by LLVM where we do not know how.
+class CpuKernel::Module {
+ public:
+  explicit Module(std::string_view object) : elf_(ElfObject::load(object)) {
+    if (!elf_) llvm_ = std::make_unique<LlvmModule>(object);
+  }
+  void* symbol(const std::string& name) const {
+    if (llvm_) return llvm_->symbol(name);
+    if (void* found = elf_->symbol(name)) return found;
+    throw Error(ErrorKind::compile, fmt::format("the kernel's object has no {}", name));
+  }
+
+ private:
+  std::unique_ptr<ElfObject> elf_;
+  std::unique_ptr<LlvmModule> llvm_;
 };
 
 CpuKernel::CpuKernel() = default;

@@ -1,4 +1,4 @@
-// Remembers which NVRTC a search finds. Knows NVRTC, the disk cache and fmt.
+// Remembers which NVRTC a search finds. Knows NVRTC and fmt.
 #include "runtime/cuda/nvrtc_facts.hpp"
 
 #include <optional>
@@ -10,39 +10,31 @@
 
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
-#include "runtime/disk_cache.hpp"
+#include "runtime/remembered.hpp"
 
 namespace stepfuse::cuda {
 namespace {
 
-std::string preimage() { return "stepfuse nvrtc 1\n" + describe_nvrtc_search(); }
+std::string question() { return "stepfuse: which NVRTC 1\n" + describe_nvrtc_search(); }
 
-// "13 0\n75 80 90\n<identity of the file>\n<its path>"
+// "13 0 75 80 90": the version, and what it compiles for.
 std::optional<NvrtcFacts> recall() {
-  auto stored = DiskCache::process().load(preimage());
-  if (!stored) return std::nullopt;
-  std::istringstream in(*stored);
+  auto answer = recall_answer(question());
+  if (!answer) return std::nullopt;
+  std::istringstream in(*answer);
   NvrtcFacts facts;
-  std::string archs, identity, path;
-  in >> facts.major >> facts.minor >> std::ws;
-  if (!std::getline(in, archs) || !std::getline(in, identity) || !std::getline(in, path)) {
-    return std::nullopt;
-  }
-  std::istringstream numbers(archs);
-  for (int arch = 0; numbers >> arch;) facts.archs.push_back(arch);
-  if (facts.archs.empty() || file_identity(path) != identity) return std::nullopt;
+  in >> facts.major >> facts.minor;
+  for (int arch = 0; in >> arch;) facts.archs.push_back(arch);
+  if (facts.archs.empty()) return std::nullopt;
   return facts;
 }
 
 NvrtcFacts ask() {
   const NvrtcStatus& status = nvrtc_status();
   NvrtcFacts facts{status.major, status.minor, status.archs};
-  if (!status.available) return facts;
-  std::string identity = file_identity(status.path);
-  if (!identity.empty()) {
-    DiskCache::process().store(preimage(),
-                               fmt::format("{} {}\n{}\n{}\n{}\n", facts.major, facts.minor,
-                                           fmt::join(facts.archs, " "), identity, status.path));
+  if (status.available) {
+    remember_answer(question(), status.path,
+                    fmt::format("{} {} {}", facts.major, facts.minor, fmt::join(facts.archs, " ")));
   }
   return facts;
 }
@@ -62,7 +54,7 @@ bool confirm_nvrtc_facts() {
   const NvrtcFacts& facts = nvrtc_facts();
   bool same =
       status.major == facts.major && status.minor == facts.minor && status.archs == facts.archs;
-  if (!same) DiskCache::process().remove(preimage());
+  if (!same) forget_answer(question());
   return same;
 }
 

@@ -5,8 +5,9 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
-#include <sys/stat.h>
 #include <system_error>
+
+#include "runtime/remembered.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -78,20 +79,11 @@ bool resolve(void* handle, NvrtcLibrary* library, std::string* missing) {
 
 }  // namespace
 
-std::string file_identity(const std::string& path) {
-  struct stat s{};
-  if (::stat(path.c_str(), &s) != 0) return {};
-  return std::to_string(s.st_size) + " " + std::to_string(s.st_mtim.tv_sec) + "." +
-         std::to_string(s.st_mtim.tv_nsec) + " " + std::to_string(s.st_dev) + ":" +
-         std::to_string(s.st_ino);
-}
-
 std::string describe_nvrtc_search() {
   std::string out;
   for (const fs::path& folder : search_folders()) {
     if (folder.empty()) {
-      out += "loader " + environment("LD_LIBRARY_PATH") + " " + file_identity("/etc/ld.so.cache");
-      out += '\n';
+      out += describe_loader_search() + "\n";
       continue;
     }
     for (const char* name : kNames) {

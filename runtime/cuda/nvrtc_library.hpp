@@ -40,7 +40,5 @@ NvrtcLibrary open_nvrtc(std::string* problem);
 // Everything that decides which library open_nvrtc() finds: files of named folders with their
 // identities, and what the loader's own search depends on.
 std::string describe_nvrtc_search();
-// Size, time and number of a file; empty if there is none.
-std::string file_identity(const std::string& path);
 
 }  // namespace stepfuse::cuda

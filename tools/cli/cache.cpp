@@ -19,7 +19,8 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse cache show 3f9a        what a variant was made from, by the beginning of its name
   stepfuse cache clear
 
-STEPFUSE_CACHE_DIR names another folder, STEPFUSE_CACHE=off turns the cache off.)";
+Besides variants it holds which NVRTC, LLVM and processor were found, so that a process which finds its
+variants here need not open the compilers. STEPFUSE_CACHE_DIR names another folder, STEPFUSE_CACHE=off turns the cache off.)";
 
 DiskCache& working_cache() {
   DiskCache& cache = DiskCache::process();
@@ -40,7 +41,7 @@ int list(const DiskCache& cache) {
                fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(when))});
     bytes += e.bytes;
   }
-  fmt::print("{}{} variants, {}, in {}\n", table.text(), entries.size(),
+  fmt::print("{}{} entries, {}, in {}\n", table.text(), entries.size(),
              human_bytes(static_cast<double>(bytes)), cache.folder().string());
   return kOk;
 }
@@ -65,7 +66,7 @@ int cache(const std::string& what, const std::string& name) {
   if (what == "list") return list(cache);
   if (what == "show") return show(cache, name);
   if (what == "clear") {
-    fmt::print("{} variants removed\n", cache.clear());
+    fmt::print("{} entries removed\n", cache.clear());
   } else {
     fmt::print("{}\n", cache.folder().string());
   }
