@@ -34,9 +34,8 @@ std::string argument(const Program& p, const Inst& inst) {
     index += p.args[static_cast<size_t>(i)].type.domain == domain ? 1 : 0;
   }
   std::string_view type = c_type(inst.type.dtype);
-  if (domain == Domain::step) return fmt::format("step_arg<{}>(ctx, {})", type, index);
-  return fmt::format("group_arg<{}>(ctx, {}, group * {} + {})", type, count_args(p, Domain::step),
-                     count_args(p, Domain::group), index);
+  return fmt::format("arg<{}>({}_args[{}])", type, domain == Domain::step ? "step" : "group",
+                     index);
 }
 
 std::string uniform_expression(const Emission& e, ValueId v) {
@@ -109,6 +108,15 @@ SharedValues shared_values(const Emission& e, const UniformCode& code, const Val
 }
 
 void emit_uniform_lines(Emission& e, const std::vector<ValueId>& values) {
+  auto has_args = [&](Domain d) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](ValueId v) { return e.p[v].op == Op::arg && e.p[v].type.domain == d; });
+  };
+  if (has_args(Domain::step)) e.out.line("const u64* const step_args = step_args_of(ctx);");
+  if (has_args(Domain::group)) {
+    e.out.line(fmt::format("const u64* const group_args = group_args_of(ctx, {}, group * {});",
+                           count_args(e.p, Domain::step), count_args(e.p, Domain::group)));
+  }
   for (ValueId v : values) {
     if (e.is_constant(v)) continue;
     e.out.line(fmt::format("const {} {} = {};", c_type(e.p[v].type.dtype), e.names[v],

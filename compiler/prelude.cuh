@@ -123,17 +123,19 @@ SF_DEVICE u64 raw_of(i64 v) { return u64(v); }
 SF_DEVICE u64 raw_of(i32 v) { return u32(v); }
 SF_DEVICE u64 raw_of(bool v) { return v ? 1 : 0; }
 
-template <class T>
-SF_DEVICE T step_arg(const abi::DeviceContext& ctx, u32 i) {
-  T v;
-  from_raw(ctx.step.step_args != nullptr ? ctx.step.step_args[i] : ctx.inline_args[i], v);
-  return v;
+// Where arguments stand: in tables, or in the kernel's own parameter.
+SF_DEVICE const u64* step_args_of(const abi::DeviceContext& ctx) {
+  return ctx.step.step_args != nullptr ? ctx.step.step_args : ctx.inline_args;
+}
+SF_DEVICE const u64* group_args_of(const abi::DeviceContext& ctx, u32 step_count, u32 first) {
+  const u64* const all =
+      ctx.step.step_args != nullptr ? ctx.step.group_args : ctx.inline_args + step_count;
+  return all + first;
 }
 template <class T>
-SF_DEVICE T group_arg(const abi::DeviceContext& ctx, u32 step_count, u32 i) {
+SF_DEVICE T arg(u64 raw) {
   T v;
-  from_raw(ctx.step.step_args != nullptr ? ctx.step.group_args[i] : ctx.inline_args[step_count + i],
-           v);
+  from_raw(raw, v);
   return v;
 }
 

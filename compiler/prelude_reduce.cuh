@@ -49,10 +49,10 @@ SF_DEVICE T fold8(const T (&v)[8]) {
 // Of 256 lanes that stand in `lanes`; valid in lane 0 of the warp.
 template <class R, class T>
 SF_DEVICE T fold_warp(const T* lanes) {
-  const u32 l = threadIdx.x % kWarp;
+  const T* const mine = lanes + threadIdx.x % kWarp;
   T v[8];
 #pragma unroll
-  for (u32 k = 0; k < 8; ++k) v[k] = lanes[l + k * kWarp];
+  for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kWarp];
   T sum = fold8<R>(v);
 #pragma unroll 1
   for (u32 d = kWarp / 2; d > 0; d /= 2) {
@@ -94,9 +94,10 @@ SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes
     __syncwarp();
   } else {
     __syncthreads();
+    const T* const mine = base + threadIdx.x;
     T v[8];
 #pragma unroll
-    for (u32 k = 0; k < 8; ++k) v[k] = base[threadIdx.x + k * kThreads];
+    for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kThreads];
     left = fold_to_warp<R>(v, lanes);
   }
   if (packed || threadIdx.x < kWarp) {

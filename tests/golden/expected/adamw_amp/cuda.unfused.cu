@@ -145,7 +145,8 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ sf_adamw_clip_2_step step_2;
   {  // phase clip
     if (threadIdx.x == 0) {
-      const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
+      const u64* const step_args = step_args_of(ctx);
+      const double s_max_norm = arg<double>(step_args[0]);  // arg %max_norm : f64 = 1
       const float s_sum = global<float>(ctx.step.results, 1)[0];  // %sum = reduce_add %g_square : f32
       const float s_norm = __fsqrt_rn(s_sum);  // %norm = sqrt %sum : f32
       const float s_norm_plus = s_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : f32
@@ -247,11 +248,12 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
         synchronize(work.packed);  // nobody reads the last tensor's values any more
         if (work.worker == 0) {
           const u32 group = tensor.group;
-          const double g_lr = group_arg<double>(ctx, 4, group * 5 + 0);  // arg %lr : {f64} = 0.001
-          const double g_beta1 = group_arg<double>(ctx, 4, group * 5 + 1);  // arg %beta1 : {f64} = 0.9
-          const double g_beta2 = group_arg<double>(ctx, 4, group * 5 + 2);  // arg %beta2 : {f64} = 0.999
-          const double g_eps = group_arg<double>(ctx, 4, group * 5 + 3);  // arg %eps : {f64} = 1e-08
-          const double g_weight_decay = group_arg<double>(ctx, 4, group * 5 + 4);  // arg %weight_decay : {f64} = 0.01
+          const u64* const group_args = group_args_of(ctx, 4, group * 5);
+          const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.001
+          const double g_beta1 = arg<double>(group_args[1]);  // arg %beta1 : {f64} = 0.9
+          const double g_beta2 = arg<double>(group_args[2]);  // arg %beta2 : {f64} = 0.999
+          const double g_eps = arg<double>(group_args[3]);  // arg %eps : {f64} = 1e-08
+          const double g_weight_decay = arg<double>(group_args[4]);  // arg %weight_decay : {f64} = 0.01
           const double g_decay_rate = g_lr * g_weight_decay;  // %decay_rate = mul %lr, %weight_decay : {f64}
           const double g_decay_f64 = s_c_1_f64 - g_decay_rate;  // %decay_f64 = sub %c_1_f64, %decay_rate : {f64}
           const float g_decay = float(g_decay_f64);  // %decay = cast %decay_f64 : {f32}
@@ -470,10 +472,11 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
     __shared__ sf_adamw_scale_finish own;
     if (threadIdx.x == 0) {
-      const double s_max_norm = step_arg<double>(ctx, 0);  // arg %max_norm : f64 = 1
-      const double s_growth_factor = step_arg<double>(ctx, 1);  // arg %growth_factor : f64 = 2
-      const double s_backoff_factor = step_arg<double>(ctx, 2);  // arg %backoff_factor : f64 = 0.5
-      const i32 s_growth_interval = step_arg<i32>(ctx, 3);  // arg %growth_interval : i32 = 2000
+      const u64* const step_args = step_args_of(ctx);
+      const double s_max_norm = arg<double>(step_args[0]);  // arg %max_norm : f64 = 1
+      const double s_growth_factor = arg<double>(step_args[1]);  // arg %growth_factor : f64 = 2
+      const double s_backoff_factor = arg<double>(step_args[2]);  // arg %backoff_factor : f64 = 0.5
+      const i32 s_growth_interval = arg<i32>(step_args[3]);  // arg %growth_interval : i32 = 2000
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
       const double s_scale_f64 = double(s_scale);  // %scale_f64 = cast %scale : f64
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool

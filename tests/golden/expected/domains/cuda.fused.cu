@@ -146,7 +146,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ sf_domains_1_step step_1;
   {  // phase update
     if (threadIdx.x == 0) {
-      const float s_limit = step_arg<float>(ctx, 0);  // arg %limit : f32 = 10
+      const u64* const step_args = step_args_of(ctx);
+      const float s_limit = arg<float>(step_args[0]);  // arg %limit : f32 = 10
       const bool s_bad = global<bool>(ctx.step.results, 2)[0];  // %bad = reduce_any %bad_element : bool
       const bool s_good = !s_bad;  // %good = not %bad : bool
       step_1.s_limit = s_limit;
@@ -175,7 +176,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
         synchronize(work.packed);  // nobody reads the last tensor's values any more
         if (work.worker == 0) {
           const u32 group = tensor.group;
-          const double g_lr = group_arg<double>(ctx, 1, group * 1 + 0);  // arg %lr : {f64} = 0.01
+          const u64* const group_args = group_args_of(ctx, 1, group * 1);
+          const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.01
           const float g_sum = global<float>(ctx.step.results, 0)[group];  // %sum = reduce_add %sq : {f32}
           const float g_group_norm = __fsqrt_rn(g_sum);  // %group_norm = sqrt %sum : {f32}
           const float g_scale = global<float>(ctx.step.states, 1)[group];  // %scale = read @lr_scale : {f32}
@@ -393,7 +395,8 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     __syncthreads();
 #pragma unroll 1
     for (u32 group = threadIdx.x; group < ctx.step.group_count; group += kThreads) {
-      const double g_lr = group_arg<double>(ctx, 1, group * 1 + 0);  // arg %lr : {f64} = 0.01
+      const u64* const group_args = group_args_of(ctx, 1, group * 1);
+      const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.01
       const float g_sum = global<float>(ctx.step.results, 0)[group];  // %sum = reduce_add %sq : {f32}
       const float g_group_norm = __fsqrt_rn(g_sum);  // %group_norm = sqrt %sum : {f32}
       const float g_scale = global<float>(ctx.step.states, 1)[group];  // %scale = read @lr_scale : {f32}

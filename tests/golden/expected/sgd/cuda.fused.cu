@@ -34,8 +34,9 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
         synchronize(work.packed);  // nobody reads the last tensor's values any more
         if (work.worker == 0) {
           const u32 group = tensor.group;
-          const double g_lr = group_arg<double>(ctx, 0, group * 2 + 0);  // arg %lr : {f64} = 0.001
-          const double g_weight_decay = group_arg<double>(ctx, 0, group * 2 + 1);  // arg %weight_decay : {f64} = 0
+          const u64* const group_args = group_args_of(ctx, 0, group * 2);
+          const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.001
+          const double g_weight_decay = arg<double>(group_args[1]);  // arg %weight_decay : {f64} = 0
           const float g_weight_decay_f32 = float(g_weight_decay);  // %weight_decay_f32 = cast %weight_decay : {f32}
           const float g_lr_f32 = float(g_lr);  // %lr_f32 = cast %lr : {f32}
           const float g_descent = -g_lr_f32;  // %descent = neg %lr_f32 : {f32}
