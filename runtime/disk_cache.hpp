@@ -1,6 +1,5 @@
 // Compiled variants, and what is known of their compilers, beyond the end of the process: one
-// checksummed file per key. Knows std and the file
-// system.
+// checksummed file per key. Knows std and the file system.
 //
 //   folder  := $STEPFUSE_CACHE_DIR, else $XDG_CACHE_HOME/stepfuse, else ~/.cache/stepfuse
 //   file    := <32 hex digits of the preimage's hash> ".variant"

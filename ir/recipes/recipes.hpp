@@ -7,7 +7,8 @@
 // max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
 // States: step : <i64> counts the good steps of a tensor; shared, with a loss scale: scale : f32,
 // growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
-// pending_found_inf and pending_norm_overflow : bool.
+// pending_found_inf and pending_norm_overflow : bool. With tensor_flags counted and updated : <bool>,
+// which the layout fills.
 // Every argument has a fallback, the customary value of its peers (lr 0.001, growth_interval 2000).
 // Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale; with
 // --monitor first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.

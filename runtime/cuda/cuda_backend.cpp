@@ -258,6 +258,7 @@ class CudaBackend final : public Backend {
       return;
     }
     if (launch_all(*kernel_, 0, in.stream)) return;
+    // Only under a limit that occupancy knows nothing of (MPS): once, a run compiles after all.
     CompileReport unused;
     kernel_ = load_split(unused);
     launch_all(*kernel_, 0, in.stream);

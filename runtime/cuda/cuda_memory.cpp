@@ -61,7 +61,7 @@ std::string CudaMemory::problem_with(const void* p) {
   for (const Range& r : known_) {
     if (at >= r.begin && at < r.end) return {};
   }
-  if (context_->device().pageable) return {};
+  if (context_->device().pageable || driver().cuPointerGetAttributes == nullptr) return {};
   Context::Scope scope(*context_);
   unsigned type = 0, managed = 0;
   int ordinal = -1;
@@ -70,8 +70,11 @@ std::string CudaMemory::problem_with(const void* p) {
   int attributes[] = {kPointerMemoryType,    kPointerIsManaged,  kPointerDeviceOrdinal,
                       kPointerDevicePointer, kPointerRangeStart, kPointerRangeSize};
   void* values[] = {&type, &managed, &ordinal, &device, &begin, &bytes};
-  check(driver().cuPointerGetAttributes(std::size(attributes), attributes, values, address(p)),
-        "cuPointerGetAttributes");
+  // A driver that does not know is no reason to refuse.
+  if (driver().cuPointerGetAttributes(std::size(attributes), attributes, values, address(p)) !=
+      kSuccess) {
+    return {};
+  }
   if (managed == 0) {
     if (type == 0) {
       return "host memory, which kernels cannot use unless it is page-locked (cuMemHostRegister)";

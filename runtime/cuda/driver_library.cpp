@@ -19,7 +19,10 @@ DriverLibrary open_driver(std::string* problem) {
   if (driver.member == nullptr && missing.empty()) missing = symbol;
   STEPFUSE_DRIVER_FUNCTIONS(X)
 #undef X
-  driver.cuFuncLoad = reinterpret_cast<CuResult (*)(CuFunction)>(dlsym(handle, "cuFuncLoad"));
+#define X(member, symbol, parameters) \
+  driver.member = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, symbol));
+  STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)
+#undef X
   Dl_info where{};
   if (driver.cuInit != nullptr && dladdr(reinterpret_cast<void*>(driver.cuInit), &where) != 0) {
     driver.path = where.dli_fname;

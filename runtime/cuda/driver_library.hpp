@@ -99,14 +99,6 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, CuPointer, size_t, CuStream))            \
   X(cuStreamSynchronize, "cuStreamSynchronize", (CuStream))                                     \
   X(cuStreamIsCapturing, "cuStreamIsCapturing", (CuStream, int*))                               \
-  X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                        \
-    (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))                                    \
-  X(cuUserObjectCreate, "cuUserObjectCreate",                                                   \
-    (CuUserObject*, void*, void (*)(void*), unsigned, unsigned))                                \
-  X(cuUserObjectRelease, "cuUserObjectRelease", (CuUserObject, unsigned))                       \
-  X(cuGraphRetainUserObject, "cuGraphRetainUserObject",                                         \
-    (CuGraph, CuUserObject, unsigned, unsigned))                                                \
-  X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, int*, void**, CuPointer))      \
   X(cuEventCreate, "cuEventCreate", (CuEvent*, unsigned))                                       \
   X(cuEventRecord, "cuEventRecord", (CuEvent, CuStream))                                        \
   X(cuEventQuery, "cuEventQuery", (CuEvent))                                                    \
@@ -117,12 +109,23 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                        \
   X(cuEventDestroy, "cuEventDestroy_v2", (CuEvent))
 
+// What a driver may lack: null then, and the step does without.
+#define STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)                             \
+  X(cuFuncLoad, "cuFuncLoad", (CuFunction))                               \
+  X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                  \
+    (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))              \
+  X(cuUserObjectCreate, "cuUserObjectCreate",                             \
+    (CuUserObject*, void*, void (*)(void*), unsigned, unsigned))          \
+  X(cuUserObjectRelease, "cuUserObjectRelease", (CuUserObject, unsigned)) \
+  X(cuGraphRetainUserObject, "cuGraphRetainUserObject",                   \
+    (CuGraph, CuUserObject, unsigned, unsigned))                          \
+  X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, int*, void**, CuPointer))
+
 struct DriverLibrary {
 #define X(member, symbol, parameters) CuResult(*member) parameters = nullptr;
   STEPFUSE_DRIVER_FUNCTIONS(X)
+  STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)
 #undef X
-  // Since CUDA 12.4; null before.
-  CuResult (*cuFuncLoad)(CuFunction) = nullptr;
   std::string path;
 };
 

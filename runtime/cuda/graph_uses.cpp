@@ -15,22 +15,30 @@ void GraphUses::release(void* held) {
   delete mine;
 }
 
+// A driver that cannot do this costs the protection, not the capture.
 void GraphUses::add(CuStream stream) {
   const DriverLibrary& cu = driver();
+  bool known = cu.cuStreamGetCaptureInfo != nullptr && cu.cuUserObjectCreate != nullptr &&
+               cu.cuUserObjectRelease != nullptr && cu.cuGraphRetainUserObject != nullptr;
   int status = 0;
   CuGraph graph = nullptr;
-  check(cu.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr),
-        "cuStreamGetCaptureInfo");
+  if (!known ||
+      cu.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != kSuccess) {
+    return;
+  }
   if (graph == nullptr) return;  // the capture is invalid: it ends with an error of its own
   auto held = std::make_unique<Held>(shared_);
   CuUserObject object = nullptr;
-  check(cu.cuUserObjectCreate(&object, held.get(), &GraphUses::release, 1, kNoDestructorSync),
-        "cuUserObjectCreate");
-  held.release();
   shared_->live.fetch_add(1, std::memory_order_relaxed);
-  CuResult retained = cu.cuGraphRetainUserObject(graph, object, 1, kMoveUserObject);
-  if (retained != kSuccess) cu.cuUserObjectRelease(object, 1);
-  check(retained, "cuGraphRetainUserObject");
+  if (cu.cuUserObjectCreate(&object, held.get(), &GraphUses::release, 1, kNoDestructorSync) !=
+      kSuccess) {
+    shared_->live.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  held.release();  // from here on release() ends it, whoever lets go of the object
+  if (cu.cuGraphRetainUserObject(graph, object, 1, kMoveUserObject) != kSuccess) {
+    cu.cuUserObjectRelease(object, 1);
+  }
 }
 
 bool GraphUses::any() const {
