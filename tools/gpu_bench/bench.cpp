@@ -9,6 +9,7 @@
 #include "compiler/pass_manager.hpp"
 #include "compiler/traffic.hpp"
 #include "tools/gpu_bench/arrays.hpp"
+#include "tools/gpu_bench/graph.hpp"
 
 namespace stepfuse::gpu_bench {
 namespace {
@@ -34,7 +35,9 @@ class Event {
   ~Event() { driver().cuEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  void record() { check(driver().cuEventRecord(event_, nullptr), "cuEventRecord"); }
+  void record(Stream stream = nullptr) {
+    check(driver().cuEventRecord(event_, stream), "cuEventRecord");
+  }
   double ms_since(const Event& start) const {
     check(driver().cuEventSynchronize(event_), "cuEventSynchronize");
     float ms = 0;
@@ -89,6 +92,23 @@ class Contestant {
       result.device_ms.push_back(end_.ms_since(begin_));
     }
   }
+  // The same by replays of one captured step, whose arguments are set before each.
+  void turn_replayed(int steps, const std::vector<void*>& grads) {
+    if (!graph_) {
+      step_.set_args(*args_);
+      check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
+      graph_ = std::make_unique<StepGraph>([&](Stream stream) { step_.run(grads, stream); });
+    }
+    for (int i = 0; i < steps; ++i) {
+      begin_.record(graph_->stream());
+      double start = now_ms();
+      step_.set_args(*args_, graph_->stream());
+      graph_->launch();
+      result.host_us.push_back((now_ms() - start) * 1e3);
+      end_.record(graph_->stream());
+      result.device_ms.push_back(end_.ms_since(begin_));
+    }
+  }
   void forget() {
     result.host_us.clear();
     result.device_ms.clear();
@@ -102,6 +122,7 @@ class Contestant {
   Step step_;
   std::optional<Args> args_;
   Event begin_, end_;
+  std::unique_ptr<StepGraph> graph_;  // goes before the step
 };
 
 double copy_once(const DeviceArrays& from, const DeviceArrays& to, size_t bytes) {
@@ -151,6 +172,7 @@ Result run_case(const Case& c, const Settings& settings) {
     std::unique_ptr<Contestant> contestant;
     bool moved = false;
     bool observe = false;
+    bool replayed = false;
   };
   std::vector<Entry> entries;
   auto add = [&](const std::string& name, Form form, bool moved, bool observe,
@@ -165,6 +187,8 @@ Result run_case(const Case& c, const Settings& settings) {
   add("split", Form::split, false, false);
   add("unfused", Form::unfused, false, false);
   add("after_observe", Form::split, false, true);
+  add("fused_graph", Form::fused, false, false);
+  entries.back().replayed = true;
   for (const std::string& o : settings.sweep) {
     try {
       add("fused " + o, Form::fused, false, false, o);
@@ -176,8 +200,13 @@ Result run_case(const Case& c, const Settings& settings) {
 
   for (int round = -2; round < settings.rounds; ++round) {  // two rounds to warm up
     for (Entry& e : entries) {
-      e.contestant->turn(settings.steps_per_turn, arrays["grad"]->pointers(),
-                         e.moved ? &arrays["grad2"]->pointers() : nullptr, e.observe);
+      const std::vector<void*>& grads = arrays["grad"]->pointers();
+      if (e.replayed) {
+        e.contestant->turn_replayed(settings.steps_per_turn, grads);
+      } else {
+        e.contestant->turn(settings.steps_per_turn, grads,
+                           e.moved ? &arrays["grad2"]->pointers() : nullptr, e.observe);
+      }
       if (round < 0) e.contestant->forget();
     }
     double gbs = copy_once(source, target, settings.copy_bytes);

@@ -17,7 +17,8 @@ struct Case {
 };
 
 struct Series {
-  std::string name;  // fused, fused_moved, split, unfused, after_observe; "fused unroll=2,…"
+  std::string
+      name;  // fused, fused_moved, split, unfused, after_observe, fused_graph; "fused unroll=2,…"
   std::vector<double> device_ms;  // of each step
   std::vector<double> host_us;    // that run() took
   double bytes_per_param = 0;
