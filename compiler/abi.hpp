@@ -33,6 +33,23 @@ struct Tensor {
 };
 static_assert(sizeof(Tensor) == 32);
 
+// Which members of a finer domain make up each member of a coarser one. Part m holds members
+// [begin[m], begin[m + 1]) of the list `members`, in bound order; null: of 0, 1, 2, …
+struct Partition {
+  const uint32_t* members;
+  const uint32_t* begin;  // [part], and one more for the end
+  uint32_t count;         // of parts
+  uint32_t reserved;
+};
+static_assert(sizeof(Partition) == 24);
+
+// One for every pair of domains, numbered as Domain is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
+// stand there as their chunks.
+inline constexpr uint32_t kPartitions = 6;
+constexpr uint32_t partition_index(uint32_t from, uint32_t to) {
+  return from * (from - 1) / 2 + to;
+}
+
 // The only parameter of a CPU kernel, by pointer.
 struct Context {
   const Chunk* chunks;
@@ -41,16 +58,18 @@ struct Context {
   const uint64_t* step_args;   // [index among the step-domain args], raw bits, 8 bytes each
   const uint64_t* group_args;  // [group * count of group args + index among them]
   void* const* states;   // [state] -> array of 1, group_count or tensor_count values of its dtype
-  void* const* slots;    // [reduction] -> array of chunk_count values (bool: 1 byte)
-  void* const* results;  // [reduction] -> its folded value
+  void* const* slots;    // [reduction] -> what is folded: a value per chunk, or per member of the
+                         // operand's domain (bool: 1 byte)
+  void* const* results;  // [reduction] -> its folded values, one per member of its domain
   uint64_t* scalars;     // [value id] of step-domain values, raw bits, of the stage being run
   void* const* scratch;  // [scratch slot] -> array over all tensors' elements
   uint32_t chunk_count;
   uint32_t tensor_count;
   uint32_t group_count;
   uint32_t reserved;
+  Partition parts[kPartitions];  // [partition_index(from, to)]
 };
-static_assert(sizeof(Context) == 96);
+static_assert(sizeof(Context) == 96 + 24 * kPartitions);
 
 // A word that every block of a grid writes, alone on its cache line.
 struct alignas(128) SyncWord {
@@ -93,7 +112,7 @@ struct DeviceContext {
   uint32_t flags;
   uint64_t inline_args[kInlineArgs];  // step args, then group args as in Context
 };
-static_assert(sizeof(DeviceContext) == 160 + 8 * kInlineArgs);
+static_assert(sizeof(DeviceContext) == sizeof(Context) + 64 + 8 * kInlineArgs);
 
 // With the up to 7 elements before it that share an aligned access, a small chunk has at most one
 // element in each of a warp's 256 lanes.

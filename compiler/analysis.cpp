@@ -52,6 +52,36 @@ void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& b
   }
 }
 
+bool needs_any(const Program& p, const UniformCode& code, const std::vector<ValueId>& values) {
+  return std::any_of(values.begin(), values.end(), [&](ValueId v) {
+    const std::vector<ValueId>& list = code.of(p[v].type.domain);
+    return std::binary_search(list.begin(), list.end(), v);
+  });
+}
+
+// Each reduction goes into the first rollup of its operand's domain that comes after all those
+// whose results the operand needs.
+std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& reductions) {
+  std::vector<Rollup> rollups;
+  for (ValueId r : reductions) {
+    ValueId operand = p[r].operands[0];
+    UniformCode needs = backward_slice(p, {operand}, {}).uniform;
+    size_t at = 0;
+    for (size_t k = 0; k < rollups.size(); ++k) {
+      if (needs_any(p, needs, rollups[k].reductions)) at = k + 1;
+    }
+    while (at < rollups.size() && rollups[at].from != p[operand].type.domain) ++at;
+    if (at == rollups.size()) rollups.push_back({p[operand].type.domain, {}, {}});
+    rollups[at].reductions.push_back(r);
+  }
+  for (Rollup& rollup : rollups) {
+    std::vector<ValueId> operands;
+    for (ValueId r : rollup.reductions) operands.push_back(p[r].operands[0]);
+    rollup.uniform = backward_slice(p, operands, {}).uniform;
+  }
+  return rollups;
+}
+
 }  // namespace
 
 bool is_element_reduction(const Program& p, ValueId v) {
@@ -63,7 +93,11 @@ std::vector<int> reduction_levels(const Program& p) {
   for (ValueId v = 0; v < p.size(); ++v) {
     int& own = level[index(v)];
     for_each_operand(p[v], [&](ValueId o) { own = std::max(own, level[index(o)]); });
-    if (is_element_reduction(p, v)) ++own;
+    if (is_element_reduction(p, v)) {
+      ++own;
+    } else if (is_reduction(p[v].op)) {
+      own = std::max(own, 1);
+    }
   }
   return level;
 }
@@ -75,8 +109,8 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
   for (const Kept& k : fetched) given[index(k.value)] = true;
   for (ValueId r : roots) needed[index(r)] = !given[index(r)];
   for (ValueId v = p.size() - 1; v >= 0; --v) {
-    // A reduction over elements is a result of an earlier phase, not something to compute here.
-    if (!needed[index(v)] || is_element_reduction(p, v)) continue;
+    // A reduction is a result of an earlier phase, not something to compute here.
+    if (!needed[index(v)] || is_reduction(p[v].op)) continue;
     for_each_operand(p[v], [&](ValueId o) {
       if (!given[index(o)]) needed[index(o)] = true;
     });
@@ -124,6 +158,7 @@ Phase make_phase(const Program& p, std::string name, const PhaseRoots& roots) {
   std::vector<ValueId> all = body_roots(p, phase.body);
   if (phase.guard != kNoValue) all.push_back(phase.guard);
   phase.uniform = backward_slice(p, all, phase.body.fetches).uniform;
+  phase.rollups = make_rollups(p, roots.rollups);
   return phase;
 }
 

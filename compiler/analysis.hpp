@@ -7,10 +7,12 @@
 
 namespace stepfuse {
 
-// [value] -> the number of reductions over elements it depends on: the first phase it can be in.
+// [value] -> the first phase it can be in, or, for a reduction, be used in: the number of reductions
+// over elements it depends on. Reductions of other values are made behind a phase, the first one at
+// the earliest.
 std::vector<int> reduction_levels(const Program& program);
 
-// A reduction whose operand is an element value (the others are part of the uniform code).
+// A reduction whose operand is an element value; the others are made in a Rollup.
 bool is_element_reduction(const Program& program, ValueId v);
 
 // What `roots` (element values and uniform values) need: element code without the values of
@@ -24,7 +26,8 @@ Slice backward_slice(const Program& program, const std::vector<ValueId>& roots,
 
 // The roots of one phase, as bodies with their guard.
 struct PhaseRoots {
-  std::vector<ValueId> reductions;
+  std::vector<ValueId> reductions;  // of element values
+  std::vector<ValueId> rollups;     // reductions of other values, made when those are folded
   std::vector<ValueId> stores;
   std::vector<Kept> keeps;
   std::vector<Kept> fetchable;  // fetched if needed

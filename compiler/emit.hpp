@@ -27,8 +27,9 @@ struct CpuTarget {
 //   void @sf_enter_<p>(ptr ctx)                       step code of the phase -> Context::scalars
 //   void @sf_phase_<p>(ptr ctx, i64 begin, i64 end)   chunks [begin, end)
 // and
+//   void @sf_rollup_<p>_<r>(ptr ctx)                  operands of a rollup behind it -> slots
 //   void @sf_finish(ptr ctx)                          writes the states
-// The caller folds slots to results after each phase, in the canonical order.
+// The caller folds slots to results after each phase and after each rollup, in the canonical order.
 std::string emit_llvm(const Schedule& schedule, const CpuTarget& target);
 
 }  // namespace stepfuse

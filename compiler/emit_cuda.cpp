@@ -131,6 +131,13 @@ class KernelEmitter {
 
 std::string emit_cuda(const Schedule& schedule, const CudaOptions& options) {
   check(options);
+  for (const Phase& phase : schedule.phases) {
+    for (const Rollup& rollup : phase.rollups) {
+      throw Error(ErrorKind::compile,
+                  fmt::format("`{}`: the CUDA backend reduces element values only",
+                              print_inst(schedule.program, rollup.reductions[0])));
+    }
+  }
   Emission e(schedule, options);
   e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.",
                          schedule.program.name, name(schedule.form)));

@@ -1,6 +1,7 @@
 // A Schedule as one LLVM IR module for the CPU. Knows ir, the schedule, and the emitters of its
 // parts.
 #include "compiler/emit.hpp"
+#include "compiler/emit_llvm_members.hpp"
 #include "compiler/emit_llvm_phase.hpp"
 
 namespace stepfuse {
@@ -24,6 +25,9 @@ std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
   for (size_t p = 0; p < schedule.phases.size(); ++p) {
     functions += llvm::emit_enter(schedule, module, p) + "\n";
     functions += llvm::emit_phase(schedule, module, p) + "\n";
+    for (size_t r = 0; r < schedule.phases[p].rollups.size(); ++r) {
+      functions += llvm::emit_rollup(schedule, module, p, r) + "\n";
+    }
   }
   functions += llvm::emit_finish(schedule, module) + "\n";
 

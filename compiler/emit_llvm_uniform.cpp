@@ -92,7 +92,7 @@ std::string Uniform::source(ValueId v) {
     case Op::read:
       return ops_.load(t, element(states, slot, member(inst.type.domain), size_of(t), hint), hint);
     case Op::present:
-      return "true";  // absent tensors are not worked on
+      return present_;
     case Op::tensor_index:
       return f_.set(hint, "trunc i64 {} to i32", tensor_);
     default:

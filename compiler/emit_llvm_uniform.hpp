@@ -20,7 +20,11 @@ class Uniform {
 
   // Members whose values are evaluated next: names of i64 values.
   void set_group(std::string index) { group_ = std::move(index); }
-  void set_tensor(std::string index) { tensor_ = std::move(index); }
+  // `present`: an i1.
+  void set_tensor(std::string index, std::string present = "true") {
+    tensor_ = std::move(index);
+    present_ = std::move(present);
+  }
 
   // Emits the values of a list, operands first. Values of bound types are left out: a body converts
   // them for its signature.
@@ -51,7 +55,7 @@ class Uniform {
   Ops ops_;
   std::vector<std::string> names_;
   std::string step_args_, group_args_, scalars_;
-  std::string group_, tensor_;
+  std::string group_, tensor_, present_;
 };
 
 }  // namespace stepfuse::llvm

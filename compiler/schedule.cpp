@@ -7,7 +7,6 @@
 
 #include "compiler/analysis.hpp"
 #include "compiler/stages.hpp"
-#include "ir/printer.hpp"
 
 namespace stepfuse {
 namespace {
@@ -27,20 +26,6 @@ void check_signature(const Program& p, const Signature& s) {
   }
 }
 
-// What the language has and the compiled forms do not have yet.
-void check_supported(const Program& p) {
-  for (ValueId v = 0; v < p.size(); ++v) {
-    if (is_reduction(p[v].op) && !is_element_reduction(p, v)) {
-      throw Error(
-          ErrorKind::compile,
-          fmt::format("`{}`: compiled steps reduce element values only; the interpreter runs "
-                      "reductions of other domains",
-                      print_inst(p, v)),
-          p.locs[static_cast<size_t>(v)]);
-    }
-  }
-}
-
 // One phase per level of reductions; every store is in the last.
 std::vector<Phase> make_phases(const Program& p) {
   std::vector<int> level = reduction_levels(p);
@@ -52,7 +37,10 @@ std::vector<Phase> make_phases(const Program& p) {
   std::vector<ValueId> stores;
   for (ValueId v = 0; v < p.size(); ++v) {
     int l = level[static_cast<size_t>(v)];
-    if (is_element_reduction(p, v)) at(l - 1).reductions.push_back(v);
+    if (is_reduction(p[v].op)) {
+      PhaseRoots& phase = at(l - 1);
+      (is_element_reduction(p, v) ? phase.reductions : phase.rollups).push_back(v);
+    }
     if (p[v].op == Op::store) {
       at(l);
       stores.push_back(v);
@@ -70,6 +58,20 @@ std::vector<Phase> make_phases(const Program& p) {
 
 }  // namespace
 
+const std::vector<ValueId>& UniformCode::of(Domain d) const {
+  switch (d) {
+    case Domain::step:
+      return step;
+    case Domain::group:
+      return group;
+    case Domain::tensor:
+      return tensor;
+    case Domain::element:
+      break;
+  }
+  internal_error("no list of uniform code");
+}
+
 int32_t Schedule::reduction_index(ValueId v) const {
   auto it = std::find(reductions.begin(), reductions.end(), v);
   check_internal(it != reductions.end(), "not a reduction of this schedule");
@@ -81,7 +83,6 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
     throw Error(ErrorKind::compile, "a schedule needs the storage types of at least one tensor");
   }
   for (const Signature& s : options.signatures) check_signature(program, s);
-  check_supported(program);
 
   Schedule schedule;
   schedule.form = options.form;

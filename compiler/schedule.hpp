@@ -48,14 +48,26 @@ struct Body {
 
 // Values outside the element domain that a stage needs, operands first, each in the list of its own
 // domain. Their sources stand in the lists too: consts, args, states (from before the step) and
-// Op::reduce_* of earlier phases, which here mean "the folded result". The step code of a stage is
+// Op::reduce_* made before, which here mean "the folded result". The step code of a stage is
 // evaluated once, the group and tensor code for each tensor that is worked on. A value of a bound
 // type is held as f32 here and converted to the tensor's storage type where it is stored.
 struct UniformCode {
   std::vector<ValueId> step;
   std::vector<ValueId> group;
   std::vector<ValueId> tensor;
+  // The list of a coarser domain than element.
+  const std::vector<ValueId>& of(Domain d) const;
   friend bool operator==(const UniformCode&, const UniformCode&) = default;
+};
+
+// Reductions of values of a group or tensor domain. They are made between two phases, by one thread
+// block or the calling thread: first the operands of all members of `from`, absent tensors too, then
+// the folds. `uniform` computes the operands.
+struct Rollup {
+  Domain from = Domain::tensor;
+  UniformCode uniform;
+  std::vector<ValueId> reductions;
+  friend bool operator==(const Rollup&, const Rollup&) = default;
 };
 
 struct Phase {
@@ -66,6 +78,10 @@ struct Phase {
   ValueId guard = kNoValue;
   Body body;
   Body otherwise;
+  // In this order, after the phase's own reductions are folded, of which they may need the results.
+  std::vector<Rollup> rollups;
+  bool is_empty() const { return body.empty() && otherwise.empty(); }
+  bool folds() const { return !body.reductions.empty() || !rollups.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 

@@ -1,7 +1,6 @@
 // Readable text of a Schedule: `stepfuse dump --emit=schedule`. Knows ir and fmt.
 #include <fmt/format.h>
 
-#include "compiler/analysis.hpp"
 #include "compiler/schedule.hpp"
 #include "ir/printer.hpp"
 
@@ -32,7 +31,7 @@ class SchedulePrinter {
       }
     }
     line(1, "finish");
-    print_uniform(s_.finish.uniform);
+    print_uniform(2, s_.finish.uniform);
     for (ValueId v : s_.finish.writes) line(2, "{}", print_inst(p_, v));
     return std::move(out_);
   }
@@ -48,14 +47,14 @@ class SchedulePrinter {
     if (code.empty()) return;
     line(depth, "{}", title);
     for (ValueId v : code) {
-      std::string result = is_element_reduction(p_, v) ? "  // folded result" : "";
+      std::string result = is_reduction(p_[v].op) ? "  // folded result" : "";
       line(depth + 1, "{}{}", print_inst(p_, v), result);
     }
   }
-  void print_uniform(const UniformCode& code) {
-    print_code(2, "once", code.step);
-    print_code(2, "per group", code.group);
-    print_code(2, "per tensor", code.tensor);
+  void print_uniform(size_t depth, const UniformCode& code) {
+    print_code(depth, "once", code.step);
+    print_code(depth, "per group", code.group);
+    print_code(depth, "per tensor", code.tensor);
   }
   std::string place(const Kept& k) const {
     return k.scratch >= 0 ? fmt::format("scratch {}", k.scratch)
@@ -64,10 +63,18 @@ class SchedulePrinter {
 
   void print_phase(const Phase& phase) {
     line(1, "phase {}", phase.name);
-    print_uniform(phase.uniform);
-    if (phase.guard == kNoValue) return print_body("per element", phase.body);
-    print_body(fmt::format("per element, if {}", value(phase.guard)), phase.body);
-    if (!phase.otherwise.empty()) print_body("per element, otherwise", phase.otherwise);
+    print_uniform(2, phase.uniform);
+    if (phase.guard != kNoValue) {
+      print_body(fmt::format("per element, if {}", value(phase.guard)), phase.body);
+      if (!phase.otherwise.empty()) print_body("per element, otherwise", phase.otherwise);
+    } else if (!phase.is_empty()) {
+      print_body("per element", phase.body);
+    }
+    for (const Rollup& rollup : phase.rollups) {
+      line(2, "roll up {} values", info(rollup.from).name);
+      print_uniform(3, rollup.uniform);
+      for (ValueId r : rollup.reductions) line(3, "{}", print_inst(p_, r));
+    }
   }
 
   void print_body(std::string_view title, const Body& body) {

@@ -1,4 +1,5 @@
 // Internal consistency of a Schedule: a violation is a bug of ours. Knows ir and fmt.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -27,11 +28,12 @@ class ScheduleVerifier {
         require(reduced_.insert(r).second, r, "is reduced by two phases");
       }
       for (const Kept& k : phase.body.keeps) kept_[k.scratch] = k.value;
+      for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
     }
     check_uniform(s_.finish.uniform);
     for (ValueId v = 0; v < p_.size(); ++v) {
       if (p_[v].op == Op::store) require(stored_.contains(p_[v].slot), v, "is never done");
-      if (is_element_reduction(p_, v)) require(reduced_.contains(v), v, "is never done");
+      if (is_reduction(p_[v].op)) require(reduced_.contains(v), v, "is never done");
     }
     check_kernels();
   }
@@ -48,8 +50,8 @@ class ScheduleVerifier {
     std::set<ValueId> known;
     for (const auto* list : {&code.step, &code.group, &code.tensor}) {
       for (ValueId v : *list) {
-        if (is_element_reduction(p_, v)) {
-          require(reduced_.contains(v), v, "is used before its phase is over");
+        if (is_reduction(p_[v].op)) {
+          require(reduced_.contains(v), v, "is used before it is made");
         } else {
           for_each_operand(p_[v], [&](ValueId o) {
             require(known.contains(o), v, "uses a coarser value that is not computed");
@@ -57,6 +59,20 @@ class ScheduleVerifier {
         }
         known.insert(v);
       }
+    }
+  }
+
+  void check_rollup(const Rollup& rollup) {
+    check_uniform(rollup.uniform);
+    for (ValueId r : rollup.reductions) {
+      ValueId operand = p_[r].operands[0];
+      require(p_[operand].type.domain == rollup.from, r, "is in the rollup of another domain");
+      const std::vector<ValueId>& known = rollup.uniform.of(rollup.from);
+      require(std::find(known.begin(), known.end(), operand) != known.end(), r,
+              "reduces what its rollup does not compute");
+    }
+    for (ValueId r : rollup.reductions) {
+      require(reduced_.insert(r).second, r, "is reduced twice");
     }
   }
 
@@ -103,7 +119,7 @@ class ScheduleVerifier {
   const Schedule& s_;
   const Program& p_;
   Names stored_;                     // buffers
-  std::set<ValueId> reduced_;        // reductions of earlier phases
+  std::set<ValueId> reduced_;        // reductions made so far
   std::map<int32_t, ValueId> kept_;  // scratch -> the value in it
 };
 

@@ -28,6 +28,8 @@ class Stages {
  private:
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   bool is_element(ValueId v) const { return p_[v].type.domain == Domain::element; }
+  // Made by the kernel before the first that may use it.
+  bool is_rollup(ValueId v) const { return is_reduction(p_[v].op) && !is_element_reduction(p_, v); }
   // Work that must happen in one definite kernel.
   bool is_work(ValueId v) const {
     const Inst& inst = p_[v];
@@ -61,9 +63,13 @@ class Stages {
         first = current;
         busy.insert(current);
       }
+      if (is_rollup(v)) first = std::max(first, 1);
       kernel_[index(v)] = first;
     }
     kernel_count_ = current + (busy.contains(current) ? 1 : 0);
+    bool rolls_up = false;
+    for (ValueId v = 0; v < p_.size(); ++v) rolls_up |= is_rollup(v);
+    if (rolls_up) kernel_count_ = std::max(kernel_count_, 1);
     name_kernels();
   }
 
@@ -182,6 +188,8 @@ class Stages {
         bool here = is_work(v) && kernel_[index(v)] == k;
         if (here && p_[v].op == Op::store) roots.stores.push_back(v);
         if (here && is_reduction(p_[v].op)) roots.reductions.push_back(v);
+        bool behind = is_rollup(v) && kernel_[index(v)] == k + 1;
+        if (behind) roots.rollups.push_back(v);
         auto it = crossings_.find(v);
         if (it == crossings_.end()) continue;
         if (here && it->second.scratch >= 0) roots.keeps.push_back(it->second);

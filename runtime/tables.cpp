@@ -83,6 +83,8 @@ StepTables make_tables(const Program& program, const Layout& layout) {
     add_chunks(tables, t, static_cast<uint32_t>(i), number);
   }
   tables.first_chunk.push_back(static_cast<uint32_t>(tables.chunks.size()));
+  tables.parts =
+      Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(layout.group_count()));
   // A step over no tensors (a loss-scale update alone) still has a kernel.
   if (tables.signatures.empty()) {
     Signature any;

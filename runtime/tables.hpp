@@ -8,6 +8,7 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/schedule.hpp"
+#include "runtime/partitions.hpp"
 
 namespace stepfuse {
 
@@ -18,6 +19,7 @@ struct StepTables {
   std::vector<uint32_t> first_chunk;   // [tensor], and one past the last
   std::vector<Signature> signatures;   // distinct, in order of appearance
   std::vector<uint32_t> signature_of;  // [tensor]
+  Partitions parts;
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // of every scratch array
 

@@ -69,7 +69,9 @@ WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const Step
   std::vector<int> level = reduction_levels(s.program);
   for (ValueId r : s.reductions) {
     const Type& t = s.program[r].type;
-    plan.slots.push_back(take(tables.chunks.size() * size_of(t.dtype)));
+    Domain from = s.program[s.program[r].operands[0]].type.domain;
+    size_t values = from == Domain::element ? tables.chunks.size() : member_count(from, layout);
+    plan.slots.push_back(take(values * size_of(t.dtype)));
     plan.results.push_back(WorkspacePlan::npos);
   }
   for (size_t i = 0; i < s.reductions.size(); ++i) {

@@ -12,8 +12,9 @@ namespace stepfuse {
 // Offsets in bytes from the block's start; arrays are 64-byte aligned, so that no two of them share
 // a cache line.
 struct WorkspacePlan {
-  std::vector<size_t> states;   // [state]; shared states live with their scaler and have npos
-  std::vector<size_t> slots;    // [reduction], one value per chunk
+  std::vector<size_t> states;  // [state]; shared states live with their scaler and have npos
+  std::vector<size_t>
+      slots;  // [reduction], a value per chunk, or per member of the operand's domain
   std::vector<size_t> results;  // [reduction], one value per member of its domain
   // Reductions of the first level, in the order in which their results stand one behind the other:
   // those of f32 first.

@@ -22,7 +22,7 @@ Value own_norm(Context& c, Value g) {
 
 // One bool of the step domain, also where there is a norm for each group.
 Value any(Context& c, Value v) {
-  return v.type().domain == Domain::step ? v : c.b.reduce(Op::reduce_any, v);
+  return v.type().domain == Domain::step ? v : c.b.reduce(Op::reduce_any, v).named("any_norm");
 }
 
 }  // namespace

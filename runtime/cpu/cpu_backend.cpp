@@ -54,6 +54,7 @@ class CpuBackend final : public Backend {
     context_.scalars = reinterpret_cast<uint64_t*>(block.base + plan.scalars);
     context_.chunk_count = static_cast<uint32_t>(tables.chunks.size());
     context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
+    tables.parts.describe(&context_);
     reports_ = HostReports(schedule.program, states_);
   }
 

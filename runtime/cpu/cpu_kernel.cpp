@@ -66,31 +66,43 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object,
   auto start = std::chrono::steady_clock::now();
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
   kernel->module_ = std::make_unique<Module>(object);
+  const Program& program = schedule.program;
   for (ValueId r : schedule.reductions) {
-    const Inst& inst = schedule.program[r];
-    kernel->reductions_.push_back({inst.op, inst.type.dtype, inst.type.domain, 0});
+    const Inst& inst = program[r];
+    Domain from = program[inst.operands[0]].type.domain;
+    kernel->reductions_.push_back({inst.op, inst.type.dtype,
+                                   abi::partition_index(static_cast<uint32_t>(from),
+                                                        static_cast<uint32_t>(inst.type.domain))});
   }
   for (size_t p = 0; p < schedule.phases.size(); ++p) {
-    const Phase& phase = schedule.phases[p];
-    PhaseEntry entry;
-    entry.enter =
-        reinterpret_cast<EnterFunction>(kernel->module_->symbol(fmt::format("sf_enter_{}", p)));
-    entry.chunks =
-        reinterpret_cast<PhaseFunction>(kernel->module_->symbol(fmt::format("sf_phase_{}", p)));
-    for (const Body* body : {&phase.body, &phase.otherwise}) {
-      for (ValueId r : body->reductions) {
-        int32_t index = schedule.reduction_index(r);
-        if (std::count(entry.reductions.begin(), entry.reductions.end(), index) != 0) continue;
-        entry.reductions.push_back(index);
-        kernel->reductions_[static_cast<size_t>(index)].phase = static_cast<int32_t>(p);
-      }
-    }
-    kernel->phases_.push_back(std::move(entry));
+    kernel->phases_.push_back(kernel->load_phase(schedule, p));
   }
   kernel->finish_ = reinterpret_cast<EnterFunction>(kernel->module_->symbol("sf_finish"));
   kernel->load_ms_ =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return kernel;
+}
+
+CpuKernel::PhaseEntry CpuKernel::load_phase(const Schedule& schedule, size_t p) const {
+  const Phase& phase = schedule.phases[p];
+  auto function = [&](const std::string& name) {
+    return reinterpret_cast<EnterFunction>(module_->symbol(name));
+  };
+  auto indices = [&](const std::vector<ValueId>& reductions) {
+    std::vector<int32_t> out;
+    for (ValueId r : reductions) out.push_back(schedule.reduction_index(r));
+    return out;
+  };
+  PhaseEntry entry;
+  entry.enter = function(fmt::format("sf_enter_{}", p));
+  entry.chunks = reinterpret_cast<PhaseFunction>(module_->symbol(fmt::format("sf_phase_{}", p)));
+  entry.is_empty = phase.is_empty();
+  entry.reductions = indices(phase.body.reductions);
+  for (size_t r = 0; r < phase.rollups.size(); ++r) {
+    entry.rollups.push_back(
+        {function(fmt::format("sf_rollup_{}_{}", p, r)), indices(phase.rollups[r].reductions)});
+  }
+  return entry;
 }
 
 void CpuKernel::run(const abi::Context& context, const CpuExecutor& executor,
@@ -104,8 +116,8 @@ void CpuKernel::run(const abi::Context& context, const CpuExecutor& executor,
 
 void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& executor, int phase,
                            uint32_t begin, uint32_t end) const noexcept {
-  if (begin >= end) return;
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
+  if (begin >= end || entry.is_empty) return;
   {
     FpEnvGuard guard;
     entry.enter(&context);
@@ -127,9 +139,19 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
 
 void CpuKernel::fold(const abi::Context& context, const CpuExecutor&, int phase) const noexcept {
   FpEnvGuard guard;
-  for (int32_t r : phases_[static_cast<size_t>(phase)].reductions) {
+  const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
+  fold(context, entry.reductions);
+  for (const RollupEntry& rollup : entry.rollups) {
+    rollup.operands(&context);
+    fold(context, rollup.reductions);
+  }
+}
+
+void CpuKernel::fold(const abi::Context& context,
+                     const std::vector<int32_t>& reductions) const noexcept {
+  for (int32_t r : reductions) {
     const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
-    fold_slots(context, r, plan.op, plan.dtype, plan.domain);
+    fold_slots(context, r, plan.op, plan.dtype, context.parts[plan.partition]);
   }
 }
 

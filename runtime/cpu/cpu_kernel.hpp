@@ -14,12 +14,11 @@
 
 namespace stepfuse {
 
-// Which array sizes a Context for this schedule needs, per reduction.
+// How a reduction's slots are folded.
 struct ReductionPlan {
   Op op = Op::reduce_add;
   DType dtype = DType::f32;
-  Domain domain = Domain::step;  // of the result
-  int32_t phase = 0;             // the phase that computes its elements
+  uint32_t partition = 0;  // of Context::parts
 };
 
 class CpuKernel {
@@ -30,7 +29,6 @@ class CpuKernel {
   ~CpuKernel();
 
   int phase_count() const noexcept { return static_cast<int>(phases_.size()); }
-  const std::vector<ReductionPlan>& reductions() const noexcept { return reductions_; }
   double load_ms() const noexcept { return load_ms_; }
 
   // The whole step, or what is left of it after phases [0, first_phase) were run and folded by the
@@ -40,7 +38,8 @@ class CpuKernel {
            int first_phase = 0) const noexcept;
 
   // The same in parts, in this order for each phase: its chunks (any ranges, any order, again =
-  // overwrite; step code is evaluated on each call), then its fold once all chunks are done.
+  // overwrite; step code is evaluated on each call), then its fold once all chunks are done, with
+  // the rollups behind it.
   void run_chunks(const abi::Context& context, const CpuExecutor& executor, int phase,
                   uint32_t begin, uint32_t end) const noexcept;
   void fold(const abi::Context& context, const CpuExecutor& executor, int phase) const noexcept;
@@ -49,14 +48,22 @@ class CpuKernel {
  private:
   using EnterFunction = void (*)(const abi::Context*);
   using PhaseFunction = void (*)(const abi::Context*, int64_t begin, int64_t end);
+  struct RollupEntry {
+    EnterFunction operands = nullptr;
+    std::vector<int32_t> reductions;
+  };
   struct PhaseEntry {
     EnterFunction enter = nullptr;
     PhaseFunction chunks = nullptr;
+    bool is_empty = false;  // no chunk has work
     std::vector<int32_t> reductions;
+    std::vector<RollupEntry> rollups;
   };
   class Module;  // the linked object
 
   CpuKernel();
+  PhaseEntry load_phase(const Schedule& schedule, size_t phase) const;
+  void fold(const abi::Context& context, const std::vector<int32_t>& reductions) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;

@@ -123,29 +123,6 @@ T fold_range(Folder<T, kOp>& folder, const T* values, uint64_t count) {
   return folder.take();
 }
 
-// A tensor's chunks stand together.
-template <class T, Op kOp>
-void fold_tensors(const abi::Context& c, Folder<T, kOp>& folder, const T* slots, T* results) {
-  std::fill(results, results + c.tensor_count, identity<T, kOp>());
-  for (uint32_t begin = 0; begin < c.chunk_count;) {
-    uint32_t tensor = c.chunks[begin].tensor;
-    uint32_t end = begin + 1;
-    while (end < c.chunk_count && c.chunks[end].tensor == tensor) ++end;
-    results[tensor] = fold_range(folder, slots + begin, end - begin);
-    begin = end;
-  }
-}
-
-template <class T, Op kOp>
-void fold_groups(const abi::Context& c, Folder<T, kOp>& folder, const T* slots, T* results) {
-  for (uint32_t group = 0; group < c.group_count; ++group) {
-    for (uint32_t i = 0; i < c.chunk_count; ++i) {
-      if (c.tensors[c.chunks[i].tensor].group == group) folder.add(slots[i]);
-    }
-    results[group] = folder.take();
-  }
-}
-
 // Calls f with a Folder of the right type.
 template <class F>
 void with_folder(Op op, DType t, F&& f) {
@@ -189,17 +166,21 @@ void fold_array(Op op, DType t, const void* values, uint64_t count, void* result
   });
 }
 
-void fold_slots(const abi::Context& c, int reduction, Op op, DType t, Domain domain) noexcept {
-  const void* slots = c.slots[reduction];
-  void* results = c.results[reduction];
-  if (domain == Domain::step) return fold_array(op, t, slots, c.chunk_count, results);
+void fold_slots(const abi::Context& c, int reduction, Op op, DType t,
+                const abi::Partition& parts) noexcept {
   with_folder(op, t, [&]<class Folder, class T>(Folder& folder, T) {
-    const T* from = static_cast<const T*>(slots);
-    T* to = static_cast<T*>(results);
-    if (domain == Domain::tensor)
-      fold_tensors(c, folder, from, to);
-    else
-      fold_groups(c, folder, from, to);
+    const T* slots = static_cast<const T*>(c.slots[reduction]);
+    T* results = static_cast<T*>(c.results[reduction]);
+    for (uint32_t m = 0; m < parts.count; ++m) {
+      uint32_t begin = parts.begin[m];
+      uint32_t end = parts.begin[m + 1];
+      if (parts.members == nullptr) {
+        results[m] = fold_range(folder, slots + begin, end - begin);
+      } else {
+        for (uint32_t i = begin; i < end; ++i) folder.add(slots[parts.members[i]]);
+        results[m] = folder.take();
+      }
+    }
   });
 }
 

@@ -11,8 +11,8 @@ namespace stepfuse {
 // `count` values of dtype `t` (bool: bytes) to one.
 void fold_array(Op op, DType t, const void* values, uint64_t count, void* result) noexcept;
 
-// slots[reduction] to results[reduction]: one value, or one per group or tensor from the slots of
-// its own chunks.
-void fold_slots(const abi::Context& context, int reduction, Op op, DType t, Domain domain) noexcept;
+// slots[reduction] to results[reduction]: a value for each part, from the slots of its own members.
+void fold_slots(const abi::Context& context, int reduction, Op op, DType t,
+                const abi::Partition& parts) noexcept;
 
 }  // namespace stepfuse

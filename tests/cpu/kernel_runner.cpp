@@ -11,6 +11,7 @@
 #include "ir/float16.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
+#include "runtime/partitions.hpp"
 
 namespace stepfuse {
 namespace {
@@ -168,7 +169,8 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
     }
   }
   for (ValueId r : schedule_.reductions) {
-    add(slots, tables.chunks.size() * 8);
+    Domain from = p[p[r].operands[0]].type.domain;
+    add(slots, (from == Domain::element ? tables.chunks.size() : members(from)) * 8);
     add(results, members(p[r].type.domain) * 8);
   }
   for (size_t i = 0; i < schedule_.scratch.size(); ++i) {
@@ -193,6 +195,8 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
   context.chunk_count = static_cast<uint32_t>(tables.chunks.size());
   context.tensor_count = static_cast<uint32_t>(tables.tensors.size());
   context.group_count = static_cast<uint32_t>(data.group_count);
+  Partitions parts(tables.chunks, tables.tensors, context.group_count);
+  parts.describe(&context);
   kernel_->run(context, executor);
   for (size_t s = 0; s < p.states.size(); ++s) {
     DType d = p.states[s].type.dtype;

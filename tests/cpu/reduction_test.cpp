@@ -2,17 +2,43 @@
 // of piece results against the definition.
 #include "ir/reduction.hpp"
 
+#include <functional>
+#include <numeric>
 #include <random>
 
 #include <doctest/doctest.h>
 
 #include "ir/builder.hpp"
 #include "runtime/cpu/fold.hpp"
+#include "runtime/partitions.hpp"
 #include "tests/cpu/kernel_runner.hpp"
 
 using namespace stepfuse;
 
 namespace {
+
+struct Tables {
+  std::vector<abi::Chunk> chunks;
+  std::vector<abi::Tensor> tensors;
+};
+
+// Tensors of the given groups, with as many chunks as their index modulo 4: some have none.
+Tables tables_of(const std::vector<uint32_t>& groups) {
+  Tables t;
+  for (uint32_t i = 0; i < groups.size(); ++i) {
+    t.tensors.push_back({groups[i], abi::kPresent, 0, 0, 0});
+    for (uint32_t k = 0; k < i % 4; ++k) t.chunks.push_back({i, 0, 1, 0, 0});
+  }
+  return t;
+}
+
+std::vector<uint32_t> part(const Partition& p, uint32_t m) {
+  std::vector<uint32_t> out;
+  for (uint32_t i = p.begin[m]; i < p.begin[m + 1]; ++i) {
+    out.push_back(p.members.empty() ? i : p.members[i]);
+  }
+  return out;
+}
 
 // Sum, extremes and any, of f32, i32 and bool elements, to every coarser domain.
 Program reduction_program() {
@@ -129,4 +155,58 @@ TEST_CASE("fold_array is the definition's fold, for any count") {
     fold_array(Op::reduce_any, DType::boolean, flags.data(), count, &any);
     CHECK(any == (count > 0 ? 1 : 0));
   }
+}
+
+TEST_CASE("partitions: the members of each coarser member, in bound order") {
+  using Members = std::vector<uint32_t>;
+  Tables t = tables_of({2, 0, 2, 0, 0});  // chunks: none, one, two, three, none; nobody in group 1
+  Partitions parts(t.chunks, t.tensors, 4);
+  CHECK(part(parts.of(Domain::tensor, Domain::group), 0) == Members{1, 3, 4});
+  CHECK(part(parts.of(Domain::tensor, Domain::group), 1) == Members{});
+  CHECK(part(parts.of(Domain::tensor, Domain::group), 2) == Members{0, 2});
+  CHECK(part(parts.of(Domain::element, Domain::group), 0) == Members{0, 3, 4, 5});
+  CHECK(part(parts.of(Domain::element, Domain::group), 2) == Members{1, 2});
+  CHECK(part(parts.of(Domain::element, Domain::tensor), 3) == Members{3, 4, 5});
+  CHECK(part(parts.of(Domain::element, Domain::tensor), 4) == Members{});
+  CHECK(part(parts.of(Domain::group, Domain::step), 0) == Members{0, 1, 2, 3});
+  CHECK(parts.of(Domain::tensor, Domain::group).count() == 4);
+  CHECK(parts.of(Domain::element, Domain::step).count() == 1);
+  CHECK(parts.of(Domain::element, Domain::tensor).members.empty());  // as they are numbered
+}
+
+TEST_CASE("a part's result folds its own members, and those only") {
+  std::mt19937_64 random(4);
+  std::vector<uint32_t> groups(20'000);
+  for (uint32_t& g : groups) g = static_cast<uint32_t>(random() % 3);
+  Tables t = tables_of(groups);
+  Partitions parts(t.chunks, t.tensors, 4);  // nobody is in group 3
+  abi::Context c{};
+  parts.describe(&c);
+  std::vector<double> values(groups.size());
+  for (double& v : values) v = std::normal_distribution<double>()(random);
+  std::vector<double> results(4, -1);
+  void* slots = values.data();
+  void* out = results.data();
+  c.slots = &slots;
+  c.results = &out;
+  auto fold = [&](Op op) { fold_slots(c, 0, op, DType::f64, c.parts[abi::partition_index(2, 1)]); };
+  for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min}) {
+    fold(op);
+    for (uint32_t g = 0; g < 4; ++g) {
+      std::vector<Bits> own;
+      for (size_t i = 0; i < groups.size(); ++i) {
+        if (groups[i] == g) own.push_back(Bits::of(values[i]));
+      }
+      CHECK(Bits::of(results[g]) == fold_values(op, DType::f64, own));
+    }
+  }
+  // A tensor that counts for the wrong group is seen in both groups' sums.
+  fold(Op::reduce_add);
+  std::vector<double> right = results;
+  t.tensors[7].group = (t.tensors[7].group + 1) % 3;
+  parts = Partitions(t.chunks, t.tensors, 4);
+  parts.describe(&c);
+  fold(Op::reduce_add);
+  CHECK(std::inner_product(results.begin(), results.end(), right.begin(), 0, std::plus<>(),
+                           std::not_equal_to<>()) == 2);
 }

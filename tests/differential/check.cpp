@@ -21,7 +21,7 @@ Case::Case(Program p, uint64_t s)
 Case random_case(uint64_t seed) {
   Rng rng(seed, "options");
   ProgramOptions options;
-  options.coarse_reductions = rng.chance(10);
+  options.coarse_reductions = rng.chance(30);
   if (rng.chance(2)) options.max_ops = 100;
   return Case(random_program(seed, options), seed);
 }

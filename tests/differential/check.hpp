@@ -35,7 +35,6 @@ struct CpuCount {
   int programs = 0;
   int kernels = 0;  // compiled; forms with one text share one
   int runs = 0;
-  int refused = 0;  // programs that the compiler refuses by name
 };
 struct CpuCheckOptions {
   std::string level = "host";  // processor level to compile for

@@ -11,6 +11,10 @@
 namespace stepfuse::testing {
 namespace {
 
+std::string reduction_name(Domain from, Domain to) {
+  return fmt::format("{} to {}", info(from).name, info(to).name);
+}
+
 // Every feature that must be seen, so that one never seen is missed as well.
 std::map<std::string, std::map<std::string, int>> all_features() {
   std::map<std::string, std::map<std::string, int>> all;
@@ -32,7 +36,11 @@ std::map<std::string, std::map<std::string, int>> all_features() {
     all["write predicate"][std::string(d.name)] = 0;
     all["written state"][std::string(d.name)] = 0;
     all["read state"][std::string(d.name)] = 0;
-    all["reduction to"][std::string(d.name)] = 0;
+  }
+  for (const DomainInfo& from : kDomains) {
+    for (const DomainInfo& to : kDomains) {
+      if (to.domain < from.domain) all["reduction"][reduction_name(from.domain, to.domain)] = 0;
+    }
   }
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
@@ -99,7 +107,10 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
   if (!is_effect(inst.op)) {
     ++seen_["type"][fmt::format("{} {}", domain(inst.type), name(inst.type.dtype))];
   }
-  if (is_reduction(inst.op)) ++seen_["reduction to"][domain(inst.type)];
+  if (is_reduction(inst.op)) {
+    Domain from = program[inst.operands[0]].type.domain;
+    ++seen_["reduction"][reduction_name(from, inst.type.domain)];
+  }
   if (inst.op == Op::read) ++seen_["read state"][domain(state())];
   if (inst.op == Op::write) ++seen_["written state"][domain(state())];
   if (inst.predicate != kNoValue) {

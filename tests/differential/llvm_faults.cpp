@@ -120,11 +120,27 @@ std::vector<PlantedFault> structure_faults() {
   };
 }
 
+// In the functions that prepare reductions of group and tensor values.
+std::vector<PlantedFault> rollup_faults() {
+  auto in_rollup = [](TextEdit edit) { return within("define void @sf_rollup", "\n}\n", edit); };
+  return {
+      {"absent tensors count as present in a rollup",
+       in_rollup(replace_in_lines("%present.1 = icmp", "icmp ne i32 .*", "icmp eq i32 0, 0"))},
+      {"a rollup takes every tensor for one of group 0",
+       in_rollup(replace_in_lines(" = zext", "%group(\\S*) = zext i32 \\S+ to",
+                                  "%group$1 = zext i32 0 to"))},
+      {"a rollup knows the first tensor only",
+       in_rollup(replace_in_lines("%more", "icmp ult i64 %tensor, .*", "icmp ult i64 %tensor, 1"))},
+      {"a rollup's operands all go to the first member",
+       in_rollup(replace_in_lines("%slot", "i64 %(tensor|group)$", "i64 0"))},
+  };
+}
+
 }  // namespace
 
 std::vector<PlantedFault> llvm_faults() {
   std::vector<PlantedFault> all = arithmetic_faults();
-  for (auto& list : {conversion_faults(), structure_faults()}) {
+  for (auto& list : {conversion_faults(), structure_faults(), rollup_faults()}) {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;

@@ -81,7 +81,7 @@ Program not_less_is_greater_equal(const Program& p) {
   return change_each(p, [](const Program& q, Inst& i) {
     if (i.op != Op::logical_not || q[i.operands[0]].op != Op::lt) return;
     auto operands = q[i.operands[0]].operands;
-    i = {.op = Op::le, .type = i.type, .operands = {operands[1], operands[0]}};
+    i = {.op = Op::le, .type = i.type, .operands = {operands[1], operands[0], kNoValue}};
   });
 }
 Program contracted(const Program& p) {
@@ -109,7 +109,7 @@ Program zero_without_sign(const Program& p) {
 Program finite_is_not_nan(const Program& p) {
   return change_each(p, [](const Program&, Inst& i) {
     if (i.op != Op::isfinite) return;
-    i = {.op = Op::eq, .type = i.type, .operands = {i.operands[0], i.operands[0]}};
+    i = {.op = Op::eq, .type = i.type, .operands = {i.operands[0], i.operands[0], kNoValue}};
   });
 }
 

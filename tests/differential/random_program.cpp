@@ -381,7 +381,11 @@ class Generator {
       from = rng_.chance(50) ? Domain::tensor : Domain::group;
     }
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
-    Value v = pick(t, from);
+    // Absent tensors have their part in such a reduction: count them now and then.
+    bool counts = from == Domain::tensor && rng_.chance(20);
+    Value v = !counts               ? pick(t, from)
+              : t == DType::boolean ? !b_.present()
+                                    : b_.cast(b_.present(), t);
     auto to = static_cast<uint64_t>(from);
     Domain result = rng_.chance(60) ? Domain::step : kAllDomains[rng_.below(to)];
     add(b_.reduce(op, v, result));

@@ -48,10 +48,6 @@ class Recipes {
     try {
       Program p = program(row);
       make_layout(layouts_.at(value(row, "layout")), p);
-      // Group values are reduced by the interpreter only.
-      for (ValueId v = 0; v < p.size(); ++v) {
-        if (is_reduction(p[v].op) && !is_element_reduction(p, v)) return false;
-      }
       // There is something to observe where a store waits for a reduction.
       std::vector<int> levels = reduction_levels(p);
       bool two_phases = false;

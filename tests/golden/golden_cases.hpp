@@ -108,6 +108,8 @@ inline std::vector<GoldenCase> golden_cases() {
   mixed.check = true;
   add("adamw_mixed", make_recipe("adamw", mixed), {}, true);
   add("domains", parse(kDomains), {Form::fused}, true);
+  RecipeOptions group_clip{.clip = Clip::l2, .clip_per_group = true};
+  add("sgd_group_clip", make_recipe("sgd", group_clip), {Form::fused});
   return cases;
 }
 

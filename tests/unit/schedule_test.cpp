@@ -54,3 +54,77 @@ TEST_CASE("unfused: the classic stages over one scratch array, clipped in place"
   REQUIRE(s.phases[4].body.fetches.size() == 1);
   CHECK(s.phases[4].body.fetches[0].buffer == 2);
 }
+
+namespace {
+
+// A norm for each group; the step is good if all of them are finite, and none of the tensors counts
+// more than a limit. The first rollup needs no phase, the last one needs another's result.
+constexpr const char* kRollups = R"(step @rollups {
+  buffer @grad : f32 in
+  buffer @weight : f32 inout
+  state @limit : <f32>
+  report @largest_group : f32
+  report @limits : f32
+  %g = load @grad : [f32]
+  %sq = mul %g, %g : [f32]
+  %sum = reduce_add %sq : <f32>
+  %limit = read @limit : <f32>
+  %limits = reduce_add %limit : f32
+  %over = lt %limit, %sum : <bool>
+  %some_over = reduce_any %over : {bool}
+  %group_sum = reduce_add %sum : {f32}
+  %counted = cast %some_over : {f32}
+  %scaled = mul %group_sum, %counted : {f32}
+  %largest = reduce_max %scaled : f32
+  %one = const 1 : f32
+  %good = lt %largest, %one : bool
+  %w = load @weight : [f32]
+  %share = div %sum, %group_sum : <f32>
+  %d = mul %g, %share : [f32]
+  %w1 = sub %w, %d : [f32]
+  store @weight, %w1 if %good
+  write @largest_group, %largest
+  write @limits, %limits
+}
+)";
+
+Schedule rollups(Form form) {
+  Program p = parse(kRollups);
+  return make_schedule(p, {.form = form, .signatures = {only_signature(p)}});
+}
+
+}  // namespace
+
+TEST_CASE("group and tensor values are reduced behind the phase that they depend on") {
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    Schedule s = rollups(form);
+    REQUIRE(s.phases.size() == 2);
+    CHECK(s.phases[1].rollups.empty());
+    const auto& r = s.phases[0].rollups;
+    REQUIRE(r.size() == 2);
+    CHECK(r[0].from == Domain::tensor);
+    CHECK(r[0].reductions.size() == 3);
+    CHECK(r[1].from == Domain::group);
+    CHECK(r[1].reductions.size() == 1);
+    CHECK(s.reductions.size() == 5);
+  }
+}
+
+TEST_CASE("a store that waits for states only waits behind an empty phase") {
+  Program p = parse(R"(step @states {
+    buffer @weight : f32 inout
+    state @decay : <f32>
+    %decay = read @decay : <f32>
+    %all = reduce_add %decay : f32
+    %w = load @weight : [f32]
+    %w1 = mul %w, %all : [f32]
+    store @weight, %w1
+  })");
+  for (Form form : {Form::fused, Form::unfused}) {
+    Schedule s = make_schedule(p, {.form = form, .signatures = {only_signature(p)}});
+    REQUIRE(s.phases.size() == 2);
+    CHECK(s.phases[0].is_empty());
+    CHECK(s.phases[0].rollups.size() == 1);
+    CHECK(s.phases[1].body.stores.size() == 1);
+  }
+}

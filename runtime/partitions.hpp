@@ -1,0 +1,38 @@
+// Which members of a finer domain make up each member of a coarser one: the lists that folds go by.
+// Knows the kernel ABI and the domains.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/abi.hpp"
+#include "ir/types.hpp"
+
+namespace stepfuse {
+
+// The arrays behind one abi::Partition.
+struct Partition {
+  std::vector<uint32_t> members;  // empty: of 0, 1, 2, …
+  std::vector<uint32_t> begin;
+  uint32_t count() const { return static_cast<uint32_t>(begin.size()) - 1; }
+  abi::Partition view() const;  // as long as this lives
+};
+
+class Partitions {
+ public:
+  Partitions() = default;
+  // Chunks stand in bound order of their tensors.
+  Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
+             uint32_t group_count);
+
+  const Partition& operator[](size_t i) const { return all_[i]; }
+  const Partition& of(Domain from, Domain to) const;
+  void describe(abi::Context* context) const;
+
+ private:
+  std::array<Partition, abi::kPartitions> all_;  // [partition_index(from, to)]
+};
+
+}  // namespace stepfuse
