@@ -100,9 +100,6 @@ struct DeviceContext {
   Context step;
   const Chunk* small_chunks;
   Sync* sync;
-  const uint32_t* tensor_slots;  // [tensor] -> its first slot; [tensor_count] -> chunk_count
-  const uint32_t* group_slots;   // every slot, ordered by group; slots of a group in bound order
-  const uint32_t* group_begin;   // [group] -> its first entry of group_slots; one more for the end
   // Memory of the host, or null: report_capacity records of 1 + count of step-domain reports values.
   // A record begins with the number of its step, counted from 1, which is written last.
   uint64_t* reports;
@@ -112,7 +109,7 @@ struct DeviceContext {
   uint32_t flags;
   uint64_t inline_args[kInlineArgs];  // step args, then group args as in Context
 };
-static_assert(sizeof(DeviceContext) == sizeof(Context) + 64 + 8 * kInlineArgs);
+static_assert(sizeof(DeviceContext) == sizeof(Context) + 40 + 8 * kInlineArgs);
 
 // With the up to 7 elements before it that share an aligned access, a small chunk has at most one
 // element in each of a warp's 256 lanes.

@@ -49,9 +49,7 @@ class KernelEmitter {
 
   bool has_lanes() const {
     for (int32_t i = first(); i < end(); ++i) {
-      for (ValueId r : phase(i).body.reductions) {
-        if (e_.p[r].op != Op::reduce_any || e_.p[r].type.domain == Domain::tensor) return true;
-      }
+      if (folds_in_lanes(e_, i)) return true;
     }
     return false;
   }
@@ -80,6 +78,7 @@ class KernelEmitter {
       add(phase(i).guard);
       add_body(phase(i).body);
       add_body(phase(i).otherwise);
+      for (const Rollup& rollup : phase(i).rollups) add_uniform(rollup.uniform);
     }
     if (finishes()) {
       add_uniform(e_.s.finish.uniform);
@@ -111,7 +110,7 @@ class KernelEmitter {
   }
 
   void emit_end() {
-    bool folds = kernel_.phase_count > 0 && !phase(end() - 1).body.reductions.empty();
+    bool folds = kernel_.phase_count > 0 && phase(end() - 1).folds();
     if (!folds && !finishes()) return;
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
@@ -131,13 +130,6 @@ class KernelEmitter {
 
 std::string emit_cuda(const Schedule& schedule, const CudaOptions& options) {
   check(options);
-  for (const Phase& phase : schedule.phases) {
-    for (const Rollup& rollup : phase.rollups) {
-      throw Error(ErrorKind::compile,
-                  fmt::format("`{}`: the CUDA backend reduces element values only",
-                              print_inst(schedule.program, rollup.reductions[0])));
-    }
-  }
   Emission e(schedule, options);
   e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.",
                          schedule.program.name, name(schedule.form)));

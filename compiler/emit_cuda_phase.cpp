@@ -184,17 +184,6 @@ class PhaseEmitter {
   std::vector<ValueId> chunk_;
 };
 
-// The fold of one reduction over one list of slots.
-std::string fold_call(const Emission& e, ValueId r, const std::string& values,
-                      const std::string& index, const std::string& count,
-                      const std::string& result) {
-  if (e.p[r].op == Op::reduce_any) {
-    return fmt::format("any_list({}, {}, {}, {});", values, index, count, result);
-  }
-  return fmt::format("fold_list<{}>({}, {}, {}, {}, lanes);", combiner(e.p[r].op), values, index,
-                     count, result);
-}
-
 }  // namespace
 
 std::string reduction_type(const Emission& e, ValueId reduction) {
@@ -210,34 +199,6 @@ void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
 
 void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept) {
   PhaseEmitter(e, kernel, phase, kept).emit();
-}
-
-void emit_folds(Emission& e, int32_t phase) {
-  for (ValueId r : e.s.phases[static_cast<size_t>(phase)].body.reductions) {
-    std::string type = reduction_type(e, r);
-    int32_t index = e.s.reduction_index(r);
-    e.out.open("", e.comment(r));
-    e.out.line(fmt::format("{0}* const slots = global<{0}>(ctx.step.slots, {1});", type, index));
-    e.out.line(fmt::format("{0}* const result = global<{0}>(ctx.step.results, {1});", type, index));
-    switch (e.p[r].type.domain) {
-      case Domain::step:
-        e.out.line(fold_call(e, r, "slots", "nullptr", "ctx.step.chunk_count", "result"));
-        break;
-      case Domain::group:
-        e.out.pragma("#pragma unroll 1");
-        e.out.open("for (u32 g = 0; g < ctx.step.group_count; ++g)");
-        e.out.line("const u32 begin = ctx.group_begin[g];");
-        e.out.line(fold_call(e, r, "slots", "ctx.group_slots + begin",
-                             "ctx.group_begin[g + 1] - begin", "result + g"));
-        e.out.close();
-        break;
-      default:
-        e.out.line(fmt::format("fold_tensors<{}>(ctx, slots, result, lanes);",
-                               e.p[r].op == Op::reduce_any ? "Any" : combiner(e.p[r].op)));
-        break;
-    }
-    e.out.close();
-  }
 }
 
 }  // namespace stepfuse::cuda

@@ -66,6 +66,7 @@ SF_DEVICE i64 i64_from(double v) { return v != v ? 0 : __double2ll_rz(v); }
 
 // Integers wrap; x/0 = 0, MIN/-1 = MIN.
 SF_DEVICE float add(float a, float b) { return a + b; }
+SF_DEVICE double add(double a, double b) { return a + b; }
 SF_DEVICE i32 add(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
 SF_DEVICE i64 add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
 SF_DEVICE i32 sub(i32 a, i32 b) { return i32(u32(a) - u32(b)); }

@@ -17,7 +17,7 @@ struct Min {
   template <class T>
   static SF_DEVICE T identity() {
     if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0x7f800000u));
-    return T(0x7fffffff);
+    return T(sizeof(T) == 8 ? 0x7fffffffffffffffll : 0x7fffffff);
   }
   template <class T>
   static SF_DEVICE T combine(T a, T b) {
@@ -28,7 +28,7 @@ struct Max {
   template <class T>
   static SF_DEVICE T identity() {
     if constexpr (T(0.5f) != T(0)) return T(__uint_as_float(0xff800000u));
-    return T(-0x7fffffff - 1);
+    return T(sizeof(T) == 8 ? -0x7fffffffffffffffll - 1 : -0x7fffffff - 1);
   }
   template <class T>
   static SF_DEVICE T combine(T a, T b) {
@@ -38,7 +38,7 @@ struct Max {
 
 struct Lanes {
   u32 all[kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
-  u32 partial[kThreads];
+  u64 partial[kThreads];
 };
 
 template <class R, class T>
@@ -157,27 +157,34 @@ SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* r
   if (threadIdx.x == 0) *result = any;
 }
 
-// A result for every tensor: most have one slot, which is the result; the others are folded in turn.
-struct Any {};
+// A result for every part of a partition: most have one value, which is the result; the others are
+// folded in turn.
+struct Any {
+  template <class T>
+  static SF_DEVICE T identity() {
+    return T{};
+  }
+};
 template <class R, class T>
-SF_DEVICE void fold_tensors(const abi::DeviceContext& ctx, T* slots, T* results, Lanes& lanes) {
+SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, Lanes& lanes) {
 #pragma unroll 1
-  for (u32 t = threadIdx.x; t < ctx.step.tensor_count; t += kThreads) {
-    const u32 begin = ctx.tensor_slots[t];
-    const u32 count = ctx.tensor_slots[t + 1] - begin;
-    T none{};
-    if constexpr (sizeof(T) == 4) none = R::template identity<T>();
-    if (count <= 1) results[t] = count == 1 ? slots[begin] : none;
+  for (u32 m = threadIdx.x; m < parts.count; m += kThreads) {
+    const u32 begin = parts.begin[m];
+    const u32 count = parts.begin[m + 1] - begin;
+    if (count == 0) results[m] = R::template identity<T>();
+    if (count == 1) results[m] = values[parts.members != nullptr ? parts.members[begin] : begin];
   }
 #pragma unroll 1
-  for (u32 t = 0; t < ctx.step.tensor_count; ++t) {
-    const u32 begin = ctx.tensor_slots[t];
-    const u32 count = ctx.tensor_slots[t + 1] - begin;
+  for (u32 m = 0; m < parts.count; ++m) {
+    const u32 begin = parts.begin[m];
+    const u32 count = parts.begin[m + 1] - begin;
     if (count <= 1) continue;
-    if constexpr (sizeof(T) == 4) {
-      fold_list<R>(slots + begin, nullptr, count, results + t, lanes);
+    const u32* const index = parts.members != nullptr ? parts.members + begin : nullptr;
+    T* const own = index != nullptr ? values : values + begin;
+    if constexpr (sizeof(T) == 1) {
+      any_list(own, index, count, results + m);
     } else {
-      any_list(slots + begin, nullptr, count, results + t);
+      fold_list<R>(own, index, count, results + m, lanes);
     }
   }
 }

@@ -40,16 +40,7 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
   for (const abi::Tensor& t : tables.tensors) group_count_ = std::max(group_count_, t.group + 1);
-  tensor_slots_ = tables.first_chunk;
-  group_begin_.push_back(0);
-  for (uint32_t g = 0; g < group_count_; ++g) {
-    for (size_t i = 0; i < tables.chunks.size(); ++i) {
-      if (tables.tensors[tables.chunks[i].tensor].group == g) {
-        group_slots_.push_back(static_cast<uint32_t>(i));
-      }
-    }
-    group_begin_.push_back(static_cast<uint32_t>(group_slots_.size()));
-  }
+  parts_ = tables.parts;
 
   auto take = [&](size_t size) {
     size_t at = bytes_;
@@ -63,9 +54,10 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
   records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
   tensors_ = take(records_bytes_);
   pointers_ = tensors_ + tensor_bytes;
-  tensor_slots_at_ = take(tensor_slots_.size() * sizeof(uint32_t));
-  group_slots_at_ = take(group_slots_.size() * sizeof(uint32_t));
-  group_begin_at_ = take(group_begin_.size() * sizeof(uint32_t));
+  for (size_t i = 0; i < abi::kPartitions; ++i) {
+    parts_at_[i] = {take(parts_[i].members.size() * sizeof(uint32_t)),
+                    take(parts_[i].begin.size() * sizeof(uint32_t))};
+  }
   state_pointers_ = take(schedule.program.states.size() * sizeof(void*));
   slot_pointers_ = take(schedule.reductions.size() * sizeof(void*));
   result_pointers_ = take(schedule.reductions.size() * sizeof(void*));
@@ -78,9 +70,10 @@ std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspaceP
   put(&out, chunks_, large_);
   put(&out, small_chunks_, small_);
   write_records(tables, out.data() + tensors_);
-  put(&out, tensor_slots_at_, tensor_slots_);
-  put(&out, group_slots_at_, group_slots_);
-  put(&out, group_begin_at_, group_begin_);
+  for (size_t i = 0; i < abi::kPartitions; ++i) {
+    put(&out, parts_at_[i].members, parts_[i].members);
+    put(&out, parts_at_[i].begin, parts_[i].begin);
+  }
   put(&out, state_pointers_, states);
   put(&out, slot_pointers_, pointers(workspace, plan.slots));
   put(&out, result_pointers_, pointers(workspace, plan.results));
@@ -113,9 +106,12 @@ abi::DeviceContext DeviceTables::context(char* base) const {
   c.step.group_count = group_count_;
   c.small_chunks = at(c.small_chunks, small_chunks_);
   c.sync = at(c.sync, sync_);
-  c.tensor_slots = at(c.tensor_slots, tensor_slots_at_);
-  c.group_slots = at(c.group_slots, group_slots_at_);
-  c.group_begin = at(c.group_begin, group_begin_at_);
+  for (size_t i = 0; i < abi::kPartitions; ++i) {
+    abi::Partition& p = c.step.parts[i];
+    p = parts_[i].view();
+    if (p.members != nullptr) p.members = at(p.members, parts_at_[i].members);
+    p.begin = at(p.begin, parts_at_[i].begin);
+  }
   c.block_chunks = static_cast<uint32_t>(large_.size());
   c.small_count = static_cast<uint32_t>(small_.size());
   return c;

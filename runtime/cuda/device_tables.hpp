@@ -2,6 +2,7 @@
 // kernel ABI, the schedule and the host's tables.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -36,11 +37,14 @@ class DeviceTables {
 
  private:
   std::vector<abi::Chunk> large_, small_;  // those of a block and of a warp, in bound order
-  std::vector<uint32_t> tensor_slots_, group_slots_, group_begin_;
+  Partitions parts_;
   uint32_t tensor_count_ = 0;
   uint32_t group_count_ = 1;
   size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, tensors_ = 0, pointers_ = 0;
-  size_t tensor_slots_at_ = 0, group_slots_at_ = 0, group_begin_at_ = 0;
+  struct PartitionAt {
+    size_t members = 0, begin = 0;
+  };
+  std::array<PartitionAt, abi::kPartitions> parts_at_;
   size_t state_pointers_ = 0, slot_pointers_ = 0, result_pointers_ = 0, scratch_pointers_ = 0;
   size_t records_bytes_ = 0, bytes_ = 0;
 };

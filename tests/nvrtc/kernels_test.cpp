@@ -41,6 +41,8 @@ const std::vector<Case>& cases() {
        {DType::bf16}},
       {"amsgrad, clip", {.clip = Clip::l2, .amsgrad = true}},
       {"inf norm", {.clip = Clip::inf}},
+      {"a norm for each group",
+       {.loss_scale = LossScale::dynamic, .clip = Clip::l2, .clip_per_group = true}},
       {"three storage types",
        {.grad = DTypeSet(DType::f16) | DType::bf16 | DType::f32, .master = true, .clip = Clip::l2},
        {DType::f16, DType::bf16, DType::f32}},

@@ -13,6 +13,7 @@
 #include "compiler/emit.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/cuda/nvrtc.hpp"
+#include "runtime/partitions.hpp"
 
 namespace stepfuse::testing {
 namespace {
@@ -111,25 +112,23 @@ class Device {
   }
 
   void place_tensors(const StepData& data) {
-    std::vector<abi::Tensor> tensors;
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       const StepTensor& tensor = data.tensors[t];
-      tensors.push_back({static_cast<uint32_t>(tensor.group), tensor.present ? abi::kPresent : 0U,
-                         tensor.size, tensor.offset, scratch_elements_});
+      tensors_.push_back({static_cast<uint32_t>(tensor.group), tensor.present ? abi::kPresent : 0U,
+                          tensor.size, tensor.offset, scratch_elements_});
       scratch_elements_ += tensor.size;
       for (size_t b = 0; b < p_.buffers.size(); ++b) pointers_.push_back(place_array(tensor, t, b));
     }
-    c_.step.tensors = upload(tensors, "the tensor table");
+    c_.step.tensors = upload(tensors_, "the tensor table");
     c_.step.pointers = upload_pointers(pointers_, "the pointer table");
   }
 
   void place_chunks(const StepData& data) {
     std::vector<abi::Chunk> large, small;
-    std::vector<uint32_t> tensor_slots, group_slots, group_begin;
+    std::vector<abi::Chunk> all;
     uint32_t slot = 0;
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       const StepTensor& tensor = data.tensors[t];
-      tensor_slots.push_back(slot);
       large_.push_back({static_cast<uint32_t>(large.size()), 0});
       small_.push_back({static_cast<uint32_t>(small.size()), 0});
       auto at = std::find(s_.signatures.begin(), s_.signatures.end(), tensor.dtypes);
@@ -141,28 +140,27 @@ class Device {
                          begin + options_.skip_elements};
         bool is_small = length <= abi::kWarpElements && first % 2048 == 0;
         (is_small ? small : large).push_back(chunk);
+        all.push_back(chunk);
         begin += length;
       }
       large_[t].count = static_cast<uint32_t>(large.size()) - large_[t].first;
       small_[t].count = static_cast<uint32_t>(small.size()) - small_[t].first;
     }
-    tensor_slots.push_back(slot);
-    for (int32_t g = 0; g < data.group_count; ++g) {
-      group_begin.push_back(static_cast<uint32_t>(group_slots.size()));
-      for (size_t t = 0; t < data.tensors.size(); ++t) {
-        if (data.tensors[t].group != g) continue;
-        for (uint32_t k = tensor_slots[t]; k < tensor_slots[t + 1]; ++k) group_slots.push_back(k);
-      }
-    }
-    group_begin.push_back(static_cast<uint32_t>(group_slots.size()));
     c_.block_chunks = static_cast<uint32_t>(large.size());
     c_.small_count = static_cast<uint32_t>(small.size());
     c_.step.chunks = upload(large, "the chunk table");
     c_.small_chunks = upload(small, "the table of small chunks");
     c_.step.chunk_count = slot;
-    c_.tensor_slots = upload(tensor_slots, "the tensors' slots");
-    c_.group_slots = upload(group_slots, "the groups' slots");
-    c_.group_begin = upload(group_begin, "the groups' first slots");
+    place_partitions(Partitions(all, tensors_, static_cast<uint32_t>(data.group_count)));
+  }
+
+  void place_partitions(const Partitions& parts) {
+    for (size_t i = 0; i < abi::kPartitions; ++i) {
+      abi::Partition& p = c_.step.parts[i];
+      p = parts[i].view();
+      if (p.members != nullptr) p.members = upload(parts[i].members, fmt::format("members {}", i));
+      p.begin = upload(parts[i].begin, fmt::format("parts {}", i));
+    }
   }
 
   void place_args(const StepData& data) {
@@ -208,13 +206,14 @@ class Device {
     std::vector<u64> slots, results, scratch;
     for (ValueId r : s_.reductions) {
       const Type& type = p_[r].type;
-      size_t members = type.domain == Domain::step    ? 1
-                       : type.domain == Domain::group ? static_cast<size_t>(data.group_count)
-                                                      : data.tensors.size();
+      size_t members[] = {1, static_cast<size_t>(data.group_count), data.tensors.size(),
+                          c_.step.chunk_count};
+      auto count = [&](Domain d) { return members[static_cast<size_t>(d)]; };
       size_t width = size_of(type.dtype);
       size_t k = slots.size();
-      slots.push_back(place_fresh(c_.step.chunk_count * width, fmt::format("slots {}", k)));
-      results.push_back(place_fresh(members * width, fmt::format("results {}", k)));
+      Domain from = p_[p_[r].operands[0]].type.domain;
+      slots.push_back(place_fresh(count(from) * width, fmt::format("slots {}", k)));
+      results.push_back(place_fresh(count(type.domain) * width, fmt::format("results {}", k)));
     }
     for (size_t k = 0; k < s_.scratch.size(); ++k) {
       // Of the widest type it may have.
@@ -230,6 +229,7 @@ class Device {
   const Program& p_;
   const DeviceRun& options_;
   abi::DeviceContext c_{};
+  std::vector<abi::Tensor> tensors_;
   std::vector<u64> pointers_, states_;
   struct Chunks {
     uint32_t first = 0;

@@ -218,10 +218,8 @@ bool is_possible(const Point& point) {
 
 Schedule schedule_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures = signatures_of(program, point);
-  Schedule schedule = make_schedule(optimize(program, signatures),
-                                    {.form = form_of(point), .signatures = signatures});
-  emit_cuda(schedule);
-  return schedule;
+  return make_schedule(optimize(program, signatures),
+                       {.form = form_of(point), .signatures = signatures});
 }
 
 RecipeCase recipe_case(const Point& point, uint64_t seed) {

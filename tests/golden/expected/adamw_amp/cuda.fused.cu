@@ -115,16 +115,8 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     u32 before = 0;
     if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);
     if (last_to_arrive(ctx.sync->arrived)) {
-      {  // %found_inf = reduce_any %nonfinite : bool
-        bool* const slots = global<bool>(ctx.step.slots, 0);
-        bool* const result = global<bool>(ctx.step.results, 0);
-        any_list(slots, nullptr, ctx.step.chunk_count, result);
-      }
-      {  // %sum = reduce_add %g_square : f32
-        float* const slots = global<float>(ctx.step.slots, 1);
-        float* const result = global<float>(ctx.step.results, 1);
-        fold_list<Add>(slots, nullptr, ctx.step.chunk_count, result, lanes);
-      }
+      any_list(global<bool>(ctx.step.slots, 0), nullptr, ctx.step.chunk_count, global<bool>(ctx.step.results, 0));  // %found_inf = reduce_any %nonfinite : bool
+      fold_list<Add>(global<float>(ctx.step.slots, 1), nullptr, ctx.step.chunk_count, global<float>(ctx.step.results, 1), lanes);  // %sum = reduce_add %g_square : f32
       __syncthreads();
       if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);
     } else {

@@ -70,11 +70,7 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
     }
   }
   if ((ctx.flags & abi::kKeepSlots) == 0 && last_to_arrive(ctx.sync->finished)) {
-    {  // %found_inf = reduce_any %nonfinite : bool
-      bool* const slots = global<bool>(ctx.step.slots, 0);
-      bool* const result = global<bool>(ctx.step.results, 0);
-      any_list(slots, nullptr, ctx.step.chunk_count, result);
-    }
+    any_list(global<bool>(ctx.step.slots, 0), nullptr, ctx.step.chunk_count, global<bool>(ctx.step.results, 0));  // %found_inf = reduce_any %nonfinite : bool
   }
 }
 
@@ -126,11 +122,7 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
     }
   }
   if ((ctx.flags & abi::kKeepSlots) == 0 && last_to_arrive(ctx.sync->finished)) {
-    {  // %sum = reduce_add %g_square : f32
-      float* const slots = global<float>(ctx.step.slots, 1);
-      float* const result = global<float>(ctx.step.results, 1);
-      fold_list<Add>(slots, nullptr, ctx.step.chunk_count, result, lanes);
-    }
+    fold_list<Add>(global<float>(ctx.step.slots, 1), nullptr, ctx.step.chunk_count, global<float>(ctx.step.results, 1), lanes);  // %sum = reduce_add %g_square : f32
   }
 }
 

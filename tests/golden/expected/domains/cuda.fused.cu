@@ -117,25 +117,9 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     u32 before = 0;
     if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);
     if (last_to_arrive(ctx.sync->arrived)) {
-      {  // %sum = reduce_add %sq : {f32}
-        float* const slots = global<float>(ctx.step.slots, 0);
-        float* const result = global<float>(ctx.step.results, 0);
-#pragma unroll 1
-        for (u32 g = 0; g < ctx.step.group_count; ++g) {
-          const u32 begin = ctx.group_begin[g];
-          fold_list<Add>(slots, ctx.group_slots + begin, ctx.group_begin[g + 1] - begin, result + g, lanes);
-        }
-      }
-      {  // %tensor_max = reduce_max %size : <f32>
-        float* const slots = global<float>(ctx.step.slots, 1);
-        float* const result = global<float>(ctx.step.results, 1);
-        fold_tensors<Max>(ctx, slots, result, lanes);
-      }
-      {  // %bad = reduce_any %bad_element : bool
-        bool* const slots = global<bool>(ctx.step.slots, 2);
-        bool* const result = global<bool>(ctx.step.results, 2);
-        any_list(slots, nullptr, ctx.step.chunk_count, result);
-      }
+      fold_parts<Add>(ctx.step.parts[4], global<float>(ctx.step.slots, 0), global<float>(ctx.step.results, 0), lanes);  // %sum = reduce_add %sq : {f32}
+      fold_parts<Max>(ctx.step.parts[5], global<float>(ctx.step.slots, 1), global<float>(ctx.step.results, 1), lanes);  // %tensor_max = reduce_max %size : <f32>
+      any_list(global<bool>(ctx.step.slots, 2), nullptr, ctx.step.chunk_count, global<bool>(ctx.step.results, 2));  // %bad = reduce_any %bad_element : bool
       __syncthreads();
       if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);
     } else {

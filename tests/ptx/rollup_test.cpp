@@ -1,0 +1,154 @@
+// Reductions of group and tensor values on the PTX machine: the interpreter's bits, and faults
+// planted in the text that makes them. Knows all layers.
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/interpreter.hpp"
+#include "ir/parser.hpp"
+#include "ir/reduction.hpp"
+#include "tests/differential/random_data.hpp"
+#include "tests/nvrtc/skip.hpp"
+#include "tests/ptx/device_runner.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+// Every kind of rollup: tensors to groups and to the step, groups to the step, of another's result,
+// with a step value in it, in 32 and in 64 bits.
+constexpr const char* kProgram = R"(step @rollups {
+  buffer @grad : f32 in
+  buffer @weight : f32 inout
+  state @seen : <i64>
+  report @groups : {f32}
+  report @most : f32
+  report @absent : {i64}
+  report @mean : f64
+  %g = load @grad : [f32]
+  %sq = mul %g, %g : [f32]
+  %total = reduce_add %sq : f32
+  %sum = reduce_add %sq : <f32>
+  %one = const 1 : f32
+  %above = lt %one, %g : [bool]
+  %some = reduce_any %above : bool
+  %any = cast %some : f32
+  %base = add %total, %any : f32
+  %share = div %sum, %base : <f32>
+  %groups = reduce_add %share : {f32}
+  %most = reduce_max %groups : f32
+  %wide = cast %share : <f64>
+  %mean = reduce_add %wide : f64
+  %here = present : <bool>
+  %gone = not %here : <bool>
+  %counted = cast %gone : <i64>
+  %seen = read @seen : <i64>
+  %seen1 = add %seen, %counted : <i64>
+  %absent = reduce_add %seen1 : {i64}
+  %most_absent = reduce_min %absent : i64
+  %rest = cast %most_absent : f32
+  %scale = add %most, %rest : f32
+  %rate = mul %groups, %scale : {f32}
+  %d = mul %g, %rate : [f32]
+  %w = load @weight : [f32]
+  %w1 = sub %w, %d : [f32]
+  store @weight, %w1
+  write @seen, %seen1
+  write @groups, %groups
+  write @most, %most
+  write @absent, %absent
+  write @mean, %mean
+}
+)";
+
+TestLayout layout_of() {
+  TestLayout layout;
+  layout.signatures = {{DType::f32, DType::f32}};
+  layout.group_count = 3;
+  for (int t = 0; t < 30; ++t) {
+    uint64_t size = t == 11 ? kPieceElements + 5 : static_cast<uint64_t>(t % 5) * 17;
+    layout.tensors.push_back({.size = size, .group = t * t % 3, .present = t % 7 != 3});
+  }
+  return layout;
+}
+
+struct Outcome {
+  std::string fault;  // what the machine found
+  std::string difference;
+};
+
+// The program as it is, with `from` in its text replaced by `to`.
+Outcome run(Form form, const std::string& from, const std::string& to, uint64_t seed,
+            bool zero_workspace = true) {
+  Program program = parse(kProgram);
+  TestLayout layout = layout_of();
+  Schedule schedule = make_schedule(optimize(program, layout.signatures),
+                                    {.form = form, .signatures = layout.signatures});
+  std::string text = emit_cuda(schedule);
+  if (!from.empty()) {
+    size_t at = text.find(from);
+    REQUIRE_MESSAGE(at != std::string::npos, from);
+    text.replace(at, from.size(), to);
+  }
+  TestData expected(program, layout, 5, Inputs::normal);
+  TestData actual(expected);
+  interpret(program, expected.step());
+  Outcome out;
+  try {
+    DeviceRunner(std::move(schedule), text, 90)
+        .run(actual.step(), {.seed = seed, .zero_workspace = zero_workspace});
+  } catch (const ptx::MachineError& error) {
+    out.fault = error.what();
+  }
+  out.difference = difference(program, expected, actual).value_or("");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("group and tensor values are reduced behind a phase, in every form") {
+  STEPFUSE_NEEDS_NVRTC();
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    for (uint64_t seed : {1, 2, 3}) {
+      Outcome o = run(form, "", "", seed, false);
+      CHECK(o.fault == "");
+      CHECK(o.difference == "");
+    }
+  }
+}
+
+TEST_CASE("faults in what stands behind a phase are caught") {
+  STEPFUSE_NEEDS_NVRTC();
+  struct Fault {
+    const char* name;
+    std::string from, to;
+    const char* says;  // of the machine; "": the bits differ
+  };
+  const Fault faults[] = {
+      {"a group's result is folded over the tensors in their own order",
+       "parts.members != nullptr ? parts.members + begin : nullptr", "nullptr", ""},
+      {"a group's result is folded over wrong pieces", "(ctx.step.parts[2], ",
+       "(ctx.step.parts[1], ", ""},
+      {"absent tensors are left out", "const bool t_here =",
+       "if ((tensor.flags & abi::kPresent) == 0) continue;\nconst bool t_here =", ""},
+      {"results are read before they stand", "__syncthreads();  // results stand", "", "results"},
+      {"the fold does not wait for the operands", "__syncthreads();\n        fold_parts<Add>",
+       "fold_parts<Add>", "slots"},
+  };
+  for (const Fault& f : faults) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      CAPTURE(f.name);
+      Outcome o = run(Form::fused, f.from, f.to, seed);
+      if (*f.says == '\0') {
+        CHECK(o.difference != "");
+      } else {
+        INFO("said: ", o.fault);
+        CHECK(o.fault.find(f.says) != std::string::npos);
+      }
+    }
+  }
+}
