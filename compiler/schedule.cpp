@@ -47,10 +47,13 @@ std::vector<Phase> make_phases(const Program& p) {
     }
   }
   roots.back().stores = stores;
+  // Kernels are named after their phases.
+  bool several = std::count_if(roots.begin(), roots.end(),
+                               [](const PhaseRoots& r) { return r.stores.empty(); }) > 1;
   std::vector<Phase> phases;
   for (const PhaseRoots& r : roots) {
     std::string name = r.stores.empty() ? "reduce" : "update";
-    if (roots.size() > 2 && r.stores.empty()) name += std::to_string(phases.size());
+    if (several && r.stores.empty()) name += std::to_string(phases.size());
     phases.push_back(make_phase(p, std::move(name), r));
   }
   return phases;

@@ -128,3 +128,18 @@ TEST_CASE("a store that waits for states only waits behind an empty phase") {
     CHECK(s.phases[1].body.stores.size() == 1);
   }
 }
+
+TEST_CASE("kernels have different names, also where nothing is stored") {
+  Program p = parse(R"(step @measure {
+    buffer @grad : f32 in
+    report @above : f32
+    %g = load @grad : [f32]
+    %sum = reduce_add %g : f32
+    %d = sub %g, %sum : [f32]
+    %most = reduce_max %d : f32
+    write @above, %most
+  })");
+  Schedule s = make_schedule(p, {.form = Form::split, .signatures = {only_signature(p)}});
+  REQUIRE(s.kernels.size() == 2);
+  CHECK(s.kernels[0].name != s.kernels[1].name);
+}
