@@ -88,7 +88,8 @@ static_assert(sizeof(Sync) == 512);
 inline constexpr uint32_t kInlineArgs = 64;
 
 enum DeviceFlags : uint32_t {
-  kKeepSlots = 1,  // more chunks of this phase will follow in another launch: do not fold yet
+  kKeepSlots = 1,    // more chunks of this phase will follow in another launch: do not fold yet
+  kKeepResults = 2,  // results were replaced since they were folded: only roll up
 };
 
 // The only parameter of a device kernel, by value: a Context of device pointers and what a grid

@@ -98,7 +98,7 @@ class KernelEmitter {
     e_.out.line("u32 before = 0;");
     e_.out.line("if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);");
     e_.out.open("if (last_to_arrive(ctx.sync->arrived))");
-    emit_folds(e_, i);
+    emit_folds(e_, i, false);
     e_.out.line("__syncthreads();");
     e_.out.line("if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);");
     e_.out.close("} else {");
@@ -115,7 +115,7 @@ class KernelEmitter {
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
     e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
-    if (folds) emit_folds(e_, end() - 1);
+    if (folds) emit_folds(e_, end() - 1, !finishes());
     if (folds && finishes()) e_.out.line("__syncthreads();");
     if (finishes()) emit_finish(e_, name_, last_phase());
     e_.out.close();

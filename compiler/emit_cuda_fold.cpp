@@ -95,9 +95,12 @@ bool folds_in_lanes(const Emission& e, int32_t phase) {
                                                [&](const Rollup& r) { return any(r.reductions); });
 }
 
-void emit_folds(Emission& e, int32_t phase) {
+void emit_folds(Emission& e, int32_t phase, bool split) {
   const Phase& p = e.s.phases[static_cast<size_t>(phase)];
+  bool may_keep = split && !p.rollups.empty();
+  if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
   for (ValueId r : p.body.reductions) emit_fold(e, r);
+  if (may_keep) e.out.close();
   for (const Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }
 

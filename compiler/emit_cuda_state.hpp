@@ -70,9 +70,9 @@ void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
 void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept);
 // The shared variable of a phase's step values.
 std::string step_variable(int32_t phase);
-// By the whole last block: folds the slots of the phase's reductions into their results, and rolls
-// up behind them.
-void emit_folds(Emission& e, int32_t phase);
+// By the whole last block: folds the slots of the phase's reductions into their results (unless
+// kKeepResults is set, which only `split` kernels look for), and rolls up behind them.
+void emit_folds(Emission& e, int32_t phase, bool split);
 // Whether emit_folds needs the shared lanes.
 bool folds_in_lanes(const Emission& e, int32_t phase);
 

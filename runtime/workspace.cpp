@@ -34,12 +34,20 @@ size_t member_count(Domain domain, const Layout& layout) {
   internal_error("bad Domain");
 }
 
-// What ranks exchange between phases stands in one block, without gaps between values of one type.
-void place_partials(const Schedule& s, const Layout& layout, const std::vector<int>& level,
-                    WorkspacePlan& plan) {
+// Over elements, and of the first level; what is rolled up from them is made after the exchange.
+std::vector<size_t> find_partials(const Schedule& s) {
+  std::vector<int> level = reduction_levels(s.program);
+  std::vector<size_t> out;
   for (size_t i = 0; i < s.reductions.size(); ++i) {
-    if (level[static_cast<size_t>(s.reductions[i])] == 1) plan.partials.push_back(i);
+    ValueId r = s.reductions[i];
+    bool first = level[static_cast<size_t>(r)] == 1;
+    if (first && is_element_reduction(s.program, r)) out.push_back(i);
   }
+  return out;
+}
+
+// What ranks exchange between phases stands in one block, without gaps between values of one type.
+void place_partials(const Schedule& s, const Layout& layout, WorkspacePlan& plan) {
   auto type = [&](size_t i) -> const Type& { return s.program[s.reductions[i]].type; };
   std::stable_sort(plan.partials.begin(), plan.partials.end(), [&](size_t a, size_t b) {
     return (type(a).dtype == DType::f32) > (type(b).dtype == DType::f32);
@@ -66,7 +74,6 @@ WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const Step
     plan.states.push_back(state.shared ? WorkspacePlan::npos
                                        : take(count * size_of(state.type.dtype)));
   }
-  std::vector<int> level = reduction_levels(s.program);
   for (ValueId r : s.reductions) {
     const Type& t = s.program[r].type;
     Domain from = s.program[s.program[r].operands[0]].type.domain;
@@ -74,12 +81,15 @@ WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const Step
     plan.slots.push_back(take(values * size_of(t.dtype)));
     plan.results.push_back(WorkspacePlan::npos);
   }
+  plan.partials = find_partials(s);
   for (size_t i = 0; i < s.reductions.size(); ++i) {
     const Type& t = s.program[s.reductions[i]].type;
-    if (level[static_cast<size_t>(s.reductions[i])] == 1) continue;
+    bool is_partial =
+        std::find(plan.partials.begin(), plan.partials.end(), i) != plan.partials.end();
+    if (is_partial) continue;
     plan.results[i] = take(member_count(t.domain, layout) * size_of(t.dtype));
   }
-  place_partials(s, layout, level, plan);
+  place_partials(s, layout, plan);
   plan.scalars = take(s.program.insts.size() * sizeof(uint64_t));
   size_t step_args = 0, group_args = 0;
   for (const Arg& a : s.program.args) ++(a.type.domain == Domain::group ? group_args : step_args);

@@ -16,7 +16,7 @@ struct WorkspacePlan {
   std::vector<size_t>
       slots;  // [reduction], a value per chunk, or per member of the operand's domain
   std::vector<size_t> results;  // [reduction], one value per member of its domain
-  // Reductions of the first level, in the order in which their results stand one behind the other:
+  // Reductions over elements of the first level, in the order in which their results stand one behind the other:
   // those of f32 first.
   std::vector<size_t> partials;
   size_t partials_at = 0;

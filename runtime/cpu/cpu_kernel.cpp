@@ -107,6 +107,7 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const Schedule& schedule, size_t p) 
 
 void CpuKernel::run(const abi::Context& context, const CpuExecutor& executor,
                     int first_phase) const noexcept {
+  for (int p = 0; p < first_phase; ++p) roll_up(context, phases_[static_cast<size_t>(p)]);
   for (int p = first_phase; p < phase_count(); ++p) {
     run_chunks(context, executor, p, 0, context.chunk_count);
     fold(context, executor, p);
@@ -141,6 +142,11 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor&, int phase)
   FpEnvGuard guard;
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
   fold(context, entry.reductions);
+  roll_up(context, entry);
+}
+
+void CpuKernel::roll_up(const abi::Context& context, const PhaseEntry& entry) const noexcept {
+  FpEnvGuard guard;
   for (const RollupEntry& rollup : entry.rollups) {
     rollup.operands(&context);
     fold(context, rollup.reductions);

@@ -32,7 +32,8 @@ class CpuKernel {
   double load_ms() const noexcept { return load_ms_; }
 
   // The whole step, or what is left of it after phases [0, first_phase) were run and folded by the
-  // calls below. Allocates nothing, takes no lock, and leaves the caller's floating-point mode as
+  // calls below; what is rolled up from their results is made again, for somebody may have replaced
+  // these. Allocates nothing, takes no lock, and leaves the caller's floating-point mode as
   // it was. Concurrent calls need Contexts with distinct slots, results, scalars and states.
   void run(const abi::Context& context, const CpuExecutor& executor,
            int first_phase = 0) const noexcept;
@@ -64,6 +65,7 @@ class CpuKernel {
   CpuKernel();
   PhaseEntry load_phase(const Schedule& schedule, size_t phase) const;
   void fold(const abi::Context& context, const std::vector<int32_t>& reductions) const noexcept;
+  void roll_up(const abi::Context& context, const PhaseEntry& entry) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;

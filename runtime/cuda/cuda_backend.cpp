@@ -96,6 +96,7 @@ class CudaBackend final : public Backend {
     if (!launched_) first_index_ = in.index;
     begin(in);
     launch_.flags = 0;
+    if (in.reduced) roll_up_again(first_phase, in.stream);
     launch_from(in, first_phase);
     launched_ = true;
   }
@@ -273,6 +274,19 @@ class CudaBackend final : public Backend {
       if (!launch(entries[i], launch_, stream)) return false;
     }
     return true;
+  }
+
+  // What phases [0, end) rolled up, from results that somebody replaced.
+  void roll_up_again(int end, Stream stream) {
+    CompileReport unused;
+    abi::DeviceContext nothing = launch_;
+    tables_.narrow(&nothing, 0, 0);
+    nothing.flags = abi::kKeepResults;
+    for (const CudaKernel::Entry& entry : load_split(unused)->entries()) {
+      if (entry.phase_count == 0 || entry.first_phase >= end) continue;
+      const Phase& phase = schedule_.phases[static_cast<size_t>(entry.first_phase)];
+      if (!phase.rollups.empty()) launch(entry, nothing, stream);
+    }
   }
 
   void launch_phase0(abi::DeviceContext& part, Stream stream) {

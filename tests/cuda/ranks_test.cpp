@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/parser.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
 #include "runtime/step_impl.hpp"
@@ -349,4 +350,52 @@ TEST_CASE("misuse between the phases is explained") {
                        doctest::Contains("StepOptions::observe"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("sgd", {.all_reduce = true}), doctest::Contains("--all-reduce"),
                        Error);
+}
+
+TEST_CASE("what is rolled up from reductions is made of what came back from the ranks") {
+  Program program = parse(R"(step @rollup {
+    buffer @grad : f32 in
+    buffer @weight : f32 inout
+    report @most : f32
+    %g = load @grad : [f32]
+    %sum = reduce_add %g : {f32}
+    %double = add %sum, %sum : {f32}
+    %most = reduce_max %double : f32
+    %w = load @weight : [f32]
+    %d = mul %g, %most : [f32]
+    %w1 = sub %w, %d : [f32]
+    store @weight, %w1
+    write @most, %most
+  })");
+  for (const Device& device : devices()) {
+    for (Form form : {Form::fused, Form::split, Form::unfused}) {
+      CAPTURE(name(form));
+      Model model({300, 300});
+      std::fill_n(model.memory.get(), 4 * model.elements, 1.0F);
+      Layout layout;
+      layout.add({.size = 300, .group = 0});
+      layout.add({.size = 300, .group = 1});
+      Step step(program, layout, device, {.form = form, .observe = true});
+      step.prepare();
+      void* weights[] = {model.at(0, {0}), model.at(0, {1})};
+      void* gradients[] = {model.at(3, {0}), model.at(3, {1})};
+      step.bind("weight", weights);
+      auto most = [&] {
+        step.stats();
+        return step.latest()->at("most");
+      };
+      step.reduce(gradients, step.make_args());
+      Partials partials = step.partials();
+      REQUIRE(partials.all.size() == 1);
+      float from_ranks[] = {10, 20};
+      step.impl().backend->memory()->copy_to_device(
+          static_cast<char*>(partials.block) + partials.at("sum").offset, from_ranks,
+          sizeof from_ranks, nullptr);
+      step.run(gradients, step.make_args());
+      CHECK(most() == 40);
+      CHECK(*model.at(0, {0}) == 1 - 40);
+      step.run(gradients, step.make_args());
+      CHECK(most() == 600);
+    }
+  }
 }
