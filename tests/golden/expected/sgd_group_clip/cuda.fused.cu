@@ -19,7 +19,7 @@ struct sf_sgd_1_chunk {
   float g_descent;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ Lanes lanes;
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
@@ -135,9 +135,10 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
         synchronize(work.packed);  // nobody reads the last tensor's values any more
         if (work.worker == 0) {
           const u32 group = tensor.group;
-          const double g_lr = group_arg<double>(ctx, 0, group * 3 + 0);  // arg %lr : {f64} = 0.001
-          const double g_weight_decay = group_arg<double>(ctx, 0, group * 3 + 1);  // arg %weight_decay : {f64} = 0
-          const double g_max_norm = group_arg<double>(ctx, 0, group * 3 + 2);  // arg %max_norm : {f64} = 1
+          const u64* const group_args = group_args_of(ctx, 0, group * 3);
+          const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.001
+          const double g_weight_decay = arg<double>(group_args[1]);  // arg %weight_decay : {f64} = 0
+          const double g_max_norm = arg<double>(group_args[2]);  // arg %max_norm : {f64} = 1
           const float g_sum = global<float>(ctx.step.results, 1)[group];  // %sum = reduce_add %g_square : {f32}
           const float g_norm = __fsqrt_rn(g_sum);  // %norm = sqrt %sum : {f32}
           const float g_norm_plus = g_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : {f32}
@@ -191,7 +192,8 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
     const bool s_bad = step_1.s_bad != 0;
 #pragma unroll 1
     for (u32 group = threadIdx.x; group < ctx.step.group_count; group += kThreads) {
-      const double g_max_norm = group_arg<double>(ctx, 0, group * 3 + 2);  // arg %max_norm : {f64} = 1
+      const u64* const group_args = group_args_of(ctx, 0, group * 3);
+      const double g_max_norm = arg<double>(group_args[2]);  // arg %max_norm : {f64} = 1
       const float g_sum = global<float>(ctx.step.results, 1)[group];  // %sum = reduce_add %g_square : {f32}
       const float g_norm = __fsqrt_rn(g_sum);  // %norm = sqrt %sum : {f32}
       const float g_norm_plus = g_norm + s_c_1e_06_f32;  // %norm_plus = add %norm, %c_1e_06_f32 : {f32}

@@ -152,6 +152,8 @@ loop:
   %i = phi i64 [ 0, %pass ], [ %i.next, %loop.end ]
   %found_inf.1 = phi <8 x i32> [ %found_inf, %pass ], [ %found_inf.next, %loop.end ]
   %at = getelementptr [32 x i8], ptr %p, i64 %i
+  %ahead = getelementptr i8, ptr %at, i64 8192
+  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 3, i32 1)
   ; %grad = load @grad : [f32]
   %grad.4 = load <8 x float>, ptr %at, align 1
   ; %finite = isfinite %grad : [bool]
@@ -898,6 +900,7 @@ declare float @llvm.fabs.f32(float)
 declare float @llvm.minimum.f32(float, float)
 declare float @llvm.sqrt.f32(float)
 declare i64 @llvm.ctlz.i64(i64, i1)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 attributes #0 = { nounwind "no-builtins" "target-cpu"="x86-64-v3" "target-features"="+avx2,+f16c,+fma" "prefer-vector-width"="256" }
 attributes #1 = { noinline nounwind "no-builtins" "target-cpu"="x86-64-v3" "target-features"="+avx2,+f16c,+fma" "prefer-vector-width"="256" }
