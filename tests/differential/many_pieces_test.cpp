@@ -18,6 +18,8 @@ TEST_CASE("20,000 one-element tensors in three groups: every kind of result") {
     report @groups : {f32}
     report @most : f32
     report @bad : bool
+    report @by_group : {f32}
+    report @by_tensor : f32
     %g = load @g : [f32]
     %all = reduce_add %g : f32
     %groups = reduce_add %g : {f32}
@@ -26,6 +28,8 @@ TEST_CASE("20,000 one-element tensors in three groups: every kind of result") {
     %fin = isfinite %g : [bool]
     %bad_element = not %fin : [bool]
     %bad = reduce_any %bad_element : bool
+    %by_group = reduce_add %tensors : {f32}
+    %by_tensor = reduce_add %tensors : f32
     %x = mul %tensors, %groups : <f32>
     %y = mul %x, %all : <f32>
     store @w, %y
@@ -33,6 +37,8 @@ TEST_CASE("20,000 one-element tensors in three groups: every kind of result") {
     write @groups, %groups
     write @most, %most
     write @bad, %bad
+    write @by_group, %by_group
+    write @by_tensor, %by_tensor
   })");
   Case c(p, 1);
   c.inputs = Inputs::normal;
