@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
+#include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_facts.hpp"
 #include "runtime/disk_cache.hpp"
@@ -30,7 +31,8 @@ class CpuBackend final : public Backend {
         schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
                               target.vector_bits, llvm.version, llvm_passes()));
     kernel_ = cpu_variants().get(
-        key, [&] { return make_kernel(schedule, target, key, report); }, &report.from_memory_cache);
+        key, [&] { return make_kernel(schedule, target, level_, key, report); },
+        &report.from_memory_cache);
     report.key = std::move(key);
   }
 
@@ -83,6 +85,7 @@ class CpuBackend final : public Backend {
  private:
   static std::shared_ptr<const CpuKernel> make_kernel(const Schedule& schedule,
                                                       const CpuTarget& target,
+                                                      const std::string& level,
                                                       const std::string& key,
                                                       CompileReport& report) {
     using Clock = std::chrono::steady_clock;
@@ -100,7 +103,7 @@ class CpuBackend final : public Backend {
         DiskCache::process().remove(entry);
       }
     }
-    CpuObject object = compile_cpu(text, target);
+    CpuObject object = compile_or_keep(schedule, text, target, level);
     report.parse_ms = object.times.parse_ms;
     report.optimize_ms = object.times.passes_ms;
     report.codegen_ms = object.times.codegen_ms;

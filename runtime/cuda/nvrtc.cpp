@@ -141,12 +141,9 @@ CompiledCode nvrtc_compile(const CompileRequest& request) {
                                   nvrtc.library.nvrtcGetProgramLog, "nvrtcGetProgramLog");
   drop_final_zero(&log);
   if (result != 0) {
-    std::string message =
-        fmt::format("NVRTC: {} ({}) for sm_{}\n{}", nvrtc.library.nvrtcGetErrorString(result),
-                    result, request.arch, log);
-    std::string kept = keep_reproducer(request, message);
-    if (!kept.empty()) message += "\nThe text is kept in " + kept;
-    throw Error(ErrorKind::compile, message);
+    throw Error(ErrorKind::compile,
+                fmt::format("NVRTC: {} ({}) for sm_{}\n{}",
+                            nvrtc.library.nvrtcGetErrorString(result), result, request.arch, log));
   }
   CompiledCode out;
   out.kind = request.kind;
@@ -165,18 +162,6 @@ CompiledCode nvrtc_compile(const CompileRequest& request) {
   out.kernels = std::move(resources.kernels);
   out.log = std::move(resources.rest);
   return out;
-}
-
-std::string keep_reproducer(const CompileRequest& request, std::string_view message) {
-  std::error_code error;
-  auto folder = std::filesystem::temp_directory_path(error);
-  if (error) return {};
-  size_t tag = std::hash<std::string_view>{}(request.text);
-  auto path = folder / fmt::format("stepfuse-{}-sm_{}-{:016x}.cu", request.name, request.arch, tag);
-  std::ofstream out(path, std::ios::binary);
-  out << request.text << "\n/* " << message << " */\n";
-  out.close();
-  return out.good() ? path.string() : std::string();
 }
 
 }  // namespace stepfuse::cuda

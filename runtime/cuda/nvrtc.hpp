@@ -45,12 +45,7 @@ struct CompiledCode {
 std::vector<std::string> nvrtc_options(int arch, CodeKind kind);
 
 // May be called from several threads. Throws Error{device} if NVRTC is not available or does not
-// know the arch, Error{compile} with the log and the path of the kept .cu if the text does not
-// compile (which is a bug of ours).
+// know the arch, Error{compile} with the log if the text does not compile.
 CompiledCode nvrtc_compile(const CompileRequest& request);
-
-// Keeps text and message of a failed compile in the temporary folder; returns the .cu's path, or
-// "" if it could not be written.
-std::string keep_reproducer(const CompileRequest& request, std::string_view message);
 
 }  // namespace stepfuse::cuda

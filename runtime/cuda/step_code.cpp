@@ -13,6 +13,7 @@
 #include "ir/error.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/disk_cache.hpp"
+#include "runtime/reproducer.hpp"
 #include "runtime/variant_key.hpp"
 
 namespace stepfuse::cuda {
@@ -28,13 +29,14 @@ bool spills(const CompiledCode& code) {
                      [](const KernelResources& k) { return k.spills() || k.stack_bytes != 0; });
 }
 
+std::string_view kind_name(CodeKind kind) { return kind == CodeKind::cubin ? "cubin" : "ptx"; }
+
 CompiledCode compile_rung(const Schedule& schedule, const CodeTarget& target,
                           const CudaOptions& rung, StepCode* out) {
   auto start = std::chrono::steady_clock::now();
   std::string text = emit_cuda(schedule, rung);
   out->emit_ms += milliseconds_since(start);
-  CompiledCode code = nvrtc_compile(
-      {.text = text, .name = schedule.program.name, .arch = target.arch, .kind = target.kind});
+  CompiledCode code = compile_or_keep(schedule, text, target);
   out->compile_ms += code.milliseconds;
   out->options = rung;
   return code;
@@ -58,6 +60,24 @@ bool wants_unrolling(const Schedule& schedule) {
 
 }  // namespace
 
+CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
+                             const CodeTarget& target) {
+  try {
+    return nvrtc_compile(
+        {.text = text, .name = schedule.program.name, .arch = target.arch, .kind = target.kind});
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::compile) throw;
+    std::string arch = fmt::format("sm_{}", target.arch);
+    std::string command = fmt::format("dump --emit={} --arch={}", kind_name(target.kind), arch);
+    if (!target.options.empty()) command += " --cuda-options=" + target.options;
+    throw Error(e.kind(), e.what() + keep_reproducer({.schedule = schedule,
+                                                      .text = text,
+                                                      .suffix = "cu",
+                                                      .target = arch,
+                                                      .command = command}));
+  }
+}
+
 std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target) {
   static constexpr CudaOptions kRungs[] = {
       {.min_blocks = 3, .unroll = 2},
@@ -77,9 +97,9 @@ std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarge
 
 std::string CodeTarget::key() const {
   const NvrtcFacts& nvrtc = nvrtc_facts();
-  return fmt::format("cuda {} sm_{}{}{}, NVRTC {}.{}, {}",
-                     kind == CodeKind::cubin ? "cubin" : "ptx", arch, options.empty() ? "" : ", ",
-                     options, nvrtc.major, nvrtc.minor, fmt::join(nvrtc_options(arch, kind), " "));
+  return fmt::format("cuda {} sm_{}{}{}, NVRTC {}.{}, {}", kind_name(kind), arch,
+                     options.empty() ? "" : ", ", options, nvrtc.major, nvrtc.minor,
+                     fmt::join(nvrtc_options(arch, kind), " "));
 }
 
 CodeTarget choose_target(int device_arch) {

@@ -32,11 +32,16 @@ struct CodeTarget {
 };
 CodeTarget choose_target(int device_arch);
 
+// nvrtc_compile() for a schedule's text; an Error{compile} names the files that were kept (.sf, .cu, a
+// layout) and the command that replays them.
+CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
+                             const CodeTarget& target);
+
 // Launch bounds and unrolling, best first: a step takes the first rung without a spill. Begins where
 // the step's live values lead one to expect none; options that the target names hold on every rung.
 std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target);
 
-// Compiles down the ladder, whatever the disk cache has; throws what nvrtc_compile() throws.
+// Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
 
 // The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,

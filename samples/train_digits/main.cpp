@@ -29,11 +29,6 @@ struct Options {
   uint64_t seed = 1;
 };
 
-sf::Form form_named(const std::string& name) {
-  if (name == "split") return sf::Form::split;
-  return name == "unfused" ? sf::Form::unfused : sf::Form::fused;
-}
-
 // Both forms at once: two steps on two threads share nothing but the cache of kernels.
 Comparison compare(const Digits& digits, TrainOptions options, sf::Form other_form,
                    Progress& progress) {
@@ -101,7 +96,7 @@ class Log {
 int run(const Options& o) {
   Digits digits = load_digits(o.data, o.seed);
   TrainOptions options;
-  options.form = form_named(o.form);
+  options.form = *sf::form_from_name(o.form);
   options.device = o.device == "cpu" ? sf::Device::cpu() : sf::Device::interpreter();
   options.epochs = o.epochs;
   options.seed = o.seed;
@@ -121,7 +116,7 @@ int run(const Options& o) {
       options.on_stats = [&](const sf::StepStats& stats) { log.add(stats); };
     }
     Progress progress(fmt::format("loss scaling {}", name(scaling)), isatty(STDOUT_FILENO) != 0);
-    runs.push_back(compare(digits, options, form_named(other), progress));
+    runs.push_back(compare(digits, options, *sf::form_from_name(other), progress));
   }
 
   fmt::print("\n{}\n", summary_table(runs, o.form, other));

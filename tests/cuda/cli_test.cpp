@@ -7,7 +7,6 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include "ir/error.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/differential/recipe_options.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tools/workload/layout_file.hpp"
 
 #ifdef STEPFUSE_CLI_BINARY
@@ -44,22 +44,13 @@ const std::map<std::string, std::string> kLayouts = {
 
 class Layouts {
  public:
-  Layouts()
-      : folder_(std::filesystem::temp_directory_path() /
-                fmt::format("stepfuse_cli_rows_{}", getpid())) {
-    std::filesystem::create_directories(folder_);
+  Layouts() {
     for (const auto& [name, text] : kLayouts) std::ofstream(path(name)) << text;
   }
-  ~Layouts() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Layouts(const Layouts&) = delete;
-  Layouts& operator=(const Layouts&) = delete;
-  std::string path(const std::string& name) const { return folder_ / (name + ".json"); }
+  std::string path(const std::string& name) const { return folder_.path() / (name + ".json"); }
 
  private:
-  std::filesystem::path folder_;
+  ScratchFolder folder_;
 };
 
 std::vector<Factor> all_factors() {

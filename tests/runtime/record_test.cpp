@@ -1,32 +1,60 @@
 // Recording a bad step and running it again elsewhere.
 #include "runtime/record.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "tests/scratch_folder.hpp"
+
 using namespace stepfuse;
 namespace fs = std::filesystem;
 
 namespace {
 
+// What this process writes to its standard error meanwhile.
+class StandardError {
+ public:
+  StandardError() : kept_(::dup(STDERR_FILENO)), file_(std::tmpfile()) {
+    std::fflush(stderr);
+    ::dup2(::fileno(file_), STDERR_FILENO);
+  }
+  ~StandardError() {
+    std::fflush(stderr);
+    ::dup2(kept_, STDERR_FILENO);
+    ::close(kept_);
+    std::fclose(file_);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+  std::string text() {
+    std::fflush(stderr);
+    std::string out(4096, '\0');
+    std::rewind(file_);
+    out.resize(std::fread(out.data(), 1, out.size(), file_));
+    return out;
+  }
+
+ private:
+  int kept_;
+  std::FILE* file_;
+};
+
 struct Recording {
-  fs::path folder;
+  testing::ScratchFolder folder;
   std::vector<float> weight = std::vector<float>(500, 1.0F);
   Recording(const std::string& when) {
-    std::string name = (fs::temp_directory_path() / "stepfuse-record-XXXXXX").string();
-    folder = ::mkdtemp(name.data());
-    ::setenv("STEPFUSE_RECORD", (folder.string() + when).c_str(), 1);
+    ::setenv("STEPFUSE_RECORD", (folder.path().string() + when).c_str(), 1);
   }
-  ~Recording() {
-    ::unsetenv("STEPFUSE_RECORD");
-    fs::remove_all(folder);
-  }
+  ~Recording() { ::unsetenv("STEPFUSE_RECORD"); }
+  StandardError messages;
   // Six steps; the gradient of step 3 has an infinity in element 7.
   void train() {
     Layout layout;
@@ -51,7 +79,7 @@ struct Recording {
   }
   std::string file() const {
     std::string found;
-    for (const auto& e : fs::directory_iterator(folder)) found = e.path().string();
+    for (const auto& e : fs::directory_iterator(folder.path())) found = e.path().string();
     return found;
   }
 };
@@ -63,6 +91,7 @@ TEST_CASE("the first non-finite step is recorded and replayed to the same bits")
   r.train();
   StepRecord record = load_record(r.file());
   CHECK(record.index == 3);
+  CHECK(r.messages.text().find("stepfuse replay " + r.file()) != std::string::npos);
   CHECK(first_nonfinite(record, "grad") == "tensor 0 'layer' element 7 is inf");
   ::unsetenv("STEPFUSE_RECORD");
   StepRecord a = replay(record, Device::interpreter(), Form::fused);

@@ -61,6 +61,31 @@ void check_fast(const std::string& text, bool valid = false) {
 
 }  // namespace
 
+TEST_CASE("an error shows its line as text, whatever bytes it has") {
+  auto shown = [](const std::string& line, int column) {
+    std::string all = render_at("f", line, {1, column}, "m");
+    return all.substr(all.find('\n') + 1);
+  };
+  CHECK(shown("ab", 2) == "  ab\n   ^");
+  // Valid UTF-8 stays, and the caret stands under the character whatever its bytes.
+  CHECK(shown("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80x", 10) ==
+        "  \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80x\n     ^");
+  CHECK(shown("\xc3\xa9x", 2) == "  \xc3\xa9x\n  ^");
+  // Stray, cut and overlong sequences, surrogates, what lies beyond Unicode, control characters.
+  CHECK(shown("\xff\x80", 1) == "  ??\n  ^");
+  CHECK(shown("\xe2\x82", 1) == "  ??\n  ^");
+  CHECK(shown("\xc0\xaf", 1) == "  ??\n  ^");
+  CHECK(shown("\xe0\x80\xaf", 1) == "  ???\n  ^");
+  CHECK(shown("\xed\xa0\x80", 1) == "  ???\n  ^");
+  CHECK(shown("\xf4\x90\x80\x80", 1) == "  ????\n  ^");
+  CHECK(shown("\x1b[31m\t\xc2\x9bm", 1) == "  ?[31m ?m\n  ^");
+  CHECK(shown("a", 3) == "  a\n    ^");
+  // A window of a long line that begins within a character.
+  std::string eights = repeat("\xe2\x82\xac", 3000);
+  CHECK(shown(eights, 1001).find("\n  ") > 90);
+  CHECK(shown(std::string(300, '\xff'), 200).find('\xff') == std::string::npos);
+}
+
 TEST_CASE("malformed: syntax") {
   check("", 1, 1, "expected 'step', but the text ends here");
   check("   \n\n  ", 3, 3, "expected 'step', but the text ends here");

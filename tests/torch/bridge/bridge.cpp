@@ -9,8 +9,7 @@
 #include <stepfuse/checkpoint.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/recipes/recipes.hpp"
-#include "ir/semantics.hpp"
+#include "runtime/numbers.hpp"
 
 using namespace stepfuse;
 
@@ -64,18 +63,10 @@ void choose_backend(Bridge& b, std::string text) {
   std::string form = next("fused");
   std::string level = next("host");
   int threads = std::stoi(next("1"));
-  for (Form f : {Form::fused, Form::split, Form::unfused}) {
-    if (name(f) == form) b.options.form = f;
-  }
+  auto known = form_from_name(form);
+  if (!known) throw Error(ErrorKind::usage, "there is no form '" + form + "'");
+  b.options.form = *known;
   if (kind == "cpu") b.device = Device::cpu(threads, level);
-}
-
-double to_double(Bits bits, DType t) {
-  if (t == DType::boolean) return bits.b() ? 1 : 0;
-  return sem::cast(bits, t, DType::f64).f64();
-}
-Bits to_bits(double v, DType t) {
-  return t == DType::boolean ? Bits::of(v != 0) : sem::cast(Bits::of(v), DType::f64, t);
 }
 
 const State& find_state(const Bridge& b, const char* name) {
@@ -192,7 +183,7 @@ int sf_set_state(void* handle, const char* name, int member, double value) {
   return guarded([&] {
     const State& state = find_state(b, name);
     auto values = b.step->read_state(name);
-    values.at(static_cast<size_t>(member)) = to_bits(value, state.type.dtype);
+    values.at(static_cast<size_t>(member)) = to_bits(value, state.type.dtype, name);
     b.step->write_state(name, values);
   });
 }

@@ -1,0 +1,29 @@
+// The reproducer of a failed CPU compile. Knows LLVM's compiler and fmt.
+#include "runtime/cpu/compile_or_keep.hpp"
+
+#include <fmt/format.h>
+
+#include "ir/error.hpp"
+#include "runtime/reproducer.hpp"
+
+namespace stepfuse {
+
+CpuObject compile_or_keep(const Schedule& schedule, const std::string& text,
+                          const CpuTarget& target, const std::string& level) {
+  try {
+    return compile_cpu(text, target);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::compile) throw;
+    std::string command = fmt::format("run --steps=0 --backend=cpu --cpu-level={}", level);
+    for (const Arg& a : schedule.program.args) {
+      if (!a.fallback) command += fmt::format(" --set {}=0", a.name);
+    }
+    throw Error(e.kind(), e.what() + keep_reproducer({.schedule = schedule,
+                                                      .text = text,
+                                                      .suffix = "ll",
+                                                      .target = level,
+                                                      .command = command}));
+  }
+}
+
+}  // namespace stepfuse

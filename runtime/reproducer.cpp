@@ -1,0 +1,56 @@
+// Files of a failed compile. Knows the schedule, the file system, nlohmann-json and fmt.
+#include "runtime/reproducer.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ir/printer.hpp"
+
+namespace stepfuse {
+namespace {
+
+// One tensor per signature: a run over it makes the same kernel.
+std::string layout_text(const Schedule& schedule) {
+  auto tensors = nlohmann::ordered_json::array();
+  for (size_t s = 0; s < schedule.signatures.size(); ++s) {
+    nlohmann::ordered_json tensor = {{"name", fmt::format("signature.{}", s)}, {"shape", {1}}};
+    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
+      const Buffer& buffer = schedule.program.buffers[b];
+      tensor["dtypes"][buffer.name] = name(schedule.signatures[s][b]);
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return nlohmann::ordered_json{{"name", "reproducer"}, {"tensors", tensors}}.dump(1) + "\n";
+}
+
+bool write(const std::string& path, std::string_view text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  return out.good();
+}
+
+}  // namespace
+
+std::string keep_reproducer(const FailedCompile& failed) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) return {};
+  const Schedule& s = failed.schedule;
+  std::string stem = (folder / fmt::format("stepfuse-{}-{}-{:016x}", s.program.name, failed.target,
+                                           std::hash<std::string_view>{}(failed.text)))
+                         .string();
+  std::string text = fmt::format("{}.{}", stem, failed.suffix);
+  bool written = write(text, failed.text) && write(stem + ".sf", print(s.program)) &&
+                 write(stem + ".json", layout_text(s));
+  if (!written) return {};
+  return fmt::format(
+      "\nThis is a bug in stepfuse: please report it with the kernel's text, which is kept in {}\n"
+      "To replay it: stepfuse {} --form={} --layout={}.json {}.sf",
+      text, failed.command, name(s.form), stem, stem);
+}
+
+}  // namespace stepfuse

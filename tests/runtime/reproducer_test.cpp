@@ -1,0 +1,123 @@
+// A compile that fails keeps what replays it: the step, its storage types, the kernel's text.
+#include "runtime/reproducer.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "compiler/emit.hpp"
+#include "compiler/pass_manager.hpp"
+#include "ir/error.hpp"
+#include "ir/parser.hpp"
+#include "ir/recipes/recipes.hpp"
+#include "runtime/cpu/compile_or_keep.hpp"
+#include "runtime/cuda/step_code.hpp"
+#include "tests/nvrtc/skip.hpp"
+#include "tests/scratch_folder.hpp"
+#include "tools/workload/layout_file.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A folder that stands for the temporary one.
+struct Temporary {
+  ScratchFolder folder;
+  std::string saved = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
+  Temporary() { ::setenv("TMPDIR", folder.path().c_str(), 1); }
+  ~Temporary() {
+    if (saved.empty()) ::unsetenv("TMPDIR");
+    if (!saved.empty()) ::setenv("TMPDIR", saved.c_str(), 1);
+  }
+  fs::path file(const std::string& extension) const {
+    for (const auto& e : fs::directory_iterator(folder.path())) {
+      if (e.path().extension() == extension) return e.path();
+    }
+    return {};
+  }
+};
+
+Schedule two_types() {
+  Program p = make_recipe(
+      "adamw",
+      {.grad = DTypeSet(DType::f16) | DType::f32, .clip = Clip::l2, .external_norm = true});
+  std::vector<Signature> signatures;
+  for (DType grad : {DType::f32, DType::f16}) {
+    signatures.push_back({grad, DType::f32, DType::f32, DType::f32});
+  }
+  return make_schedule(optimize(p, signatures), {.form = Form::split, .signatures = signatures});
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::compile);
+    return e.what();
+  }
+  return "";
+}
+
+// The three files, and that they give the same schedule again.
+void check_kept(const Temporary& kept, const Schedule& schedule, const std::string& suffix,
+                const std::string& text, const std::string& message) {
+  for (const std::string& extension : {suffix, std::string(".sf"), std::string(".json")}) {
+    CAPTURE(extension);
+    CHECK(message.find(kept.file(extension).string()) != std::string::npos);
+  }
+  CHECK(read(kept.file(suffix)) == text);
+  Program program = parse(read(kept.file(".sf")));
+  Layout layout = make_layout(read_layout_file(kept.file(".json")), program);
+  std::vector<Signature> signatures;
+  for (const TensorSpec& t : layout.tensors()) {
+    Signature& s = signatures.emplace_back();
+    for (const Buffer& b : program.buffers) s.push_back(t.dtypes.at(b.name));
+  }
+  CHECK(signatures == schedule.signatures);
+  Schedule again = make_schedule(optimize(program, signatures),
+                                 {.form = schedule.form, .signatures = signatures});
+  CHECK(print(again) == print(schedule));
+}
+
+}  // namespace
+
+TEST_CASE("a CPU kernel that LLVM refuses is kept, with the command that replays it") {
+  if (!llvm_status().available) {
+    MESSAGE("not run: ", llvm_status().problem);
+    return;
+  }
+  Temporary kept;
+  Schedule schedule = two_types();
+  std::string text =
+      emit_llvm(schedule, cpu_target("x86-64")) + "define void @f() {\n  ret i32 1\n}\n";
+  std::string message =
+      message_of([&] { compile_or_keep(schedule, text, cpu_target("x86-64"), "x86-64"); });
+  CHECK(message.find("LLVM rejects the kernel's text") != std::string::npos);
+  CHECK(
+      message.find("stepfuse run --steps=0 --backend=cpu --cpu-level=x86-64 --set external_norm=0 "
+                   "--form=split --layout=") != std::string::npos);
+  check_kept(kept, schedule, ".ll", text, message);
+}
+
+TEST_CASE("a CUDA kernel that NVRTC refuses is kept, with the command that replays it") {
+  STEPFUSE_NEEDS_NVRTC();
+  Temporary kept;
+  Schedule schedule = two_types();
+  std::string text = emit_cuda(schedule) + "int broken(\n";
+  std::string message =
+      message_of([&] { cuda::compile_or_keep(schedule, text, {cuda::CodeKind::cubin, 90}); });
+  CHECK(message.find("error: expected") != std::string::npos);
+  CHECK(message.find("stepfuse dump --emit=cubin --arch=sm_90 --form=split --layout=") !=
+        std::string::npos);
+  check_kept(kept, schedule, ".cu", text, message);
+}
