@@ -1,28 +1,35 @@
 #!/usr/bin/env python3
-"""Times stepfuse's step on the CPU beside PyTorch's whole pipeline: one table, one SVG.
+"""Times stepfuse's step beside PyTorch's whole pipeline, and optax's: one table, one SVG.
 
     pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/compare_torch.py --out build
+    pip install jax optax                                    # for the optax contestant
+    tools/compare_torch.py --device cuda --out build         # on a GPU; written without one, not run on one yet
 
 PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
-torch.compile. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
+torch.compile; optax's is the same under jax.jit, its gradients torch's by DLPack. What is not installed is left out by
+name. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
 take turns, and each turn is two steps of warm-up, then a third of a second and at least one step. Shares are of the
 in-run stream: the time in which 32 bytes a parameter go through memory at the speed of a stream that reads four arrays
-and writes three in place.
+and writes three in place; on a GPU of a device-to-device copy. There, times are those of CUDA events (optax: of
+block_until_ready), and the JSON also has what a call costs the host and how many kernels a step launches.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORKER = ROOT / "tests" / "torch" / "contestants.py"
-NAMES = ["stepfuse", "fused", "foreach", "compile"]
+TORCH = ["fused", "foreach", "compile"]
+NAMES = ["stepfuse", *TORCH, "optax"]
 TURN_S = 0.3  # what one turn lasts, warm-up aside
-FLOOR_BYTES, STREAM_BYTES = 32, 28
+FLOOR_BYTES = 32
 
 
 def layouts(wanted):
@@ -46,12 +53,16 @@ def layouts(wanted):
 
 
 class Contestant:
-    def __init__(self, name, sizes, threads):
-        env = {**os.environ, "STEPFUSE_CACHE": "off"}
-        self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, env=env)
-        self.first = self.ask(json.dumps(sizes))["first"]
-        self.times, self.streams = [], []
+    def __init__(self, name, sizes, threads, device, caches):
+        env = {**os.environ, "XDG_CACHE_HOME": caches, "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+               "TRITON_CACHE_DIR": f"{caches}/triton", "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
+               "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        env.pop("STEPFUSE_CACHE", None)
+        self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads), device],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        hello = self.ask(json.dumps(sizes))
+        self.first, self.checksum, self.launches = hello["first"], hello["checksum"], hello["launches"]
+        self.times, self.host, self.streams = [], [], []
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -65,8 +76,9 @@ class Contestant:
         answer = self.ask(f"run {repeats}")
         if keep:
             self.times.append(answer["step"])
+            self.host += answer["host"]
             if "stream" in answer:
-                self.streams.append(answer["stream"])
+                self.streams.append(answer["stream"] / answer["stream_bytes"])
         return answer["step"]
 
     def close(self):
@@ -74,8 +86,24 @@ class Contestant:
         self.process.wait()
 
 
-def compare(name, sizes, rounds, threads, names):
-    contestants = {n: Contestant(n, sizes, threads) for n in names}
+def start(names, sizes, threads, device, caches):
+    """Everybody's process, and the first steps with empty caches; those of the processes themselves are warm."""
+    cold, contestants = {}, {}
+    for n in names:
+        first = Contestant(n, sizes, threads, device, caches)
+        cold[n] = first.first
+        first.close()
+    for n in names:
+        contestants[n] = Contestant(n, sizes, threads, device, caches)
+    ours = contestants["stepfuse"].checksum
+    for n, c in contestants.items():
+        if abs(c.checksum - ours) > 1e-3 * abs(ours):
+            raise SystemExit(f"{n} did other work: its weights sum to {c.checksum}, stepfuse's to {ours}")
+    return cold, contestants
+
+
+def compare(name, sizes, rounds, threads, names, device, caches):
+    cold, contestants = start(names, sizes, threads, device, caches)
     repeats = {n: max(1, min(200, round(TURN_S / max(c.turn(3, False), 1e-6)))) for n, c in contestants.items()}
     for r in range(rounds):
         for n, c in contestants.items():
@@ -83,39 +111,41 @@ def compare(name, sizes, rounds, threads, names):
         print(f"\r{name}: round {r + 1} of {rounds}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     ours = contestants["stepfuse"]
-    floor = statistics.median(ours.streams) * FLOOR_BYTES / STREAM_BYTES
+    floor = statistics.median(ours.streams) * FLOOR_BYTES * sum(sizes)
     result = {"layout": name, "parameters": sum(sizes), "tensors": len(sizes), "floor_s": floor, "rows": {}}
     for n, c in contestants.items():
         median = statistics.median(c.times)
         result["rows"][n] = {"median_s": median, "min_s": min(c.times), "max_s": max(c.times), "share": floor / median,
-                             "first_s": c.first, "ratio": median / statistics.median(ours.times)}
+                             "host_median_s": statistics.median(c.host),
+                             "host_p99_s": sorted(c.host)[int(0.99 * (len(c.host) - 1))], "launches": c.launches,
+                             "first_s": cold[n], "first_warm_s": c.first, "ratio": median / statistics.median(ours.times)}
         c.close()
     return result
 
 
 def table(results, names):
     lines = ["| layout | parameters | tensors | " + " | ".join(f"{n} ms (share)" for n in names)
-             + " | fastest PyTorch / stepfuse | first step: " + ", ".join(names) + " |",
+             + " | fastest PyTorch / stepfuse | first step cold (warm): " + ", ".join(names) + " |",
              "|" + "---|" * (len(names) + 5)]
     for r in results:
         cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" for v in r["rows"].values()]
-        rival = min(v["ratio"] for n, v in r["rows"].items() if n != "stepfuse")
-        firsts = ", ".join(f"{v['first_s']:.2f} s" for v in r["rows"].values())
+        rival = min(v["ratio"] for n, v in r["rows"].items() if n in TORCH)
+        firsts = ", ".join(f"{v['first_s']:.2f} ({v['first_warm_s']:.2f}) s" for v in r["rows"].values())
         lines.append(f"| {r['layout']} | {r['parameters']:,} | {r['tensors']:,} | " + " | ".join(cells)
                      + f" | **{rival:.2f}x** | {firsts} |")
     return "\n".join(lines) + "\n"
 
 
-COLOURS = {"stepfuse": "#0b6e4f", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458"}
+COLOURS = {"stepfuse": "#0b6e4f", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458", "optax": "#5b5ea6"}
 
 
-def svg(results, names):
+def svg(results, names, device):
     """Share of the stream's floor: longer is better, 1 is memory speed."""
     bar, gap, left, width = 14, 22, 170, 640
     height = 60 + len(results) * (len(names) * bar + gap)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + left + 90} {height}" '
            'font-family="sans-serif" font-size="12">',
-           f'<text x="{left}" y="18" font-size="14">Whole step on the CPU: share of the memory floor (1 = stream speed)</text>']
+           f'<text x="{left}" y="18" font-size="14">Whole step on {device}: share of the memory floor (1 = stream speed)</text>']
     y = 40
     for r in results:
         out.append(f'<text x="{left - 8}" y="{y + len(names) * bar / 2 + 4}" text-anchor="end">{r["layout"]}</text>')
@@ -133,6 +163,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("layouts", nargs="*", default=["16M", "64M", "resnet50", "gpt2", "tiny_10000"],
                         help="1M, 16M, 64M, a file, or a name in samples/layouts")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
@@ -143,14 +174,25 @@ def main():
     except ImportError:
         print("skipped: PyTorch is not installed (pip install torch==2.13.0 numpy)")
         return 77
+    if args.device == "cuda" and not torch.cuda.is_available():
+        print("skipped: this PyTorch sees no GPU")
+        return 77
     names = [n for n in NAMES if n not in args.without]
-    results = [compare(n, s, args.rounds, args.threads, names) for n, s in layouts(args.layouts)]
+    for module in ("jax", "optax"):
+        if "optax" in names and importlib.util.find_spec(module) is None:
+            print(f"left out: optax, for {module} is not installed", file=sys.stderr)
+            names.remove("optax")
+    results = []
+    for name, sizes in layouts(args.layouts):
+        with tempfile.TemporaryDirectory() as caches:
+            results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches))
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    text = (f"PyTorch {torch.__version__}, {args.threads} threads, {cpu}; medians of {args.rounds} alternated rounds; share: of "
+    what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
+    text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: of "
             "32 bytes a parameter at the in-run stream's speed.\n\n" + table(results, names))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "compare_torch.md").write_text(text)
-    (args.out / "compare_torch.svg").write_text(svg(results, names))
+    (args.out / "compare_torch.svg").write_text(svg(results, names, what))
     (args.out / "compare_torch.json").write_text(json.dumps(results, indent=1) + "\n")
     print(text)
     return 0

@@ -20,7 +20,7 @@ SIGNATURES = {
     "sf_set_arg": (I, [P, S, I, D]), "sf_set_state": (I, [P, S, I, D]),
     "sf_get_state": (I, [P, S, I, ctypes.POINTER(D)]),
     "sf_buffer": (I, [P, S]), "sf_buffer_count": (I, [P]), "sf_buffer_dtype": (I, [P, I]),
-    "sf_run": (I, [P, P]), "sf_save": (I, [P, S]), "sf_load": (I, [P, S]),
+    "sf_run": (I, [P, P, P]), "sf_save": (I, [P, S]), "sf_load": (I, [P, S]),
 }
 
 
@@ -144,4 +144,8 @@ class Step:
 
     def run(self, grads=()):
         """grads: a tensor, or None for a missing gradient, per tensor."""
-        check(self.lib.sf_run(self.handle, self.pointers(list(grads)) if self.count else None))
+        self.run_pointers(self.pointers(list(grads)) if self.count else None)
+
+    def run_pointers(self, pointers, stream=None):
+        """The addresses of one gradient per tensor, as pointers() makes them; on a CUDA stream's handle."""
+        check(self.lib.sf_run(self.handle, pointers, stream))

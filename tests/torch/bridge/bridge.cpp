@@ -52,7 +52,8 @@ RecipeOptions parse_options(std::string text) {
   return options;
 }
 
-// "interpret", or "cpu[:form[:level[:threads]]]", as in "cpu:unfused" or "cpu:fused:host:2".
+// "interpret", "cpu[:form[:level[:threads]]]" or "cuda[:form]", as in "cpu:unfused" or
+// "cpu:fused:host:2". CUDA is the current context's device, else the first.
 void choose_backend(Bridge& b, std::string text) {
   auto next = [&text](const std::string& otherwise) {
     std::string word = text.substr(0, text.find(':'));
@@ -67,6 +68,7 @@ void choose_backend(Bridge& b, std::string text) {
   if (!known) throw Error(ErrorKind::usage, "there is no form '" + form + "'");
   b.options.form = *known;
   if (kind == "cpu") b.device = Device::cpu(threads, level);
+  if (kind == "cuda") b.device = Device::cuda();
 }
 
 const State& find_state(const Bridge& b, const char* name) {
@@ -211,11 +213,11 @@ int sf_buffer_dtype(void* handle, int buffer) {
 }
 
 // One gradient per tensor, null where it has none; no array for a step without gradients.
-int sf_run(void* handle, void* const* gradients) {
+int sf_run(void* handle, void* const* gradients, void* stream) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
     size_t count = gradients == nullptr ? 0 : b.step->layout().size();
-    b.step->run({gradients, count}, *b.args);
+    b.step->run({gradients, count}, *b.args, stream);
   });
 }
 }
