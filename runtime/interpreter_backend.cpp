@@ -20,15 +20,9 @@ class InterpreterBackend final : public Backend {
     report.key = "interpreter";
   }
 
-  void attach(const Schedule& schedule, const StepTables& tables,
-              const DeviceBlock& block) override {
+  void attach(const Schedule& schedule, const StepTables&, const DeviceBlock& block) override {
     program_ = schedule.program;
     reductions_ = schedule.reductions;
-    tensor_count_ = tables.tensors.size();
-    group_count_ = 1;
-    for (const abi::Tensor& t : tables.tensors) {
-      group_count_ = std::max<size_t>(group_count_, t.group + 1);
-    }
     block_ = block;
     raw_reports_.clear();
   }
@@ -42,7 +36,7 @@ class InterpreterBackend final : public Backend {
 
   void run(const RunInputs& in, int, StatsRing& ring) override {
     StepData data = gather(in);
-    interpret(program_, data, in.reduced ? stored_partials(in.stream) : std::vector<Reduced>());
+    interpret(program_, data, in.reduced ? stored_partials(in) : std::vector<Reduced>());
     scatter(in, data);
     raw_reports_.clear();
     for (size_t s = 0; s < program_.states.size(); ++s) {
@@ -77,8 +71,8 @@ class InterpreterBackend final : public Backend {
   }
 
   const Type& type_of(size_t reduction) const { return program_[reductions_[reduction]].type; }
-  size_t members_of(Domain d) const {
-    return d == Domain::step ? 1 : d == Domain::group ? group_count_ : tensor_count_;
+  static size_t members_of(Domain d, const RunInputs& in) {
+    return member_count(d, in.group_count, in.tables->tensors.size());
   }
 
   void write(void* to, const std::vector<Bits>& values, DType d, Stream stream) const {
@@ -93,12 +87,13 @@ class InterpreterBackend final : public Backend {
     for (size_t m = 0; m < count; ++m) values.push_back(load_bits(&bytes[m * size_of(d)], d));
     return values;
   }
-  std::vector<Reduced> stored_partials(Stream stream) const {
+  std::vector<Reduced> stored_partials(const RunInputs& in) const {
     std::vector<Reduced> out;
     for (size_t i : block_.plan->partials) {
-      out.push_back({.value = reductions_[i],
-                     .results = read(block_.base + block_.plan->results[i],
-                                     members_of(type_of(i).domain), type_of(i).dtype, stream)});
+      out.push_back(
+          {.value = reductions_[i],
+           .results = read(block_.base + block_.plan->results[i], members_of(type_of(i).domain, in),
+                           type_of(i).dtype, in.stream)});
     }
     return out;
   }
@@ -120,7 +115,7 @@ class InterpreterBackend final : public Backend {
     gather_args(in, data);
     for (size_t s = 0; s < program_.states.size(); ++s) {
       const Type& t = program_.states[s].type;
-      data.states.push_back(read(block_.states[s], members_of(t.domain), t.dtype, in.stream));
+      data.states.push_back(read(block_.states[s], members_of(t.domain, in), t.dtype, in.stream));
     }
     return data;
   }
@@ -176,7 +171,6 @@ class InterpreterBackend final : public Backend {
   bool is_host_;
   Program program_;
   std::vector<ValueId> reductions_;
-  size_t tensor_count_ = 0, group_count_ = 1;
   DeviceBlock block_;
   std::vector<std::string> copies_;  // [tensor * buffers + buffer], of a device's arrays
   std::vector<uint64_t> raw_reports_;

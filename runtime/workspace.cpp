@@ -20,18 +20,23 @@ size_t scratch_size(const Schedule& s, Type type) {
 
 }  // namespace
 
-size_t member_count(Domain domain, const Layout& layout) {
+size_t member_count(Domain domain, size_t group_count, size_t tensor_count) {
   switch (domain) {
     case Domain::step:
       return 1;
     case Domain::group:
-      return static_cast<size_t>(layout.group_count());
+      return group_count;
     case Domain::tensor:
-      return layout.size();
+      return tensor_count;
     case Domain::element:
-      return layout.element_count();
+      break;
   }
   internal_error("bad Domain");
+}
+
+size_t member_count(Domain domain, const Layout& layout) {
+  if (domain == Domain::element) return layout.element_count();
+  return member_count(domain, static_cast<size_t>(layout.group_count()), layout.size());
 }
 
 // Over elements, and of the first level; what is rolled up from them is made after the exchange.

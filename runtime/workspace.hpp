@@ -32,6 +32,8 @@ struct WorkspacePlan {
 
 // How many values a state or result of this domain has.
 size_t member_count(Domain domain, const Layout& layout);
+// The same of any domain but the elements', from the counts alone.
+size_t member_count(Domain domain, size_t group_count, size_t tensor_count);
 
 WorkspacePlan plan_workspace(const Schedule& schedule, const Layout& layout,
                              const StepTables& tables);
