@@ -8,7 +8,7 @@
 
 namespace stepfuse {
 
-std::string cuda_entry_name(const Kernel& kernel) { return "sf_" + cuda::identifier(kernel.name); }
+std::string cuda_entry_name(const Kernel& kernel) { return "sf_" + kernel.name; }
 
 namespace {
 using namespace cuda;
@@ -19,8 +19,8 @@ class KernelEmitter {
       : e_(e), kernel_(kernel), name_(cuda_entry_name(kernel)) {}
 
   void emit() {
-    for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, name_, i, kept(i));
-    if (finishes()) emit_finish_structs(e_, name_, last_phase());
+    for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, i, kept(i));
+    if (finishes()) emit_finish_structs(e_, last_phase());
     e_.out.blank();
     e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__(kThreads, {})",
                             e_.options.min_blocks));
@@ -28,7 +28,7 @@ class KernelEmitter {
     if (has_lanes()) e_.out.line("__shared__ Lanes lanes;");
     emit_constants();
     for (int32_t i = first(); i < end(); ++i) {
-      emit_phase(e_, name_, i, kept(i));
+      emit_phase(e_, i, kept(i));
       if (i + 1 < end()) emit_barrier(i);
     }
     emit_end();
@@ -117,7 +117,7 @@ class KernelEmitter {
     e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
     if (folds) emit_folds(e_, end() - 1, !finishes());
     if (folds && finishes()) e_.out.line("__syncthreads();");
-    if (finishes()) emit_finish(e_, name_, last_phase());
+    if (finishes()) emit_finish(e_, last_phase());
     e_.out.close();
   }
 

@@ -78,7 +78,7 @@ class BodyEmitter {
                            c_type(a.dtype), index);
     } else {
       a.dtype = e_.s.signatures[signature_][i];
-      a.name = identifier(p_.buffers[i].name);
+      a.name = e_.names.buffer(i);
       a.base = fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {})",
                            c_type(a.dtype), p_.buffers.size(), index);
     }

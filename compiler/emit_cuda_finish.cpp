@@ -10,8 +10,8 @@ namespace {
 class FinishEmitter {
  public:
   // `phase`: the one of the same kernel whose step values are at hand; -1: there is none.
-  FinishEmitter(Emission& e, const std::string& kernel, int32_t phase)
-      : e_(e), p_(e.p), code_(e.s.finish.uniform), struct_(kernel + "_finish"), phase_(phase) {
+  FinishEmitter(Emission& e, int32_t phase)
+      : e_(e), p_(e.p), code_(e.s.finish.uniform), struct_("FinishStep"), phase_(phase) {
     for (ValueId w : e.s.finish.writes) writes_[domain(w)].push_back(w);
     for (Domain d : {Domain::step, Domain::group, Domain::tensor}) {
       for (ValueId w : writes_[d]) {
@@ -183,15 +183,11 @@ class FinishEmitter {
 }  // namespace
 
 ValueSet inherited_values(Emission& e, int32_t phase) {
-  return FinishEmitter(e, "", phase).inherited();
+  return FinishEmitter(e, phase).inherited();
 }
 
-void emit_finish_structs(Emission& e, const std::string& kernel, int32_t phase) {
-  FinishEmitter(e, kernel, phase).emit_struct();
-}
+void emit_finish_structs(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit_struct(); }
 
-void emit_finish(Emission& e, const std::string& kernel, int32_t phase) {
-  FinishEmitter(e, kernel, phase).emit();
-}
+void emit_finish(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit(); }
 
 }  // namespace stepfuse::cuda

@@ -10,12 +10,12 @@ namespace {
 
 class PhaseEmitter {
  public:
-  PhaseEmitter(Emission& e, const std::string& kernel, int32_t index, const ValueSet& kept)
+  PhaseEmitter(Emission& e, int32_t index, const ValueSet& kept)
       : e_(e),
         phase_(e.s.phases[static_cast<size_t>(index)]),
         variable_(step_variable(index)),
-        step_struct_(fmt::format("{}_{}_step", kernel, index)),
-        chunk_struct_(fmt::format("{}_{}_chunk", kernel, index)) {
+        step_struct_(fmt::format("Step{}", index)),
+        chunk_struct_(fmt::format("Chunk{}", index)) {
     ValueSet used;
     collect_uniform_operands(e_, phase_.body, &used);
     collect_uniform_operands(e_, phase_.otherwise, &used);
@@ -192,13 +192,12 @@ std::string reduction_type(const Emission& e, ValueId reduction) {
 
 std::string step_variable(int32_t phase) { return fmt::format("step_{}", phase); }
 
-void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
-                        const ValueSet& kept) {
-  PhaseEmitter(e, kernel, phase, kept).emit_structs();
+void emit_phase_structs(Emission& e, int32_t phase, const ValueSet& kept) {
+  PhaseEmitter(e, phase, kept).emit_structs();
 }
 
-void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept) {
-  PhaseEmitter(e, kernel, phase, kept).emit();
+void emit_phase(Emission& e, int32_t phase, const ValueSet& kept) {
+  PhaseEmitter(e, phase, kept).emit();
 }
 
 }  // namespace stepfuse::cuda

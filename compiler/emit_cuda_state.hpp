@@ -21,7 +21,7 @@ struct Emission {
   const Schedule& s;
   const Program& p;
   const CudaOptions& options;
-  ValueNames names;
+  Names names;
   Text out;
 
   std::string comment(ValueId v) const { return print_inst(p, v); }
@@ -65,9 +65,8 @@ void emit_body(Emission& e, const Body& body);
 
 std::string reduction_type(const Emission& e, ValueId reduction);
 // `kept`: step values that somebody behind the phase uses too.
-void emit_phase_structs(Emission& e, const std::string& kernel, int32_t phase,
-                        const ValueSet& kept);
-void emit_phase(Emission& e, const std::string& kernel, int32_t phase, const ValueSet& kept);
+void emit_phase_structs(Emission& e, int32_t phase, const ValueSet& kept);
+void emit_phase(Emission& e, int32_t phase, const ValueSet& kept);
 // The shared variable of a phase's step values.
 std::string step_variable(int32_t phase);
 // By the whole last block: folds the slots of the phase's reductions into their results (unless
@@ -80,7 +79,7 @@ bool folds_in_lanes(const Emission& e, int32_t phase);
 
 // Step values that the finish uses and `phase`, of the same kernel, computes anyway (-1: none).
 ValueSet inherited_values(Emission& e, int32_t phase);
-void emit_finish_structs(Emission& e, const std::string& kernel, int32_t phase);
-void emit_finish(Emission& e, const std::string& kernel, int32_t phase);
+void emit_finish_structs(Emission& e, int32_t phase);
+void emit_finish(Emission& e, int32_t phase);
 
 }  // namespace stepfuse::cuda

@@ -1,7 +1,6 @@
 // Lines, names, types and literals of generated CUDA text. Knows ir and fmt.
 #include "compiler/emit_cuda_text.hpp"
 
-#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -84,24 +83,14 @@ std::string c_literal(Bits v, DType t) {
   internal_error("a constant has no bound type");
 }
 
-std::string identifier(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  }
-  return out;
-}
-
-ValueNames::ValueNames(const Program& p) {
-  std::set<std::string> taken;
+Names::Names(const Program& p) {
+  UniqueNames all;
   for (ValueId v = 0; v < p.size(); ++v) {
-    const std::string& given = p.names[static_cast<size_t>(v)];
     char domain = info(p[v].type.domain).name[0];
-    std::string base = fmt::format("{}_{}", domain, identifier(given));
-    std::string unique = base;
-    for (int i = 2; !taken.insert(unique).second; ++i) unique = fmt::format("{}_{}", base, i);
-    names_.push_back(unique);
+    values_.push_back(
+        all.unique(fmt::format("{}_{}", domain, identifier(p.names[static_cast<size_t>(v)]))));
   }
+  for (const Buffer& b : p.buffers) buffers_.push_back(all.unique("b_" + identifier(b.name)));
 }
 
 }  // namespace stepfuse::cuda

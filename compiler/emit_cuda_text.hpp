@@ -1,11 +1,11 @@
 // Text of the CUDA emitter: indented lines with comments, C++ names, types and literals. Knows ir.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/names.hpp"
 #include "compiler/schedule.hpp"
 
 namespace stepfuse::cuda {
@@ -32,18 +32,15 @@ std::string_view c_type(DType t);
 // An expression with exactly these bits.
 std::string c_literal(Bits v, DType t);
 
-// A C++ identifier for every value: its IR name behind a letter for its domain, so that it is
-// stable under changes elsewhere and never a keyword.
-class ValueNames {
+// A C++ identifier for every value and buffer, its IR name behind the letter of its domain, or b.
+class Names {
  public:
-  explicit ValueNames(const Program& program);
-  const std::string& operator[](ValueId v) const { return names_[static_cast<size_t>(v)]; }
+  explicit Names(const Program& program);
+  const std::string& operator[](ValueId v) const { return values_[static_cast<size_t>(v)]; }
+  const std::string& buffer(size_t b) const { return buffers_[b]; }
 
  private:
-  std::vector<std::string> names_;
+  std::vector<std::string> values_, buffers_;
 };
-
-// `text` as part of a C++ identifier.
-std::string identifier(std::string_view text);
 
 }  // namespace stepfuse::cuda

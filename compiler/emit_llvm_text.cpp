@@ -105,9 +105,10 @@ std::string integer_text(int bits, uint64_t v, int lanes) {
 
 std::string Function::unique(std::string_view hint) {
   std::string base;
-  // A name that is all digits would be a numbered value to LLVM.
+  // A name that is all digits would be a numbered value to LLVM; one of more than 1,024 characters
+  // would be cut.
   if (hint.empty() || std::isdigit(static_cast<unsigned char>(hint[0])) != 0) base = "v";
-  base += hint;
+  base += hint.substr(0, 200);
   auto [it, is_new] = used_.try_emplace(base, 0);
   if (is_new) return base;
   std::string result;

@@ -157,12 +157,16 @@ SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* r
   if (threadIdx.x == 0) *result = any;
 }
 
-// A result for every part of a partition: most have one value, which is the result; the others are
-// folded in turn.
+// A result for every part of a partition: most have one value at most, which is combined with the
+// identity as a lane would (-0 becomes +0); the others are folded in turn.
 struct Any {
   template <class T>
   static SF_DEVICE T identity() {
     return T{};
+  }
+  template <class T>
+  static SF_DEVICE T combine(T a, T b) {
+    return a | b;
   }
 };
 template <class R, class T>
@@ -171,8 +175,12 @@ SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, La
   for (u32 m = threadIdx.x; m < parts.count; m += kThreads) {
     const u32 begin = parts.begin[m];
     const u32 count = parts.begin[m + 1] - begin;
-    if (count == 0) results[m] = R::template identity<T>();
-    if (count == 1) results[m] = values[parts.members != nullptr ? parts.members[begin] : begin];
+    const T none = R::template identity<T>();
+    if (count == 0) results[m] = none;
+    if (count == 1) {
+      results[m] =
+          R::combine(none, values[parts.members != nullptr ? parts.members[begin] : begin]);
+    }
   }
 #pragma unroll 1
   for (u32 m = 0; m < parts.count; ++m) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/analysis.hpp"
+#include "compiler/names.hpp"
 #include "compiler/stages.hpp"
 
 namespace stepfuse {
@@ -109,6 +110,8 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
       }
     }
   }
+  UniqueNames names;
+  for (Kernel& k : schedule.kernels) k.name = names.unique(identifier(k.name));
   verify_schedule(schedule);
   return schedule;
 }

@@ -88,7 +88,7 @@ struct Phase {
 // Consecutive phases in one launch, a grid barrier between each two. The last kernel also finishes;
 // in the unfused form it may have no phase and do only that.
 struct Kernel {
-  std::string name;
+  std::string name;  // an identifier, no other kernel's
   int32_t first_phase = 0;
   int32_t phase_count = 0;
   friend bool operator==(const Kernel&, const Kernel&) = default;

@@ -1,5 +1,5 @@
 // Random valid programs: every op, dtype and domain, reductions, predicates, bound buffers, states,
-// reports, stages. Knows ir.
+// reports, stages, and names that are hard to write as a kernel's. Knows ir.
 #pragma once
 
 #include <cstdint>

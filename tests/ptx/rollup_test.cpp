@@ -1,5 +1,6 @@
 // Reductions of group and tensor values on the PTX machine: the interpreter's bits, and faults
 // planted in the text that makes them. Knows all layers.
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -109,6 +110,44 @@ Outcome run(Form form, const std::string& from, const std::string& to, uint64_t 
 }
 
 }  // namespace
+
+TEST_CASE("a part with one member is combined with the identity") {
+  STEPFUSE_NEEDS_NVRTC();
+  Program program = parse(R"(step @lonely {
+  buffer @grad : f32 in
+  state @kept : <f32>
+  report @sum : {f32}
+  report @most : {f32}
+  report @any : {bool}
+  %g = load @grad : [f32]
+  %total = reduce_add %g : f32
+  %k = read @kept : <f32>
+  %sum = reduce_add %k : {f32}
+  %most = reduce_max %k : {f32}
+  %zero = const 0 : f32
+  %is = le %k, %zero : <bool>
+  %any = reduce_any %is : {bool}
+  write @kept, %k
+  write @sum, %sum
+  write @most, %most
+  write @any, %any
+}
+)");
+  TestLayout layout{.signatures = {{DType::f32}}, .group_count = 2};
+  layout.tensors = {{.size = 3, .group = 0}, {.size = 5, .group = 1}};
+  for (float kept : {-0.0F, 0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    TestData expected(program, layout, 1, Inputs::normal);
+    for (Bits& b : expected.step().states[0]) b = Bits::of(kept);
+    TestData actual(expected);
+    interpret(program, expected.step());
+    if (kept == 0) CHECK(expected.step().states[1][0].raw == 0);  // +0, whatever zero it was
+    Schedule schedule =
+        make_schedule(program, {.form = Form::fused, .signatures = layout.signatures});
+    std::string text = emit_cuda(schedule);
+    DeviceRunner(std::move(schedule), text, 90).run(actual.step(), {.seed = 1});
+    CHECK(difference(program, expected, actual).value_or("") == "");
+  }
+}
 
 TEST_CASE("group and tensor values are reduced behind a phase, in every form") {
   STEPFUSE_NEEDS_NVRTC();
