@@ -3,10 +3,10 @@
 file(READ ${SOURCE}/abi.hpp abi)
 # The structs are plain C++; only #pragma once and the includes of the host go.
 string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
-file(READ ${SOURCE}/prelude.cuh prelude)
-file(READ ${SOURCE}/prelude_reduce.cuh prelude_reduce)
+file(READ ${SOURCE}/cuda/prelude.cuh prelude)
+file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
 file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh and prelude_reduce.cuh.
-#include \"compiler/embedded.hpp\"
+#include \"compiler/cuda/embedded.hpp\"
 namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
 std::string_view embedded_prelude() { return R\"text(${prelude}

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "compiler/cuda_options.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/cuda/options.hpp"
+#include "compiler/schedule/schedule.hpp"
 
 namespace stepfuse {
 

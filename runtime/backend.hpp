@@ -7,7 +7,7 @@
 #include <span>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/stats_ring.hpp"
 #include "runtime/tables.hpp"

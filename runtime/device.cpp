@@ -1,7 +1,7 @@
 // Devices and their backends. Knows the public API and every backend's factory.
 #include <stepfuse/stepfuse.hpp>
 
-#include "compiler/cuda_options.hpp"
+#include "compiler/cuda/options.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/cuda/cuda_backend.hpp"

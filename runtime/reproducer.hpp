@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 
 namespace stepfuse {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/step_impl.hpp"
 

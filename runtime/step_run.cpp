@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/analysis.hpp"
+#include "compiler/schedule/analysis.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {

@@ -7,7 +7,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/partitions.hpp"
 
 namespace stepfuse {

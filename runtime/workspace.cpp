@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/analysis.hpp"
+#include "compiler/schedule/analysis.hpp"
 
 namespace stepfuse {
 namespace {

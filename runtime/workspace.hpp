@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/tables.hpp"
 
 namespace stepfuse {

@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "ir/program.hpp"
 
 namespace stepfuse {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 
 namespace stepfuse {

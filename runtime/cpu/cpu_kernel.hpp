@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/tables.hpp"
 #include "runtime/workspace.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/traffic.hpp"
+#include "compiler/plan/traffic.hpp"
 #include "ir/error.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/disk_cache.hpp"

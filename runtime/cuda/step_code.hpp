@@ -27,7 +27,7 @@ struct StepCode {
 struct CodeTarget {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
-  std::string options;  // of the emitter that are not left to us, as in compiler/cuda_options.hpp
+  std::string options;  // of the emitter that are not left to us, as in compiler/cuda/options.hpp
   std::string key() const;  // for variant keys, with NVRTC's version and options
 };
 CodeTarget choose_target(int device_arch);

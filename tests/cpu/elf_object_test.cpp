@@ -10,7 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/recipes/recipes.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 

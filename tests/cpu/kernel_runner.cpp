@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/float16.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"

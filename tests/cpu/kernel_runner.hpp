@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "ir/step_data.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 

@@ -13,7 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/error.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/differential/recipe_options.hpp"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/parser.hpp"
 #include "ir/printer.hpp"

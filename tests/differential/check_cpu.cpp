@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tests/cpu/kernel_runner.hpp"

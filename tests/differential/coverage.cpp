@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "compiler/analysis.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/schedule/analysis.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "tests/differential/text_edit.hpp"
 
 namespace stepfuse::testing {

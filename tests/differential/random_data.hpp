@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "ir/program.hpp"
 #include "ir/step_data.hpp"
 

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "compiler/analysis.hpp"
+#include "compiler/schedule/analysis.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/pairwise.hpp"
 #include "tests/source_dir.hpp"

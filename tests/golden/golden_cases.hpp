@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/form.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "ir/parser.hpp"
 #include "ir/recipes/recipes.hpp"
 

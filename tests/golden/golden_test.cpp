@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "compiler/embedded.hpp"
+#include "compiler/cuda/embedded.hpp"
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/printer.hpp"
 #include "tests/golden/golden_cases.hpp"
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "compiler/cuda_options.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/cuda/options.hpp"
+#include "compiler/schedule/schedule.hpp"
 
 namespace stepfuse::testing {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/golden/golden_cases.hpp"
 #include "tests/nvrtc/skip.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/recipes/recipes.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/nvrtc/skip.hpp"

@@ -1,7 +1,7 @@
 // The ladder of launch bounds: where it begins, what named options fix, and that a spill goes down it.
 #include <doctest/doctest.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/recipes/recipes.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "tests/nvrtc/skip.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "ir/step_data.hpp"
 #include "tests/ptx_machine/machine.hpp"
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/error.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/recipes/recipes.hpp"

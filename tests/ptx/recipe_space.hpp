@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/cuda_options.hpp"
+#include "compiler/cuda/options.hpp"
 #include "tests/differential/random_data.hpp"
 #include "tests/differential/recipe_options.hpp"
 #include "tests/ptx/device_runner.hpp"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/parser.hpp"
 #include "ir/reduction.hpp"

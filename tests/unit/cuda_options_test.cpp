@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/error.hpp"
 #include "ir/recipes/recipes.hpp"
 

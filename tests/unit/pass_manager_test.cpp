@@ -1,5 +1,5 @@
 // The pass manager: order, rounds, trace, clock. Knows ir and compiler.
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 
 #include <set>
 

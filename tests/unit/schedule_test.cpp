@@ -1,5 +1,5 @@
 // The three forms of a classic pipeline: what is in which phase, and what crosses kernels.
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 
 #include <fstream>
 #include <sstream>

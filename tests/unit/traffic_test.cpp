@@ -1,9 +1,9 @@
 // Bytes per parameter of known pipelines, counted from their schedules.
-#include "compiler/traffic.hpp"
+#include "compiler/plan/traffic.hpp"
 
 #include <doctest/doctest.h>
 
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/parser.hpp"
 #include "ir/recipes/recipes.hpp"
 

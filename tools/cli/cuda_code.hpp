@@ -6,7 +6,7 @@
 
 #include <CLI/App.hpp>
 
-#include "compiler/schedule.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/cuda/step_code.hpp"
 
 namespace stepfuse::cli {

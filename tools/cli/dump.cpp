@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "ir/printer.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tools/cli/cuda_code.hpp"

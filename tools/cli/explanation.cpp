@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
-#include "compiler/pass_manager.hpp"
+#include "compiler/passes/pass_manager.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/tables.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/traffic.hpp"
+#include "compiler/plan/traffic.hpp"
 #include "runtime/cuda/resources.hpp"
 #include "tools/cli/source.hpp"
 

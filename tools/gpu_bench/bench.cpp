@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "compiler/pass_manager.hpp"
-#include "compiler/traffic.hpp"
+#include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/traffic.hpp"
 #include "tools/gpu_bench/arrays.hpp"
 #include "tools/gpu_bench/graph.hpp"
 

@@ -92,7 +92,7 @@ class Device {
   static Device interpreter() { return Device(Kind::interpreter); }
   // The calling thread's current context if it is of this device, else the device's primary one.
   // Throws Error{device} when a step is made on it and there is no driver. `options`: choices of the
-  // emitter, as in "unroll=2,cache=streaming" (compiler/cuda_options.hpp), that give the same bits at
+  // emitter, as in "unroll=2,cache=streaming" (compiler/cuda/options.hpp), that give the same bits at
   // another speed; what is not named is chosen. Throws Error{usage} for names that there are not.
   static Device cuda(int ordinal = 0, std::string options = {});
 

@@ -1,0 +1,118 @@
+// Ops as C++ expressions over the prelude. Knows ir and fmt.
+#include "compiler/cuda/ops.hpp"
+
+#include <fmt/format.h>
+
+#include "compiler/cuda/text.hpp"
+
+namespace stepfuse::cuda {
+namespace {
+
+std::string integer_expression(Op op, DType t, const std::string& a, const std::string& b) {
+  switch (op) {
+    case Op::neg:
+      return fmt::format("sub({}(0), {})", c_type(t), a);
+    case Op::abs:
+      return fmt::format("{1} < 0 ? sub({0}(0), {1}) : {1}", c_type(t), a);
+    case Op::add:
+      return fmt::format("add({}, {})", a, b);
+    case Op::sub:
+      return fmt::format("sub({}, {})", a, b);
+    case Op::mul:
+      return fmt::format("mul({}, {})", a, b);
+    case Op::div:
+      return fmt::format("quotient({}, {})", a, b);
+    default:
+      return {};
+  }
+}
+
+std::string real_expression(Op op, bool wide, const std::string& a, const std::string& b,
+                            const std::string& c) {
+  switch (op) {
+    case Op::neg:
+      return fmt::format("-{}", a);
+    case Op::abs:
+      return fmt::format("absolute({})", a);
+    case Op::sqrt:
+      return fmt::format("{}({})", wide ? "__dsqrt_rn" : "__fsqrt_rn", a);
+    case Op::rcp:
+      return fmt::format("{} / {}", wide ? "1.0" : "1.0f", a);
+    case Op::isfinite:
+      return fmt::format("is_finite({})", a);
+    case Op::add:
+      return fmt::format("{} + {}", a, b);
+    case Op::sub:
+      return fmt::format("{} - {}", a, b);
+    case Op::mul:
+      return fmt::format("{} * {}", a, b);
+    case Op::div:
+      return fmt::format("{} / {}", a, b);
+    case Op::fma:
+      return fmt::format("{}({}, {}, {})", wide ? "__fma_rn" : "__fmaf_rn", a, b, c);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
+                       const std::string& c) {
+  switch (op) {
+    case Op::cast:
+      return cast_expression(in, out, a);
+    case Op::min:
+      return fmt::format("minimum({}, {})", a, b);
+    case Op::max:
+      return fmt::format("maximum({}, {})", a, b);
+    case Op::powi:
+      return fmt::format("powi({}, i64({}))", a, b);
+    case Op::lt:
+      return fmt::format("{} < {}", a, b);
+    case Op::le:
+      return fmt::format("{} <= {}", a, b);
+    case Op::eq:
+      return fmt::format("{} == {}", a, b);
+    case Op::logical_not:
+      return fmt::format("!{}", a);
+    case Op::logical_and:
+      return fmt::format("{} & {}", a, b);
+    case Op::logical_or:
+      return fmt::format("{} | {}", a, b);
+    case Op::select:
+      return fmt::format("{} ? {} : {}", a, b, c);
+    default:
+      break;
+  }
+  std::string text = is_integer(in) ? integer_expression(op, in, a, b)
+                                    : real_expression(op, in == DType::f64, a, b, c);
+  check_internal(!text.empty(), fmt::format("no CUDA expression for op {}", info(op).name));
+  return text;
+}
+
+std::string cast_expression(DType from, DType to, const std::string& a) {
+  if (from == to) return a;
+  if (is_low_precision(from)) {
+    std::string wide = fmt::format("f32_from({})", a);
+    return to == DType::f32 ? wide : cast_expression(DType::f32, to, wide);
+  }
+  if (is_low_precision(to)) return fmt::format("{}_from({})", name(to), a);
+  if (is_float(from) && is_integer(to)) return fmt::format("{}_from({})", name(to), a);
+  return fmt::format("{}({})", c_type(to), a);
+}
+
+std::string_view combiner(Op reduction) {
+  switch (reduction) {
+    case Op::reduce_add:
+      return "Add";
+    case Op::reduce_max:
+      return "Max";
+    case Op::reduce_min:
+      return "Min";
+    default:
+      internal_error("not a reduction with an order");
+  }
+}
+
+}  // namespace stepfuse::cuda

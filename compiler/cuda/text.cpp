@@ -1,0 +1,96 @@
+// Lines, names, types and literals of generated CUDA text. Knows ir and fmt.
+#include "compiler/cuda/text.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace stepfuse::cuda {
+
+void Text::line(std::string_view code, std::string_view comment) {
+  text_.append(static_cast<size_t>(depth_) * 2, ' ');
+  text_ += code;
+  if (!comment.empty()) {
+    text_ += "  // ";
+    text_ += comment;
+  }
+  text_ += '\n';
+}
+
+void Text::open(std::string_view code, std::string_view comment) {
+  line(code.empty() ? std::string("{") : std::string(code) + " {", comment);
+  ++depth_;
+}
+
+void Text::close(std::string_view tail) {
+  --depth_;
+  line(tail);
+}
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::boolean:
+      return "bool";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
+    case DType::f32:
+    case DType::bound:  // held as f32 until its storage type is known
+      return "float";
+    case DType::f64:
+      return "double";
+  }
+  internal_error("bad DType");
+}
+
+namespace {
+
+std::string integer_literal(int64_t v, DType t) {
+  if (t == DType::i32) {
+    return v == INT32_MIN ? "(-2147483647 - 1)" : fmt::format("{}", v);
+  }
+  return v == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("{}ll", v);
+}
+
+}  // namespace
+
+std::string c_literal(Bits v, DType t) {
+  switch (t) {
+    case DType::boolean:
+      return v.b() ? "true" : "false";
+    case DType::i32:
+      return integer_literal(v.i32(), t);
+    case DType::i64:
+      return integer_literal(v.i64(), t);
+    case DType::f16:
+    case DType::bf16:
+      return fmt::format("{}{{0x{:04x}}}", c_type(t), v.u16());
+    case DType::f32:
+      // C++ has no literal of a NaN or an infinity.
+      if (!std::isfinite(v.f32())) return fmt::format("__uint_as_float(0x{:08x}u)", v.raw);
+      return fmt::format("{:a}f", v.f32());
+    case DType::f64:
+      if (!std::isfinite(v.f64())) return fmt::format("__longlong_as_double(0x{:016x}ll)", v.raw);
+      return fmt::format("{:a}", v.f64());
+    case DType::bound:
+      break;
+  }
+  internal_error("a constant has no bound type");
+}
+
+Names::Names(const Program& p) {
+  UniqueNames all;
+  for (ValueId v = 0; v < p.size(); ++v) {
+    char domain = info(p[v].type.domain).name[0];
+    values_.push_back(
+        all.unique(fmt::format("{}_{}", domain, identifier(p.names[static_cast<size_t>(v)]))));
+  }
+  for (const Buffer& b : p.buffers) buffers_.push_back(all.unique("b_" + identifier(b.name)));
+}
+
+}  // namespace stepfuse::cuda

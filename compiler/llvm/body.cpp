@@ -1,0 +1,481 @@
+// The vector loop over a chunk. Knows the schedule, the kernel ABI, and the expression table.
+//
+// The loop runs in two passes of one code: over the whole vectors of the chunk in place, then, for
+// what is left, once over copies of one vector on the stack, so that nothing outside the chunk is
+// ever touched.
+#include "compiler/llvm/body.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "compiler/llvm/prelude.hpp"
+#include "ir/printer.hpp"
+#include "ir/reduction.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+constexpr int kPrefetchBytes = 8192;
+}  // namespace
+
+const std::string& Storage::get(const std::string& name, int elements) {
+  std::string& result = names_[name];
+  if (result.empty()) result = f_.allocate(name, fmt::format("[{} x float]", elements), 64);
+  return result;
+}
+const std::string& Storage::lanes(int reduction) {
+  return get(fmt::format("lanes.r{}", reduction), kLanes);
+}
+const std::string& Storage::lanes_tail(int reduction) {
+  return get(fmt::format("lanes.tail.r{}", reduction), lanes_);
+}
+const std::string& Storage::tail(size_t stream) {
+  return get(fmt::format("tail.{}", stream), lanes_);
+}
+
+void BodyEmitter::emit(const Body& body, const std::vector<ValueId>& all,
+                       const std::string& is_large, const std::string& next) {
+  std::vector<ValueId> idle;
+  for (ValueId r : all) {
+    bool busy =
+        std::find(body.reductions.begin(), body.reductions.end(), r) != body.reductions.end();
+    if (!busy) idle.push_back(r);
+  }
+  write_identities(idle);
+  if (body.empty()) return f_.jump(next);
+
+  collect(body);
+  int shift = std::countr_zero(static_cast<unsigned>(m_.lanes));
+  vectors_count_ = f_.set("vectors", "lshr i64 {}, {}", chunk_.length, shift);
+  tail_count_ = f_.set("tail", "and i64 {}, {}", chunk_.length, m_.lanes - 1);
+  splat_uniforms(body);
+  open_streams(is_large);
+  std::string done = f_.label("body.done");
+  emit_passes(body, done);
+  f_.block(done);
+  fold();
+  f_.jump(next);
+}
+
+void BodyEmitter::write_identities(const std::vector<ValueId>& reductions) {
+  for (ValueId r : reductions) {
+    DType t = p_[r].type.dtype;
+    write_slot(r, literal(t, reduction_identity(p_[r].op, t)));
+  }
+}
+
+// --- what the body touches
+
+BodyEmitter::Stream& BodyEmitter::stream(bool is_scratch, int32_t slot, DType dtype) {
+  for (Stream& s : streams_) {
+    if (s.is_scratch == is_scratch && s.slot == slot) return s;
+  }
+  return streams_.emplace_back(Stream{.is_scratch = is_scratch, .slot = slot, .dtype = dtype});
+}
+
+void BodyEmitter::collect(const Body& body) {
+  auto place = [&](const Kept& k) -> Stream& {
+    return stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
+  };
+  for (const Kept& k : body.fetches) place(k).read_first = true;
+  for (ValueId v : body.code) {
+    if (p_[v].op == Op::load) stream(false, p_[v].slot, dtype(v)).read_first = true;
+    if (p_[v].op == Op::element_index) uses_index_ = true;
+  }
+  for (const StoreAction& a : body.stores) {
+    auto slot = static_cast<size_t>(p_[a.store].slot);
+    Stream& s = stream(false, p_[a.store].slot, s_.signatures[signature_][slot]);
+    s.written = true;
+    if (a.predicate != kNoValue) s.read_first = true;
+  }
+  for (const Kept& k : body.keeps) place(k).written = true;
+  for (ValueId v : body.reductions) {
+    Reducer r;
+    r.value = v;
+    r.index = s_.reduction_index(v);
+    r.op = p_[v].op;
+    r.dtype = r.op == Op::reduce_any ? DType::i32 : dtype(v);
+    r.in_lanes = r.op == Op::reduce_add && r.dtype == DType::f32;
+    reducers_.push_back(r);
+  }
+}
+
+// Bases of the chunk in each array, and the lanes at their identities.
+void BodyEmitter::open_streams(const std::string& is_large) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    Stream& s = streams_[i];
+    size_t size = size_of(s.dtype);
+    s.tail = storage_.tail(i);
+    if (s.is_scratch) {
+      // Places are counted in the array's widest storage type, so that tensors never overlap.
+      size_t widest = 0;
+      for (size_t k = 0; k < s_.signatures.size(); ++k) {
+        widest = std::max(widest, size_of(s_.resolve(s_.scratch[static_cast<size_t>(s.slot)], k)));
+      }
+      std::string of_tensor = u_.element(u_.scratch, static_cast<size_t>(s.slot),
+                                         chunk_.scratch_base, widest, "scratch");
+      s.base = f_.address("scratch", of_tensor, chunk_.begin, size);
+    } else {
+      std::string_view hint = p_.buffers[static_cast<size_t>(s.slot)].name;
+      std::string row =
+          f_.address(hint, u_.pointers, chunk_.tensor, p_.buffers.size() * sizeof(void*));
+      std::string of_tensor =
+          u_.element(row, static_cast<size_t>(s.slot), chunk_.begin, size, hint);
+      s.base = of_tensor;
+    }
+    if (!s.written || s.read_first) continue;
+    // A line that is only written need not be read first; in-place stores past the caches would be
+    // several times slower.
+    std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
+    std::string low = f_.set("address", "and i64 {}, {}", address, vector_bytes(s.dtype) - 1);
+    std::string aligned = f_.set("aligned", "icmp eq i64 {}, 0", low);
+    s.streams = f_.set("streams", "and i1 {}, {}", aligned, is_large);
+  }
+  bool has_lanes = false;
+  for (Reducer& r : reducers_) {
+    if (r.in_lanes) {
+      has_lanes = true;
+      r.array = storage_.lanes(r.index);
+      r.tail = storage_.lanes_tail(r.index);
+    } else {
+      DType t = p_[r.value].type.dtype;
+      r.before = vector_.constant(r.dtype, reduction_identity(r.op, t));
+    }
+  }
+  if (!has_lanes) return;
+  // Lanes beyond the chunk's length stay at the identity and need not be folded.
+  m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
+  lane_start_ = f_.set("lane.start", "and i64 {}, {}", chunk_.position, kLanes - 1);
+  std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
+  std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
+  std::string lead = f_.set("lane.count", "call i64 @llvm.ctlz.i64(i64 {}, i1 false)", some);
+  std::string power = f_.set("lane.count", "sub i64 64, {}", lead);
+  std::string few = f_.set("lane.count", "shl i64 1, {}", power);
+  std::string is_short = f_.set("lane.short", "icmp ult i64 {}, {}", few, kLanes);
+  std::string straight = f_.set("lane.short", "icmp eq i64 {}, 0", lane_start_);
+  std::string both = f_.set("lane.short", "and i1 {}, {}", is_short, straight);
+  lane_count_ = f_.set("lane.count", "select i1 {}, i64 {}, i64 {}", both, few, kLanes);
+  use_helper(m_, "sf_zero_lanes");
+  for (const Reducer& r : reducers_) {
+    if (r.in_lanes) f_.line("call void @sf_zero_lanes(ptr {}, i64 {})", r.array, lane_count_);
+  }
+}
+
+void BodyEmitter::need_vector(ValueId v) {
+  if (v == kNoValue || !is_uniform(v) || vectors_.contains(v)) return;
+  DType t = dtype(v);
+  if (p_[v].op == Op::constant) {
+    vectors_[v] = vector_.constant(t, p_[v].literal);
+    return;
+  }
+  std::string scalar;
+  if (p_[v].type.dtype == DType::bound) {
+    scalar = scalar_.cast(u_[p_[v].operands[0]], DType::f32, t, name(v));
+  } else {
+    scalar = u_[v];
+  }
+  vectors_[v] = vector_.splat(t, scalar, name(v));
+}
+
+void BodyEmitter::splat_uniforms(const Body& body) {
+  for (ValueId v : body.code) {
+    for_each_operand(p_[v], [&](ValueId o) { need_vector(o); });
+  }
+  for (const StoreAction& a : body.stores) need_vector(p_[a.store].operands[0]);
+}
+
+// --- the loop
+
+void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
+  std::string before = f_.label("body");
+  std::string pass = f_.label("pass");
+  std::string after = f_.label("pass.after");
+  std::string whole_end = f_.label("pass.whole.end");
+  std::string tail_in = f_.label("tail.in");
+  std::string tail_out = f_.label("tail.out");
+  f_.jump(before);
+  f_.block(before);
+  f_.jump(pass);
+
+  f_.block(pass);
+  std::string is_tail = f_.set("is_tail", "phi i1 [ false, %{} ], [ true, %{} ]", before, tail_in);
+  std::string count =
+      f_.set("count", "phi i64 [ {}, %{} ], [ 1, %{} ]", vectors_count_, before, tail_in);
+  auto either = [&](std::string_view hint, const std::string& whole, const std::string& tail) {
+    return f_.set(hint, "phi ptr [ {}, %{} ], [ {}, %{} ]", whole, before, tail, tail_in);
+  };
+  for (Stream& s : streams_) s.pointer = either("p", s.base, s.tail);
+  for (Reducer& r : reducers_) {
+    r.after = f_.name(name(r.value) + ".after");
+    if (r.in_lanes) {
+      r.pointer = either("lanes", r.array, r.tail);
+    } else {
+      r.in_pass = f_.set(name(r.value), "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
+                         r.before, before, r.after, tail_in);
+    }
+  }
+  std::string tail_position = f_.name("position.tail");
+  std::string whole = f_.name("whole");
+  if (uses_index_) {
+    pass_position_ = f_.set("position", "phi i64 [ {}, %{} ], [ {}, %{} ]", chunk_.position, before,
+                            tail_position, tail_in);
+  }
+  f_.line("{} = xor i1 {}, true", whole, is_tail);
+  for (Stream& s : streams_) {
+    if (!s.streams.empty()) {
+      s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
+    }
+  }
+  emit_loop(body, count, pass, after);
+
+  f_.branch(is_tail, tail_out, whole_end);
+  f_.block(whole_end);
+  std::string none = f_.set("tail.none", "icmp eq i64 {}, 0", tail_count_);
+  f_.branch(none, done, tail_in);
+  f_.block(tail_in);
+  if (uses_index_) {
+    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
+    f_.line("{} = add i64 {}, {}", tail_position, chunk_.position, walked);
+  }
+  fill_tails();
+  f_.jump(pass);
+  f_.block(tail_out);
+  empty_tails();
+  f_.jump(done);
+  // Which of the two a register reduction comes from is decided in fold().
+  for (Reducer& r : reducers_) {
+    if (!r.in_lanes) {
+      r.before = fmt::format("[ {}, %{} ], [ {}, %{} ]", r.after, whole_end, r.next, tail_out);
+    }
+  }
+}
+
+void BodyEmitter::emit_loop(const Body& body, const std::string& count,
+                            const std::string& pass_label, const std::string& after) {
+  std::string loop = f_.label("loop");
+  std::string loop_end = f_.label("loop.end");
+  std::string empty = f_.set("empty", "icmp eq i64 {}, 0", count);
+  f_.branch(empty, after, loop);
+
+  f_.block(loop);
+  std::string i_next = f_.name("i.next");
+  std::string i = f_.set("i", "phi i64 [ 0, %{} ], [ {}, %{} ]", pass_label, i_next, loop_end);
+  for (Reducer& r : reducers_) {
+    if (r.in_lanes) continue;
+    r.next = f_.name(name(r.value) + ".next");
+    r.in_loop = f_.set(name(r.value), "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
+                       r.in_pass, pass_label, r.next, loop_end);
+  }
+  for (Stream& s : streams_) {
+    s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
+  }
+  emit_element(body, i);
+  f_.jump(loop_end);
+  f_.block(loop_end);
+  f_.line("{} = add nuw i64 {}, 1", i_next, i);
+  std::string more = f_.set("more", "icmp ult i64 {}, {}", i_next, count);
+  f_.branch(more, loop, after);
+
+  f_.block(after);
+  for (Reducer& r : reducers_) {
+    if (r.in_lanes) continue;
+    f_.line("{} = phi {} [ {}, %{} ], [ {}, %{} ]", r.after, vector_.type(r.dtype), r.in_pass,
+            pass_label, r.next, loop_end);
+  }
+}
+
+// A loop that updates nothing in place is held up by the memory's latency: the processor's own prefetching stays
+// within a page. Prefetching past the end of an array does no harm.
+void BodyEmitter::prefetch() {
+  m_.declarations.insert("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
+  for (const Stream& s : streams_) {
+    if (!s.read_first) continue;
+    std::string ahead =
+        f_.set("ahead", "getelementptr i8, ptr {}, i64 {}", s.address, kPrefetchBytes);
+    f_.line("call void @llvm.prefetch.p0(ptr {}, i32 0, i32 3, i32 1)", ahead);
+  }
+}
+
+void BodyEmitter::emit_element(const Body& body, const std::string& i) {
+  if (body.stores.empty()) prefetch();
+  for (const Kept& k : body.fetches) {
+    Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
+    f_.comment(fmt::format("fetch %{}", name(k.value)));
+    vectors_[k.value] = vector_.load(s.dtype, s.address, name(k.value));
+  }
+  for (ValueId v : body.code) {
+    f_.comment(print_inst(p_, v));
+    evaluate(v, i);
+  }
+  for (Reducer& r : reducers_) {
+    f_.comment(print_inst(p_, r.value));
+    reduce(r, i);
+  }
+  emit_stores(body);
+  for (const Kept& k : body.keeps) {
+    Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
+    f_.comment(fmt::format("keep %{}", name(k.value)));
+    store_vector(s, vectors_.at(k.value));
+  }
+}
+
+void BodyEmitter::evaluate(ValueId v, const std::string& i) {
+  const Inst& inst = p_[v];
+  if (inst.op == Op::load) {
+    Stream& s = stream(false, inst.slot, dtype(v));
+    vectors_[v] = vector_.load(s.dtype, s.address, name(v));
+    return;
+  }
+  if (inst.op == Op::element_index) {
+    std::string walked = f_.set(name(v), "mul i64 {}, {}", i, m_.lanes);
+    std::string first = f_.set(name(v), "add i64 {}, {}", pass_position_, walked);
+    std::string low = f_.set(name(v), "trunc i64 {} to i32", first);
+    std::string steps = "<";
+    for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
+    vectors_[v] = f_.set(name(v), "add {} {}, {}>", vector_.type(DType::i32),
+                         vector_.splat(DType::i32, low, name(v)), steps);
+    return;
+  }
+  std::array<std::string, 3> args;
+  auto count = static_cast<size_t>(inst.arity());
+  for (size_t k = 0; k < count; ++k) args[k] = vectors_.at(inst.operands[k]);
+  DType in = dtype(inst.operands[inst.op == Op::select ? 1 : 0]);
+  vectors_[v] = vector_.apply(inst.op, in, dtype(v), std::span(args).first(count), name(v));
+}
+
+// --- stores
+
+void BodyEmitter::emit_stores(const Body& body) {
+  std::vector<bool> is_done(body.stores.size(), false);
+  for (size_t k = 0; k < body.stores.size(); ++k) {
+    if (is_done[k]) continue;
+    ValueId predicate = body.stores[k].predicate;
+    if (predicate == kNoValue || !is_uniform(predicate)) {
+      store(body.stores[k]);
+      continue;
+    }
+    // All stores under one condition of a coarser domain share a branch.
+    std::string yes = f_.label("store");
+    std::string no = f_.label("store.end");
+    f_.branch(u_[predicate], yes, no);
+    f_.block(yes);
+    for (size_t j = k; j < body.stores.size(); ++j) {
+      if (body.stores[j].predicate != predicate) continue;
+      store({body.stores[j].store, kNoValue});
+      is_done[j] = true;
+    }
+    f_.jump(no);
+    f_.block(no);
+  }
+}
+
+void BodyEmitter::store(const StoreAction& action) {
+  const Inst& inst = p_[action.store];
+  f_.comment(print_inst(p_, action.store));
+  Stream& s = stream(false, inst.slot, DType::f32);
+  std::string value = vectors_.at(inst.operands[0]);
+  if (action.predicate != kNoValue) {
+    std::string old = vector_.load(s.dtype, s.address, "old");
+    value = f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
+                   vectors_.at(action.predicate), vector_.type(s.dtype), value,
+                   vector_.type(s.dtype), old);
+  }
+  store_vector(s, value);
+}
+
+void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
+  if (s.streams.empty() || s.dtype == DType::boolean) {
+    return vector_.store(s.dtype, value, s.address);
+  }
+  std::string past = f_.label("past.caches");
+  std::string through = f_.label("through.caches");
+  std::string end = f_.label("stored");
+  f_.branch(s.streams_in_pass, past, through);
+  f_.block(past);
+  f_.line("store {} {}, ptr {}, align {}, !nontemporal !0", vector_.type(s.dtype), value, s.address,
+          vector_bytes(s.dtype));
+  f_.jump(end);
+  f_.block(through);
+  vector_.store(s.dtype, value, s.address);
+  f_.jump(end);
+  f_.block(end);
+}
+
+// --- what is left after the last whole vector
+
+// Which lanes of the last vector are the chunk's.
+std::string BodyEmitter::active_lanes() {
+  std::string steps;
+  for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
+  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail_count_);
+  std::string counts = vector_.splat(DType::i32, count, "tail.count");
+  return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
+}
+
+// Between what is left of an array and its vector on the stack.
+void BodyEmitter::copy_tail(const Stream& s, bool in, const std::string& active) {
+  std::string rest = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
+  if (!m_.has_masks) {
+    use_helper(m_, "sf_copy");
+    std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size_of(s.dtype));
+    f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", in ? s.tail : rest, in ? rest : s.tail,
+            bytes);
+    return;
+  }
+  int bits = static_cast<int>(size_of(s.dtype)) * 8;
+  std::string type = integer_type_text(bits, m_.lanes);
+  std::string suffix = fmt::format("v{}i{}.p0", m_.lanes, bits);
+  std::string mask = vector_.type(DType::boolean);
+  if (in) {
+    m_.declarations.insert(
+        fmt::format("declare {0} @llvm.masked.load.{1}(ptr, i32, {2}, {0})", type, suffix, mask));
+    std::string v = f_.set(
+        "rest", "call {0} @llvm.masked.load.{1}(ptr {2}, i32 1, {3} {4}, {0} zeroinitializer)",
+        type, suffix, rest, mask, active);
+    f_.line("store {} {}, ptr {}, align 64", type, v, s.tail);
+  } else {
+    m_.declarations.insert(
+        fmt::format("declare void @llvm.masked.store.{1}({0}, ptr, i32, {2})", type, suffix, mask));
+    std::string v = f_.set("rest", "load {}, ptr {}, align 64", type, s.tail);
+    f_.line("call void @llvm.masked.store.{}({} {}, ptr {}, i32 1, {} {})", suffix, type, v, rest,
+            mask, active);
+  }
+}
+
+void BodyEmitter::fill_tails() {
+  std::string active = m_.has_masks ? active_lanes() : "";
+  for (const Stream& s : streams_) {
+    if (s.read_first) copy_tail(s, true, active);
+  }
+  for (const Reducer& r : reducers_) {
+    if (!r.in_lanes) continue;
+    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
+    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
+    std::string from = f_.address("lane", r.array, lane, sizeof(float));
+    vector_.store(r.dtype, vector_.load(r.dtype, from, "lanes"), r.tail);
+  }
+}
+
+void BodyEmitter::empty_tails() {
+  std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes() : "";
+  for (const Stream& s : streams_) {
+    if (s.written) copy_tail(s, false, mask);
+  }
+  auto merge = [&](const Reducer& r, const std::string& with, const std::string& without) {
+    return f_.set("merged", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), mask,
+                  vector_.type(r.dtype), with, vector_.type(r.dtype), without);
+  };
+  for (Reducer& r : reducers_) {
+    if (!r.in_lanes) {
+      r.next = merge(r, r.after, r.in_pass);
+      continue;
+    }
+    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
+    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
+    std::string at = f_.address("lane", r.array, lane, sizeof(float));
+    std::string with = vector_.load(r.dtype, r.tail, "lanes");
+    vector_.store(r.dtype, merge(r, with, vector_.load(r.dtype, at, "lanes")), at);
+  }
+}
+
+}  // namespace stepfuse::llvm

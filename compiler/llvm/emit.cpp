@@ -1,0 +1,55 @@
+// A Schedule as one LLVM IR module for the CPU. Knows ir, the schedule, and the emitters of its
+// parts.
+#include "compiler/emit.hpp"
+
+#include "compiler/llvm/members.hpp"
+#include "compiler/llvm/phase.hpp"
+
+namespace stepfuse {
+namespace {
+
+// nounwind: no tables; no-builtins: a loop must not become a call of memset, for an object has no
+// undefined symbol.
+std::string attributes(const CpuTarget& target) {
+  std::string common = fmt::format(
+      "nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \"target-features\"=\"{}\" "
+      "\"prefer-vector-width\"=\"{}\"",
+      target.cpu, target.features, target.vector_bits);
+  return fmt::format("attributes #0 = {{ {0} }}\nattributes #1 = {{ noinline {0} }}\n", common);
+}
+
+}  // namespace
+
+std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
+  llvm::Module module(target);
+  std::string functions;
+  for (size_t p = 0; p < schedule.phases.size(); ++p) {
+    functions += llvm::emit_enter(schedule, module, p) + "\n";
+    functions += llvm::emit_phase(schedule, module, p) + "\n";
+    for (size_t r = 0; r < schedule.phases[p].rollups.size(); ++r) {
+      functions += llvm::emit_rollup(schedule, module, p, r) + "\n";
+    }
+  }
+  functions += llvm::emit_finish(schedule, module) + "\n";
+
+  // Nothing here tells fused from split: their text, and so their cached object, is the same.
+  std::string text =
+      fmt::format("; stepfuse: step @{}, {} lanes\n", schedule.program.name, module.lanes);
+  for (size_t s = 0; s < schedule.signatures.size(); ++s) {
+    text += fmt::format("; signature {}:", s);
+    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
+      text +=
+          fmt::format(" @{}={}", schedule.program.buffers[b].name, name(schedule.signatures[s][b]));
+    }
+    text += "\n";
+  }
+  text += "\n" + functions;
+  for (const auto& [helper, body] : module.helpers) text += body;
+  for (const std::string& declaration : module.declarations) {
+    // A helper may have brought it already.
+    if (text.find(declaration) == std::string::npos) text += declaration + "\n";
+  }
+  return text + "\n" + attributes(target) + "!0 = !{i32 1}\n";
+}
+
+}  // namespace stepfuse

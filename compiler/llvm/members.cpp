@@ -1,0 +1,106 @@
+// Loops over the members of the coarser domains: the state writes and the rollups. Knows the
+// schedule, the kernel ABI, and the expression table.
+#include "compiler/llvm/members.hpp"
+
+#include <cstddef>
+
+#include "ir/printer.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+
+// A loop over [0, count); `body` gets the index and the label to go on at.
+void loop(Function& f, std::string_view hint, const std::string& count,
+          const std::function<void(const std::string&, const std::string&)>& body) {
+  std::string before = f.label(fmt::format("{}.before", hint));
+  std::string test = f.label(fmt::format("{}.test", hint));
+  std::string work = f.label(fmt::format("{}.work", hint));
+  std::string next = f.label(fmt::format("{}.next", hint));
+  std::string end = f.label(fmt::format("{}.end", hint));
+  f.jump(before);
+  f.block(before);
+  f.jump(test);
+  f.block(test);
+  std::string i_next = f.name("next");
+  std::string i = f.set(hint, "phi i64 [ 0, %{} ], [ {}, %{} ]", before, i_next, next);
+  std::string more = f.set("more", "icmp ult i64 {}, {}", i, count);
+  f.branch(more, work, end);
+  f.block(work);
+  body(i, next);
+  f.jump(next);
+  f.block(next);
+  f.line("{} = add i64 {}, 1", i_next, i);
+  f.jump(test);
+  f.block(end);
+}
+
+std::string field(Function& f, const std::string& record, size_t offset, std::string_view hint) {
+  std::string at = f.set(hint, "getelementptr i8, ptr {}, i64 {}", record, offset);
+  return f.set(hint, "load i32, ptr {}", at);
+}
+
+// Makes tensor `t` and its group those whose values are evaluated.
+void enter_tensor(Function& f, Uniform& u, const std::string& t, Absent absent,
+                  const std::string& next) {
+  std::string record = f.address("tensor.at", u.tensors, t, sizeof(abi::Tensor));
+  std::string flags = field(f, record, offsetof(abi::Tensor, flags), "flags");
+  std::string here =
+      f.set("present", "and i32 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
+  std::string present = f.set("present", "icmp ne i32 {}, 0", here);
+  if (absent == Absent::skip) {
+    std::string work = f.label("present");
+    f.branch(present, work, next);
+    f.block(work);
+  }
+  std::string group = field(f, record, offsetof(abi::Tensor, group), "group");
+  u.set_group(f.set("group", "zext i32 {} to i64", group));
+  u.set_tensor(t, absent == Absent::skip ? "true" : present);
+}
+
+}  // namespace
+
+void for_each_member(Function& f, Uniform& u, Domain d, const UniformCode& code, Absent absent,
+                     const std::function<void(const std::string&)>& body) {
+  switch (d) {
+    case Domain::step:
+      return body("0");
+    case Domain::group:
+      return loop(f, "group", u.group_count, [&](const std::string& g, const std::string&) {
+        u.set_group(g);
+        u.evaluate(code.group);
+        body(g);
+      });
+    case Domain::tensor:
+      return loop(f, "tensor", u.tensor_count, [&](const std::string& t, const std::string& next) {
+        enter_tensor(f, u, t, absent, next);
+        u.evaluate(code.group);
+        u.evaluate(code.tensor);
+        body(t);
+      });
+    case Domain::element:
+      break;
+  }
+  internal_error("elements have no loop of this kind");
+}
+
+std::string emit_rollup(const Schedule& schedule, Module& module, size_t phase, size_t rollup) {
+  const Program& p = schedule.program;
+  const Rollup& r = schedule.phases[phase].rollups[rollup];
+  Function f;
+  Uniform u(schedule, module, f);
+  Ops ops(module, f, 1);
+  u.evaluate(r.uniform.step);
+  for_each_member(f, u, r.from, r.uniform, Absent::take, [&](const std::string& index) {
+    for (ValueId v : r.reductions) {
+      ValueId operand = p[v].operands[0];
+      DType t = p[operand].type.dtype;
+      auto slot = static_cast<size_t>(schedule.reduction_index(v));
+      f.comment(print_inst(p, v));
+      ops.store(t, u[operand], u.element(u.slots, slot, index, size_of(t), "slot"));
+    }
+  });
+  f.line("ret void");
+  return f.take(fmt::format("void @sf_rollup_{}_{}(ptr %ctx) #0", phase, rollup));
+}
+
+}  // namespace stepfuse::llvm

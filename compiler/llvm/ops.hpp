@@ -1,0 +1,63 @@
+// The expression table of the CPU backend: each elementwise op as LLVM IR, on one value or on a
+// vector of them. Knows ir and the text vocabulary.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/llvm/text.hpp"
+#include "ir/ops.hpp"
+
+namespace stepfuse::llvm {
+
+class Ops {
+ public:
+  Ops(Module& module, Function& function, int lanes) : m_(module), f_(function), lanes_(lanes) {}
+
+  // Emits `op`; `in` is the dtype of the operand that decides (for select: of the second), `out`
+  // the result's. Types are resolved. Returns the name of the result (or an operand unchanged).
+  std::string apply(Op op, DType in, DType out, std::span<const std::string> args,
+                    std::string_view hint);
+  std::string cast(const std::string& v, DType from, DType to, std::string_view hint);
+
+  std::string type(DType t) const { return type_text(t, lanes_); }
+  std::string constant(DType t, Bits v) const { return constant_text(t, v, lanes_); }
+  // A scalar in every lane.
+  std::string splat(DType t, const std::string& scalar, std::string_view hint);
+
+  std::string load(DType t, const std::string& address, std::string_view hint);
+  void store(DType t, const std::string& value, const std::string& address);
+
+ private:
+  std::string itype(int bits) const { return integer_type_text(bits, lanes_); }
+  std::string integer(int bits, uint64_t v) const { return integer_text(bits, v, lanes_); }
+  std::string real(DType t, double v) const;
+  std::string call(std::string_view intrinsic, DType t, std::span<const std::string> args,
+                   std::string_view hint, std::string_view extra = "");
+  std::string select(const std::string& condition, const std::string& type, const std::string& yes,
+                     const std::string& no, std::string_view hint);
+  std::string bits_of(const std::string& v, std::string_view hint);      // f32 -> i32
+  std::string float_of(const std::string& bits, std::string_view hint);  // i32 -> f32
+
+  std::string number(Op op, DType t, std::span<const std::string> args, std::string_view hint);
+  std::string compare(Op op, DType t, std::span<const std::string> args, std::string_view hint);
+  std::string divide_integers(DType t, const std::string& a, const std::string& b,
+                              std::string_view hint);
+  std::string fma(DType t, std::span<const std::string> args, std::string_view hint);
+  std::string fma_by_f64(std::span<const std::string> args, std::string_view hint);
+  std::string powi(DType t, std::span<const std::string> args, std::string_view hint);
+
+  std::string widen_f16(const std::string& v, std::string_view hint);
+  std::string widen_bf16(const std::string& v, std::string_view hint);
+  std::string narrow_f16(const std::string& v, std::string_view hint);
+  std::string narrow_bf16(const std::string& v, std::string_view hint);
+  std::string round_f16(const std::string& v);
+  std::string float_to_int(const std::string& v, DType from, DType to, std::string_view hint);
+
+  Module& m_;
+  Function& f_;
+  int lanes_;
+};
+
+}  // namespace stepfuse::llvm

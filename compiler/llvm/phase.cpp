@@ -1,0 +1,223 @@
+// A phase as two functions: its step code, and a loop over chunks. Knows the schedule, the kernel
+// ABI, and the expression table.
+#include "compiler/llvm/phase.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "compiler/llvm/body.hpp"
+#include "compiler/llvm/uniform.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+
+// From 16 M elements on, what a phase writes is out of the caches before another reads it.
+constexpr int kLargeChunks = 1024;
+
+class PhaseEmitter {
+ public:
+  PhaseEmitter(const Schedule& schedule, Module& module, size_t phase)
+      : s_(schedule),
+        p_(schedule.program),
+        m_(module),
+        phase_(schedule.phases[phase]),
+        number_(phase),
+        u_(schedule, module, f_),
+        storage_(f_, module.lanes) {
+    reductions_ = phase_.body.reductions;
+    for (ValueId r : phase_.otherwise.reductions) {
+      if (std::find(reductions_.begin(), reductions_.end(), r) == reductions_.end()) {
+        reductions_.push_back(r);
+      }
+    }
+  }
+
+  std::string run() {
+    u_.load_scalars(phase_.uniform.step);
+    std::string start = f_.label("start");
+    std::string loop = f_.label("chunk.loop");
+    std::string chunk = f_.label("chunk");
+    next_ = f_.label("chunk.next");
+    std::string end = f_.label("end");
+    // A phase whose whole work hangs on one condition of the step is left at once.
+    bool can_skip = phase_.guard != kNoValue && p_[phase_.guard].type.domain == Domain::step &&
+                    phase_.otherwise.empty() && reductions_.empty();
+    if (can_skip)
+      f_.branch(u_[phase_.guard], start, end);
+    else
+      f_.jump(start);
+    f_.block(start);
+    prepare_caches();
+    is_large_ = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
+    f_.jump(loop);
+
+    f_.block(loop);
+    std::string c_next = f_.name("c.next");
+    chunk_.index = f_.set("c", "phi i64 [ %begin, %{} ], [ {}, %{} ]", start, c_next, next_);
+    std::string more = f_.set("more", "icmp slt i64 {}, %end", chunk_.index);
+    f_.branch(more, chunk, end);
+    f_.block(chunk);
+    emit_chunk();
+    f_.block(next_);
+    f_.line("{} = add nuw nsw i64 {}, 1", c_next, chunk_.index);
+    f_.jump(loop);
+    f_.block(end);
+    // Stores past the caches are ordered by nothing else.
+    std::string fence = f_.label("fence");
+    std::string leave = f_.label("leave");
+    std::string large = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
+    f_.branch(large, fence, leave);
+    f_.block(fence);
+    f_.line("fence seq_cst");
+    f_.jump(leave);
+    f_.block(leave);
+    f_.line("ret void");
+    return f_.take(fmt::format(
+        "void @sf_phase_{}(ptr noalias readonly %ctx, i64 %begin, i64 %end) #0", number_));
+  }
+
+ private:
+  std::string field(const std::string& record, std::string_view type, size_t offset,
+                    std::string_view hint) {
+    std::string at = f_.set(hint, "getelementptr i8, ptr {}, i64 {}", record, offset);
+    std::string v = f_.set(hint, "load {}, ptr {}", type, at);
+    return type == "i64" ? v : f_.set(hint, "zext {} {} to i64", type, v);
+  }
+
+  void emit_chunk() {
+    std::string record = f_.address("chunk.at", u_.chunks, chunk_.index, sizeof(abi::Chunk));
+    chunk_.tensor = field(record, "i32", offsetof(abi::Chunk, tensor), "tensor");
+    std::string signature = field(record, "i32", offsetof(abi::Chunk, signature), "signature");
+    chunk_.length = field(record, "i32", offsetof(abi::Chunk, length), "length");
+    chunk_.begin = field(record, "i64", offsetof(abi::Chunk, begin), "begin");
+    std::string tensor = f_.address("tensor.at", u_.tensors, chunk_.tensor, sizeof(abi::Tensor));
+    std::string flags = field(tensor, "i32", offsetof(abi::Tensor, flags), "flags");
+    std::string group = field(tensor, "i32", offsetof(abi::Tensor, group), "group");
+    std::string offset = field(tensor, "i64", offsetof(abi::Tensor, offset), "offset");
+    chunk_.scratch_base = field(tensor, "i64", offsetof(abi::Tensor, scratch_base), "scratch_base");
+    chunk_.position = f_.set("position", "add i64 {}, {}", offset, chunk_.begin);
+
+    std::string is_here =
+        f_.set("present", "and i64 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
+    std::string present = f_.set("present", "icmp ne i64 {}, 0", is_here);
+    std::string work = f_.label("chunk.present");
+    std::string absent = f_.label("chunk.absent");
+    f_.branch(present, work, absent);
+    f_.block(absent);
+    body(0).write_identities(reductions_);
+    f_.jump(next_);
+
+    f_.block(work);
+    u_.set_group(group);
+    u_.set_tensor(chunk_.tensor);
+    cached(group_cache_, phase_.uniform.group, group, "group");
+    cached(tensor_cache_, phase_.uniform.tensor, chunk_.tensor, "tensor");
+    if (phase_.guard == kNoValue) return emit_bodies(phase_.body, signature);
+    std::string yes = f_.label("guarded");
+    std::string no = f_.label("otherwise");
+    f_.branch(u_[phase_.guard], yes, no);
+    f_.block(yes);
+    emit_bodies(phase_.body, signature);
+    f_.block(no);
+    emit_bodies(phase_.otherwise, signature);
+  }
+
+  // Group and tensor code runs where the group or tensor is another than that of the chunk before;
+  // its values are kept in memory of the function, which LLVM turns into registers.
+  struct Cache {
+    std::string member;               // whose values they are; -1: nobody's
+    std::vector<std::string> places;  // parallel to the code; "" for what needs none
+  };
+
+  void prepare_caches() {
+    prepare_cache(group_cache_, phase_.uniform.group, "group.of");
+    prepare_cache(tensor_cache_, phase_.uniform.tensor, "tensor.of");
+  }
+  void prepare_cache(Cache& cache, const std::vector<ValueId>& code, std::string_view hint) {
+    if (code.empty()) return;
+    cache.member = f_.allocate(hint, "i64", 8);
+    f_.line("store i64 -1, ptr {}", cache.member);
+    for (ValueId v : code) {
+      const Type& t = p_[v].type;
+      cache.places.push_back(
+          t.dtype == DType::bound
+              ? ""
+              : f_.allocate(p_.names[static_cast<size_t>(v)] + ".of", type_text(t.dtype, 1), 8));
+    }
+  }
+
+  void cached(Cache& cache, const std::vector<ValueId>& code, const std::string& member,
+              std::string_view hint) {
+    if (code.empty()) return;
+    std::string evaluate = f_.label(fmt::format("{}.new", hint));
+    std::string ready = f_.label(fmt::format("{}.ready", hint));
+    std::string last = f_.set("last", "load i64, ptr {}", cache.member);
+    std::string same = f_.set("same", "icmp eq i64 {}, {}", last, member);
+    f_.branch(same, ready, evaluate);
+    f_.block(evaluate);
+    f_.line("store i64 {}, ptr {}", member, cache.member);
+    u_.evaluate(code);
+    for (size_t i = 0; i < code.size(); ++i) {
+      if (cache.places[i].empty()) continue;
+      f_.line("store {} {}, ptr {}", type_text(p_[code[i]].type.dtype, 1), u_[code[i]],
+              cache.places[i]);
+    }
+    f_.jump(ready);
+    f_.block(ready);
+    for (size_t i = 0; i < code.size(); ++i) {
+      if (cache.places[i].empty()) continue;
+      u_.set(code[i], f_.set(p_.names[static_cast<size_t>(code[i])], "load {}, ptr {}",
+                             type_text(p_[code[i]].type.dtype, 1), cache.places[i]));
+    }
+  }
+
+  BodyEmitter body(size_t signature) { return {s_, m_, f_, u_, storage_, chunk_, signature}; }
+
+  // One body per signature, chosen by the chunk's number; ends the current block.
+  void emit_bodies(const Body& code, const std::string& signature) {
+    std::vector<std::string> labels;
+    for (size_t k = 0; k < s_.signatures.size(); ++k) {
+      labels.push_back(f_.label(fmt::format("signature.{}", k)));
+    }
+    std::string cases;
+    for (size_t k = 1; k < labels.size(); ++k) {
+      cases += fmt::format(" i64 {}, label %{}", k, labels[k]);
+    }
+    f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
+    for (size_t k = 0; k < labels.size(); ++k) {
+      f_.block(labels[k]);
+      body(k).emit(code, reductions_, is_large_, next_);
+    }
+  }
+
+  const Schedule& s_;
+  const Program& p_;
+  Module& m_;
+  const Phase& phase_;
+  size_t number_;
+  Function f_;
+  Uniform u_;
+  Storage storage_;
+  ChunkNames chunk_;
+  std::vector<ValueId> reductions_;
+  Cache group_cache_, tensor_cache_;
+  std::string next_, is_large_;
+};
+
+}  // namespace
+
+std::string emit_enter(const Schedule& schedule, Module& module, size_t phase) {
+  Function f;
+  Uniform u(schedule, module, f);
+  const std::vector<ValueId>& code = schedule.phases[phase].uniform.step;
+  u.evaluate(code);
+  u.store_scalars(code);
+  f.line("ret void");
+  return f.take(fmt::format("void @sf_enter_{}(ptr %ctx) #0", phase));
+}
+
+std::string emit_phase(const Schedule& schedule, Module& module, size_t phase) {
+  return PhaseEmitter(schedule, module, phase).run();
+}
+
+}  // namespace stepfuse::llvm

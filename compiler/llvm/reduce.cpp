@@ -1,0 +1,85 @@
+// Reductions of the vector loop: into lanes, and from lanes to the chunk's slot. Knows the
+// schedule, the kernel ABI, and the expression table.
+#include <array>
+
+#include "compiler/llvm/body.hpp"
+#include "compiler/llvm/prelude.hpp"
+#include "ir/reduction.hpp"
+
+namespace stepfuse::llvm {
+
+std::string BodyEmitter::combine(const Reducer& r, const std::string& a, const std::string& b,
+                                 std::string_view hint) {
+  if (r.op == Op::reduce_any) {
+    return f_.set(hint, "or {} {}, {}", vector_.type(r.dtype), a, b);
+  }
+  std::array<std::string, 2> args = {a, b};
+  return vector_.apply(reduction_combiner(r.op), r.dtype, r.dtype, args, hint);
+}
+
+void BodyEmitter::reduce(Reducer& r, const std::string& i) {
+  std::string v = vectors_.at(p_[r.value].operands[0]);
+  if (r.in_lanes) {
+    // Rows of 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
+    std::string walked =
+        f_.set("lane", "shl i64 {}, {}", i, std::countr_zero(static_cast<unsigned>(m_.lanes)));
+    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
+    std::string at = f_.address("lane", r.pointer, lane, sizeof(float));
+    std::string old =
+        f_.set("lane", "load {}, ptr {}, align {}", vector_.type(r.dtype), at, m_.lanes * 4);
+    std::string sum = combine(r, old, v, "lane");
+    f_.line("store {} {}, ptr {}, align {}", vector_.type(r.dtype), sum, at, m_.lanes * 4);
+    return;
+  }
+  // Integers, minima, maxima and `any` have the same result in every order.
+  if (r.op == Op::reduce_any) {
+    v = f_.set("seen", "sext {} {} to {}", vector_.type(DType::boolean), v, vector_.type(r.dtype));
+  }
+  std::string combined = combine(r, r.in_loop, v, "combined");
+  // r.next was promised to the loop's phi under its own name.
+  f_.line("{} = bitcast {} {} to {}", r.next, vector_.type(r.dtype), combined,
+          vector_.type(r.dtype));
+}
+
+std::string BodyEmitter::across_lanes(const Reducer& r) {
+  std::string x = r.before;
+  for (int d = m_.lanes / 2; d > 0; d /= 2) {
+    std::string mask;
+    for (int k = 0; k < m_.lanes; ++k) {
+      mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", (k + d) % m_.lanes);
+    }
+    std::string y = f_.set("upper", "shufflevector {} {}, {} poison, <{} x i32> <{}>",
+                           vector_.type(r.dtype), x, vector_.type(r.dtype), m_.lanes, mask);
+    x = combine(r, x, y, name(r.value));
+  }
+  return f_.set(name(r.value), "extractelement {} {}, i32 0", vector_.type(r.dtype), x);
+}
+
+void BodyEmitter::fold() {
+  // Phis stand first in a block.
+  for (Reducer& r : reducers_) {
+    if (r.in_lanes) continue;
+    std::string all = f_.set(name(r.value), "phi {} {}", vector_.type(r.dtype), r.before);
+    r.before = all;
+  }
+  for (const Reducer& r : reducers_) {
+    if (r.in_lanes) {
+      use_helper(m_, "sf_fold_lanes");
+      std::string sum = f_.set(name(r.value), "call float @sf_fold_lanes(ptr {}, i64 {}, i64 {})",
+                               r.array, lane_start_, lane_count_);
+      write_slot(r.value, sum);
+      continue;
+    }
+    std::string result = across_lanes(r);
+    if (r.op == Op::reduce_any) result = f_.set(name(r.value), "icmp ne i32 {}, 0", result);
+    write_slot(r.value, result);
+  }
+}
+
+void BodyEmitter::write_slot(ValueId reduction, const std::string& value) {
+  DType t = p_[reduction].type.dtype;
+  auto index = static_cast<size_t>(s_.reduction_index(reduction));
+  scalar_.store(t, value, u_.element(u_.slots, index, chunk_.index, size_of(t), "slot"));
+}
+
+}  // namespace stepfuse::llvm

@@ -1,0 +1,121 @@
+// Types, literals and names of LLVM IR text. Knows ir, fmt and the target.
+#include "compiler/llvm/text.hpp"
+
+#include <bit>
+#include <cctype>
+
+#include "ir/error.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+
+// Whether "+name" stands in a feature list "+a,-b,…".
+bool has_feature(std::string_view features, std::string_view name) {
+  while (!features.empty()) {
+    size_t comma = features.find(',');
+    std::string_view item = features.substr(0, comma);
+    if (item.size() == name.size() + 1 && item[0] == '+' && item.substr(1) == name) return true;
+    features = comma == std::string_view::npos ? "" : features.substr(comma + 1);
+  }
+  return false;
+}
+
+std::string vector_text(std::string_view element, int lanes) {
+  return lanes == 1 ? std::string(element) : fmt::format("<{} x {}>", lanes, element);
+}
+
+std::string repeat(std::string_view type, std::string_view value, int lanes) {
+  if (lanes == 1) return std::string(value);
+  std::string text = "<";
+  for (int i = 0; i < lanes; ++i) text += fmt::format("{}{} {}", i == 0 ? "" : ", ", type, value);
+  return text + ">";
+}
+
+}  // namespace
+
+Module::Module(const CpuTarget& target)
+    : lanes(target.vector_bits / 32),
+      has_fma(has_feature(target.features, "fma") || has_feature(target.features, "neon")),
+      has_f16(has_feature(target.features, "f16c") || has_feature(target.features, "neon")),
+      has_masks(has_feature(target.features, "avx512bw") &&
+                has_feature(target.features, "avx512vl")) {
+  check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),
+                 "vector_bits must be a power of two, at least 64");
+}
+
+std::string type_text(DType t, int lanes) {
+  switch (t) {
+    case DType::boolean:
+      return vector_text("i1", lanes);
+    case DType::i32:
+      return vector_text("i32", lanes);
+    case DType::i64:
+      return vector_text("i64", lanes);
+    case DType::f16:
+    case DType::bf16:
+      return vector_text("i16", lanes);
+    case DType::f32:
+      return vector_text("float", lanes);
+    case DType::f64:
+      return vector_text("double", lanes);
+    case DType::bound:
+      break;
+  }
+  internal_error("a bound type must be resolved before it is emitted");
+}
+
+std::string suffix_text(DType t, int lanes) {
+  return (lanes == 1 ? "" : fmt::format("v{}", lanes)) + std::string(name(t));
+}
+
+std::string memory_type_text(DType t, int lanes) {
+  return t == DType::boolean ? vector_text("i8", lanes) : type_text(t, lanes);
+}
+
+std::string literal(DType t, Bits v) {
+  switch (t) {
+    case DType::boolean:
+      return v.b() ? "true" : "false";
+    case DType::i32:
+      return fmt::format("{}", v.i32());
+    case DType::i64:
+      return fmt::format("{}", v.i64());
+    case DType::f16:
+    case DType::bf16:
+      return fmt::format("{}", v.u16());
+    case DType::f32:
+      // LLVM writes a float as the double of the same value.
+      return fmt::format("0x{:016X}", std::bit_cast<uint64_t>(static_cast<double>(v.f32())));
+    default:
+      return fmt::format("0x{:016X}", v.raw);
+  }
+}
+
+std::string constant_text(DType t, Bits v, int lanes) {
+  return repeat(type_text(t, 1), literal(t, v), lanes);
+}
+
+std::string integer_type_text(int bits, int lanes) {
+  return vector_text(fmt::format("i{}", bits), lanes);
+}
+
+std::string integer_text(int bits, uint64_t v, int lanes) {
+  return repeat(fmt::format("i{}", bits), fmt::format("{}", v), lanes);
+}
+
+std::string Function::unique(std::string_view hint) {
+  std::string base;
+  // A name that is all digits would be a numbered value to LLVM; one of more than 1,024 characters
+  // would be cut.
+  if (hint.empty() || std::isdigit(static_cast<unsigned char>(hint[0])) != 0) base = "v";
+  base += hint.substr(0, 200);
+  auto [it, is_new] = used_.try_emplace(base, 0);
+  if (is_new) return base;
+  std::string result;
+  do {
+    result = fmt::format("{}.{}", base, ++it->second);
+  } while (!used_.try_emplace(result, 0).second);
+  return result;
+}
+
+}  // namespace stepfuse::llvm

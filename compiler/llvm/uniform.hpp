@@ -1,0 +1,61 @@
+// Code of the coarser domains: scalars, evaluated once per step, group or tensor. Knows the
+// schedule, the kernel ABI, and the expression table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/abi.hpp"
+#include "compiler/llvm/ops.hpp"
+#include "compiler/llvm/text.hpp"
+#include "compiler/schedule/schedule.hpp"
+
+namespace stepfuse::llvm {
+
+// The scalar values of one emitted function, by value id.
+class Uniform {
+ public:
+  // Emits the loads of the context's fields; call it in the entry block.
+  Uniform(const Schedule& schedule, Module& module, Function& function);
+
+  // Members whose values are evaluated next: names of i64 values.
+  void set_group(std::string index) { group_ = std::move(index); }
+  // `present`: an i1.
+  void set_tensor(std::string index, std::string present = "true") {
+    tensor_ = std::move(index);
+    present_ = std::move(present);
+  }
+
+  // Emits the values of a list, operands first. Values of bound types are left out: a body converts
+  // them for its signature.
+  void evaluate(const std::vector<ValueId>& code);
+  // Makes the step values of a stage known in another function than the one that evaluated them.
+  void load_scalars(const std::vector<ValueId>& code);
+  void store_scalars(const std::vector<ValueId>& code);
+
+  const std::string& operator[](ValueId v) const;
+  void set(ValueId v, std::string name) { names_[static_cast<size_t>(v)] = std::move(name); }
+
+  // The address of element `index` of entry `slot` of one of the context's arrays of arrays.
+  std::string element(std::string_view array, size_t slot, std::string_view index, size_t bytes,
+                      std::string_view hint);
+
+  std::string chunks, tensors, pointers, states, slots, results, scratch;
+  std::string chunk_count, tensor_count, group_count;
+
+ private:
+  std::string field(std::string_view type, size_t offset, std::string_view hint);
+  std::string source(ValueId v);
+  std::string in_group_row(bool in_group, size_t count, std::string_view hint);
+  std::string member(Domain d) const;
+
+  const Schedule& s_;
+  const Program& p_;
+  Function& f_;
+  Ops ops_;
+  std::vector<std::string> names_;
+  std::string step_args_, group_args_, scalars_;
+  std::string group_, tensor_, present_;
+};
+
+}  // namespace stepfuse::llvm

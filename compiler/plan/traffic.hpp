@@ -1,0 +1,48 @@
+// How many bytes a step moves per parameter: read off the schedule, nothing measured. Knows ir and
+// the schedule.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/schedule/schedule.hpp"
+
+namespace stepfuse {
+
+// What one phase does to one array, in bytes per element. A buffer is loaded at most once in a
+// phase and stored at most once in a step.
+struct ArrayTraffic {
+  int32_t buffer = -1;
+  int32_t scratch = -1;  // exactly one of the two is set
+  uint32_t read = 0;
+  uint32_t written = 0;
+  uint32_t total() const { return read + written; }
+  friend bool operator==(const ArrayTraffic&, const ArrayTraffic&) = default;
+};
+
+struct PhaseTraffic {
+  std::vector<ArrayTraffic> arrays;   // buffers in declared order, then scratch arrays
+  std::vector<ArrayTraffic> skipped;  // of a step whose guard is false, if the phase has one
+  uint32_t bytes() const;
+  uint32_t skipped_bytes() const;
+};
+
+struct Traffic {
+  std::vector<PhaseTraffic> phases;  // [phase] of the schedule
+  uint32_t bytes() const;            // per element, of a step that is taken
+  uint32_t skipped_bytes() const;    // of one that is skipped
+  // All phases together, one entry per array; an array that is not touched has none.
+  std::vector<ArrayTraffic> by_array() const;
+};
+
+// For tensors of one signature. The slots of reductions (a few bytes for 16,384 elements) and the
+// states are left out; what a cache keeps between two phases is counted each time.
+Traffic traffic_of(const Schedule& schedule, size_t signature);
+
+// Grid barriers and launches of one step.
+int barrier_count(const Schedule& schedule);
+inline int launch_count(const Schedule& schedule) {
+  return static_cast<int>(schedule.kernels.size());
+}
+
+}  // namespace stepfuse

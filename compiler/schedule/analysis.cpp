@@ -1,0 +1,177 @@
+// Levels, slices and bodies: how a phase is cut out of a Program. Knows ir.
+#include "compiler/schedule/analysis.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace stepfuse {
+namespace {
+
+size_t index(ValueId v) { return static_cast<size_t>(v); }
+
+bool is_uniform(const Program& p, ValueId v) {
+  return v != kNoValue && p[v].type.domain != Domain::element;
+}
+
+// The predicate, of a domain coarser than element, that guards most of the stores.
+ValueId choose_guard(const Program& p, const std::vector<ValueId>& stores) {
+  std::map<ValueId, int> votes;
+  for (ValueId s : stores) {
+    if (is_uniform(p, p[s].predicate)) ++votes[p[s].predicate];
+  }
+  ValueId guard = kNoValue;
+  for (const auto& [predicate, count] : votes) {
+    if (guard == kNoValue || count > votes[guard]) guard = predicate;
+  }
+  return guard;
+}
+
+std::vector<ValueId> body_roots(const Program& p, const Body& body) {
+  std::vector<ValueId> roots;
+  for (ValueId r : body.reductions) roots.push_back(p[r].operands[0]);
+  for (const StoreAction& s : body.stores) {
+    roots.push_back(p[s.store].operands[0]);
+    if (s.predicate != kNoValue) roots.push_back(s.predicate);
+  }
+  for (const Kept& k : body.keeps) roots.push_back(k.value);
+  return roots;
+}
+
+void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& body) {
+  std::vector<ValueId> roots = body_roots(p, body);
+  body.code = backward_slice(p, roots, fetchable).element;
+  for (const Kept& f : fetchable) {
+    auto uses = [&](ValueId v) {
+      bool found = false;
+      for_each_operand(p[v], [&](ValueId o) { found |= o == f.value; });
+      return found;
+    };
+    bool needed = std::find(roots.begin(), roots.end(), f.value) != roots.end() ||
+                  std::any_of(body.code.begin(), body.code.end(), uses);
+    if (needed) body.fetches.push_back(f);
+  }
+}
+
+bool needs_any(const Program& p, const UniformCode& code, const std::vector<ValueId>& values) {
+  return std::any_of(values.begin(), values.end(), [&](ValueId v) {
+    const std::vector<ValueId>& list = code.of(p[v].type.domain);
+    return std::binary_search(list.begin(), list.end(), v);
+  });
+}
+
+// Each reduction goes into the first rollup of its operand's domain that comes after all those
+// whose results the operand needs.
+std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& reductions) {
+  std::vector<Rollup> rollups;
+  for (ValueId r : reductions) {
+    ValueId operand = p[r].operands[0];
+    UniformCode needs = backward_slice(p, {operand}, {}).uniform;
+    size_t at = 0;
+    for (size_t k = 0; k < rollups.size(); ++k) {
+      if (needs_any(p, needs, rollups[k].reductions)) at = k + 1;
+    }
+    while (at < rollups.size() && rollups[at].from != p[operand].type.domain) ++at;
+    if (at == rollups.size()) rollups.push_back({p[operand].type.domain, {}, {}});
+    rollups[at].reductions.push_back(r);
+  }
+  for (Rollup& rollup : rollups) {
+    std::vector<ValueId> operands;
+    for (ValueId r : rollup.reductions) operands.push_back(p[r].operands[0]);
+    rollup.uniform = backward_slice(p, operands, {}).uniform;
+  }
+  return rollups;
+}
+
+}  // namespace
+
+bool is_element_reduction(const Program& p, ValueId v) {
+  return is_reduction(p[v].op) && p[p[v].operands[0]].type.domain == Domain::element;
+}
+
+std::vector<int> reduction_levels(const Program& p) {
+  std::vector<int> level(p.insts.size(), 0);
+  for (ValueId v = 0; v < p.size(); ++v) {
+    int& own = level[index(v)];
+    for_each_operand(p[v], [&](ValueId o) { own = std::max(own, level[index(o)]); });
+    if (is_element_reduction(p, v)) {
+      ++own;
+    } else if (is_reduction(p[v].op)) {
+      own = std::max(own, 1);
+    }
+  }
+  return level;
+}
+
+Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
+                     const std::vector<Kept>& fetched) {
+  std::vector<bool> needed(p.insts.size(), false);
+  std::vector<bool> given(p.insts.size(), false);
+  for (const Kept& k : fetched) given[index(k.value)] = true;
+  for (ValueId r : roots) needed[index(r)] = !given[index(r)];
+  for (ValueId v = p.size() - 1; v >= 0; --v) {
+    // A reduction is a result of an earlier phase, not something to compute here.
+    if (!needed[index(v)] || is_reduction(p[v].op)) continue;
+    for_each_operand(p[v], [&](ValueId o) {
+      if (!given[index(o)]) needed[index(o)] = true;
+    });
+  }
+  Slice slice;
+  for (ValueId v = 0; v < p.size(); ++v) {
+    if (!needed[index(v)]) continue;
+    switch (p[v].type.domain) {
+      case Domain::step:
+        slice.uniform.step.push_back(v);
+        break;
+      case Domain::group:
+        slice.uniform.group.push_back(v);
+        break;
+      case Domain::tensor:
+        slice.uniform.tensor.push_back(v);
+        break;
+      case Domain::element:
+        slice.element.push_back(v);
+        break;
+    }
+  }
+  return slice;
+}
+
+Phase make_phase(const Program& p, std::string name, const PhaseRoots& roots) {
+  Phase phase;
+  phase.name = std::move(name);
+  phase.guard = choose_guard(p, roots.stores);
+  phase.body.reductions = roots.reductions;
+  phase.body.keeps = roots.keeps;
+  for (ValueId s : roots.stores) {
+    bool implied = p[s].predicate != kNoValue && p[s].predicate == phase.guard;
+    phase.body.stores.push_back({s, implied ? kNoValue : p[s].predicate});
+  }
+  if (phase.guard != kNoValue) {
+    phase.otherwise.reductions = roots.reductions;
+    phase.otherwise.keeps = roots.keeps;
+    for (ValueId s : roots.stores) {
+      if (p[s].predicate != phase.guard) phase.otherwise.stores.push_back({s, p[s].predicate});
+    }
+    complete_body(p, roots.fetchable, phase.otherwise);
+  }
+  complete_body(p, roots.fetchable, phase.body);
+  std::vector<ValueId> all = body_roots(p, phase.body);
+  if (phase.guard != kNoValue) all.push_back(phase.guard);
+  phase.uniform = backward_slice(p, all, phase.body.fetches).uniform;
+  phase.rollups = make_rollups(p, roots.rollups);
+  return phase;
+}
+
+Finish make_finish(const Program& p) {
+  Finish finish;
+  std::vector<ValueId> roots;
+  for (ValueId v = 0; v < p.size(); ++v) {
+    if (p[v].op != Op::write) continue;
+    finish.writes.push_back(v);
+    for_each_operand(p[v], [&](ValueId o) { roots.push_back(o); });
+  }
+  finish.uniform = backward_slice(p, roots, {}).uniform;
+  return finish;
+}
+
+}  // namespace stepfuse

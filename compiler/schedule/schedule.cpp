@@ -1,0 +1,134 @@
+// Builds the fused and split forms, and checks what a schedule is made from. Knows ir.
+#include "compiler/schedule/schedule.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/names.hpp"
+#include "compiler/schedule/analysis.hpp"
+#include "compiler/schedule/stages.hpp"
+
+namespace stepfuse {
+namespace {
+
+void check_signature(const Program& p, const Signature& s) {
+  if (s.size() != p.buffers.size()) {
+    throw Error(
+        ErrorKind::compile,
+        fmt::format("a signature of step @{} names {} storage types; the step has {} buffers",
+                    p.name, s.size(), p.buffers.size()));
+  }
+  for (size_t b = 0; b < s.size(); ++b) {
+    if (s[b] == DType::bound || !p.buffers[b].dtypes.contains(s[b])) {
+      throw Error(ErrorKind::compile, fmt::format("buffer @{} of step @{} cannot be stored as {}",
+                                                  p.buffers[b].name, p.name, name(s[b])));
+    }
+  }
+}
+
+// One phase per level of reductions; every store is in the last.
+std::vector<Phase> make_phases(const Program& p) {
+  std::vector<int> level = reduction_levels(p);
+  std::vector<PhaseRoots> roots(1);
+  auto at = [&](int l) -> PhaseRoots& {
+    if (roots.size() <= static_cast<size_t>(l)) roots.resize(static_cast<size_t>(l) + 1);
+    return roots[static_cast<size_t>(l)];
+  };
+  std::vector<ValueId> stores;
+  for (ValueId v = 0; v < p.size(); ++v) {
+    int l = level[static_cast<size_t>(v)];
+    if (is_reduction(p[v].op)) {
+      PhaseRoots& phase = at(l - 1);
+      (is_element_reduction(p, v) ? phase.reductions : phase.rollups).push_back(v);
+    }
+    if (p[v].op == Op::store) {
+      at(l);
+      stores.push_back(v);
+    }
+  }
+  roots.back().stores = stores;
+  // Kernels are named after their phases.
+  bool several = std::count_if(roots.begin(), roots.end(),
+                               [](const PhaseRoots& r) { return r.stores.empty(); }) > 1;
+  std::vector<Phase> phases;
+  for (const PhaseRoots& r : roots) {
+    std::string name = r.stores.empty() ? "reduce" : "update";
+    if (several && r.stores.empty()) name += std::to_string(phases.size());
+    phases.push_back(make_phase(p, std::move(name), r));
+  }
+  return phases;
+}
+
+}  // namespace
+
+const std::vector<ValueId>& UniformCode::of(Domain d) const {
+  switch (d) {
+    case Domain::step:
+      return step;
+    case Domain::group:
+      return group;
+    case Domain::tensor:
+      return tensor;
+    case Domain::element:
+      break;
+  }
+  internal_error("no list of uniform code");
+}
+
+int32_t Schedule::reduction_index(ValueId v) const {
+  auto it = std::find(reductions.begin(), reductions.end(), v);
+  check_internal(it != reductions.end(), "not a reduction of this schedule");
+  return static_cast<int32_t>(it - reductions.begin());
+}
+
+Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
+  if (options.signatures.empty()) {
+    throw Error(ErrorKind::compile, "a schedule needs the storage types of at least one tensor");
+  }
+  for (const Signature& s : options.signatures) check_signature(program, s);
+
+  Schedule schedule;
+  schedule.form = options.form;
+  schedule.program = program;
+  schedule.signatures = options.signatures;
+  for (ValueId v = 0; v < program.size(); ++v) {
+    if (is_reduction(program[v].op)) schedule.reductions.push_back(v);
+  }
+  schedule.finish = make_finish(program);
+  if (options.form == Form::unfused) {
+    add_stages(schedule);
+  } else {
+    schedule.phases = make_phases(program);
+    auto count = static_cast<int32_t>(schedule.phases.size());
+    if (options.form == Form::fused) {
+      schedule.kernels.push_back({program.name, 0, count});
+    } else {
+      for (int32_t i = 0; i < count; ++i) {
+        std::string phase = schedule.phases[static_cast<size_t>(i)].name;
+        schedule.kernels.push_back({fmt::format("{}_{}", program.name, phase), i, 1});
+      }
+    }
+  }
+  UniqueNames names;
+  for (Kernel& k : schedule.kernels) k.name = names.unique(identifier(k.name));
+  verify_schedule(schedule);
+  return schedule;
+}
+
+Signature only_signature(const Program& program) {
+  Signature signature;
+  for (const Buffer& b : program.buffers) {
+    if (b.dtypes.size() != 1) {
+      throw Error(
+          ErrorKind::compile,
+          fmt::format("buffer @{} of step @{} may have several storage types; bind it to one "
+                      "(--bind {}=f16, or the layout's dtypes)",
+                      b.name, program.name, b.name));
+    }
+    signature.push_back(b.dtypes.only());
+  }
+  return signature;
+}
+
+}  // namespace stepfuse
