@@ -179,7 +179,7 @@ class Dump(Case):
     def test_cuda_options(self):
         text = call("dump", "adamw", "--emit=cuda", "--cuda-options", "min-blocks=2,cache=streaming").stdout
         self.assertIn(b"__launch_bounds__(kThreads, 2)", text)
-        self.assertIn(b"store<Streaming, float, 4, 1>(out_weight", text)
+        self.assertIn(b"store<Streaming, float, 4, 1>(out_b_weight", text)
         self.fails(2, "min-blocks=1|2|3|4", "dump", "adamw", "--emit=cuda", "--cuda-options", "unroll=3")
         self.fails(2, "access=256: sm_90", "dump", "adamw", "--emit=cuda", "--cuda-options", "access=256")
         self.fails(2, "'fast' is not one of", "run", "adamw", "--backend=cuda", "--cuda-options", "fast")

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "ir/builder.hpp"
+#include "tests/differential/hostile_names.hpp"
 #include "tests/differential/rng.hpp"
 
 namespace stepfuse::testing {
@@ -480,43 +481,12 @@ class Generator {
   int reductions_ = 0;
 };
 
-// Names that meet each other, or a word of a language or of our own, in a kernel's text.
-constexpr const char* kHostileNames[] = {
-    "m.1",  "m_1",    "m.",     "m",        "1",      "0x1",    "1e5",      "scratch0", "of",
-    "if",   "float",  "double", "asm",      "define", "entry",  "begin",    "end",      "ctx",
-    "loop", "finish", "chunk",  "work",     "length", "first",  "sections", "lanes",    "place",
-    "e",    "acc",    "slots",  "tail",     "i.next", "is.not", "nan",      "true",     "null",
-    "int",  "main",   "_Bool",  "__GNUC__", "v",      "kNone",  "stage0",   "x.tail.0", "update"};
-
-void rename(Program& p, Rng rng) {
-  auto draw = [&](std::set<std::string>& taken) {
-    std::string n = kHostileNames[rng.below(std::size(kHostileNames))];
-    if (rng.chance(2)) n.append(5000, 'x');
-    while (!taken.insert(n).second) n += rng.pick({'.', '_', '1'});
-    return n;
-  };
-  auto rename_all = [&](auto& list) {
-    std::set<std::string> taken;
-    for (auto& item : list) item.name = draw(taken);
-  };
-  rename_all(p.buffers);
-  rename_all(p.states);
-  std::set<std::string> taken, stages;
-  for (std::string& s : p.stages) s = draw(stages);
-  for (ValueId v = 0; v < p.size(); ++v) {
-    if (p[v].op == Op::arg || !is_effect(p[v].op)) p.names[static_cast<size_t>(v)] = draw(taken);
-    if (p[v].op == Op::arg) {
-      p.args[static_cast<size_t>(p[v].slot)].name = p.names[static_cast<size_t>(v)];
-    }
-  }
-}
-
 }  // namespace
 
 Program random_program(uint64_t seed, const ProgramOptions& options) {
   Program p = Generator(seed, options).run();
   Rng rng(seed, "names");
-  if (rng.chance(25)) rename(p, rng);
+  if (rng.chance(25)) rename_hostile(p, rng);
   return p;
 }
 

@@ -7,10 +7,10 @@ using uint64_t = unsigned long long;
 namespace stepfuse {
 // … prelude.cuh …
 
-struct sf_adamw_0_step {
+struct Step0 {
   float s_inv_scale;
 };
-struct sf_adamw_1_step {
+struct Step1 {
   double s_scale_f64;
   float s_scale;
   float s_inv_scale;
@@ -21,7 +21,7 @@ struct sf_adamw_1_step {
   u32 s_bad;
   u32 s_good;
 };
-struct sf_adamw_1_chunk {
+struct Chunk1 {
   float g_decay;
   u32 g_from_a;
   float g_lerp_coef;
@@ -31,7 +31,7 @@ struct sf_adamw_1_chunk {
   float t_correction_root;
   float g_eps_f32;
 };
-struct sf_adamw_finish {
+struct FinishStep {
   float s_chosen;
   i32 s_chosen_1;
   float s_coef_used;
@@ -50,7 +50,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
   const i32 s_c_1_i32 = 1;  // %c_1_i32 = const 1 : i32
   const i32 s_c_0_i32 = 0;  // %c_0_i32 = const 0 : i32
   const float s_smallest = 0x1p-126f;  // %smallest = const 1.1754944e-38 : f32
-  __shared__ sf_adamw_0_step step_0;
+  __shared__ Step0 step_0;
   {  // phase reduce
     if (threadIdx.x == 0) {
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
@@ -85,19 +85,19 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       float acc_s_sum[8];
 #pragma unroll
       for (i32 e = 0; e < 8; ++e) acc_s_sum[e] = Add::identity<float>();
-      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
-      const i32 skew = skew_of<f16, 8>(p_grad);
-      const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
+      const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const i32 skew = skew_of<f16, 8>(p_b_grad);
+      const u32 room_b_grad = room_of<f16, 8>(p_b_grad, skew, length);
       const i32 stride = i32(work.workers) * 8;
       place = lane_place<8>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-        u32 in_grad[8];
-        load<Plain, f16, 8, 2>(in_grad, p_grad, room_grad, first, stride, length);
+        u32 in_b_grad[8];
+        load<Plain, f16, 8, 2>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 8 * stride + e % 8;
-          const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
+          const f16 e_grad = get<f16>(in_b_grad, e);  // %grad = load @grad : [f16]
           const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
           const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
           const bool e_finite = is_finite(e_grad_f32);  // %finite = isfinite %grad_f32 : [bool]
@@ -124,7 +124,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
   }
-  __shared__ sf_adamw_1_step step_1;
+  __shared__ Step1 step_1;
   {  // phase update
     if (threadIdx.x == 0) {
       const u64* const step_args = step_args_of(ctx);
@@ -162,7 +162,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     const float s_clip_coef = step_1.s_clip_coef;
     const bool s_good = step_1.s_good != 0;
     const u32 units = unit_count(ctx);
-    __shared__ sf_adamw_1_chunk sections[1 + kWarps];
+    __shared__ Chunk1 sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -232,43 +232,43 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       const float g_eps_f32 = sections[work.section].g_eps_f32;
       const i32 length = i32(chunk.length);
       if (s_good) {
-        const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
-        const u64 p_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
-        const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
-        const u64 p_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
-        const u64 p_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
-        const i32 skew = skew_of<float, 4>(p_master);
-        const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
-        const u32 room_weight = room_of<f16, 4>(p_weight, skew, length);
-        const u32 room_master = room_of<float, 4>(p_master, skew, length);
-        const u32 room_exp_avg = room_of<float, 4>(p_exp_avg, skew, length);
-        const u32 room_exp_avg_sq = room_of<float, 4>(p_exp_avg_sq, skew, length);
+        const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+        const u64 p_b_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
+        const u64 p_b_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+        const u64 p_b_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
+        const u64 p_b_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
+        const i32 skew = skew_of<float, 4>(p_b_master);
+        const u32 room_b_grad = room_of<f16, 4>(p_b_grad, skew, length);
+        const u32 room_b_weight = room_of<f16, 4>(p_b_weight, skew, length);
+        const u32 room_b_master = room_of<float, 4>(p_b_master, skew, length);
+        const u32 room_b_exp_avg = room_of<float, 4>(p_b_exp_avg, skew, length);
+        const u32 room_b_exp_avg_sq = room_of<float, 4>(p_b_exp_avg_sq, skew, length);
         const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
         for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-          u32 in_grad[2];
-          load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
-          u32 in_master[4];
-          load<Plain, float, 4, 1>(in_master, p_master, room_master, first, stride, length);
-          u32 in_exp_avg[4];
-          load<Plain, float, 4, 1>(in_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
-          u32 in_exp_avg_sq[4];
-          load<Plain, float, 4, 1>(in_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
-          u32 out_grad[2];
-          u32 out_weight[2];
-          u32 out_master[4];
-          u32 out_exp_avg[4];
-          u32 out_exp_avg_sq[4];
+          u32 in_b_grad[2];
+          load<Plain, f16, 4, 1>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+          u32 in_b_master[4];
+          load<Plain, float, 4, 1>(in_b_master, p_b_master, room_b_master, first, stride, length);
+          u32 in_b_exp_avg[4];
+          load<Plain, float, 4, 1>(in_b_exp_avg, p_b_exp_avg, room_b_exp_avg, first, stride, length);
+          u32 in_b_exp_avg_sq[4];
+          load<Plain, float, 4, 1>(in_b_exp_avg_sq, p_b_exp_avg_sq, room_b_exp_avg_sq, first, stride, length);
+          u32 out_b_grad[2];
+          u32 out_b_weight[2];
+          u32 out_b_master[4];
+          u32 out_b_exp_avg[4];
+          u32 out_b_exp_avg_sq[4];
 #pragma unroll
           for (i32 e = 0; e < 4; ++e) {
-            const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
+            const f16 e_grad = get<f16>(in_b_grad, e);  // %grad = load @grad : [f16]
             const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
             const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
             const float e_g_clipped = e_g * s_clip_coef;  // %g_clipped = mul %g, %clip_coef : [f32]
-            const float e_w = get<float>(in_master, e);  // %w = load @master : [f32]
+            const float e_w = get<float>(in_b_master, e);  // %w = load @master : [f32]
             const float e_w_decayed = e_w * g_decay;  // %w_decayed = mul %w, %decay : [f32]
-            const float e_exp_avg_in = get<float>(in_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
-            const float e_exp_avg_sq_in = get<float>(in_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
+            const float e_exp_avg_in = get<float>(in_b_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
+            const float e_exp_avg_sq_in = get<float>(in_b_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
             const float e_lerp_base = g_from_a ? e_exp_avg_in : e_g_clipped;  // %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
             const float e_distance = e_g_clipped - e_exp_avg_in;  // %distance = sub %g_clipped, %exp_avg_in : [f32]
             const float e_m = __fmaf_rn(g_lerp_coef, e_distance, e_lerp_base);  // %m = fma %lerp_coef, %distance, %lerp_base : [f32]
@@ -282,31 +282,31 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
             const float e_update = e_numerator / e_denominator;  // %update = div %numerator, %denominator : [f32]
             const float e_w_new = e_w_decayed + e_update;  // %w_new = add %w_decayed, %update : [f32]
             const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
-            put<float>(out_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
-            put<float>(out_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
-            put<float>(out_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
-            put<f16>(out_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
-            put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
+            put<float>(out_b_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
+            put<float>(out_b_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
+            put<float>(out_b_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
+            put<f16>(out_b_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
+            put<f16>(out_b_grad, e, bits_of(s_92));  // store @grad, %92
           }
-          store<Plain, float, 4, 1>(out_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
-          store<Plain, float, 4, 1>(out_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
-          store<Plain, float, 4, 1>(out_master, p_master, room_master, first, stride, length);
-          store<Plain, f16, 4, 1>(out_weight, p_weight, room_weight, first, stride, length);
-          store<Plain, f16, 4, 1>(out_grad, p_grad, room_grad, first, stride, length);
+          store<Plain, float, 4, 1>(out_b_exp_avg, p_b_exp_avg, room_b_exp_avg, first, stride, length);
+          store<Plain, float, 4, 1>(out_b_exp_avg_sq, p_b_exp_avg_sq, room_b_exp_avg_sq, first, stride, length);
+          store<Plain, float, 4, 1>(out_b_master, p_b_master, room_b_master, first, stride, length);
+          store<Plain, f16, 4, 1>(out_b_weight, p_b_weight, room_b_weight, first, stride, length);
+          store<Plain, f16, 4, 1>(out_b_grad, p_b_grad, room_b_grad, first, stride, length);
         }
       } else {
-        const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
-        const i32 skew = skew_of<f16, 8>(p_grad);
-        const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
+        const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+        const i32 skew = skew_of<f16, 8>(p_b_grad);
+        const u32 room_b_grad = room_of<f16, 8>(p_b_grad, skew, length);
         const i32 stride = i32(work.workers) * 8;
 #pragma unroll 1
         for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-          u32 out_grad[8];
+          u32 out_b_grad[8];
 #pragma unroll
           for (i32 e = 0; e < 16; ++e) {
-            put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
+            put<f16>(out_b_grad, e, bits_of(s_92));  // store @grad, %92
           }
-          store<Plain, f16, 8, 2>(out_grad, p_grad, room_grad, first, stride, length);
+          store<Plain, f16, 8, 2>(out_b_grad, p_b_grad, room_b_grad, first, stride, length);
         }
       }
     }
@@ -320,7 +320,7 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     const float s_clip_coef = step_1.s_clip_coef;
     const bool s_bad = step_1.s_bad != 0;
     const bool s_good = step_1.s_good != 0;
-    __shared__ sf_adamw_finish own;
+    __shared__ FinishStep own;
     if (threadIdx.x == 0) {
       const u64* const step_args = step_args_of(ctx);
       const double s_growth_factor = arg<double>(step_args[1]);  // arg %growth_factor : f64 = 2

@@ -7,13 +7,13 @@ using uint64_t = unsigned long long;
 namespace stepfuse {
 // … prelude.cuh …
 
-struct sf_adamw_unscale_0_step {
+struct Step0 {
   float s_inv_scale;
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
-  __shared__ sf_adamw_unscale_0_step step_0;
+  __shared__ Step0 step_0;
   {  // phase unscale
     if (threadIdx.x == 0) {
       const float s_scale = global<float>(ctx.step.states, 0)[0];  // %scale = read @scale : f32
@@ -42,21 +42,21 @@ sf_adamw_unscale(const __grid_constant__ abi::DeviceContext ctx) {
       }
       const i32 length = i32(chunk.length);
       bool acc_s_found_inf = false;
-      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
       const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
       const i32 skew = skew_of<float, 4>(p_scratch0);
-      const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
+      const u32 room_b_grad = room_of<f16, 4>(p_b_grad, skew, length);
       const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        u32 in_grad[8];
-        load<Plain, f16, 4, 4>(in_grad, p_grad, room_grad, first, stride, length);
+        u32 in_b_grad[8];
+        load<Plain, f16, 4, 4>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
         u32 out_scratch0[16];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
-          const f16 e_grad = get<f16>(in_grad, e);  // %grad = load @grad : [f16]
+          const f16 e_grad = get<f16>(in_b_grad, e);  // %grad = load @grad : [f16]
           const float e_grad_f32 = f32_from(e_grad);  // %grad_f32 = cast %grad : [f32]
           const float e_g = e_grad_f32 * s_inv_scale;  // %g = mul %grad_f32, %inv_scale : [f32]
           const bool e_finite = is_finite(e_grad_f32);  // %finite = isfinite %grad_f32 : [bool]
@@ -126,7 +126,7 @@ sf_adamw_norm(const __grid_constant__ abi::DeviceContext ctx) {
   }
 }
 
-struct sf_adamw_clip_2_step {
+struct Step2 {
   float s_clip_coef;
 };
 
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
-  __shared__ sf_adamw_clip_2_step step_2;
+  __shared__ Step2 step_2;
   {  // phase clip
     if (threadIdx.x == 0) {
       const u64* const step_args = step_args_of(ctx);
@@ -185,10 +185,10 @@ sf_adamw_clip(const __grid_constant__ abi::DeviceContext ctx) {
   }
 }
 
-struct sf_adamw_optimizer_3_step {
+struct Step3 {
   u32 s_good;
 };
-struct sf_adamw_optimizer_3_chunk {
+struct Chunk3 {
   float g_decay;
   u32 g_from_a;
   float g_lerp_coef;
@@ -205,7 +205,7 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
   const double s_c_1_f64 = 0x1p+0;  // %c_1_f64 = const 1 : f64
   const float s_c_0_5_f32 = 0x1p-1f;  // %c_0_5_f32 = const 0.5 : f32
   const i64 s_c_1_i64 = 1ll;  // %c_1_i64 = const 1 : i64
-  __shared__ sf_adamw_optimizer_3_step step_3;
+  __shared__ Step3 step_3;
   {  // phase optimizer
     if (threadIdx.x == 0) {
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
@@ -222,7 +222,7 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
     __syncthreads();
     const bool s_good = step_3.s_good != 0;
     const u32 units = s_good ? unit_count(ctx) : 0;
-    __shared__ sf_adamw_optimizer_3_chunk sections[1 + kWarps];
+    __shared__ Chunk3 sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -291,36 +291,36 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
       const float t_correction_root = sections[work.section].t_correction_root;
       const float g_eps_f32 = sections[work.section].g_eps_f32;
       const i32 length = i32(chunk.length);
-      const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
-      const u64 p_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
-      const u64 p_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
+      const u64 p_b_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+      const u64 p_b_exp_avg = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 3) + chunk.begin);
+      const u64 p_b_exp_avg_sq = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 4) + chunk.begin);
       const u64 p_scratch0 = address_of(global<float>(ctx.step.scratch, 0) + tensor.scratch_base + chunk.begin);
-      const i32 skew = skew_of<float, 4>(p_master);
-      const u32 room_master = room_of<float, 4>(p_master, skew, length);
-      const u32 room_exp_avg = room_of<float, 4>(p_exp_avg, skew, length);
-      const u32 room_exp_avg_sq = room_of<float, 4>(p_exp_avg_sq, skew, length);
+      const i32 skew = skew_of<float, 4>(p_b_master);
+      const u32 room_b_master = room_of<float, 4>(p_b_master, skew, length);
+      const u32 room_b_exp_avg = room_of<float, 4>(p_b_exp_avg, skew, length);
+      const u32 room_b_exp_avg_sq = room_of<float, 4>(p_b_exp_avg_sq, skew, length);
       const u32 room_scratch0 = room_of<float, 4>(p_scratch0, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-        u32 in_master[4];
-        load<Plain, float, 4, 1>(in_master, p_master, room_master, first, stride, length);
-        u32 in_exp_avg[4];
-        load<Plain, float, 4, 1>(in_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
-        u32 in_exp_avg_sq[4];
-        load<Plain, float, 4, 1>(in_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
+        u32 in_b_master[4];
+        load<Plain, float, 4, 1>(in_b_master, p_b_master, room_b_master, first, stride, length);
+        u32 in_b_exp_avg[4];
+        load<Plain, float, 4, 1>(in_b_exp_avg, p_b_exp_avg, room_b_exp_avg, first, stride, length);
+        u32 in_b_exp_avg_sq[4];
+        load<Plain, float, 4, 1>(in_b_exp_avg_sq, p_b_exp_avg_sq, room_b_exp_avg_sq, first, stride, length);
         u32 in_scratch0[4];
         load<Plain, float, 4, 1>(in_scratch0, p_scratch0, room_scratch0, first, stride, length);
-        u32 out_master[4];
-        u32 out_exp_avg[4];
-        u32 out_exp_avg_sq[4];
+        u32 out_b_master[4];
+        u32 out_b_exp_avg[4];
+        u32 out_b_exp_avg_sq[4];
 #pragma unroll
         for (i32 e = 0; e < 4; ++e) {
           const float e_g_clipped = get<float>(in_scratch0, e);  // %g_clipped = mul %g, %clip_coef : [f32]
-          const float e_w = get<float>(in_master, e);  // %w = load @master : [f32]
+          const float e_w = get<float>(in_b_master, e);  // %w = load @master : [f32]
           const float e_w_decayed = e_w * g_decay;  // %w_decayed = mul %w, %decay : [f32]
-          const float e_exp_avg_in = get<float>(in_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
-          const float e_exp_avg_sq_in = get<float>(in_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
+          const float e_exp_avg_in = get<float>(in_b_exp_avg, e);  // %exp_avg_in = load @exp_avg : [f32]
+          const float e_exp_avg_sq_in = get<float>(in_b_exp_avg_sq, e);  // %exp_avg_sq_in = load @exp_avg_sq : [f32]
           const float e_lerp_base = g_from_a ? e_exp_avg_in : e_g_clipped;  // %lerp_base = select %from_a, %exp_avg_in, %g_clipped : [f32]
           const float e_distance = e_g_clipped - e_exp_avg_in;  // %distance = sub %g_clipped, %exp_avg_in : [f32]
           const float e_m = __fmaf_rn(g_lerp_coef, e_distance, e_lerp_base);  // %m = fma %lerp_coef, %distance, %lerp_base : [f32]
@@ -333,25 +333,25 @@ sf_adamw_optimizer(const __grid_constant__ abi::DeviceContext ctx) {
           const float e_numerator = t_step_size * e_m;  // %numerator = mul %step_size, %m : [f32]
           const float e_update = e_numerator / e_denominator;  // %update = div %numerator, %denominator : [f32]
           const float e_w_new = e_w_decayed + e_update;  // %w_new = add %w_decayed, %update : [f32]
-          put<float>(out_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
-          put<float>(out_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
-          put<float>(out_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
+          put<float>(out_b_exp_avg, e, bits_of(e_m));  // store @exp_avg, %m if %good
+          put<float>(out_b_exp_avg_sq, e, bits_of(e_v));  // store @exp_avg_sq, %v if %good
+          put<float>(out_b_master, e, bits_of(e_w_new));  // store @master, %w_new if %good
         }
-        store<Plain, float, 4, 1>(out_exp_avg, p_exp_avg, room_exp_avg, first, stride, length);
-        store<Plain, float, 4, 1>(out_exp_avg_sq, p_exp_avg_sq, room_exp_avg_sq, first, stride, length);
-        store<Plain, float, 4, 1>(out_master, p_master, room_master, first, stride, length);
+        store<Plain, float, 4, 1>(out_b_exp_avg, p_b_exp_avg, room_b_exp_avg, first, stride, length);
+        store<Plain, float, 4, 1>(out_b_exp_avg_sq, p_b_exp_avg_sq, room_b_exp_avg_sq, first, stride, length);
+        store<Plain, float, 4, 1>(out_b_master, p_b_master, room_b_master, first, stride, length);
       }
     }
   }
 }
 
-struct sf_adamw_copy_4_step {
+struct Step4 {
   u32 s_good;
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
-  __shared__ sf_adamw_copy_4_step step_4;
+  __shared__ Step4 step_4;
   {  // phase copy
     if (threadIdx.x == 0) {
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
@@ -381,24 +381,24 @@ sf_adamw_copy(const __grid_constant__ abi::DeviceContext ctx) {
         continue;
       }
       const i32 length = i32(chunk.length);
-      const u64 p_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
-      const u64 p_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
-      const i32 skew = skew_of<float, 4>(p_master);
-      const u32 room_weight = room_of<f16, 4>(p_weight, skew, length);
-      const u32 room_master = room_of<float, 4>(p_master, skew, length);
+      const u64 p_b_weight = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 1) + chunk.begin);
+      const u64 p_b_master = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 5 + 2) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_b_master);
+      const u32 room_b_weight = room_of<f16, 4>(p_b_weight, skew, length);
+      const u32 room_b_master = room_of<float, 4>(p_b_master, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        u32 in_master[16];
-        load<Plain, float, 4, 4>(in_master, p_master, room_master, first, stride, length);
-        u32 out_weight[8];
+        u32 in_b_master[16];
+        load<Plain, float, 4, 4>(in_b_master, p_b_master, room_b_master, first, stride, length);
+        u32 out_b_weight[8];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          const float e_w_new = get<float>(in_master, e);  // %w_new = add %w_decayed, %update : [f32]
+          const float e_w_new = get<float>(in_b_master, e);  // %w_new = add %w_decayed, %update : [f32]
           const f16 e_w_copy = f16_from(e_w_new);  // %w_copy = cast %w_new : [f16]
-          put<f16>(out_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
+          put<f16>(out_b_weight, e, bits_of(e_w_copy));  // store @weight, %w_copy if %good
         }
-        store<Plain, f16, 4, 4>(out_weight, p_weight, room_weight, first, stride, length);
+        store<Plain, f16, 4, 4>(out_b_weight, p_b_weight, room_b_weight, first, stride, length);
       }
     }
   }
@@ -423,24 +423,24 @@ sf_adamw_zero_grad(const __grid_constant__ abi::DeviceContext ctx) {
         continue;
       }
       const i32 length = i32(chunk.length);
-      const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
-      const i32 skew = skew_of<f16, 8>(p_grad);
-      const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
+      const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 5 + 0) + chunk.begin);
+      const i32 skew = skew_of<f16, 8>(p_b_grad);
+      const u32 room_b_grad = room_of<f16, 8>(p_b_grad, skew, length);
       const i32 stride = i32(work.workers) * 8;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-        u32 out_grad[8];
+        u32 out_b_grad[8];
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
-          put<f16>(out_grad, e, bits_of(s_92));  // store @grad, %92
+          put<f16>(out_b_grad, e, bits_of(s_92));  // store @grad, %92
         }
-        store<Plain, f16, 8, 2>(out_grad, p_grad, room_grad, first, stride, length);
+        store<Plain, f16, 8, 2>(out_b_grad, p_b_grad, room_b_grad, first, stride, length);
       }
     }
   }
 }
 
-struct sf_adamw_scale_finish {
+struct FinishStep {
   float s_scale;
   u32 s_found_inf;
   float s_norm;
@@ -462,7 +462,7 @@ sf_adamw_scale(const __grid_constant__ abi::DeviceContext ctx) {
   const i32 s_c_0_i32 = 0;  // %c_0_i32 = const 0 : i32
   const float s_smallest = 0x1p-126f;  // %smallest = const 1.1754944e-38 : f32
   if (last_to_arrive(ctx.sync->finished)) {  // nobody reads a state any more
-    __shared__ sf_adamw_scale_finish own;
+    __shared__ FinishStep own;
     if (threadIdx.x == 0) {
       const u64* const step_args = step_args_of(ctx);
       const double s_max_norm = arg<double>(step_args[0]);  // arg %max_norm : f64 = 1

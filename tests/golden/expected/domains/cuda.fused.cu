@@ -7,16 +7,16 @@ using uint64_t = unsigned long long;
 namespace stepfuse {
 // … prelude.cuh …
 
-struct sf_domains_1_step {
+struct Step1 {
   float s_limit;
   u32 s_bad;
   u32 s_good;
 };
-struct sf_domains_1_chunk {
+struct Chunk1 {
   u32 t_calm;
   float g_per;
 };
-struct sf_domains_finish {
+struct FinishStep {
   double s_total1;
 };
 
@@ -56,19 +56,19 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       bool acc_s_bad = false;
       switch (chunk.signature) {
         case 0: {
-          const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-          const i32 skew = skew_of<f16, 8>(p_grad);
-          const u32 room_grad = room_of<f16, 8>(p_grad, skew, length);
+          const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+          const i32 skew = skew_of<f16, 8>(p_b_grad);
+          const u32 room_b_grad = room_of<f16, 8>(p_b_grad, skew, length);
           const i32 stride = i32(work.workers) * 8;
           place = lane_place<8>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
           for (i32 first = i32(work.worker) * 8 - skew; first < length; first += 2 * stride) {
-            u32 in_grad[8];
-            load<Plain, f16, 8, 2>(in_grad, p_grad, room_grad, first, stride, length);
+            u32 in_b_grad[8];
+            load<Plain, f16, 8, 2>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
 #pragma unroll
             for (i32 e = 0; e < 16; ++e) {
               const i32 at = first + e / 8 * stride + e % 8;
-              const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
+              const f16 e_raw = get<f16>(in_b_grad, e);  // %raw = load @grad : [@grad]
               const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
               const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
               const float e_size = absolute(e_g);  // %size = abs %g : [f32]
@@ -82,19 +82,19 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
           break;
         }
         case 1: {
-          const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-          const i32 skew = skew_of<float, 4>(p_grad);
-          const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
+          const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+          const i32 skew = skew_of<float, 4>(p_b_grad);
+          const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
           const i32 stride = i32(work.workers) * 4;
           place = lane_place<4>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
           for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-            u32 in_grad[16];
-            load<Plain, float, 4, 4>(in_grad, p_grad, room_grad, first, stride, length);
+            u32 in_b_grad[16];
+            load<Plain, float, 4, 4>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
 #pragma unroll
             for (i32 e = 0; e < 16; ++e) {
               const i32 at = first + e / 4 * stride + e % 4;
-              const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
+              const float e_raw = get<float>(in_b_grad, e);  // %raw = load @grad : [@grad]
               const float e_g = e_raw;  // %g = cast %raw : [f32]
               const float e_sq = e_g * e_g;  // %sq = mul %g, %g : [f32]
               const float e_size = absolute(e_g);  // %size = abs %g : [f32]
@@ -127,7 +127,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
   }
-  __shared__ sf_domains_1_step step_1;
+  __shared__ Step1 step_1;
   {  // phase update
     if (threadIdx.x == 0) {
       const u64* const step_args = step_args_of(ctx);
@@ -142,7 +142,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     const float s_limit = step_1.s_limit;
     const bool s_good = step_1.s_good != 0;
     const u32 units = unit_count(ctx);
-    __shared__ sf_domains_1_chunk sections[1 + kWarps];
+    __shared__ Chunk1 sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -182,90 +182,90 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       if (t_calm) {
         switch (chunk.signature) {
           case 0: {
-            const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
-            const u64 p_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
-            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
-            const i32 skew = skew_of<float, 4>(p_weight);
-            const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
-            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
-            const u32 room_copy = room_of<bf16, 4>(p_copy, skew, length);
-            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
+            const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_b_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
+            const u64 p_b_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_b_weight);
+            const u32 room_b_grad = room_of<f16, 4>(p_b_grad, skew, length);
+            const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
+            const u32 room_b_copy = room_of<bf16, 4>(p_b_copy, skew, length);
+            const u32 room_b_mask = room_of<i32, 4>(p_b_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              u32 in_grad[2];
-              load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
-              u32 in_weight[4];
-              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
-              u32 in_mask[4];
-              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
-              u32 out_weight[4];
-              u32 out_copy[2];
+              u32 in_b_grad[2];
+              load<Plain, f16, 4, 1>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+              u32 in_b_weight[4];
+              load<Plain, float, 4, 1>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+              u32 in_b_mask[4];
+              load<Plain, i32, 4, 1>(in_b_mask, p_b_mask, room_b_mask, first, stride, length);
+              u32 out_b_weight[4];
+              u32 out_b_copy[2];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
+                const f16 e_raw = get<f16>(in_b_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
-                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_b_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_b_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
                 const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
-                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
-                put<bf16>(out_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
+                put<float>(out_b_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<bf16>(out_b_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
-              store<Plain, bf16, 4, 1>(out_copy, p_copy, room_copy, first, stride, length);
+              store<Plain, float, 4, 1>(out_b_weight, p_b_weight, room_b_weight, first, stride, length, mask_e_store);
+              store<Plain, bf16, 4, 1>(out_b_copy, p_b_copy, room_b_copy, first, stride, length);
             }
             break;
           }
           case 1: {
-            const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
-            const u64 p_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
-            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
-            const i32 skew = skew_of<float, 4>(p_weight);
-            const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
-            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
-            const u32 room_copy = room_of<bf16, 4>(p_copy, skew, length);
-            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
+            const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_b_copy = address_of(global<bf16>(ctx.step.pointers, u64(tensor_index) * 4 + 2) + chunk.begin);
+            const u64 p_b_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_b_weight);
+            const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
+            const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
+            const u32 room_b_copy = room_of<bf16, 4>(p_b_copy, skew, length);
+            const u32 room_b_mask = room_of<i32, 4>(p_b_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              u32 in_grad[4];
-              load<Plain, float, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
-              u32 in_weight[4];
-              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
-              u32 in_mask[4];
-              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
-              u32 out_weight[4];
-              u32 out_copy[2];
+              u32 in_b_grad[4];
+              load<Plain, float, 4, 1>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+              u32 in_b_weight[4];
+              load<Plain, float, 4, 1>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+              u32 in_b_mask[4];
+              load<Plain, i32, 4, 1>(in_b_mask, p_b_mask, room_b_mask, first, stride, length);
+              u32 out_b_weight[4];
+              u32 out_b_copy[2];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
+                const float e_raw = get<float>(in_b_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = e_raw;  // %g = cast %raw : [f32]
-                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_b_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_b_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
                 const bf16 e_w16 = bf16_from(e_w1);  // %w16 = cast %w1 : [bf16]
-                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
-                put<bf16>(out_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
+                put<float>(out_b_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<bf16>(out_b_copy, e, bits_of(e_w16));  // store @copy, %w16 if %calm
                 mask_e_store |= u32(e_store) << e;
               }
-              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
-              store<Plain, bf16, 4, 1>(out_copy, p_copy, room_copy, first, stride, length);
+              store<Plain, float, 4, 1>(out_b_weight, p_b_weight, room_b_weight, first, stride, length, mask_e_store);
+              store<Plain, bf16, 4, 1>(out_b_copy, p_b_copy, room_b_copy, first, stride, length);
             }
             break;
           }
@@ -273,78 +273,78 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       } else {
         switch (chunk.signature) {
           case 0: {
-            const u64 p_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
-            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
-            const i32 skew = skew_of<float, 4>(p_weight);
-            const u32 room_grad = room_of<f16, 4>(p_grad, skew, length);
-            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
-            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
+            const u64 p_b_grad = address_of(global<f16>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_b_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_b_weight);
+            const u32 room_b_grad = room_of<f16, 4>(p_b_grad, skew, length);
+            const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
+            const u32 room_b_mask = room_of<i32, 4>(p_b_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              u32 in_grad[2];
-              load<Plain, f16, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
-              u32 in_weight[4];
-              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
-              u32 in_mask[4];
-              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
-              u32 out_weight[4];
+              u32 in_b_grad[2];
+              load<Plain, f16, 4, 1>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+              u32 in_b_weight[4];
+              load<Plain, float, 4, 1>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+              u32 in_b_mask[4];
+              load<Plain, i32, 4, 1>(in_b_mask, p_b_mask, room_b_mask, first, stride, length);
+              u32 out_b_weight[4];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const f16 e_raw = get<f16>(in_grad, e);  // %raw = load @grad : [@grad]
+                const f16 e_raw = get<f16>(in_b_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = f32_from(e_raw);  // %g = cast %raw : [f32]
-                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_b_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_b_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
-                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<float>(out_b_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
+              store<Plain, float, 4, 1>(out_b_weight, p_b_weight, room_b_weight, first, stride, length, mask_e_store);
             }
             break;
           }
           case 1: {
-            const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
-            const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
-            const u64 p_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
-            const i32 skew = skew_of<float, 4>(p_weight);
-            const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
-            const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
-            const u32 room_mask = room_of<i32, 4>(p_mask, skew, length);
+            const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 0) + chunk.begin);
+            const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 4 + 1) + chunk.begin);
+            const u64 p_b_mask = address_of(global<i32>(ctx.step.pointers, u64(tensor_index) * 4 + 3) + chunk.begin);
+            const i32 skew = skew_of<float, 4>(p_b_weight);
+            const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
+            const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
+            const u32 room_b_mask = room_of<i32, 4>(p_b_mask, skew, length);
             const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
             for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 1 * stride) {
-              u32 in_grad[4];
-              load<Plain, float, 4, 1>(in_grad, p_grad, room_grad, first, stride, length);
-              u32 in_weight[4];
-              load<Plain, float, 4, 1>(in_weight, p_weight, room_weight, first, stride, length);
-              u32 in_mask[4];
-              load<Plain, i32, 4, 1>(in_mask, p_mask, room_mask, first, stride, length);
-              u32 out_weight[4];
+              u32 in_b_grad[4];
+              load<Plain, float, 4, 1>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+              u32 in_b_weight[4];
+              load<Plain, float, 4, 1>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+              u32 in_b_mask[4];
+              load<Plain, i32, 4, 1>(in_b_mask, p_b_mask, room_b_mask, first, stride, length);
+              u32 out_b_weight[4];
               u32 mask_e_store = 0;
 #pragma unroll
               for (i32 e = 0; e < 4; ++e) {
-                const float e_raw = get<float>(in_grad, e);  // %raw = load @grad : [@grad]
+                const float e_raw = get<float>(in_b_grad, e);  // %raw = load @grad : [@grad]
                 const float e_g = e_raw;  // %g = cast %raw : [f32]
-                const i32 e_mask = get<i32>(in_mask, e);  // %mask = load @mask : [i32]
+                const i32 e_mask = get<i32>(in_b_mask, e);  // %mask = load @mask : [i32]
                 const bool e_off = e_mask == s_none;  // %off = eq %mask, %none : [bool]
                 const bool e_on = !e_off;  // %on = not %off : [bool]
                 const bool e_chosen = e_on & t_calm;  // %chosen = and %on, %calm : [bool]
                 const bool e_store = e_chosen & s_good;  // %store = and %chosen, %good : [bool]
                 const float e_d = e_g * g_per;  // %d = mul %g, %per : [f32]
-                const float e_w0 = get<float>(in_weight, e);  // %w0 = load @weight : [f32]
+                const float e_w0 = get<float>(in_b_weight, e);  // %w0 = load @weight : [f32]
                 const float e_w1 = e_w0 - e_d;  // %w1 = sub %w0, %d : [f32]
-                put<float>(out_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
+                put<float>(out_b_weight, e, bits_of(e_w1));  // store @weight, %w1 if %store
                 mask_e_store |= u32(e_store) << e;
               }
-              store<Plain, float, 4, 1>(out_weight, p_weight, room_weight, first, stride, length, mask_e_store);
+              store<Plain, float, 4, 1>(out_b_weight, p_b_weight, room_b_weight, first, stride, length, mask_e_store);
             }
             break;
           }
@@ -356,7 +356,7 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
     const float s_limit = step_1.s_limit;
     const bool s_bad = step_1.s_bad != 0;
     const bool s_good = step_1.s_good != 0;
-    __shared__ sf_domains_finish own;
+    __shared__ FinishStep own;
     if (threadIdx.x == 0) {
       const double s_total0 = global<double>(ctx.step.states, 2)[0];  // %total0 = read @total : f64
       const double s_seen = double(s_bad);  // %seen = cast %bad : f64

@@ -7,7 +7,7 @@ using uint64_t = unsigned long long;
 namespace stepfuse {
 // … prelude.cuh …
 
-struct sf_sgd_0_chunk {
+struct Chunk0 {
   float g_weight_decay_f32;
   float g_descent;
 };
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
   {  // phase update
     const u32 units = unit_count(ctx);
-    __shared__ sf_sgd_0_chunk sections[1 + kWarps];
+    __shared__ Chunk0 sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -49,28 +49,28 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
       const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
-      const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
-      const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin);
-      const i32 skew = skew_of<float, 4>(p_weight);
-      const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
-      const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+      const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
+      const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_b_weight);
+      const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
+      const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 2 * stride) {
-        u32 in_grad[8];
-        load<Plain, float, 4, 2>(in_grad, p_grad, room_grad, first, stride, length);
-        u32 in_weight[8];
-        load<Plain, float, 4, 2>(in_weight, p_weight, room_weight, first, stride, length);
-        u32 out_weight[8];
+        u32 in_b_grad[8];
+        load<Plain, float, 4, 2>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+        u32 in_b_weight[8];
+        load<Plain, float, 4, 2>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+        u32 out_b_weight[8];
 #pragma unroll
         for (i32 e = 0; e < 8; ++e) {
-          const float e_grad = get<float>(in_grad, e);  // %grad = load @grad : [f32]
-          const float e_w = get<float>(in_weight, e);  // %w = load @weight : [f32]
+          const float e_grad = get<float>(in_b_grad, e);  // %grad = load @grad : [f32]
+          const float e_w = get<float>(in_b_weight, e);  // %w = load @weight : [f32]
           const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
-          put<float>(out_weight, e, bits_of(e_w_new));  // store @weight, %w_new
+          put<float>(out_b_weight, e, bits_of(e_w_new));  // store @weight, %w_new
         }
-        store<Plain, float, 4, 2>(out_weight, p_weight, room_weight, first, stride, length);
+        store<Plain, float, 4, 2>(out_b_weight, p_b_weight, room_b_weight, first, stride, length);
       }
     }
   }

@@ -7,13 +7,13 @@ using uint64_t = unsigned long long;
 namespace stepfuse {
 // … prelude.cuh …
 
-struct sf_sgd_1_step {
+struct Step1 {
   u32 s_found_inf;
   u32 s_norm_overflow;
   u32 s_bad;
   u32 s_good;
 };
-struct sf_sgd_1_chunk {
+struct Chunk1 {
   float g_clip_coef;
   float g_weight_decay_f32;
   float g_descent;
@@ -50,19 +50,19 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
       float acc_g_sum[8];
 #pragma unroll
       for (i32 e = 0; e < 8; ++e) acc_g_sum[e] = Add::identity<float>();
-      const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
-      const i32 skew = skew_of<float, 4>(p_grad);
-      const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
+      const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_b_grad);
+      const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
       const i32 stride = i32(work.workers) * 4;
       place = lane_place<4>(skew, work.worker, work.workers, first_lane);
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 4 * stride) {
-        u32 in_grad[16];
-        load<Plain, float, 4, 4>(in_grad, p_grad, room_grad, first, stride, length);
+        u32 in_b_grad[16];
+        load<Plain, float, 4, 4>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
 #pragma unroll
         for (i32 e = 0; e < 16; ++e) {
           const i32 at = first + e / 4 * stride + e % 4;
-          const float e_grad = get<float>(in_grad, e);  // %grad = load @grad : [f32]
+          const float e_grad = get<float>(in_b_grad, e);  // %grad = load @grad : [f32]
           const bool e_finite = is_finite(e_grad);  // %finite = isfinite %grad : [bool]
           const bool e_nonfinite = !e_finite;  // %nonfinite = not %finite : [bool]
           const float e_g_square = e_grad * e_grad;  // %g_square = mul %grad, %grad : [f32]
@@ -100,7 +100,7 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
     }
     __syncthreads();
   }
-  __shared__ sf_sgd_1_step step_1;
+  __shared__ Step1 step_1;
   {  // phase update
     if (threadIdx.x == 0) {
       const bool s_found_inf = global<bool>(ctx.step.results, 0)[0];  // %found_inf = reduce_any %nonfinite : bool
@@ -117,7 +117,7 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
     __syncthreads();
     const bool s_good = step_1.s_good != 0;
     const u32 units = s_good ? unit_count(ctx) : 0;
-    __shared__ sf_sgd_1_chunk sections[1 + kWarps];
+    __shared__ Chunk1 sections[1 + kWarps];
     u32 seen = kNone;  // the tensor whose values stand in section 0
 #pragma unroll 1
     for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x) {
@@ -160,29 +160,29 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
       const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
-      const u64 p_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
-      const u64 p_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin);
-      const i32 skew = skew_of<float, 4>(p_weight);
-      const u32 room_grad = room_of<float, 4>(p_grad, skew, length);
-      const u32 room_weight = room_of<float, 4>(p_weight, skew, length);
+      const u64 p_b_grad = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 0) + chunk.begin);
+      const u64 p_b_weight = address_of(global<float>(ctx.step.pointers, u64(tensor_index) * 2 + 1) + chunk.begin);
+      const i32 skew = skew_of<float, 4>(p_b_weight);
+      const u32 room_b_grad = room_of<float, 4>(p_b_grad, skew, length);
+      const u32 room_b_weight = room_of<float, 4>(p_b_weight, skew, length);
       const i32 stride = i32(work.workers) * 4;
 #pragma unroll 1
       for (i32 first = i32(work.worker) * 4 - skew; first < length; first += 2 * stride) {
-        u32 in_grad[8];
-        load<Plain, float, 4, 2>(in_grad, p_grad, room_grad, first, stride, length);
-        u32 in_weight[8];
-        load<Plain, float, 4, 2>(in_weight, p_weight, room_weight, first, stride, length);
-        u32 out_weight[8];
+        u32 in_b_grad[8];
+        load<Plain, float, 4, 2>(in_b_grad, p_b_grad, room_b_grad, first, stride, length);
+        u32 in_b_weight[8];
+        load<Plain, float, 4, 2>(in_b_weight, p_b_weight, room_b_weight, first, stride, length);
+        u32 out_b_weight[8];
 #pragma unroll
         for (i32 e = 0; e < 8; ++e) {
-          const float e_grad = get<float>(in_grad, e);  // %grad = load @grad : [f32]
+          const float e_grad = get<float>(in_b_grad, e);  // %grad = load @grad : [f32]
           const float e_g_clipped = e_grad * g_clip_coef;  // %g_clipped = mul %grad, %clip_coef : [f32]
-          const float e_w = get<float>(in_weight, e);  // %w = load @weight : [f32]
+          const float e_w = get<float>(in_b_weight, e);  // %w = load @weight : [f32]
           const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_g_clipped);  // %g_l2 = fma %w, %weight_decay_f32, %g_clipped : [f32]
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
-          put<float>(out_weight, e, bits_of(e_w_new));  // store @weight, %w_new if %good
+          put<float>(out_b_weight, e, bits_of(e_w_new));  // store @weight, %w_new if %good
         }
-        store<Plain, float, 4, 2>(out_weight, p_weight, room_weight, first, stride, length);
+        store<Plain, float, 4, 2>(out_b_weight, p_b_weight, room_b_weight, first, stride, length);
       }
     }
   }
