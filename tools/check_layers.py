@@ -21,6 +21,8 @@ MAY_INCLUDE = {
     "samples": {"tools", "samples"},
     "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
 }
+# Libraries of their own inside of a layer: they include nothing but themselves, and only tests them.
+ROOMS = ("tools/ptx_machine/",)
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>: what samples use instead of runtime/
 MAY_INCLUDE_PUBLIC = {"runtime", "tools", "samples", "tests"}
 EXCEPTIONS = {  # (file, what it includes)
@@ -72,6 +74,14 @@ def opening_comment(path, lines):
 def check_include(layer, quote, target, at):
     """Yields what is wrong with one #include."""
     top = target.split("/")[0]
+    for room in ROOMS:
+        inside, own = at.startswith(room), target.startswith(room)
+        if inside and not own and (quote == '"' or target.startswith(PUBLIC)):
+            yield f'{at}: {room} is a library of its own; it may not include "{target}"'
+            return
+        if own and not inside and layer != "tests":
+            yield f'{at}: {layer}/ may not include "{target}": only tests may use {room}'
+            return
     if quote == '"' and top not in MAY_INCLUDE:
         yield f'{at}: write "{target}" from the repository root, as in #include "ir/types.hpp"'
     elif quote == '"' and top not in MAY_INCLUDE[layer]:

@@ -39,6 +39,14 @@ class Layers(unittest.TestCase):
         self.expect('may not include "compiler/emit.hpp"', "ir/a.cpp", '#include "compiler/emit.hpp"\n')
         self.expect('may not include "tests/x.hpp"', "runtime/a.cpp", '#include "tests/x.hpp"\n')
 
+    def test_a_library_of_its_own(self):
+        own = "tools/ptx_machine/"
+        text = OPENING + f'#include "{own}b.hpp"\n'
+        self.assertEqual(self.faults({own + "a.cpp": text, "tests/a.cpp": text}), [])
+        self.expect("a library of its own", own + "a.cpp", '#include "ir/types.hpp"\n')
+        self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
+        self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
+
     def test_the_public_header_is_for_those_above(self):
         self.expect("the public API", "compiler/a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect('may not include "runtime/x.hpp"', "samples/a.cpp", '#include "runtime/x.hpp"\n')

@@ -7,7 +7,7 @@
 
 #include "compiler/schedule/schedule.hpp"
 #include "ir/step_data.hpp"
-#include "tests/ptx_machine/machine.hpp"
+#include "tools/ptx_machine/machine.hpp"
 
 namespace stepfuse::testing {
 

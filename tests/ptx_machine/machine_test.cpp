@@ -1,9 +1,9 @@
 // The machine as a whole on small kernels: loads, stores, loops, barriers.
-#include "tests/ptx_machine/machine.hpp"
+#include "tools/ptx_machine/machine.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace stepfuse::ptx;
+using namespace ptx;
 
 TEST_CASE("loads the module of a kernel") {
   Machine machine;

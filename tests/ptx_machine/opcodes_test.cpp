@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/ptx_machine/opcode_table.hpp"
 #include "tests/ptx_machine/opcodes/harness.hpp"
+#include "tools/ptx_machine/opcode_table.hpp"
 
-using namespace stepfuse::ptx;
-using namespace stepfuse::ptx::opcodes;
+using namespace ptx;
+using namespace ptx::opcodes;
 
 namespace {
 

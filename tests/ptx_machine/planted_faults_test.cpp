@@ -4,8 +4,8 @@
 #include "tests/nvrtc/skip.hpp"
 #include "tests/ptx_machine/kernels/step_kernel.hpp"
 
-using namespace stepfuse::ptx;
-using namespace stepfuse::ptx::step;
+using namespace ptx;
+using namespace ptx::step;
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/ptx_machine/machine.hpp"
+#include "tools/ptx_machine/machine.hpp"
 
-using namespace stepfuse::ptx;
+using namespace ptx;
 
 namespace {
 

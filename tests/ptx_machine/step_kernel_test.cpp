@@ -7,8 +7,8 @@
 
 #include "tests/nvrtc/skip.hpp"
 
-using namespace stepfuse::ptx;
-using namespace stepfuse::ptx::step;
+using namespace ptx;
+using namespace ptx::step;
 
 namespace {
 

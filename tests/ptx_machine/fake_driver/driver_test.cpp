@@ -8,9 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/ptx_machine/fake_driver/abi.hpp"
+#include "tools/ptx_machine/fake_driver/abi.hpp"
 
-using namespace stepfuse::fake;
+using namespace ptx::fake;
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <doctest/doctest.h>
 
 #include "runtime/cuda/nvrtc.hpp"
-#include "tests/ptx_machine/semantics/convert.hpp"
+#include "tools/ptx_machine/semantics/convert.hpp"
 
-namespace stepfuse::ptx::step {
+namespace ptx::step {
 namespace {
 
 struct DeviceChunk {
@@ -215,11 +215,11 @@ std::string step_ptx(int arch, const std::vector<Edit>& edits) {
   static std::map<std::pair<int, std::string>, std::string> compiled;
   std::string& ptx = compiled[{arch, text}];
   if (ptx.empty()) {
-    ptx = cuda::nvrtc_compile(
-              {.text = text, .name = "step", .arch = arch, .kind = cuda::CodeKind::ptx})
+    ptx = stepfuse::cuda::nvrtc_compile(
+              {.text = text, .name = "step", .arch = arch, .kind = stepfuse::cuda::CodeKind::ptx})
               .code;
   }
   return ptx;
 }
 
-}  // namespace stepfuse::ptx::step
+}  // namespace ptx::step

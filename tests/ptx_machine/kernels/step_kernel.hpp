@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/ptx_machine/machine.hpp"
+#include "tools/ptx_machine/machine.hpp"
 
-namespace stepfuse::ptx::step {
+namespace ptx::step {
 
 inline constexpr u32 kPiece = 4096;
 inline constexpr u32 kLanes = 512;
@@ -58,4 +58,4 @@ struct Edit {
 };
 std::string step_ptx(int arch, const std::vector<Edit>& edits = {});
 
-}  // namespace stepfuse::ptx::step
+}  // namespace ptx::step

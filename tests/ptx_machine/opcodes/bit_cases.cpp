@@ -1,7 +1,7 @@
 // Logic, shifts and bit fields, worked by hand.
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 constexpr u64 kM1 = 0xFFFFFFFF;
@@ -163,4 +163,4 @@ std::vector<Case> bit_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

@@ -1,7 +1,7 @@
 // setp and selp: every comparison on ordered values, on NaN and on signed zeros.
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 // Results for: less, equal, greater, -0 against +0, NaN on the left, NaN on both sides.
@@ -123,4 +123,4 @@ std::vector<Case> compare_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

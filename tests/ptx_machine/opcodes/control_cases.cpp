@@ -1,7 +1,7 @@
 // Moves, branches, barriers, fences; shuffles, votes and reductions of a warp.
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 template <class Want>
@@ -235,4 +235,4 @@ std::vector<Case> together_cases() {
   return cases;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

@@ -1,7 +1,7 @@
 // cvt, worked by hand: extension, saturation, the four roundings, NaN, the 16-bit formats.
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 constexpr u64 kM1 = 0xFFFFFFFF;
@@ -255,4 +255,4 @@ std::vector<Case> convert_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/ptx_machine/machine.hpp"
+#include "tools/ptx_machine/machine.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 constexpr const char* kNames[] = {"a", "b", "c", "e"};
@@ -131,4 +131,4 @@ void check(const Case& test) {
   CHECK(!got.empty());
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

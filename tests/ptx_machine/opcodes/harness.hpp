@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/ptx_machine/numbers.hpp"
+#include "tools/ptx_machine/numbers.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 
 // The text reads its inputs from %a, %b, %c, %e (declared with the types in `in`) and leaves its
 // result in %d (declared with `out`). It may use %x0 … %x7 (.b32), %y0 … %y7 (.b64), %h0 … %h3
@@ -56,4 +56,4 @@ std::vector<Case> memory_cases();
 std::vector<Case> control_cases();
 std::vector<Case> together_cases();
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

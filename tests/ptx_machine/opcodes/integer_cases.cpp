@@ -1,7 +1,7 @@
 // Integer arithmetic, worked by hand: wrapping, signs, widths, division's corners.
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 constexpr u64 kM1 = 0xFFFFFFFF;
@@ -133,4 +133,4 @@ std::vector<Case> integer_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

@@ -3,7 +3,7 @@
 
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 // Stores %a (.b64) for each thread at its own 32 bytes, then runs `text` with %y0 at them.
@@ -247,4 +247,4 @@ std::vector<Case> memory_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

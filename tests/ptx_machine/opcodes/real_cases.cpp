@@ -4,7 +4,7 @@
 
 #include "tests/ptx_machine/opcodes/harness.hpp"
 
-namespace stepfuse::ptx::opcodes {
+namespace ptx::opcodes {
 namespace {
 
 Case two(const std::string& opcode, std::vector<Case::Row> rows) {
@@ -226,4 +226,4 @@ std::vector<Case> real_cases() {
   return all;
 }
 
-}  // namespace stepfuse::ptx::opcodes
+}  // namespace ptx::opcodes

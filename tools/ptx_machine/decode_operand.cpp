@@ -1,0 +1,144 @@
+// Slots and values of single operands; knows registers, constants and symbols.
+#include <fmt/format.h>
+
+#include "tools/ptx_machine/decoder.hpp"
+#include "tools/ptx_machine/error.hpp"
+#include "tools/ptx_machine/special_registers.hpp"
+
+namespace ptx {
+
+void Decoder::refuse(ErrorKind kind, const std::string& what) const {
+  throw MachineError(kind, fmt::format("{}: {}\n  at line {}: {}", function_.name, what,
+                                       statement_->line, statement_->text));
+}
+
+void Decoder::check_width(const Operand& operand, Type type, bool wider) const {
+  Type declared = function_.registers[operand.reg];
+  bool both_pred = (declared == Type::pred) == (type == Type::pred);
+  u32 have = bytes_of(declared);
+  u32 want = bytes_of(type);
+  if (!both_pred || (wider ? have < want : have != want)) {
+    refuse(ErrorKind::bad_operand,
+           fmt::format("a .{} register where a .{} belongs", info(declared).name, info(type).name));
+  }
+}
+
+u32 Decoder::target_slot(const Operand& operand, Type type, bool wider) {
+  if (operand.kind == OperandKind::sink) return kNoSlot;
+  if (operand.kind != OperandKind::reg) {
+    refuse(ErrorKind::bad_operand, "a destination must be a register");
+  }
+  check_width(operand, type, wider);
+  uses_.back().writes.push_back(operand.reg);
+  return operand.reg;
+}
+
+u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
+  switch (operand.kind) {
+    case OperandKind::reg:
+      check_width(operand, type, wider);
+      uses_.back().reads.push_back(operand.reg);
+      return operand.reg;
+    case OperandKind::special:
+      return special_slot(operand.name);
+    case OperandKind::symbol:
+      return constant(symbol_value(operand.name) + operand.bits);
+    case OperandKind::integer: {
+      if (info(type).kind == Kind::real) {
+        refuse(ErrorKind::bad_operand, "an integer constant where a real one belongs");
+      }
+      if (type == Type::pred) return constant(operand.bits != 0 ? 1 : 0);
+      u32 bits = 8 * bytes_of(type);
+      return constant(bits >= 64 ? operand.bits : operand.bits & ((u64{1} << bits) - 1));
+    }
+    case OperandKind::real:
+      if (bytes_of(operand.type) != bytes_of(type)) {
+        refuse(ErrorKind::bad_operand, "a floating-point constant of another width");
+      }
+      return constant(operand.bits);
+    default:
+      break;
+  }
+  refuse(ErrorKind::bad_operand, "an operand of the wrong kind");
+}
+
+u32 Decoder::constant(u64 value) {
+  auto [at, is_new] = constants_.try_emplace(value, static_cast<u32>(kernel_.frame.size()));
+  if (is_new) kernel_.frame.push_back(value);
+  return at->second;
+}
+
+u32 Decoder::special_slot(std::string_view name) {
+  auto known = special_named(name);
+  if (!known) refuse(ErrorKind::unresolved_symbol, fmt::format("unknown register '{}'", name));
+  auto [at, is_new] = specials_.try_emplace(known->special, static_cast<u32>(kernel_.frame.size()));
+  if (is_new) {
+    kernel_.frame.push_back(0);
+    kernel_.specials.push_back({known->special, at->second});
+  }
+  return at->second;
+}
+
+u64 Decoder::symbol_value(std::string_view name) const {
+  if (auto at = symbols_.find(name); at != symbols_.end()) return at->second;
+  if (auto at = globals_.find(name); at != globals_.end()) return at->second;
+  refuse(ErrorKind::unresolved_symbol, fmt::format("nothing declares '{}'", name));
+}
+
+u32 Decoder::label(const Statement& statement, std::string_view name) const {
+  for (u32 scope = statement.scope;; scope = function_.scope_parents[scope]) {
+    auto at = function_.labels.find({scope, std::string(name)});
+    if (at != function_.labels.end()) return at->second;
+    if (scope == 0) break;
+  }
+  refuse(ErrorKind::unresolved_symbol, fmt::format("no label '{}'", name));
+}
+
+// A body that runs over its end returns.
+void Decoder::add_end() {
+  Instruction end;
+  for (const OpcodeRow& row : opcode_table()) {
+    if (row.name == "ret") end.run = row.select({}, end);
+  }
+  kernel_.code.push_back(end);
+  uses_.emplace_back();
+  kernel_.rows.push_back(0);
+  kernel_.text.emplace_back("the end of the body");
+}
+
+// Where the thread may go from here. A write under a guard may leave the old value, so it reads it.
+void Decoder::note_next(const Statement& statement, const Instruction& i) {
+  RegisterUse& use = uses_.back();
+  std::string_view name = statement.opcode.substr(0, statement.opcode.find('.'));
+  auto behind = static_cast<u32>(kernel_.code.size() + 1);
+  if (i.guarded) use.reads.insert(use.reads.end(), use.writes.begin(), use.writes.end());
+  if (name == "bra") use.next = {static_cast<u32>(i.offset)};
+  if (name == "brx") use.next.assign(i.list, i.list + i.count);
+  bool leaves = name == "bra" || name == "brx" || name == "ret" || name == "exit" || name == "trap";
+  if (!leaves || i.guarded) use.next.push_back(behind);
+}
+
+// The registers' slots shrink to few, and what stands behind them in the frame moves up.
+void Decoder::compact_frame() {
+  auto registers = static_cast<u32>(function_.registers.size());
+  u32 count = 0;
+  std::vector<u32> slots = share_slots(uses_, registers, &count);
+  auto move = [&](u32& slot) {
+    if (slot == kNoSlot) return;
+    slot = slot < registers ? slots[slot] : slot - registers + count;
+  };
+  for (std::size_t k = 0; k < kernel_.code.size(); ++k) {
+    Instruction& i = kernel_.code[k];
+    for (u32* slot : {&i.d, &i.a, &i.b, &i.c, &i.e, &i.p, &i.guard}) move(*slot);
+    bool is_table = kernel_.text[k].find("brx.idx") != std::string::npos;
+    if (i.list == nullptr || is_table) continue;
+    for (const auto& list : kernel_.lists) {
+      if (list.get() != i.list) continue;
+      for (u32 n = 0; n < i.count; ++n) move(list[n]);
+    }
+  }
+  for (SpecialSlot& s : kernel_.specials) move(s.slot);
+  kernel_.frame.erase(kernel_.frame.begin() + count, kernel_.frame.begin() + registers);
+}
+
+}  // namespace ptx

@@ -1,0 +1,231 @@
+// Sets a grid up and runs it turn by turn; knows threads and waiting, no opcode.
+#include "tools/ptx_machine/launch.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "tools/ptx_machine/address.hpp"
+#include "tools/ptx_machine/wait_report.hpp"
+
+namespace ptx {
+
+void fail(const Thread& thread, ErrorKind kind, const std::string& what) {
+  const Kernel& kernel = thread.launch->kernel;
+  throw MachineError(
+      kind, fmt::format("{}, block {} thread {}: {}\n  at {}", kernel.name, thread.block->index,
+                        thread.index, what, kernel.text[thread.pc - 1]));
+}
+
+Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_in,
+               const LaunchShape& shape, std::span<const std::byte> params_in,
+               const LaunchOptions& options)
+    : memory(memory_in),
+      races(races_in),
+      kernel(kernel_in),
+      params(params_in.begin(), params_in.end()),
+      checks(options.checks),
+      shape_(shape),
+      step_limit_(options.step_limit),
+      start_time_(races.begin_launch()),
+      scheduler_(options.seed) {
+  auto refuse = [&](const std::string& why) {
+    throw MachineError(ErrorKind::bad_launch, fmt::format("{}: {}", kernel.name, why));
+  };
+  u64 threads = shape.block.count();
+  u64 blocks = shape.grid.count();
+  if (threads == 0 || blocks == 0) refuse("the grid or the block is empty");
+  if (threads > kernel.max_threads || threads > 1024) {
+    refuse(fmt::format("{} threads a block, at most {} are allowed", threads, kernel.max_threads));
+  }
+  if (kernel.required_threads != 0 && threads != kernel.required_threads) {
+    refuse(
+        fmt::format("{} threads a block, not the required {}", threads, kernel.required_threads));
+  }
+  if (blocks > 65536) refuse(fmt::format("{} blocks, at most 65536 are resident here", blocks));
+  if (params.size() != kernel.param_bytes) {
+    refuse(fmt::format("{} bytes of parameters, not {}", params.size(), kernel.param_bytes));
+  }
+  auto clock = std::make_shared<Clock>();
+  clock->floor.assign(blocks, start_time_ - 1);
+  start_clock_ = std::move(clock);
+  for (u32 b = 0; b < blocks; ++b) make_block(b);
+}
+
+void Launch::make_block(u32 index) {
+  auto owned = std::make_unique<Block>();
+  Block& block = *owned;
+  auto threads = static_cast<u32>(shape_.block.count());
+  std::size_t frame = kernel.frame.size();
+  block.index = index;
+  block.live = threads;
+  block.threads = std::vector<Thread>(threads);
+  block.registers.resize(frame * threads);
+  std::size_t shared = kernel.dynamic_shared_offset + shape_.dynamic_shared_bytes;
+  block.shared.assign(shared, std::byte{kFreshByte});
+  block.shared_state.assign(shared, kGap);
+  for (const SharedVariable& v : kernel.shared) {
+    std::memset(block.shared_state.data() + v.offset, 0, v.bytes);
+  }
+  std::fill_n(block.shared_state.begin() + kernel.dynamic_shared_offset,
+              shape_.dynamic_shared_bytes, u8{0});
+  block.shared_cells.resize(shared / 4 + 1);
+  block.local.assign(std::size_t{kernel.local_bytes} * threads, std::byte{kFreshByte});
+  block.local_state.assign(block.local.size(), 0);
+  block.warps = std::vector<Warp>((threads + 31) / 32);
+  for (u32 t = 0; t < threads; ++t) {
+    Thread& thread = block.threads[t];
+    Warp& warp = block.warps[t / 32];
+    thread.r = block.registers.data() + frame * t;
+    std::copy(kernel.frame.begin(), kernel.frame.end(), thread.r);
+    thread.lane = static_cast<u8>(t % 32);
+    thread.index = t;
+    thread.block = &block;
+    thread.warp = &warp;
+    thread.launch = this;
+    thread.epoch = (u64{start_time_} << 32) | thread_id(index, t);
+    thread.clock = start_clock_;
+    thread.local = block.local.data() + std::size_t{kernel.local_bytes} * t;
+    thread.local_state = block.local_state.data() + std::size_t{kernel.local_bytes} * t;
+    set_specials(thread, index);
+    if (warp.count == 0) warp.lanes = &thread;
+    warp.block = &block;
+    warp.ready |= 1u << warp.count++;
+  }
+  for (Warp& warp : block.warps) {
+    warp.live = warp.ready;
+    scheduler_.update(warp);
+  }
+  live_ += threads;
+  blocks_.push_back(std::move(owned));
+}
+
+void Launch::set_specials(Thread& thread, u32 block) const {
+  const Dim3& g = shape_.grid;
+  const Dim3& n = shape_.block;
+  u32 t = thread.index;
+  u32 lane_bit = 1u << thread.lane;
+  auto value = [&](Special special) -> u64 {
+    switch (special) {
+      case Special::tid_x:
+        return t % n.x;
+      case Special::tid_y:
+        return t / n.x % n.y;
+      case Special::tid_z:
+        return t / (n.x * n.y);
+      case Special::ntid_x:
+        return n.x;
+      case Special::ntid_y:
+        return n.y;
+      case Special::ntid_z:
+        return n.z;
+      case Special::ctaid_x:
+        return block % g.x;
+      case Special::ctaid_y:
+        return block / g.x % g.y;
+      case Special::ctaid_z:
+        return block / (g.x * g.y);
+      case Special::nctaid_x:
+        return g.x;
+      case Special::nctaid_y:
+        return g.y;
+      case Special::nctaid_z:
+        return g.z;
+      case Special::laneid:
+        return thread.lane;
+      case Special::warpid:
+        return t / 32;
+      case Special::nwarpid:
+        return (n.count() + 31) / 32;
+      case Special::smid:
+        return block;
+      case Special::nsmid:
+        return g.count();
+      case Special::lanemask_eq:
+        return lane_bit;
+      case Special::lanemask_lt:
+        return lane_bit - 1;
+      case Special::lanemask_le:
+        return lane_bit | (lane_bit - 1);
+      case Special::lanemask_gt:
+        return static_cast<u32>(~(lane_bit | (lane_bit - 1)));
+      case Special::lanemask_ge:
+        return static_cast<u32>(~(lane_bit - 1));
+      case Special::gridid:
+        return start_time_;
+      case Special::dynamic_smem_size:
+        return shape_.dynamic_shared_bytes;
+      case Special::total_smem_size:
+        return kernel.static_shared_bytes + shape_.dynamic_shared_bytes;
+    }
+    return 0;
+  };
+  for (const SpecialSlot& s : kernel.specials) thread.r[s.slot] = value(s.special);
+}
+
+Counters Launch::run() {
+  try {
+    while (live_ > 0) {
+      Turn turn = scheduler_.next();
+      if (turn.warp == nullptr) hang("no thread can run");
+      ++counters.turns;
+      run_turn(*turn.warp, turn.slice, turn.poll);
+      if (counters.instructions > step_limit_) hang("the step limit is reached");
+      if (!scheduler_.nobody_but_pollers() || stores != stores_at_last_poll_) {
+        stalled_polls_ = 0;
+        stores_at_last_poll_ = stores;
+      } else if (++stalled_polls_ > 4096 + 64 * scheduler_.pollers()) {
+        hang("every thread polls a word that nobody will write");
+      }
+    }
+  } catch (...) {
+    saw_times();
+    throw;
+  }
+  saw_times();
+  return counters;
+}
+
+void Launch::saw_times() {
+  for (const auto& block : blocks_) {
+    for (const Thread& t : block->threads) races.saw_time(t.time());
+  }
+}
+
+void Launch::run_turn(Warp& warp, u32 slice, bool poll) {
+  u32 first = scheduler_.first_lane(warp.count);
+  for (u32 k = 0; k < warp.count; ++k) {
+    u32 lane = first + k < warp.count ? first + k : first + k - warp.count;
+    u32 bit = 1u << lane;
+    if ((warp.ready & bit) == 0 || ((warp.spinning & bit) != 0) != poll) continue;
+    Thread& thread = warp.lanes[lane];
+    counters.instructions += run_slice(thread, slice);
+    warp.spinning = thread.spinning ? warp.spinning | bit : warp.spinning & ~bit;
+  }
+  scheduler_.update(warp);
+}
+
+u32 Launch::run_slice(Thread& thread, u32 limit) {
+  const Instruction* code = kernel.code.data();
+  u32 done = 0;
+  thread.stop = false;
+  do {
+    const Instruction& i = code[thread.pc++];
+    ++done;
+    if (i.guarded && ((thread.r[i.guard] & 1) != 0) != i.guard_value) continue;
+    i.run(thread, i);
+  } while (done < limit && !thread.stop);
+  return done;
+}
+
+void Launch::hang(const char* why) const {
+  std::vector<const Block*> blocks;
+  for (const auto& b : blocks_) blocks.push_back(b.get());
+  throw MachineError(
+      ErrorKind::hang,
+      fmt::format("{}: {} after {} thread-instructions; waiting threads:\n{}", kernel.name, why,
+                  counters.instructions, report_waiting(kernel, blocks)));
+}
+
+}  // namespace ptx

@@ -1,0 +1,75 @@
+// Loads modules and runs launches; knows how the parts fit together.
+#include "tools/ptx_machine/machine.hpp"
+
+#include <cfenv>
+
+#include "tools/ptx_machine/decoder.hpp"
+
+namespace ptx {
+namespace {
+
+// Rounds to nearest and keeps subnormals, whatever the caller's thread does.
+class FloatingPointMode {
+ public:
+  FloatingPointMode() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatingPointMode() { std::fesetenv(&saved_); }
+  FloatingPointMode(const FloatingPointMode&) = delete;
+  FloatingPointMode& operator=(const FloatingPointMode&) = delete;
+
+ private:
+  std::fenv_t saved_{};
+};
+
+}  // namespace
+
+const Kernel* Module::find(std::string_view name) const {
+  for (const Kernel& k : kernels_) {
+    if (k.name == name) return &k;
+  }
+  return nullptr;
+}
+
+u64 Module::global(std::string_view name, u64* bytes) const {
+  for (const Global& g : globals_) {
+    if (g.name != name) continue;
+    if (bytes != nullptr) *bytes = g.bytes;
+    return g.address;
+  }
+  return 0;
+}
+
+std::unique_ptr<Module> Machine::load(std::string_view ptx) {
+  Program program = parse(ptx);
+  auto module = std::make_unique<Module>();
+  module->target_ = program.target;
+  SymbolTable symbols;
+  for (const Variable& v : program.variables) {
+    if (v.space == Space::shared) continue;
+    u64 address = memory_.allocate(v.bytes, "variable " + v.name);
+    std::vector<u8> bytes(v.initial);
+    bytes.resize(v.bytes);
+    memory_.write(address, bytes.data(), bytes.size());
+    if (v.space == Space::constant) memory_.find(address)->read_only = true;
+    symbols[v.name] = address;
+    module->globals_.push_back({v.name, address, v.bytes});
+  }
+  for (const Function& entry : program.entries) {
+    module->kernels_.push_back(Decoder(program, entry, symbols).run());
+  }
+  return module;
+}
+
+void Machine::unload(const Module& module) {
+  for (const Module::Global& g : module.globals_) memory_.release(g.address);
+}
+
+Counters Machine::launch(const Kernel& kernel, const LaunchShape& shape,
+                         std::span<const std::byte> params, const LaunchOptions& options) {
+  FloatingPointMode mode;
+  return Launch(memory_, races_, kernel, shape, params, options).run();
+}
+
+}  // namespace ptx

@@ -1,0 +1,103 @@
+// Device memory: allocations with their bytes, what of them was written, and their race cells.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/ptx_machine/race.hpp"
+
+namespace ptx {
+
+// Zeroed pages that cost nothing until they are touched, so that a shadow of a huge and sparsely
+// used allocation is affordable.
+class LazyPages {
+ public:
+  LazyPages() = default;
+  explicit LazyPages(std::size_t bytes);
+  // Every page begins as a repetition of `pattern`.
+  LazyPages(std::size_t bytes, u8 pattern);
+  LazyPages(LazyPages&& other) noexcept { swap(other); }
+  LazyPages& operator=(LazyPages&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~LazyPages();
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void swap(LazyPages& other) noexcept;
+
+  void* data_ = nullptr;
+  std::size_t mapped_ = 0;  // 0: from calloc
+};
+
+inline constexpr u8 kFreshByte = 0xA5;  // what fresh memory holds
+inline constexpr u8 kWritten = 1;       // bit of a state byte: somebody wrote this byte
+inline constexpr u8 kGap = 2;           // bit of a state byte: between two variables
+
+// A run of bytes with their shadow.
+struct Region {
+  std::byte* bytes = nullptr;
+  u8* state = nullptr;
+  Cell* cells = nullptr;
+};
+
+struct Allocation {
+  u64 base = 0;
+  u64 size = 0;
+  std::string name;
+  bool read_only = false;
+  Region region;  // of `base`; for mapped host memory from the word that holds `base`
+  u32 lead = 0;   // bytes from the first cell to `base`
+  LazyPages bytes, state, cells;
+};
+
+class Memory {
+ public:
+  Memory();
+
+  // Device addresses are of their own, 256-byte aligned and no more, never handed out twice, and
+  // no two allocations touch.
+  u64 allocate(u64 size, std::string name = "");
+  bool release(u64 base);  // false: no allocation begins there
+  // Memory of the host that kernels may use under its own address.
+  void map_host(void* address, u64 size);
+  bool unmap_host(void* address);
+
+  Allocation* find(u64 address) {
+    u64 page = (address - kBase) >> kPageBits;
+    if (page < pages_.size()) return pages_[page];
+    return find_host(address);
+  }
+  const Allocation* find_base(u64 base) const;
+  std::string describe(u64 address) const;
+  u64 bytes_in_use() const { return bytes_in_use_; }
+
+  // Copies of the host's side; each throws out_of_bounds.
+  void write(u64 to, const void* from, u64 size);
+  void read(void* to, u64 from, u64 size);
+  void copy(u64 to, u64 from, u64 size);
+  void fill(u64 to, u64 count, u64 pattern, u32 pattern_bytes);
+  // The bytes stay, but count as never written.
+  void forget(u64 to, u64 size);
+
+ private:
+  static constexpr u64 kBase = 0x7000'0000'0000;
+  static constexpr u32 kPageBits = 16;
+
+  Allocation* find_host(u64 address);
+  Allocation& span(u64 address, u64 size, const char* what);
+
+  std::vector<Allocation*> pages_;
+  std::map<u64, std::unique_ptr<Allocation>> allocations_;
+  u64 bytes_in_use_ = 0;
+};
+
+}  // namespace ptx

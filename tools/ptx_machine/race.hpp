@@ -1,0 +1,160 @@
+// The race check: who last read and wrote each word, and whether the next access is ordered after.
+//
+// FastTrack's idea on 4-byte cells: an access keeps the last write and the last read as epochs
+// (thread, time). A word read by several unordered threads, or accessed by strong operations, gets
+// a history; a word whose bytes are accessed apart is split into byte cells.
+#pragma once
+
+#include <bit>
+#include <vector>
+
+#include "tools/ptx_machine/clock.hpp"
+
+namespace ptx {
+
+// An epoch: time in the upper half; tag, byte mask and thread in the lower. All zero: never.
+using Epoch = u64;
+
+struct Cell {
+  Epoch write = 0;
+  Epoch read = 0;
+  u32 write_pc = 0;
+  u32 read_pc = 0;
+};
+
+enum class Scope : u8 { cta, gpu };  // .sys counts as .gpu: there is one device
+
+// How one thread sees the others.
+struct View {
+  Epoch epoch;  // (own time, own id)
+  const Clock* clock;
+  u32 pc;
+
+  u32 id() const { return static_cast<u32>(epoch) & ((1u << 26) - 1); }
+};
+
+struct Conflict {
+  const char* what = "";  // "write", "read", "atomic write", "atomic read"
+  u32 id = 0;
+  u32 pc = 0;
+};
+
+class RaceDetector {
+ public:
+  // Everything so far is ordered before the launch that begins. Returns the threads' first time.
+  u32 begin_launch();
+  void saw_time(u32 time) { latest_ = std::max(latest_, time); }
+  u32 launch_start() const { return launch_start_; }
+
+  // Each returns false after a conflict, which then lies in conflict(). `first` is the byte's
+  // offset from cells[0].
+  bool weak_read(const View& view, Cell* cells, u64 first, u32 bytes) {
+    return over<&RaceDetector::read_cell>(view, cells, first, bytes);
+  }
+  bool weak_write(const View& view, Cell* cells, u64 first, u32 bytes) {
+    return over<&RaceDetector::write_cell>(view, cells, first, bytes);
+  }
+  bool strong(const View& view, Cell* cells, u64 first, u32 bytes, bool reads, bool writes,
+              Scope scope);
+
+  const Conflict& conflict() const { return conflict_; }
+
+ private:
+  enum class Access : u8 { weak_read, weak_write, strong_read, strong_write };
+
+  // Lanes of one warp that accessed the word at one time of theirs.
+  struct Entry {
+    u32 warp;  // id of its first lane
+    u32 lanes;
+    u32 time;
+    u32 pc;
+    Scope scope;
+    u32 id() const { return warp + static_cast<u32>(std::countr_zero(lanes)); }
+  };
+  struct History {
+    u32 mask = 0;
+    std::vector<Entry> weak_reads, strong_reads, strong_writes;
+  };
+
+  static constexpr u32 kIdMask = (1u << 26) - 1;
+  static constexpr u32 kByteShift = 26;
+  static constexpr u32 kHistory = 1u << 30;  // in Cell::read: the id is an index into histories_
+  static constexpr u32 kSplit = 1u << 31;    // in Cell::write: the id is an index into splits_
+
+  static u32 time_of(Epoch e) { return static_cast<u32>(e >> 32); }
+  static u32 mask_of(Epoch e) { return (static_cast<u32>(e) >> kByteShift) & 15u; }
+  static u32 id_of(Epoch e) { return static_cast<u32>(e) & kIdMask; }
+
+  bool ordered(const View& view, Epoch e) const {
+    u32 time = time_of(e);
+    if (time < launch_start_) return true;
+    u32 id = id_of(e);
+    if (id == view.id()) return true;
+    if (time <= view.clock->floor[block_of(id)]) return true;
+    return !view.clock->extras.empty() && time <= view.clock->time_of(id);
+  }
+  bool ordered(const View& view, const Entry& entry) const;
+
+  template <bool (RaceDetector::*Each)(const View&, Cell&, u32)>
+  bool over(const View& view, Cell* cells, u64 first, u32 bytes) {
+    Cell* cell = cells + (first >> 2);
+    u32 skip = static_cast<u32>(first & 3);
+    if (skip == 0) {
+      for (; bytes >= 4; bytes -= 4) {
+        if (!(this->*Each)(view, *cell++, 15)) return false;
+      }
+      return bytes == 0 || (this->*Each)(view, *cell, (1u << bytes) - 1);
+    }
+    return (this->*Each)(view, *cell, (((1u << bytes) - 1) << skip) & 15u);
+  }
+
+  bool read_cell(const View& view, Cell& cell, u32 mask) {
+    Epoch mine = view.epoch | (u64{mask} << kByteShift);
+    if (cell.read == mine) return true;
+    bool plain =
+        ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
+    if (plain && ordered(view, cell.write) && (mask_of(cell.read) & ~mask) == 0 &&
+        ordered(view, cell.read)) [[likely]] {
+      cell.read = mine;
+      cell.read_pc = view.pc;
+      return true;
+    }
+    return slow(view, cell, mask, Access::weak_read, Scope::gpu);
+  }
+
+  bool write_cell(const View& view, Cell& cell, u32 mask) {
+    Epoch mine = view.epoch | (u64{mask} << kByteShift);
+    bool plain =
+        ((static_cast<u32>(cell.write) & kSplit) | (static_cast<u32>(cell.read) & kHistory)) == 0;
+    if (plain && ((mask_of(cell.write) | mask_of(cell.read)) & ~mask) == 0 &&
+        ordered(view, cell.write) && ordered(view, cell.read)) [[likely]] {
+      cell.write = mine;
+      cell.write_pc = view.pc;
+      cell.read = 0;
+      return true;
+    }
+    return slow(view, cell, mask, Access::weak_write, Scope::gpu);
+  }
+
+  bool slow(const View& view, Cell& cell, u32 mask, Access access, Scope scope);
+  bool slow_whole(const View& view, Cell& cell, u32 mask, Access access, Scope scope);
+  void forget_old(Cell& cell) const;
+  void split(const View& view, Cell& cell);
+  History& history_of(const View& view, Cell& cell, u32 mask);
+  void release_history(Cell& cell);
+  u32 new_history();
+  bool all_ordered(const View& view, const std::vector<Entry>& entries, const char* what);
+  bool strong_ordered(const View& view, const std::vector<Entry>& entries, Scope scope,
+                      const char* what);
+  void add(std::vector<Entry>& entries, const View& view, Scope scope);
+  bool conflict(const char* what, u32 id, u32 pc);
+
+  u32 latest_ = 0;
+  u32 launch_start_ = 1;
+  std::vector<History> histories_;
+  std::vector<u32> free_histories_;
+  std::vector<Cell> splits_;
+  Conflict conflict_;
+};
+
+}  // namespace ptx

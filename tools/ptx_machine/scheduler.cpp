@@ -1,0 +1,57 @@
+// The seeded choice of the next warp; spinning threads get a turn now and then.
+#include "tools/ptx_machine/scheduler.hpp"
+
+namespace ptx {
+
+Scheduler::Scheduler(u64 seed)
+    : random_(seed), style_(static_cast<Style>(seed % 4)), laggard_salt_(random_.next()) {}
+
+void Scheduler::leave(Warp& warp) {
+  if (warp.list < 0) return;
+  auto& list = lists_[static_cast<std::size_t>(warp.list)];
+  list[warp.position] = list.back();
+  list[warp.position]->position = warp.position;
+  list.pop_back();
+  warp.list = -1;
+}
+
+void Scheduler::update(Warp& warp) {
+  int wanted = (warp.ready & ~warp.spinning) != 0 ? 0 : warp.ready != 0 ? 1 : -1;
+  if (wanted == warp.list) return;
+  leave(warp);
+  if (wanted < 0) return;
+  auto& list = lists_[static_cast<std::size_t>(wanted)];
+  warp.list = wanted;
+  warp.position = static_cast<u32>(list.size());
+  list.push_back(&warp);
+}
+
+u32 Scheduler::slice() {
+  switch (style_) {
+    case Style::long_slices:
+      return 4096;
+    case Style::short_slices:
+      return 1u << random_.below(5);
+    case Style::laggards:
+    case Style::mixed:
+      break;
+  }
+  return 1u << random_.below(10);
+}
+
+bool Scheduler::lags(const Warp& warp) const {
+  return style_ == Style::laggards &&
+         ((warp.block->index ^ laggard_salt_) * 0x9E3779B97F4A7C15u) >> 62 == 0;
+}
+
+Turn Scheduler::next() {
+  bool poll = lists_[0].empty() || (!lists_[1].empty() && random_.below(64) == 0);
+  const auto& list = lists_[poll ? 1 : 0];
+  if (list.empty()) return {};
+  auto size = static_cast<u32>(list.size());
+  Warp* warp = list[random_.below(size)];
+  for (u32 again = 0; again < 8 && lags(*warp); ++again) warp = list[random_.below(size)];
+  return {warp, slice(), poll};
+}
+
+}  // namespace ptx

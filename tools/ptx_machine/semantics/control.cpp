@@ -1,0 +1,82 @@
+// Moves between registers and the flow of one thread; knows nothing of other threads.
+#include "tools/ptx_machine/semantics/control.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/ptx_machine/launch.hpp"
+#include "tools/ptx_machine/semantics/integer.hpp"
+
+namespace ptx {
+namespace {
+
+void run_move(Thread& t, const Instruction& i) { t.r[i.d] = t.r[i.a]; }
+
+void run_pack(Thread& t, const Instruction& i) {
+  u64 out = 0;
+  u64 mask = (u64{1} << i.width) - 1;
+  for (u32 k = 0; k < i.count; ++k) out |= (t.r[i.list[k]] & mask) << (k * i.width);
+  t.r[i.d] = out;
+}
+
+void run_unpack(Thread& t, const Instruction& i) {
+  u64 value = t.r[i.a];
+  u64 mask = (u64{1} << i.width) - 1;
+  for (u32 k = 0; k < i.count; ++k) {
+    if (i.list[k] != kNoSlot) t.r[i.list[k]] = value >> (k * i.width) & mask;
+  }
+}
+
+void run_read_clock(Thread& t, const Instruction& i) {
+  t.r[i.d] = t.launch->counters.instructions + t.launch->counters.turns;
+}
+
+void run_logic3(Thread& t, const Instruction& i) {
+  t.r[i.d] = Logic3::of(static_cast<u32>(t.r[i.a]), static_cast<u32>(t.r[i.b]),
+                        static_cast<u32>(t.r[i.c]), static_cast<u32>(t.r[i.e]));
+}
+
+template <class T>
+void run_insert_field(Thread& t, const Instruction& i) {
+  t.r[i.d] = InsertField::of(static_cast<T>(t.r[i.a]), static_cast<T>(t.r[i.b]),
+                             static_cast<u32>(t.r[i.c]), static_cast<u32>(t.r[i.e]));
+}
+
+void run_branch(Thread& t, const Instruction& i) { t.pc = static_cast<u32>(i.offset); }
+
+void run_indexed_branch(Thread& t, const Instruction& i) {
+  auto index = static_cast<u32>(t.r[i.a]);
+  if (index >= i.count) {
+    fail(t, ErrorKind::bad_operand,
+         fmt::format("index {} into a table of {} branch targets", index, i.count));
+  }
+  t.pc = i.list[index];
+}
+
+void run_leave(Thread& t, const Instruction&) { t.launch->exit_thread(t); }
+
+void run_trap(Thread& t, const Instruction&) { fail(t, ErrorKind::trap, "the kernel trapped"); }
+
+}  // namespace
+
+Run move(const Form&, Instruction&) { return &run_move; }
+
+// `width` is the bits of one part; the decoder has set `count`.
+Run pack(const Form& form, Instruction& i) {
+  i.width = 8 * bytes_of(form.type) / i.count;
+  return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_pack : nullptr;
+}
+Run unpack(const Form& form, Instruction& i) {
+  i.width = 8 * bytes_of(form.type) / i.count;
+  return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_unpack : nullptr;
+}
+Run read_clock(const Form&, Instruction&) { return &run_read_clock; }
+Run logic3(const Form&, Instruction&) { return &run_logic3; }
+Run insert_field(const Form& form, Instruction&) {
+  return form.type == Type::b32 ? &run_insert_field<u32> : &run_insert_field<u64>;
+}
+Run branch(const Form&, Instruction&) { return &run_branch; }
+Run indexed_branch(const Form&, Instruction&) { return &run_indexed_branch; }
+Run leave(const Form&, Instruction&) { return &run_leave; }
+Run trap(const Form&, Instruction&) { return &run_trap; }
+
+}  // namespace ptx

@@ -1,0 +1,187 @@
+// The conversions; knows IEEE formats and registers.
+#include "tools/ptx_machine/semantics/convert.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace ptx {
+
+u16 narrow_to_16(f32 value, u32 exponent_bits) {
+  u32 bits = std::bit_cast<u32>(value);
+  auto sign = static_cast<u16>(bits >> 16 & 0x8000u);
+  if (value != value) return 0x7FFF;
+  u32 mantissa_bits = 15 - exponent_bits;
+  s32 bias = (1 << (exponent_bits - 1)) - 1;
+  u32 infinity = ((1u << exponent_bits) - 1) << mantissa_bits;
+  s32 exponent = static_cast<s32>(bits >> 23 & 255);
+  if (exponent == 255) return static_cast<u16>(sign | infinity);
+  u64 mantissa = bits & 0x7FFFFFu;
+  if (exponent == 0) {
+    exponent = 1;
+  } else {
+    mantissa |= 0x800000u;
+  }
+  s32 target = exponent - 127 + bias;  // its biased exponent, were the result normal
+  s32 drop = static_cast<s32>(23 - mantissa_bits) + (target < 1 ? 1 - target : 0);
+  if (drop > 40) return sign;
+  u64 kept = mantissa >> drop;
+  u64 rest = mantissa & ((u64{1} << drop) - 1);
+  u64 half = u64{1} << (drop - 1);
+  if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
+  // `kept` carries the hidden bit; added below the exponent it carries itself into it.
+  u64 out = target < 1 ? kept : kept + (static_cast<u64>(target - 1) << mantissa_bits);
+  return static_cast<u16>(sign | std::min<u64>(out, infinity));
+}
+
+f32 from_bf16(u16 bits) { return std::bit_cast<f32>(static_cast<u32>(bits) << 16); }
+
+f32 from_f16(u16 bits) {
+  u32 sign = static_cast<u32>(bits & 0x8000u) << 16;
+  u32 exponent = bits >> 10 & 31u;
+  u32 mantissa = bits & 1023u;
+  if (exponent == 31) {
+    return std::bit_cast<f32>(mantissa != 0 ? kNan32 : sign | 0x7F80'0000u);
+  }
+  if (exponent == 0) {
+    f32 magnitude = std::ldexp(static_cast<f32>(mantissa), -24);
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<f32>(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+namespace {
+
+template <class D, class A>
+void run_cast(Thread& t, const Instruction& i) {
+  t.r[i.d] = to_slot(canonical(static_cast<D>(from_slot<A>(t.r[i.a]))));
+}
+
+enum class Rounding : u8 { nearest, zero, down, up };
+
+template <Rounding R, class T>
+T rounded(T value) {
+  switch (R) {
+    case Rounding::nearest:
+      return std::nearbyint(value);
+    case Rounding::zero:
+      return std::trunc(value);
+    case Rounding::down:
+      return std::floor(value);
+    case Rounding::up:
+      return std::ceil(value);
+  }
+  return value;
+}
+
+// NaN becomes 0, but where a 64-bit type takes part the top bit alone; all else saturates.
+template <Rounding R, class D, class A>
+void run_to_integer(Thread& t, const Instruction& i) {
+  A value = from_slot<A>(t.r[i.a]);
+  D out;
+  if (value != value) {
+    bool zero = sizeof(A) == 4 && sizeof(D) <= 4;
+    out = zero ? D{0} : static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1));
+  } else {
+    value = rounded<R>(value);
+    // 2^(bits of magnitude), exact in either format.
+    A limit = std::ldexp(A{1}, std::numeric_limits<D>::digits);
+    if (value >= limit) {
+      out = std::numeric_limits<D>::max();
+    } else if (value < static_cast<A>(std::numeric_limits<D>::min())) {
+      out = std::numeric_limits<D>::min();
+    } else {
+      out = static_cast<D>(value);
+    }
+  }
+  t.r[i.d] = to_slot(out);
+}
+
+template <Rounding R, class T>
+void run_integral(Thread& t, const Instruction& i) {
+  t.r[i.d] = to_slot(canonical(rounded<R>(from_slot<T>(t.r[i.a]))));
+}
+
+template <class D, class... As>
+Run cast_from(Type from, Types<As...>) {
+  Run run = nullptr;
+  ((holds<As>(from) ? static_cast<void>(run = &run_cast<D, As>) : void()), ...);
+  return run;
+}
+template <class... Ds, class From>
+Run cast_to(const Form& form, Types<Ds...>, From from) {
+  Run run = nullptr;
+  ((holds<Ds>(form.first) ? static_cast<void>(run = cast_from<Ds>(form.type, from)) : void()), ...);
+  return run;
+}
+
+using AllIntegers = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
+
+template <Rounding R, class A, class... Ds>
+Run to_integer(const Form& form, Types<Ds...>) {
+  Run run = nullptr;
+  ((holds<Ds>(form.first) ? static_cast<void>(run = &run_to_integer<R, Ds, A>) : void()), ...);
+  return run;
+}
+template <Rounding R>
+Run to_integer_rounding(const Form& form) {
+  using Targets = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
+  return form.type == Type::f32 ? to_integer<R, f32>(form, Targets{})
+                                : to_integer<R, f64>(form, Targets{});
+}
+template <Rounding R>
+Run integral_rounding(const Form& form) {
+  if (form.first != form.type) return nullptr;
+  return form.type == Type::f32 ? &run_integral<R, f32> : &run_integral<R, f64>;
+}
+
+template <u16 (*Narrow)(f32)>
+void run_to_half(Thread& t, const Instruction& i) {
+  t.r[i.d] = Narrow(from_slot<f32>(t.r[i.a]));
+}
+template <f32 (*Widen)(u16)>
+void run_from_half(Thread& t, const Instruction& i) {
+  t.r[i.d] = to_slot(canonical(Widen(static_cast<u16>(t.r[i.a]))));
+}
+// The first source goes to the upper half.
+template <u16 (*Narrow)(f32)>
+void run_to_pair(Thread& t, const Instruction& i) {
+  u32 high = Narrow(from_slot<f32>(t.r[i.a]));
+  t.r[i.d] = high << 16 | Narrow(from_slot<f32>(t.r[i.b]));
+}
+
+}  // namespace
+
+Run convert_integer(const Form& form, Instruction&) {
+  return cast_to(form, AllIntegers{}, AllIntegers{});
+}
+Run convert_to_real(const Form& form, Instruction&) {
+  return cast_to(form, Reals{}, AllIntegers{});
+}
+Run convert_real(const Form& form, Instruction&) {
+  bool narrows = form.first == Type::f32 && form.type == Type::f64;
+  if (form.first == form.type || narrows != form.has("rn")) return nullptr;
+  return cast_to(form, Reals{}, Reals{});
+}
+Run convert_to_integer(const Form& form, Instruction&) {
+  if (form.has("rni")) return to_integer_rounding<Rounding::nearest>(form);
+  if (form.has("rzi")) return to_integer_rounding<Rounding::zero>(form);
+  if (form.has("rmi")) return to_integer_rounding<Rounding::down>(form);
+  return to_integer_rounding<Rounding::up>(form);
+}
+Run round_to_integral(const Form& form, Instruction&) {
+  if (form.has("rni")) return integral_rounding<Rounding::nearest>(form);
+  if (form.has("rzi")) return integral_rounding<Rounding::zero>(form);
+  if (form.has("rmi")) return integral_rounding<Rounding::down>(form);
+  return integral_rounding<Rounding::up>(form);
+}
+Run convert_to_half(const Form& form, Instruction&) {
+  return form.first == Type::f16 ? &run_to_half<to_f16> : &run_to_half<to_bf16>;
+}
+Run convert_from_half(const Form& form, Instruction&) {
+  return form.type == Type::f16 ? &run_from_half<from_f16> : &run_from_half<from_bf16>;
+}
+Run convert_to_half_pair(const Form& form, Instruction&) {
+  return form.first == Type::f16x2 ? &run_to_pair<to_f16> : &run_to_pair<to_bf16>;
+}
+
+}  // namespace ptx

@@ -1,0 +1,40 @@
+// Who learns what from whom: the clocks that releases leave at a word and acquires pick up.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "tools/ptx_machine/thread.hpp"
+
+namespace ptx {
+
+class SyncClocks {
+ public:
+  void clear() { words_.clear(); }
+
+  // `word` identifies the location. A read-modify-write calls read, then write.
+  void read(Thread& thread, u64 word, Order order, Scope scope);
+  void write(Thread& thread, u64 word, Order order, Scope scope, bool keeps_sequence);
+  void fence(Thread& thread, Scope scope);
+
+  // The threads meet: each is ordered after everything that any of them did. `whole_block`: no
+  // other thread of the block is left out.
+  static void meet(const std::vector<Thread*>& threads, bool whole_block);
+
+ private:
+  struct Released {
+    ClockRef clock;
+    u32 block = 0;
+    bool one_block = true;  // only threads of `block` released it
+  };
+  struct Word {
+    Released gpu, cta;
+  };
+
+  static void merge(Released& into, const ClockRef& clock, u32 block);
+  static void learn(ClockRef& into, const ClockRef& clock);
+
+  std::unordered_map<u64, Word> words_;
+};
+
+}  // namespace ptx

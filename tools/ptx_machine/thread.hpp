@@ -1,0 +1,98 @@
+// The state of one thread, its warp and its block while a launch runs.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tools/ptx_machine/error.hpp"
+#include "tools/ptx_machine/instruction.hpp"
+#include "tools/ptx_machine/memory.hpp"
+
+namespace ptx {
+
+class Launch;
+struct Warp;
+struct Block;
+
+// What the lanes of a warp do together once all of them are there.
+using WarpFunction = void (*)(Warp&, u32 members);
+
+enum class State : u8 { ready, at_barrier, at_warp_operation, exited };
+
+// What a fence has prepared for the strong accesses around it.
+struct FenceState {
+  ClockRef released_gpu, released_cta;  // clock at the last release fence
+  u32 released_gpu_time = 0, released_cta_time = 0;
+  ClockRef pending_gpu, pending_cta;  // read by relaxed accesses, joined by the next fence
+};
+
+struct Thread {
+  u64* r = nullptr;  // register file
+  u32 pc = 0;
+  bool stop = false;      // the slice ends behind this instruction
+  bool spinning = false;  // polls a word that does not change
+  State state = State::ready;
+  u8 lane = 0;
+  u32 index = 0;  // in the block
+  Block* block = nullptr;
+  Warp* warp = nullptr;
+  Launch* launch = nullptr;
+
+  // Happens-before: own id and time, and what this thread knows of the others.
+  Epoch epoch = 0;
+  ClockRef clock;
+  std::unique_ptr<FenceState> fences;
+
+  std::byte* local = nullptr;
+  u8* local_state = nullptr;
+
+  u32 poll_pc = ~u32{0};
+  u64 poll_address = 0;
+  u64 poll_value = 0;
+
+  const Instruction* pending = nullptr;  // the warp operation or barrier it waits at
+  u32 pending_mask = 0;
+  WarpFunction complete = nullptr;
+  u32 barrier = 0;
+
+  u32 id() const { return static_cast<u32>(epoch) & ((1u << 26) - 1); }
+  u32 time() const { return static_cast<u32>(epoch >> 32); }
+  void set_time(u32 time) { epoch = (u64{time} << 32) | id(); }
+  View view() const { return {epoch, clock.get(), pc - 1}; }
+};
+
+struct Warp {
+  Thread* lanes = nullptr;
+  Block* block = nullptr;
+  u32 count = 0;
+  u32 live = 0;  // one bit per lane that has not exited
+  u32 ready = 0;
+  u32 spinning = 0;  // of the ready ones
+  int list = -1;     // which of the scheduler's lists it is in
+  u32 position = 0;  // there
+};
+
+struct Barrier {
+  u32 expected = 0;  // 0: every thread of the block that has not exited
+  std::vector<Thread*> arrived;
+};
+
+struct Block {
+  u32 index = 0;
+  u32 live = 0;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<u64> registers;
+  std::vector<std::byte> shared;
+  std::vector<u8> shared_state;
+  std::vector<Cell> shared_cells;
+  std::vector<std::byte> local;
+  std::vector<u8> local_state;
+  std::array<Barrier, 16> barriers;
+};
+
+// Throws with the thread's place in the text.
+[[noreturn]] void fail(const Thread& thread, ErrorKind kind, const std::string& what);
+
+}  // namespace ptx
