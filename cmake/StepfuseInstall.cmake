@@ -1,16 +1,32 @@
-# `cmake --install`: headers under include/stepfuse, and a package for find_package(stepfuse).
+# `cmake --install`: the public headers, the libraries, and packages for find_package(stepfuse), from
+# the install prefix and from the build folder, and for pkg-config.
 include(CMakePackageConfigHelpers)
-include(GNUInstallDirs)
 
-install(TARGETS stepfuse_ir stepfuse_compiler stepfuse_runtime EXPORT stepfuse-targets)
-install(DIRECTORY ir compiler DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepfuse
-        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def")
-install(DIRECTORY runtime/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT stepfuse-targets NAMESPACE stepfuse::
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stepfuse)
-configure_package_config_file(cmake/stepfuse-config.cmake.in stepfuse-config.cmake
-                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stepfuse)
-write_basic_package_version_file(stepfuse-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/stepfuse-config.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/stepfuse-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stepfuse)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/stepfuse)
+foreach(kind static shared)
+  if(TARGET stepfuse_${kind})
+    install(TARGETS stepfuse_${kind} EXPORT stepfuse-${kind}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT stepfuse-${kind} NAMESPACE stepfuse:: DESTINATION ${package_dir})
+    export(EXPORT stepfuse-${kind} NAMESPACE stepfuse::
+           FILE ${PROJECT_BINARY_DIR}/stepfuse-${kind}.cmake)
+  endif()
+endforeach()
+foreach(layer ir compiler runtime)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/include/
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endforeach()
+
+configure_package_config_file(cmake/stepfuse-config.cmake.in
+                              ${PROJECT_BINARY_DIR}/stepfuse-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/stepfuse-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/stepfuse-config.cmake
+              ${PROJECT_BINARY_DIR}/stepfuse-config-version.cmake DESTINATION ${package_dir})
+
+# Found relative to the .pc file, so that the installed tree may be moved.
+file(RELATIVE_PATH prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(cmake/stepfuse.pc.in ${PROJECT_BINARY_DIR}/stepfuse.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/stepfuse.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

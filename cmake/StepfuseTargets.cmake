@@ -26,18 +26,21 @@ function(stepfuse_compile_options target)
   endif()
 endfunction()
 
-# A library from every .cpp of the current folder (a new file is part of it by being there).
+# A layer of the library, from every .cpp of the current folder (a new file is part of it by being
+# there). Its public headers are in include/stepfuse/; everything else is internal and hidden.
 function(stepfuse_library target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(${target} STATIC ${sources})
-  # stepfuse_runtime is stepfuse::runtime, here and where it is installed.
+  # stepfuse_runtime is stepfuse::runtime in this tree; others link stepfuse::stepfuse.
   string(REPLACE stepfuse_ "" short_name ${target})
   add_library(stepfuse::${short_name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${short_name})
   stepfuse_compile_options(${target})
-  target_include_directories(${target} PUBLIC
-      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-      $<INSTALL_INTERFACE:include/stepfuse>)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden
+                        VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  if(IS_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include)
+    target_include_directories(${target} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  endif()
 endfunction()
 
 # An executable from every .cpp of the given folder.

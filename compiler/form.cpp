@@ -1,7 +1,6 @@
 // Names of the forms. Knows ir errors only.
-#include "compiler/form.hpp"
-
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/form.hpp>
 
 namespace stepfuse {
 

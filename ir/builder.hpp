@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 

@@ -1,7 +1,8 @@
 // The elementwise ops over a column of elements. Knows ir only.
 #include "ir/element_ops.hpp"
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "ir/semantics.hpp"
 
 namespace stepfuse {

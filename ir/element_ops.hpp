@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "ir/ops.hpp"
-#include "ir/types.hpp"
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
 
 namespace stepfuse {
 

@@ -1,9 +1,9 @@
 // Error rendering. Knows only std and fmt.
-#include "ir/error.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
 
 namespace stepfuse {
 

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
+
 #include "ir/step_data.hpp"
 
 namespace stepfuse {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
 
 namespace stepfuse {
 

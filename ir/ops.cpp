@@ -1,11 +1,11 @@
 // Table look-ups over ops.def. Knows only std.
-#include "ir/ops.hpp"
+#include <stepfuse/ops.hpp>
 
 namespace stepfuse {
 namespace {
 constexpr OpInfo kOps[] = {
 #define X(id, text, arity, rule) {Op::id, text, arity, TypeRule::rule},
-#include "ir/ops.def"
+#include <stepfuse/ops.def>
 #undef X
 };
 }  // namespace

@@ -1,10 +1,10 @@
 // IR text to Program. Knows ir and fmt.
-#include "ir/parser.hpp"
-
 #include <charconv>
 #include <unordered_map>
 
 #include <fmt/format.h>
+
+#include <stepfuse/parser.hpp>
 
 #include "ir/lexer.hpp"
 #include "ir/semantics.hpp"

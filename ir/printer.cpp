@@ -1,7 +1,7 @@
 // Program to IR text. Knows ir and fmt.
-#include "ir/printer.hpp"
-
 #include <fmt/format.h>
+
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse {
 namespace {

@@ -1,5 +1,5 @@
 // Look-ups by name in a Program. Knows ir only.
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 namespace {

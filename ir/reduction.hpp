@@ -13,9 +13,10 @@
 #include <span>
 #include <vector>
 
-#include "ir/ops.hpp"
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
+
 #include "ir/semantics.hpp"
-#include "ir/types.hpp"
 
 namespace stepfuse {
 

@@ -8,9 +8,10 @@
 #include <limits>
 #include <type_traits>
 
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
+
 #include "ir/float16.hpp"
-#include "ir/ops.hpp"
-#include "ir/types.hpp"
 
 namespace stepfuse::sem {
 

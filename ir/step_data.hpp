@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
 
 namespace stepfuse {
 

@@ -1,12 +1,12 @@
 // Names, sizes and literal text of dtypes. Knows only std and fmt.
-#include "ir/types.hpp"
-
 #include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/types.hpp>
+
 #include "ir/float16.hpp"
 
 namespace stepfuse {

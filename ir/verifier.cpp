@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse {
 namespace {

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 

@@ -3,9 +3,11 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "runtime/hidden.hpp"
+
 namespace stepfuse {
 
-struct Args::Shape {
+struct STEPFUSE_HIDDEN Args::Shape {
   struct Place {
     DType dtype = DType::f64;
     bool per_group = false;

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
+
 #include "runtime/stats_ring.hpp"
 
 namespace stepfuse {

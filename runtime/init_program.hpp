@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 

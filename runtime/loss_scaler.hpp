@@ -8,11 +8,12 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/device_memory.hpp"
+#include "runtime/hidden.hpp"
 
 namespace stepfuse {
 
 // Shared states by name, each on a cache line of its own in one block of the first step's device.
-class LossScaler::Shared {
+class STEPFUSE_HIDDEN LossScaler::Shared {
  public:
   explicit Shared(float init_scale) : init_scale_(init_scale) {}
   ~Shared();

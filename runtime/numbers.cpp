@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "ir/semantics.hpp"
 
 namespace stepfuse {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
 
 namespace stepfuse {
 

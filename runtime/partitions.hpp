@@ -7,8 +7,9 @@
 #include <span>
 #include <vector>
 
+#include <stepfuse/types.hpp>
+
 #include "compiler/abi.hpp"
-#include "ir/types.hpp"
 
 namespace stepfuse {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse {
 namespace {

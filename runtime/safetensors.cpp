@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

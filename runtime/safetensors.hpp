@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
 
 namespace stepfuse {
 

@@ -9,6 +9,7 @@
 #include "runtime/args.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/binding.hpp"
+#include "runtime/hidden.hpp"
 #include "runtime/nvtx.hpp"
 #include "runtime/record.hpp"
 #include "runtime/stats_ring.hpp"
@@ -57,7 +58,7 @@ struct ArgSource {
   const uint64_t* block = nullptr;  // in device memory, if not by value
 };
 
-class Step::Impl {
+class STEPFUSE_HIDDEN Step::Impl {
  public:
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
 

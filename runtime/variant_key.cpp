@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse {
 namespace {

@@ -23,8 +23,8 @@ MAY_INCLUDE = {
 }
 # Libraries of their own inside of a layer: they include nothing but themselves, and only tests them.
 ROOMS = ("tools/ptx_machine/",)
-PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>: what samples use instead of runtime/
-MAY_INCLUDE_PUBLIC = {"runtime", "tools", "samples", "tests"}
+PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>, stand in <layer>/include/ of three layers
+LAYERS = ("ir", "compiler", "runtime")
 EXCEPTIONS = {  # (file, what it includes)
     # The memory's speed is measured on the very threads that the steps run on.
     ("samples/fused_vs_unfused/stream.hpp", "runtime/cpu/cpu_executor.hpp"),
@@ -71,6 +71,14 @@ def opening_comment(path, lines):
     return ""
 
 
+def public_name(target):
+    """How <layer>/NAME or <layer>/recipes/NAME is included where NAME is a public header of that layer."""
+    layer, _, name = target.partition("/")
+    public = PUBLIC + name.rpartition("/")[2]
+    moved = layer in LAYERS and not (ROOT / target).exists() and (ROOT / layer / "include" / public).exists()
+    return public if moved else None
+
+
 def check_include(layer, quote, target, at):
     """Yields what is wrong with one #include."""
     top = target.split("/")[0]
@@ -88,8 +96,12 @@ def check_include(layer, quote, target, at):
         allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
         yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'
                " Move the code to the layer that knows both, or pass the value in")
-    elif quote == "<" and target.startswith(PUBLIC) and layer not in MAY_INCLUDE_PUBLIC:
-        yield f"{at}: {layer}/ may not include <{target}>: the public API is made of it, not known to it"
+    elif quote == '"' and (public := public_name(target)):
+        yield f"{at}: write <{public}>: it is a public header"
+    elif quote == "<" and target.startswith(PUBLIC) and layer in LAYERS:
+        owner = next((o for o in LAYERS if (ROOT / o / "include" / target).exists()), None)
+        if owner not in MAY_INCLUDE[layer]:
+            yield f"{at}: {layer}/ may not include <{target}>: that belongs to {owner}/, which {layer}/ does not know"
     elif quote == "<" and layer in ("ir", "compiler") and MACHINE_HEADERS.match(target):
         yield f"{at}: {layer}/ may not include <{target}>: it does no I/O and touches no machine; runtime/ does"
 

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/cuda/text.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/schedule/schedule.hpp"
-#include "ir/printer.hpp"
 
 namespace stepfuse::cuda {
 

@@ -9,8 +9,9 @@
 #include <array>
 #include <bit>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/llvm/prelude.hpp"
-#include "ir/printer.hpp"
 #include "ir/reduction.hpp"
 
 namespace stepfuse::llvm {

@@ -3,8 +3,9 @@
 // Knows ir and the text vocabulary.
 #include <limits>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/llvm/ops.hpp"
-#include "ir/error.hpp"
 
 namespace stepfuse::llvm {
 

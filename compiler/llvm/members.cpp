@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse::llvm {
 namespace {

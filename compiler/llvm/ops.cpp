@@ -2,8 +2,9 @@
 // and the text vocabulary.
 #include "compiler/llvm/ops.hpp"
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/llvm/prelude.hpp"
-#include "ir/error.hpp"
 
 namespace stepfuse::llvm {
 namespace {

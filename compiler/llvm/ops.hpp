@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include <stepfuse/ops.hpp>
+
 #include "compiler/llvm/text.hpp"
-#include "ir/ops.hpp"
 
 namespace stepfuse::llvm {
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "ir/reduction.hpp"
 
 namespace stepfuse::llvm {

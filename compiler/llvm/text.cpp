@@ -4,7 +4,7 @@
 #include <bit>
 #include <cctype>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::llvm {
 namespace {

@@ -9,8 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/types.hpp>
+
 #include "compiler/emit.hpp"
-#include "ir/types.hpp"
 
 namespace stepfuse::llvm {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
 
 namespace stepfuse::llvm {
 

@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/passes/passes.hpp"
-#include "ir/printer.hpp"
 #include "ir/verifier.hpp"
 
 namespace stepfuse {

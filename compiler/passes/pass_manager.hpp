@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <stepfuse/program.hpp>
+
 #include "compiler/schedule/schedule.hpp"
-#include "ir/program.hpp"
 
 namespace stepfuse {
 

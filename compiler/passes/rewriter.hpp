@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/form.hpp"
-#include "ir/program.hpp"
+#include <stepfuse/form.hpp>
+#include <stepfuse/program.hpp>
 
 namespace stepfuse {
 

@@ -1,8 +1,9 @@
 // Readable text of a Schedule: `stepfuse dump --emit=schedule`. Knows ir and fmt.
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/schedule/schedule.hpp"
-#include "ir/printer.hpp"
 
 namespace stepfuse {
 namespace {

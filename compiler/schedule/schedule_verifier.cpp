@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/schedule/analysis.hpp"
 #include "compiler/schedule/schedule.hpp"
-#include "ir/printer.hpp"
 
 namespace stepfuse {
 namespace {

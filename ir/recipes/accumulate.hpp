@@ -5,7 +5,8 @@
 // nonfinite_micro_batch : i32 is the index of the first with a non-finite gradient, else -1.
 #pragma once
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
+
 #include "ir/recipes/gradient.hpp"
 
 namespace stepfuse::recipes {

@@ -9,8 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include <stepfuse/recipe_options.hpp>
+
 #include "ir/builder.hpp"
-#include "ir/recipes/options.hpp"
 
 namespace stepfuse::recipes {
 

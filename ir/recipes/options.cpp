@@ -1,13 +1,12 @@
 // The table of recipe options. Knows ir and fmt.
-#include "ir/recipes/options.hpp"
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/recipe_options.hpp>
 
 namespace stepfuse {
 namespace {

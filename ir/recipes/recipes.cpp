@@ -1,12 +1,12 @@
 // Puts an optimizer and the pieces around it together. Knows ir and fmt.
-#include "ir/recipes/recipes.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"

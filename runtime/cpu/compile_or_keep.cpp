@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/reproducer.hpp"
 
 namespace stepfuse {

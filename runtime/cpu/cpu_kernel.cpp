@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "ir/fp_env.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/cpu/elf_object.hpp"

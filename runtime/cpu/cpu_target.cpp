@@ -2,7 +2,8 @@
 // of features.
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cpu/llvm_library.hpp"
 

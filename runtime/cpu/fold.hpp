@@ -2,9 +2,10 @@
 // for bit equal to it, but fast and without allocating. Knows the kernel ABI.
 #pragma once
 
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
+
 #include "compiler/abi.hpp"
-#include "ir/ops.hpp"
-#include "ir/types.hpp"
 
 namespace stepfuse {
 

@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/cpu/llvm_library.hpp"
 #include "runtime/cpu/llvm_module.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
 

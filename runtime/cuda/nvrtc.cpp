@@ -10,7 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
 

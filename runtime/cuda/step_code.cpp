@@ -9,8 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/plan/traffic.hpp"
-#include "ir/error.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/reproducer.hpp"

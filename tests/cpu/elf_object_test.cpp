@@ -9,9 +9,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/recipes/recipes.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 
 using namespace stepfuse;

@@ -5,7 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "tests/cpu/kernel_runner.hpp"
 #include "tests/source_dir.hpp"
 

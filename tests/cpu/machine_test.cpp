@@ -7,8 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/error.hpp>
+
 #include "ir/builder.hpp"
-#include "ir/error.hpp"
 #include "ir/fp_env.hpp"
 #include "tests/cpu/kernel_runner.hpp"
 

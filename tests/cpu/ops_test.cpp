@@ -1,10 +1,10 @@
 // Every op in every type and domain, CPU against interpreter, on every level that this machine runs.
-#include "ir/ops.hpp"
-
 #include <cmath>
 #include <random>
 
 #include <doctest/doctest.h>
+
+#include <stepfuse/ops.hpp>
 
 #include "ir/builder.hpp"
 #include "tests/cpu/kernel_runner.hpp"

@@ -7,7 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "tests/cuda/fake_device.hpp"
 #include "tests/cuda/graph.hpp"
 #include "tests/cuda/trainer.hpp"

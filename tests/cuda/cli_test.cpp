@@ -12,9 +12,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/error.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/differential/recipe_options.hpp"
 #include "tests/scratch_folder.hpp"

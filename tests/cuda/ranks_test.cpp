@@ -8,7 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
 #include "runtime/step_impl.hpp"

@@ -5,7 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "tests/cuda/fake_device.hpp"
 #include "tools/workload/runner.hpp"
 

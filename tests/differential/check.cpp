@@ -3,10 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
 #include "ir/verifier.hpp"
 #include "tests/differential/random_program.hpp"
 #include "tests/differential/rng.hpp"

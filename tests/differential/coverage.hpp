@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
+
 #include "tests/differential/random_data.hpp"
 
 namespace stepfuse::testing {

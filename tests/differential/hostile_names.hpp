@@ -1,7 +1,8 @@
 // Names that meet each other, or a word of a language or of our own, in a kernel's text. Knows ir.
 #pragma once
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
+
 #include "tests/differential/rng.hpp"
 
 namespace stepfuse::testing {

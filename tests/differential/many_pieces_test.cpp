@@ -1,7 +1,8 @@
 // More pieces than one fold holds: the second level of the canonical order. Knows all layers.
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "ir/reduction.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/check.hpp"

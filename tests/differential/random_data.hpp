@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <stepfuse/program.hpp>
+
 #include "compiler/schedule/schedule.hpp"
-#include "ir/program.hpp"
 #include "ir/step_data.hpp"
 
 namespace stepfuse::testing {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse::testing {
 

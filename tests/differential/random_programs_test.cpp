@@ -11,7 +11,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "ir/printer.hpp"
+#include <stepfuse/printer.hpp>
+
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/check.hpp"
 #include "tests/differential/coverage.hpp"

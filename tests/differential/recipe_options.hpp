@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "tests/differential/pairwise.hpp"
 
 namespace stepfuse::testing {

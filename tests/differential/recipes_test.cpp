@@ -1,7 +1,5 @@
 // The built-in recipes: interpreter and CPU leave the same digest over a pairwise covering set of
 // recipe options, layouts, inputs, forms and threads. Knows all layers.
-#include "ir/recipes/recipes.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -10,6 +8,8 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+
+#include <stepfuse/recipes.hpp>
 
 #include "compiler/schedule/analysis.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"

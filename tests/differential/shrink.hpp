@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
 namespace stepfuse::testing {
 

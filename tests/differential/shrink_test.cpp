@@ -3,10 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
 #include "compiler/passes/rewriter.hpp"
 #include "ir/interpreter.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
 #include "ir/verifier.hpp"
 #include "tests/differential/check.hpp"
 

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/form.hpp"
+#include <stepfuse/form.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/schedule/schedule.hpp"
-#include "ir/parser.hpp"
-#include "ir/recipes/recipes.hpp"
 
 namespace stepfuse::testing {
 

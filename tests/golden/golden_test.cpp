@@ -7,10 +7,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/cuda/embedded.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/printer.hpp"
 #include "tests/golden/golden_cases.hpp"
 
 using namespace stepfuse;

@@ -5,7 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/gpu/skip.hpp"
 #include "tools/workload/runner.hpp"

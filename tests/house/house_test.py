@@ -47,8 +47,14 @@ class Layers(unittest.TestCase):
         self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
 
-    def test_the_public_header_is_for_those_above(self):
-        self.expect("the public API", "compiler/a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
+    def test_a_public_header_is_of_its_layer(self):
+        public = {"runtime/include/stepfuse/stepfuse.hpp": OPENING, "ir/include/stepfuse/types.hpp": OPENING}
+        of_runtime, of_ir = "#include <stepfuse/stepfuse.hpp>\n", "#include <stepfuse/types.hpp>\n"
+        good = public | {"compiler/a.cpp": OPENING + of_ir, "samples/a.cpp": OPENING + of_runtime}
+        self.assertEqual(self.faults(good), [])
+        self.assertIn("belongs to runtime/", self.faults(public | {"compiler/a.cpp": OPENING + of_runtime})[0])
+        by_path = {"compiler/a.cpp": OPENING + '#include "ir/types.hpp"\n'}
+        self.assertIn("write <stepfuse/types.hpp>", self.faults(public | by_path)[0])
         self.expect('may not include "runtime/x.hpp"', "samples/a.cpp", '#include "runtime/x.hpp"\n')
 
     def test_includes_start_at_the_root(self):

@@ -6,7 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/cuda/resources.hpp"
 #include "tests/nvrtc/skip.hpp"

@@ -7,9 +7,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/recipes/recipes.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/nvrtc/skip.hpp"
 

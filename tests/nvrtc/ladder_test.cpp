@@ -1,8 +1,9 @@
 // The ladder of launch bounds: where it begins, what named options fix, and that a spill goes down it.
 #include <doctest/doctest.h>
 
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/recipes/recipes.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "tests/nvrtc/skip.hpp"
 

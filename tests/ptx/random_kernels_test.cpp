@@ -6,10 +6,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
-#include "ir/printer.hpp"
 #include "tests/differential/check.hpp"
 #include "tests/differential/rng.hpp"
 #include "tests/nvrtc/skip.hpp"

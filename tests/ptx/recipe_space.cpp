@@ -7,11 +7,12 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/error.hpp"
 #include "ir/interpreter.hpp"
-#include "ir/recipes/recipes.hpp"
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
 #include "tests/differential/rng.hpp"

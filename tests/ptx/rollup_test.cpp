@@ -6,10 +6,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <stepfuse/parser.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
-#include "ir/parser.hpp"
 #include "ir/reduction.hpp"
 #include "tests/differential/random_data.hpp"
 #include "tests/nvrtc/skip.hpp"

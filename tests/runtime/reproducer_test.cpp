@@ -7,11 +7,12 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/error.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/error.hpp"
-#include "ir/parser.hpp"
-#include "ir/recipes/recipes.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "tests/nvrtc/skip.hpp"

@@ -7,7 +7,7 @@ import pathlib
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DTYPES = {torch.float16: 3, torch.bfloat16: 4, torch.float32: 5}  # DType in ir/types.hpp
+DTYPES = {torch.float16: 3, torch.bfloat16: 4, torch.float32: 5}  # DType in stepfuse/types.hpp
 STORAGE = {v: k for k, v in DTYPES.items()}
 
 P, S, I, D = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_double

@@ -9,9 +9,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/recipes/recipes.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/torch/inputs.hpp"
 

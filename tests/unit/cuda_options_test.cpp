@@ -3,10 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/error.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/error.hpp"
-#include "ir/recipes/recipes.hpp"
 
 using namespace stepfuse;
 

@@ -5,8 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+
 #include "ir/float16.hpp"
-#include "ir/parser.hpp"
 #include "ir/reduction.hpp"
 
 using namespace stepfuse;

@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
 
 using namespace stepfuse;
 

@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+
 #include "compiler/emit.hpp"
-#include "ir/parser.hpp"
 
 using namespace stepfuse;
 

@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
 #include "ir/verifier.hpp"
 
 namespace stepfuse::testing {

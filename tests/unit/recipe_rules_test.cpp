@@ -7,8 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/recipes.hpp>
+
 #include "ir/interpreter.hpp"
-#include "ir/recipes/recipes.hpp"
 
 using namespace stepfuse;
 

@@ -1,14 +1,14 @@
 // The built-in recipes: every combination of options is a valid program, text round-trips, and
 // contradictions are refused with a remedy.
-#include "ir/recipes/recipes.hpp"
-
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "ir/error.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "ir/verifier.hpp"
 
 using namespace stepfuse;

@@ -9,9 +9,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
 #include "ir/interpreter.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
 #include "ir/reduction.hpp"
 #include "tests/source_dir.hpp"
 

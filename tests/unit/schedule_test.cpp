@@ -6,7 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "tests/source_dir.hpp"
 
 using namespace stepfuse;

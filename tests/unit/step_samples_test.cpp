@@ -8,9 +8,10 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "tests/source_dir.hpp"
 
 using namespace stepfuse;

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
 
 using namespace stepfuse;
 

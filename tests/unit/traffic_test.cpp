@@ -3,9 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+#include <stepfuse/recipes.hpp>
+
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/parser.hpp"
-#include "ir/recipes/recipes.hpp"
 
 using namespace stepfuse;
 

@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/parser.hpp"
-#include "ir/program.hpp"
+#include <stepfuse/parser.hpp>
+#include <stepfuse/program.hpp>
 
 using namespace stepfuse;
 

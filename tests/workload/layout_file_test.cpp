@@ -6,7 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "tests/source_dir.hpp"
 
 using namespace stepfuse;

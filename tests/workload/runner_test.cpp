@@ -5,7 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "runtime/cpu/llvm_compiler.hpp"
 
 using namespace stepfuse;

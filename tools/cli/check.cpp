@@ -4,7 +4,8 @@
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "tools/cli/verbs.hpp"
 #include "tools/workload/text_file.hpp"
 

@@ -8,9 +8,10 @@
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/printer.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/source.hpp"

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
+
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
 

@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "tools/cli/near_names.hpp"
 #include "tools/cli/recipe_flags.hpp"
 #include "tools/cli/verbs.hpp"

@@ -8,7 +8,7 @@
 
 #include <CLI/App.hpp>
 
-#include "ir/recipes/recipes.hpp"
+#include <stepfuse/recipes.hpp>
 
 namespace stepfuse::cli {
 

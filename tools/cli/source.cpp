@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ir/parser.hpp"
+#include <stepfuse/parser.hpp>
+
 #include "runtime/tables.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/workload/text_file.hpp"

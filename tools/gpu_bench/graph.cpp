@@ -4,7 +4,8 @@
 #include <dlfcn.h>
 #include <string>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
+
 #include "runtime/cuda/driver.hpp"
 
 namespace stepfuse::gpu_bench {

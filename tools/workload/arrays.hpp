@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
 
 namespace stepfuse {
 

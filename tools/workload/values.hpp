@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
+
 #include "tools/workload/random.hpp"
 
 namespace stepfuse {

@@ -12,6 +12,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // Waits for the device. The file is replaced whole or not at all. Throws Error{device} when it cannot
@@ -23,3 +24,4 @@ void save_checkpoint(const std::string& path, const Step& step);
 void load_checkpoint(const std::string& path, Step& step);
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

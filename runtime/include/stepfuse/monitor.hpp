@@ -15,6 +15,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // A condition that holds for `in_a_row` steps one after another. Steps that do not report what the
@@ -67,3 +68,4 @@ class Monitor {
 std::string to_json_line(const StepStats& stats);
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

@@ -36,14 +36,15 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/form.hpp"
-#include "ir/error.hpp"
-#include "ir/parser.hpp"
-#include "ir/printer.hpp"
-#include "ir/program.hpp"
-#include "ir/recipes/recipes.hpp"
-#include "ir/types.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/form.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+#include <stepfuse/program.hpp>
+#include <stepfuse/recipes.hpp>
+#include <stepfuse/types.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // A CUstream (cudaStream_t); null is the legacy stream. The CPU ignores it and is done on return.
@@ -357,3 +358,4 @@ struct CacheStats {
 CacheStats cache_stats();
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

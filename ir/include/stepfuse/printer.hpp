@@ -3,8 +3,9 @@
 
 #include <string>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // parse(print(p)) == p for every program.
@@ -19,3 +20,4 @@ std::string print_inst(const Program& program, ValueId v);
 std::string print_type(const Program& program, Type type);
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x.
@@ -108,3 +109,4 @@ Bits canonical_nan(Bits v, DType t);
 std::string literal_text(Bits v, DType t);
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

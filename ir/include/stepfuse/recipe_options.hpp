@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/types.hpp"
+#include <stepfuse/types.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // Whose rounding order, and, where an option below is not given, whose behaviour.
@@ -96,3 +97,4 @@ std::span<const RecipeOption> recipe_option_table();
 void set_option(RecipeOptions& options, std::string_view name, std::string_view value = {});
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

@@ -6,11 +6,12 @@
 #include <span>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 enum class Op : uint8_t {
 #define X(id, text, arity, rule) id,
-#include "ir/ops.def"
+#include <stepfuse/ops.def>
 #undef X
 };
 
@@ -57,3 +58,4 @@ constexpr bool is_source(Op op) { return op <= Op::element_index; }
 constexpr bool is_elementwise(Op op) { return op >= Op::neg && op <= Op::select; }
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // fused: one kernel, a barrier between phases. split: one kernel per phase. unfused: one kernel per
@@ -14,3 +15,4 @@ std::string_view name(Form form);
 std::optional<Form> form_from_name(std::string_view text);
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

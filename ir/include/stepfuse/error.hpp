@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 enum class ErrorKind { parse, verify, bind, compile, device, usage };
@@ -44,3 +45,4 @@ inline void check_internal(bool ok, std::string_view message,
 }
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

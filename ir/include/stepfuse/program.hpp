@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/error.hpp"
-#include "ir/ops.hpp"
-#include "ir/types.hpp"
+#include <stepfuse/error.hpp>
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // Index into Program::insts; every instruction has one, effects too (they define no value).
@@ -101,3 +102,4 @@ void for_each_operand(const Inst& inst, F&& f) {
 }
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

@@ -17,9 +17,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/program.hpp"
-#include "ir/recipes/options.hpp"
+#include <stepfuse/program.hpp>
+#include <stepfuse/recipe_options.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 struct RecipeInfo {
@@ -33,3 +34,4 @@ bool is_recipe(std::string_view name);
 Program make_recipe(std::string_view name, const RecipeOptions& options = {});
 
 }  // namespace stepfuse
+#pragma GCC visibility pop

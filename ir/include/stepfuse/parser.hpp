@@ -3,8 +3,9 @@
 
 #include <string_view>
 
-#include "ir/program.hpp"
+#include <stepfuse/program.hpp>
 
+#pragma GCC visibility push(default)
 namespace stepfuse {
 
 // Parses one step; the grammar is in ir/README.md. Throws Error{parse} with file:line:col and a
@@ -15,3 +16,4 @@ Program parse_unverified(std::string_view text, std::string_view file = "<text>"
 Program parse(std::string_view text, std::string_view file = "<text>");
 
 }  // namespace stepfuse
+#pragma GCC visibility pop
