@@ -1,5 +1,8 @@
 // IR text to Program. Knows ir and fmt.
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <type_traits>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -12,6 +15,20 @@
 
 namespace stepfuse {
 namespace {
+
+// Of the text of a decimal number that is not 0.
+bool lies_below_one(std::string_view text) {
+  size_t e = std::min(text.find_first_of("eE"), text.size());
+  std::string_view exponent = text.substr(std::min(e + 1, text.size()));
+  if (exponent.starts_with('+')) exponent.remove_prefix(1);
+  double power = exponent.starts_with('-') ? -HUGE_VAL : HUGE_VAL;  // where it has too many digits
+  if (exponent.empty()) power = 0;
+  std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
+  std::string_view digits = text.substr(0, e);
+  size_t point = std::min(digits.find('.'), digits.size());
+  size_t first = digits.find_first_of("123456789");
+  return static_cast<double>(point) - static_cast<double>(first) + power <= 0;
+}
 
 class Parser {
  public:
@@ -128,6 +145,11 @@ class Parser {
     program_.locs.push_back(loc);
   }
 
+  [[noreturn]] void fail_overflow(const Token& t, DType type) {
+    lexer_.fail(t.loc, fmt::format("'{}' is beyond the numbers of type {}: write inf, or less",
+                                   t.text.substr(0, 40), name(type)));
+  }
+
   Bits parse_literal_word(const Token& t, DType type) {
     const char* begin = t.text.data();
     const char* end = begin + t.text.size();
@@ -135,6 +157,10 @@ class Parser {
       T v{};
       auto [p, ec] = std::from_chars(begin, end, v);
       if (ec == std::errc() && p == end) return v;
+      if (ec == std::errc::result_out_of_range && p == end && std::is_floating_point_v<T>) {
+        if (lies_below_one(t.text)) return t.text.starts_with('-') ? -T{} : T{};
+        fail_overflow(t, type);
+      }
       lexer_.fail(t.loc, fmt::format("'{}' is not a constant of type {}", t.text.substr(0, 40),
                                      name(type)));
     };
@@ -151,8 +177,13 @@ class Parser {
       case DType::f32:
         return canonical_nan(Bits::of(number(float{})), type);
       case DType::f16:
-      case DType::bf16:
-        return canonical_nan(sem::cast(Bits::of(number(float{})), DType::f32, type), type);
+      case DType::bf16: {
+        float wide = number(float{});
+        Bits bits = canonical_nan(sem::cast(Bits::of(wide), DType::f32, type), type);
+        float value = sem::cast(bits, type, DType::f32).f32();
+        if (std::isfinite(wide) && !std::isfinite(value)) fail_overflow(t, type);
+        return bits;
+      }
       case DType::bound:
         break;
     }

@@ -1,4 +1,5 @@
 // Names, sizes and literal text of dtypes. Knows only std and fmt.
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -45,6 +46,31 @@ double value_of(Bits v, DType t) {
       internal_error("not a float");
   }
 }
+
+// The shortest decimal that is nearest to `v` among the 16-bit values of type `t`; of equally short
+// ones the most exact.
+std::string shortest_16(Bits v, DType t) {
+  double value = value_of(v, t);
+  std::string best = fmt::format("{}", value);
+  auto consider = [&](const std::string& decimal) {
+    double wide = 0;
+    float narrow = 0;
+    std::from_chars(decimal.data(), decimal.data() + decimal.size(), wide);
+    std::from_chars(decimal.data(), decimal.data() + decimal.size(), narrow);
+    uint16_t bits = t == DType::f16 ? f32_to_f16(narrow) : f32_to_bf16(narrow);
+    std::string text = fmt::format("{}", wide);
+    if (bits == v.u16() && text.size() < best.size()) best = text;
+  };
+  for (int digits = 8; digits > 0; --digits) {
+    std::string nearest = fmt::format("{:.{}e}", value, digits - 1);
+    consider(nearest);
+    // At a power of two more values are rounded down to it than up.
+    size_t last = nearest.find('e') - 1;
+    if (nearest[last] < '9') ++nearest[last];
+    consider(nearest);
+  }
+  return best;
+}
 }  // namespace
 
 std::string_view name(DType t) { return t == DType::bound ? "bound" : row(t).name; }
@@ -85,6 +111,7 @@ std::string literal_text(Bits v, DType t) {
     return v.raw == row(t).canonical_nan ? "nan" : fmt::format("bits({:#x})", v.raw);
   }
   if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
+  if (is_low_precision(t)) return shortest_16(v, t);
   return t == DType::f32 ? fmt::format("{}", v.f32()) : fmt::format("{}", d);
 }
 

@@ -35,6 +35,7 @@ class Verifier {
       check_inst(p_[current_]);
     }
     current_ = kNoValue;
+    check_reports();
     if (std::none_of(p_.insts.begin(), p_.insts.end(),
                      [](const Inst& i) { return i.op == Op::store || i.op == Op::write; })) {
       report(17, "the step has no effect: it stores and writes nothing");
@@ -131,6 +132,11 @@ class Verifier {
 
   void check_buffer_init(size_t slot) {
     const Buffer& b = p_.buffers[slot];
+    if (b.access == Access::in && b.init == Buffer::Init::zero) {
+      report(13,
+             "@{} is an `in` buffer, whose contents are given; leave out `= 0` or declare it inout",
+             b.name);
+    }
     if (b.init != Buffer::Init::copy) return;
     if (b.init_from < 0 || static_cast<size_t>(b.init_from) >= slot) {
       report(13, "buffer @{} is initialised from a buffer that is not declared before it", b.name);
@@ -449,6 +455,16 @@ class Verifier {
              text(v));
     }
     check_predicate(inst, s.type.domain);
+  }
+
+  void check_reports() {
+    for (size_t i = 0; i < p_.states.size(); ++i) {
+      if (!p_.states[i].report || written_.contains(static_cast<int32_t>(i))) continue;
+      declared_ = loc_of(p_.state_locs, i);
+      report(11, "@{} is a report that is never written; write it or leave it out",
+             p_.states[i].name);
+    }
+    declared_ = {};
   }
 
   const Program& p_;

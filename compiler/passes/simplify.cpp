@@ -28,9 +28,10 @@ class Simplifier {
     for (current_ = 0; current_ < from_.size(); ++current_) {
       Inst inst = r_.remapped(current_);
       if (inst.predicate != kNoValue && is_bool(inst.predicate, true)) inst.predicate = kNoValue;
-      // A program keeps one effect, even if that one never happens.
+      // A program keeps one effect, and each report its write, even if that one never happens.
       bool never = inst.predicate != kNoValue && is_bool(inst.predicate, false);
-      if (never && effects > 1) {
+      bool reports = inst.op == Op::write && from_.states[static_cast<size_t>(inst.slot)].report;
+      if (never && effects > 1 && !reports) {
         --effects;
         continue;
       }

@@ -125,7 +125,7 @@ TEST_CASE("malformed: literals") {
   check(literal("2147483648 : i32"), 2, 14, "is not a constant of type i32");
   check(literal("1.5 : i64"), 2, 14, "is not a constant of type i64");
   check(literal("1.5.5 : f32"), 2, 14, "is not a constant of type f32");
-  check(literal("1e999 : f64"), 2, 14, "is not a constant of type f64");
+  check(literal("1e999 : f64"), 2, 14, "beyond the numbers of type f64");
   check(literal("1 : bool"), 2, 14, "a bool constant is true or false");
   check(literal("bits(zz) : f32"), 2, 19, "takes a hexadecimal number");
   check(literal("bits(0x12345678901234567) : i64"), 2, 19, "takes a hexadecimal number");

@@ -19,9 +19,9 @@ namespace {
 constexpr const char* kHead = R"(  buffer @x : f32 in
   buffer @y : f32 in
   buffer @f : f32 out
-  report @p : bool
-  report @n : i32
-  report @s : f32
+  state @p : bool
+  state @n : i32
+  state @s : f32
   arg %a : f32
   arg %i : i32
   arg %q : bool
@@ -185,6 +185,16 @@ TEST_CASE("simplify: powi with an exponent whose loop is one instruction") {
 TEST_CASE("simplify: constant predicates; the last effect stays") {
   check_rule("  store @f, %x if %t\n  write @s, %a if %u\n", "  store @f, %x\n");
   check_rule("  store @f, %x if %u\n  write @s, %a if %u\n", "  write @s, %a if %u\n");
+}
+
+TEST_CASE("simplify: a report keeps its write") {
+  check_unchanged(simplify, R"(  state @s : f32
+  report @r : f32
+  arg %a : f32
+  %u = const false : bool
+  write @r, %a if %u
+  write @s, %a
+)");
 }
 
 TEST_CASE("simplify: a result is simplified further") {

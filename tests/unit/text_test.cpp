@@ -1,10 +1,14 @@
 // Parser and printer: print(parse(text)) is a fixed point, and errors point at their cause.
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
+
+#include "ir/semantics.hpp"
 
 using namespace stepfuse;
 
@@ -62,6 +66,67 @@ TEST_CASE("constants print so that they parse to the same bits") {
     Program p = parse(source);
     CHECK(parse(print(p)) == p);
     CHECK(print(parse(print(p))) == print(p));
+  }
+}
+
+TEST_CASE("decimal literals are read to the nearest value, below the smallest too") {
+  struct Case {
+    const char* text;
+    uint64_t bits;
+  };
+  for (Case c : {Case{"1e-50 : f32", 0},
+                 {"-1e-50 : f32", 0x80000000},
+                 {"1e-50 : f16", 0},
+                 {"-1e-9 : bf16", 0xb089},
+                 {"-1e-60 : bf16", 0x8000},
+                 {"1e-400 : f64", 0},
+                 {"1e-400 : f32", 0},
+                 {"0.00001e-99999999999999999999 : f32", 0},
+                 {"0.0000000000000000000000000000000000000000000000000000000000001e5 : f32", 0},
+                 {"7.1e-46 : f32", 1},
+                 {"7.0e-46 : f32", 0},
+                 {"3e-8 : f16", 1},
+                 {"65519 : f16", 0x7bff}}) {
+    CAPTURE(c.text);
+    Program p = parse(std::string("step @s {\n  report @r : f32\n  %c = const ") + c.text +
+                      "\n  %z = const 0 : f32\n  write @r, %z\n}\n");
+    CHECK(p.insts[0].literal.raw == c.bits);
+  }
+  for (const char* text : {"1e50 : f32", "-1e400 : f64", "65520 : f16", "3.4e38 : bf16",
+                           "1e99999999999999999999 : f32", "100000e40 : f32"}) {
+    CAPTURE(text);
+    std::string source = std::string("step @s {\n  report @r : f32\n  %c = const ") + text +
+                         "\n  %z = const 0 : f32\n  write @r, %z\n}\n";
+    CHECK_THROWS_WITH_AS(parse(source), doctest::Contains("write inf, or less"), Error);
+  }
+}
+
+TEST_CASE("16-bit literals print as the shortest text, and parse back") {
+  CHECK(literal_text({0x2e66}, DType::f16) == "0.1");
+  CHECK(literal_text({0x3dcd}, DType::bf16) == "0.1");
+  CHECK(literal_text({0x7bff}, DType::f16) == "65504");
+  CHECK(literal_text({1}, DType::f16) == "6e-08");
+  for (DType t : {DType::f16, DType::bf16}) {
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      float value = sem::cast({bits}, t, DType::f32).f32();
+      if (!std::isfinite(value)) continue;
+      std::string text = literal_text({bits}, t);
+      auto nearest = [&](double decimal) {
+        return sem::cast(Bits::of(static_cast<float>(decimal)), DType::f32, t).raw;
+      };
+      size_t e = text.find('e');
+      REQUIRE(nearest(std::stod(text)) == bits);
+      // One digit less, rounded up or down, is another value.
+      if (e == std::string::npos || value == 0) continue;
+      size_t digits = std::min(e, text.size()) - (text[0] == '-' ? 1U : 0U);
+      if (digits < 3) continue;
+      std::string shorter = text.substr(0, e - 1) + text.substr(e);
+      double down = std::stod(shorter);
+      double unit = std::pow(10.0, std::stoi(text.substr(e + 1)) - (static_cast<int>(digits) - 3));
+      double up = down + std::copysign(unit, down);
+      CHECK_MESSAGE(nearest(down) != bits, text);
+      CHECK_MESSAGE(nearest(up) != bits, text);
+    }
   }
 }
 

@@ -221,6 +221,8 @@ TEST_CASE("V11: reports") {
          "  report @r : f32\n  %x = read @r : f32\n  write @r, %x\n"});
   check({11, 5, 3, "@r is written twice",
          "  report @r : f32\n  %x = const 1 : f32\n  write @r, %x\n  write @r, %x\n"});
+  check({11, 3, 3, "@unused is a report that is never written",
+         "  report @r : f32\n  report @unused : f32\n  %x = const 1 : f32\n  write @r, %x\n"});
 }
 
 TEST_CASE("V12: names") {
@@ -241,6 +243,9 @@ TEST_CASE("V13: buffers") {
                        " in\n  %x = const true : bool\n  write @r, %x\n";
     check({13, 3, 3, "lists a storage type it cannot have", body.c_str()});
   }
+  check({13, 2, 3, "@grad is an `in` buffer, whose contents are given",
+         "  buffer @grad : f32 in = 0\n  buffer @w : f32 inout\n  %g = load @grad : [f32]\n"
+         "  store @w, %g\n"});
   // In text a buffer is not known before its own line.
   Program p = parse_unverified(
       "step @t {\n  buffer @w : f32 in\n  buffer @m : f32 inout = @w\n  %x = load @m : [f32]\n"
