@@ -49,8 +49,12 @@ Kept Context::keep(std::string_view name, DType dtype) {
   return {buffer, b.cast(before, DType::f32).named(std::string(name) + "_f32")};
 }
 
-void Context::update(const Kept& kept, Value v) {
-  b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), applied);
+Value Context::applied_and(Value also) {
+  return applied ? (applied & also).named("applied_here") : also;
+}
+
+void Context::update(const Kept& kept, Value v, Value also) {
+  b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), also ? applied_and(also) : applied);
 }
 
 Value Context::if_counted(Value v) { return counted ? b.select(counted, v, f32(0)) : v; }

@@ -32,6 +32,9 @@ struct Settings {
   bool norm = false;           // a norm is computed or given
   WeightDecay weight_decay = WeightDecay::none;
 
+  bool torch() const {
+    return options.profile == Profile::torch_fused || options.profile == Profile::torch_foreach;
+  }
   bool scaled() const { return options.loss_scale != LossScale::none; }
   bool clips_norm() const { return options.clip != Clip::none && options.clip != Clip::value; }
 };
@@ -63,8 +66,10 @@ class Context {
   // Declares and loads something kept, zero at first, in the storage type of the moments or f32.
   Kept moment(std::string_view name) { return keep(name, settings.options.moments); }
   Kept keep(std::string_view name, DType dtype);
-  // Stores the new value if the step is good.
-  void update(const Kept& kept, Value v);
+  // Stores the new value if the step is good and `also` holds.
+  void update(const Kept& kept, Value v, Value also = {});
+  // c.applied and `also`.
+  Value applied_and(Value also);
 
   // `v` where the tensor is counted, else zero; of the element domain.
   Value if_counted(Value v);

@@ -52,8 +52,7 @@ void update(Context& c, Value found, Value hold) {
   Value count = (tracker.before + c.i32(1)).named("tracker_next");
   Value interval = c.arg("growth_interval");
   // GradScaler tests for equality, so that an interval lowered below the count is never reached.
-  bool equality = o.profile == Profile::torch_fused || o.profile == Profile::torch_foreach;
-  Value due = (equality ? eq(count, interval) : interval <= count).named("growth_due");
+  Value due = (c.settings.torch() ? eq(count, interval) : interval <= count).named("growth_due");
 
   Value good_scale = c.b.select(due, grown(c), c.scale).named("scale_good");
   Value good_count = c.b.select(due, c.i32(0), count).named("tracker_good");

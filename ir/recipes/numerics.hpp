@@ -13,7 +13,8 @@ Value lerp(Context& c, Value a, Value b, Value weight);
 // mul_ and addcmul_ and its fused kernels compute.
 Value average_square(Context& c, Value average, Value g, Value decay);
 
-// gradient + weight_decay * weight, fused, for L2 decay; the gradient unchanged otherwise.
+// gradient + weight_decay * weight, fused, for L2 decay; the gradient unchanged otherwise, and where
+// weight_decay is 0.
 Value add_l2_decay(Context& c, Value gradient);
 // weight * (1 - lr * weight_decay) for decoupled decay; the weight unchanged otherwise.
 Value decay_weight(Context& c);

@@ -25,14 +25,24 @@ void store_parameter(Context& c, const Parameter& p, Value new_weight) {
   c.b.store(c.settings.options.master ? p.master : p.weight, new_weight, c.applied);
 }
 
-// As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema).
+// As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema). The standard profile
+// averages the weights of good steps, beginning with those before the first. AveragedModel knows of
+// no bad steps: its first update copies, and later ones average the weights as they are.
 void update_ema(Context& c, const Parameter& p, Value new_weight) {
   if (!c.settings.options.ema) return;
   c.stage("ema");
   Kept ema = c.keep("ema", DType::f32);
   c.b.init_copy(ema.buffer, c.settings.options.master ? p.master : p.weight);
-  c.update(ema, lerp(c, ema.value, new_weight, (c.f64(1) - c.arg("ema_decay")).named("ema_rest"))
-                    .named("ema_new"));
+  Value rest = (c.f64(1) - c.arg("ema_decay")).named("ema_rest");
+  if (!c.settings.torch())
+    return c.update(ema, lerp(c, ema.value, new_weight, rest).named("ema_new"));
+  StateRef averaged = c.b.state("n_averaged", {DType::i64, Domain::step});
+  Value before = c.b.read(averaged).named("averages");
+  Value left = c.applied ? c.b.select(c.applied, new_weight, c.weight).named("w_left") : new_weight;
+  Value first = eq(before, c.i64(0)).named("first_average");
+  Value mean = lerp(c, ema.value, left, rest).named("ema_mean");
+  c.b.store(ema.buffer, c.b.select(first, left, mean).named("ema_new"));
+  c.b.write(averaged, (before + c.i64(1)).named("averages_new"));
 }
 
 void store_copy(Context& c, const Parameter& p, Value new_weight) {

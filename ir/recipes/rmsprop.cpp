@@ -33,11 +33,17 @@ Value formula(Context& c) {
   if (!c.settings.options.momentum)
     return w + ((descent * g).named("numerator") / denominator).named("update");
 
+  // A momentum of 0 leaves the buffer alone and multiplies by the rate before the division, as without
+  // one; both ways share the division.
   Kept buffer = c.moment("momentum_buffer");
+  Value plain = eq(c.arg("momentum"), c.f64(0)).named("no_momentum");
+  Value one = c.f32(1);
+  Value lead = c.b.select(plain, descent, one).named("lead");
+  Value scaled = ((lead * g).named("numerator") / denominator).named("g_scaled");
   Value kept = (buffer.value * c.arg32("momentum")).named("kept_m");
-  Value m = (kept + (g / denominator).named("g_scaled")).named("m");
-  c.update(buffer, m);
-  return fma(m, descent, w);
+  Value m = c.b.select(plain, scaled, (kept + scaled).named("m_next")).named("m");
+  c.update(buffer, m, (!plain).named("has_momentum"));
+  return fma(m, c.b.select(plain, one, descent).named("trail"), w);
 }
 
 }  // namespace

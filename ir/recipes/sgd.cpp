@@ -22,13 +22,24 @@ Value formula(Context& c) {
     Kept buffer = c.moment("momentum_buffer");
     Value momentum = c.arg32("momentum");
     Value share = c.narrow((c.f64(1) - c.arg("dampening")).named("share_f64")).named("share");
-    // A tensor's first gradient fills the buffer undamped.
-    Value zero = c.i64(0);
-    Value first = eq(c.count_before(), zero).named("first");
+    // The first gradient that meets a momentum fills the buffer undamped; a momentum of 0 leaves the
+    // buffer alone.
+    StateRef begun_state = c.b.state("momentum_begun", {DType::boolean, Domain::tensor});
+    Value begun = c.b.read(begun_state).named("begun");
+    Value plain = eq(c.arg("momentum"), c.f64(0)).named("no_momentum");
     Value kept = (buffer.value * momentum).named("kept");
+    Value first = (plain | (!begun).named("first")).named("undamped");
     Value m = c.b.select(first, g, fma(share, g, kept).named("m_next")).named("m");
-    c.update(buffer, m);
-    g = c.settings.options.nesterov ? fma(m, momentum, g).named("g_ahead") : m;
+    Value used = (!plain).named("has_momentum");
+    c.update(buffer, m, used);
+    c.b.write(begun_state, c.b.constant(DType::boolean, 1).named("yes"), c.applied_and(used));
+    if (c.settings.options.nesterov) {
+      Value ahead = fma(m, momentum, g).named("m_ahead");
+      g = c.b.select(plain, g, ahead).named("g_ahead");
+    } else {
+      g = m;
+    }
+    c.count();
   }
   return fma(g, (-c.arg32("lr")).named("descent"), w);
 }

@@ -304,3 +304,81 @@ TEST_CASE("monitoring names the first non-finite tensor and counts skips") {
   CHECK(rig.state("skip_count") == 2);
   CHECK(rig.state("stuck") == 1);
 }
+
+TEST_CASE("a weight decay of 0 leaves gradients as they are, whatever the weight") {
+  Rig sgd("sgd", {.momentum = true});
+  sgd.array("weight")[0][0] = kInf;
+  sgd.run(-0.0F);
+  CHECK(std::signbit(sgd.array("momentum_buffer")[0][1]));
+  for (const char* recipe : {"sgd", "adam", "rmsprop", "adagrad"}) {
+    CAPTURE(recipe);
+    Rig rig(recipe, {});
+    rig.array("weight")[0][0] = kInf;
+    rig.run(0.25F);
+    CHECK(rig.array("weight")[0][0] == kInf);
+    Rig with_decay(recipe, {});
+    with_decay.set("weight_decay", 1e-60);  // 0 in f32, but not to its peers, who ask in f64
+    with_decay.array("weight")[0][0] = kInf;
+    with_decay.run(0.25F);
+    CHECK(std::isnan(with_decay.array("weight")[0][0]));
+  }
+}
+
+TEST_CASE("a momentum of 0 is none: undamped, and the buffer begins with the first other one") {
+  for (bool nesterov : {false, true}) {
+    Rig rig("sgd", {.momentum = true, .nesterov = nesterov});
+    rig.set("lr", 1);
+    rig.set("momentum", 0);
+    rig.set("dampening", 0.5);
+    float buffer = rig.array("momentum_buffer")[0][0] = 7;
+    rig.run(0.25F);
+    rig.run(0.25F);
+    CHECK(rig.array("weight")[0][0] == 0.5F);
+    CHECK(rig.array("momentum_buffer")[0][0] == buffer);
+    rig.set("momentum", 0.5);
+    rig.set_tensor_present(1, false);
+    rig.run(0.25F);
+    CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);  // begun: undamped
+    CHECK(rig.array("momentum_buffer")[1][0] == 0);
+    rig.set_tensor_present(1, true);
+    rig.run(0.25F);
+    CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);  // 0.5 * 0.25 + 0.5 * 0.25
+    CHECK(rig.array("momentum_buffer")[1][0] == 0.25F);
+    rig.set("momentum", 0);
+    rig.run(1, -kInf);  // kept as it was, and used again later
+    CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);
+    CHECK(rig.array("weight")[1][0] == kInf);  // also with Nesterov
+    CHECK(rig.state("momentum_begun") == 1);
+  }
+}
+
+TEST_CASE("RMSprop with a momentum of 0 rounds as RMSprop without one") {
+  Rig with("rmsprop", {.momentum = true});
+  with.set("momentum", 0);
+  Rig without("rmsprop", {});
+  for (float g : {0.3F, -0.7F, 1.1F, 0.01F}) {
+    with.run(g, g / 3);
+    without.run(g, g / 3);
+    CHECK(with.array("weight") == without.array("weight"));
+  }
+  CHECK(with.array("momentum_buffer")[0][0] == 0);
+}
+
+TEST_CASE("torch profiles average weights as AveragedModel: copied first, bad steps too") {
+  RecipeOptions o{.check = true, .ema = true, .profile = Profile::torch_fused};
+  Rig rig("sgd", o);
+  rig.set("lr", 0.5);
+  rig.set("ema_decay", 0.75);
+  rig.run(kInf);  // bad: its first update copies nonetheless
+  rig.array("ema")[0][0] = 3;
+  CHECK(rig.state("n_averaged") == 1);
+  rig.run(kInf);
+  CHECK(rig.array("ema")[0][0] == 2.5F);  // 3 + 0.25 * (1 - 3)
+  rig.run(1);
+  CHECK(rig.array("weight")[0][0] == 0.5F);
+  CHECK(rig.array("ema")[0][0] == 2);  // 2.5 + 0.25 * (0.5 - 2.5)
+  Rig fresh("sgd", o);
+  fresh.set("lr", 0.5);
+  fresh.run(1);
+  CHECK(fresh.array("ema")[0][0] == 0.5F);
+}

@@ -5,10 +5,10 @@
 // Buffers, in this order where they exist: grad, weight (f32; with master weights the f16 or bf16
 // copy that is only written), master, then what the optimizer keeps (exp_avg, exp_avg_sq,
 // max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
-// States: step : <i64> counts the good steps of a tensor; shared, with a loss scale: scale : f32,
+// States: step : <i64> counts a tensor's good steps; momentum_begun : <bool>; shared: scale : f32,
 // growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
 // pending_found_inf and pending_norm_overflow : bool. With tensor_flags counted and updated : <bool>,
-// which the layout fills.
+// which the layout fills; with ema and a torch profile n_averaged : i64.
 // Every argument has a fallback, the customary value of its peers (lr 0.001, growth_interval 2000).
 // Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale; with
 // --monitor first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.

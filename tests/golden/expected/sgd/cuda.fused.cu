@@ -8,12 +8,14 @@ namespace stepfuse {
 // … prelude.cuh …
 
 struct Chunk0 {
+  u32 g_no_decay;
   float g_weight_decay_f32;
   float g_descent;
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads, 3)
 sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
+  const double s_c_0_f64 = 0x0p+0;  // %c_0_f64 = const 0 : f64
   {  // phase update
     const u32 units = unit_count(ctx);
     __shared__ Chunk0 sections[1 + kWarps];
@@ -37,15 +39,18 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
           const u64* const group_args = group_args_of(ctx, 0, group * 2);
           const double g_lr = arg<double>(group_args[0]);  // arg %lr : {f64} = 0.001
           const double g_weight_decay = arg<double>(group_args[1]);  // arg %weight_decay : {f64} = 0
+          const bool g_no_decay = g_weight_decay == s_c_0_f64;  // %no_decay = eq %weight_decay, %c_0_f64 : {bool}
           const float g_weight_decay_f32 = float(g_weight_decay);  // %weight_decay_f32 = cast %weight_decay : {f32}
           const float g_lr_f32 = float(g_lr);  // %lr_f32 = cast %lr : {f32}
           const float g_descent = -g_lr_f32;  // %descent = neg %lr_f32 : {f32}
+          sections[work.section].g_no_decay = g_no_decay;
           sections[work.section].g_weight_decay_f32 = g_weight_decay_f32;
           sections[work.section].g_descent = g_descent;
         }
         synchronize(work.packed);
         seen = work.packed ? kNone : tensor_index;
       }
+      const bool g_no_decay = sections[work.section].g_no_decay != 0;
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
       const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
@@ -66,7 +71,8 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
         for (i32 e = 0; e < 8; ++e) {
           const float e_grad = get<float>(in_b_grad, e);  // %grad = load @grad : [f32]
           const float e_w = get<float>(in_b_weight, e);  // %w = load @weight : [f32]
-          const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
+          const float e_g_decayed = __fmaf_rn(e_w, g_weight_decay_f32, e_grad);  // %g_decayed = fma %w, %weight_decay_f32, %grad : [f32]
+          const float e_g_l2 = g_no_decay ? e_grad : e_g_decayed;  // %g_l2 = select %no_decay, %grad, %g_decayed : [f32]
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
           put<float>(out_b_weight, e, bits_of(e_w_new));  // store @weight, %w_new
         }

@@ -32,6 +32,7 @@ entry:
   %group_count = getelementptr i8, ptr %ctx, i64 88
   %group_count.1 = load i32, ptr %group_count
   %group_count.2 = zext i32 %group_count.1 to i64
+  ; %c_0_f64 = const 0 : f64
   ret void
 }
 
@@ -40,6 +41,7 @@ entry:
   %group.of = alloca i64, align 8
   %lr.of = alloca double, align 8
   %weight_decay.of = alloca double, align 8
+  %no_decay.of = alloca i1, align 8
   %weight_decay_f32.of = alloca float, align 8
   %lr_f32.of = alloca float, align 8
   %descent.of = alloca float, align 8
@@ -127,6 +129,8 @@ group.new:
   %weight_decay = getelementptr [16 x i8], ptr %group_args.1, i64 %group.2
   %weight_decay.1 = getelementptr [8 x i8], ptr %weight_decay, i64 1
   %weight_decay.2 = load double, ptr %weight_decay.1, align 1
+  ; %no_decay = eq %weight_decay, %c_0_f64 : {bool}
+  %no_decay = fcmp oeq double %weight_decay.2, 0x0000000000000000
   ; %weight_decay_f32 = cast %weight_decay : {f32}
   %weight_decay_f32 = fptrunc double %weight_decay.2 to float
   ; %lr_f32 = cast %lr : {f32}
@@ -135,6 +139,7 @@ group.new:
   %descent = fneg float %lr_f32
   store double %lr.2, ptr %lr.of
   store double %weight_decay.2, ptr %weight_decay.of
+  store i1 %no_decay, ptr %no_decay.of
   store float %weight_decay_f32, ptr %weight_decay_f32.of
   store float %lr_f32, ptr %lr_f32.of
   store float %descent, ptr %descent.of
@@ -142,6 +147,7 @@ group.new:
 group.ready:
   %lr.3 = load double, ptr %lr.of
   %weight_decay.3 = load double, ptr %weight_decay.of
+  %no_decay.1 = load i1, ptr %no_decay.of
   %weight_decay_f32.1 = load float, ptr %weight_decay_f32.of
   %lr_f32.1 = load float, ptr %lr_f32.of
   %descent.1 = load float, ptr %descent.of
@@ -151,6 +157,8 @@ signature.0:
   %tail = and i64 %length.2, 7
   %weight_decay_f32.2 = insertelement <8 x float> poison, float %weight_decay_f32.1, i32 0
   %weight_decay_f32.3 = shufflevector <8 x float> %weight_decay_f32.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %no_decay.2 = insertelement <8 x i1> poison, i1 %no_decay.1, i32 0
+  %no_decay.3 = shufflevector <8 x i1> %no_decay.2, <8 x i1> poison, <8 x i32> zeroinitializer
   %descent.2 = insertelement <8 x float> poison, float %descent.1, i32 0
   %descent.3 = shufflevector <8 x float> %descent.2, <8 x float> poison, <8 x i32> zeroinitializer
   %grad = getelementptr [16 x i8], ptr %pointers.1, i64 %tensor.2
@@ -180,8 +188,10 @@ loop:
   %grad.4 = load <8 x float>, ptr %at, align 1
   ; %w = load @weight : [f32]
   %w = load <8 x float>, ptr %at.1, align 1
-  ; %g_l2 = fma %w, %weight_decay_f32, %grad : [f32]
-  %g_l2 = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %grad.4)
+  ; %g_decayed = fma %w, %weight_decay_f32, %grad : [f32]
+  %g_decayed = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %grad.4)
+  ; %g_l2 = select %no_decay, %grad, %g_decayed : [f32]
+  %g_l2 = select <8 x i1> %no_decay.3, <8 x float> %grad.4, <8 x float> %g_decayed
   ; %w_new = fma %g_l2, %descent, %w : [f32]
   %w_new = call <8 x float> @llvm.fma.v8f32(<8 x float> %g_l2, <8 x float> %descent.3, <8 x float> %w)
   ; store @weight, %w_new

@@ -15,6 +15,7 @@ struct Step1 {
 };
 struct Chunk1 {
   float g_clip_coef;
+  u32 g_no_decay;
   float g_weight_decay_f32;
   float g_descent;
 };
@@ -24,6 +25,7 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
   __shared__ Lanes lanes;
   const float s_c_1e_06_f32 = 0x1.0c6f7ap-20f;  // %c_1e_06_f32 = const 1e-06 : f32
   const float s_c_1_f32 = 0x1p+0f;  // %c_1_f32 = const 1 : f32
+  const double s_c_0_f64 = 0x0p+0;  // %c_0_f64 = const 0 : f64
   const float s_c_0_f32 = 0x0p+0f;  // %c_0_f32 = const 0 : f32
   {  // phase reduce
     const u32 units = unit_count(ctx);
@@ -146,10 +148,12 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
           const float g_max_norm_f32 = float(g_max_norm);  // %max_norm_f32 = cast %max_norm : {f32}
           const float g_clip_ratio = g_inv_norm * g_max_norm_f32;  // %clip_ratio = mul %inv_norm, %max_norm_f32 : {f32}
           const float g_clip_coef = minimum(g_clip_ratio, s_c_1_f32);  // %clip_coef = min %clip_ratio, %c_1_f32 : {f32}
+          const bool g_no_decay = g_weight_decay == s_c_0_f64;  // %no_decay = eq %weight_decay, %c_0_f64 : {bool}
           const float g_weight_decay_f32 = float(g_weight_decay);  // %weight_decay_f32 = cast %weight_decay : {f32}
           const float g_lr_f32 = float(g_lr);  // %lr_f32 = cast %lr : {f32}
           const float g_descent = -g_lr_f32;  // %descent = neg %lr_f32 : {f32}
           sections[work.section].g_clip_coef = g_clip_coef;
+          sections[work.section].g_no_decay = g_no_decay;
           sections[work.section].g_weight_decay_f32 = g_weight_decay_f32;
           sections[work.section].g_descent = g_descent;
         }
@@ -157,6 +161,7 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
         seen = work.packed ? kNone : tensor_index;
       }
       const float g_clip_coef = sections[work.section].g_clip_coef;
+      const bool g_no_decay = sections[work.section].g_no_decay != 0;
       const float g_weight_decay_f32 = sections[work.section].g_weight_decay_f32;
       const float g_descent = sections[work.section].g_descent;
       const i32 length = i32(chunk.length);
@@ -178,7 +183,8 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
           const float e_grad = get<float>(in_b_grad, e);  // %grad = load @grad : [f32]
           const float e_g_clipped = e_grad * g_clip_coef;  // %g_clipped = mul %grad, %clip_coef : [f32]
           const float e_w = get<float>(in_b_weight, e);  // %w = load @weight : [f32]
-          const float e_g_l2 = __fmaf_rn(e_w, g_weight_decay_f32, e_g_clipped);  // %g_l2 = fma %w, %weight_decay_f32, %g_clipped : [f32]
+          const float e_g_decayed = __fmaf_rn(e_w, g_weight_decay_f32, e_g_clipped);  // %g_decayed = fma %w, %weight_decay_f32, %g_clipped : [f32]
+          const float e_g_l2 = g_no_decay ? e_g_clipped : e_g_decayed;  // %g_l2 = select %no_decay, %g_clipped, %g_decayed : [f32]
           const float e_w_new = __fmaf_rn(e_g_l2, g_descent, e_w);  // %w_new = fma %g_l2, %descent, %w : [f32]
           put<float>(out_b_weight, e, bits_of(e_w_new));  // store @weight, %w_new if %good
         }

@@ -361,6 +361,7 @@ entry:
   %bad = or i1 %found_inf.4, %norm_overflow
   ; %good = not %bad : bool
   %good = xor i1 %bad, true
+  ; %c_0_f64 = const 0 : f64
   %found_inf.5 = getelementptr [8 x i8], ptr %scalars.1, i64 7
   store i64 0, ptr %found_inf.5
   %byte = zext i1 %found_inf.4 to i8
@@ -401,6 +402,7 @@ entry:
   %max_norm_f32.of = alloca float, align 8
   %clip_ratio.of = alloca float, align 8
   %clip_coef.of = alloca float, align 8
+  %no_decay.of = alloca i1, align 8
   %weight_decay_f32.of = alloca float, align 8
   %lr_f32.of = alloca float, align 8
   %descent.of = alloca float, align 8
@@ -527,6 +529,8 @@ group.new:
   %clip_ratio = fmul float %inv_norm, %max_norm_f32
   ; %clip_coef = min %clip_ratio, %c_1_f32 : {f32}
   %clip_coef = call float @llvm.minimum.f32(float %clip_ratio, float 0x3FF0000000000000)
+  ; %no_decay = eq %weight_decay, %c_0_f64 : {bool}
+  %no_decay = fcmp oeq double %weight_decay.2, 0x0000000000000000
   ; %weight_decay_f32 = cast %weight_decay : {f32}
   %weight_decay_f32 = fptrunc double %weight_decay.2 to float
   ; %lr_f32 = cast %lr : {f32}
@@ -543,6 +547,7 @@ group.new:
   store float %max_norm_f32, ptr %max_norm_f32.of
   store float %clip_ratio, ptr %clip_ratio.of
   store float %clip_coef, ptr %clip_coef.of
+  store i1 %no_decay, ptr %no_decay.of
   store float %weight_decay_f32, ptr %weight_decay_f32.of
   store float %lr_f32, ptr %lr_f32.of
   store float %descent, ptr %descent.of
@@ -558,6 +563,7 @@ group.ready:
   %max_norm_f32.1 = load float, ptr %max_norm_f32.of
   %clip_ratio.1 = load float, ptr %clip_ratio.of
   %clip_coef.1 = load float, ptr %clip_coef.of
+  %no_decay.1 = load i1, ptr %no_decay.of
   %weight_decay_f32.1 = load float, ptr %weight_decay_f32.of
   %lr_f32.1 = load float, ptr %lr_f32.of
   %descent.1 = load float, ptr %descent.of
@@ -571,6 +577,8 @@ signature.0:
   %clip_coef.3 = shufflevector <8 x float> %clip_coef.2, <8 x float> poison, <8 x i32> zeroinitializer
   %weight_decay_f32.2 = insertelement <8 x float> poison, float %weight_decay_f32.1, i32 0
   %weight_decay_f32.3 = shufflevector <8 x float> %weight_decay_f32.2, <8 x float> poison, <8 x i32> zeroinitializer
+  %no_decay.2 = insertelement <8 x i1> poison, i1 %no_decay.1, i32 0
+  %no_decay.3 = shufflevector <8 x i1> %no_decay.2, <8 x i1> poison, <8 x i32> zeroinitializer
   %descent.2 = insertelement <8 x float> poison, float %descent.1, i32 0
   %descent.3 = shufflevector <8 x float> %descent.2, <8 x float> poison, <8 x i32> zeroinitializer
   %grad = getelementptr [16 x i8], ptr %pointers.1, i64 %tensor.2
@@ -602,8 +610,10 @@ loop:
   %g_clipped = fmul <8 x float> %grad.4, %clip_coef.3
   ; %w = load @weight : [f32]
   %w = load <8 x float>, ptr %at.1, align 1
-  ; %g_l2 = fma %w, %weight_decay_f32, %g_clipped : [f32]
-  %g_l2 = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %g_clipped)
+  ; %g_decayed = fma %w, %weight_decay_f32, %g_clipped : [f32]
+  %g_decayed = call <8 x float> @llvm.fma.v8f32(<8 x float> %w, <8 x float> %weight_decay_f32.3, <8 x float> %g_clipped)
+  ; %g_l2 = select %no_decay, %g_clipped, %g_decayed : [f32]
+  %g_l2 = select <8 x i1> %no_decay.3, <8 x float> %g_clipped, <8 x float> %g_decayed
   ; %w_new = fma %g_l2, %descent, %w : [f32]
   %w_new = call <8 x float> @llvm.fma.v8f32(<8 x float> %g_l2, <8 x float> %descent.3, <8 x float> %w)
   ; store @weight, %w_new if %good
