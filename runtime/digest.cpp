@@ -1,4 +1,4 @@
-// One 128-bit hash over what a step left behind. The only file that knows xxHash.
+// One 128-bit hash over what a step left behind. Knows xxHash.
 #include "runtime/digest.hpp"
 
 #include <algorithm>

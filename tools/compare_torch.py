@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-WORKER = ROOT / "tests" / "torch" / "contestants.py"
+WORKER = ROOT / "tools" / "peers" / "contestants.py"
 TORCH = ["fused", "foreach", "compile"]
 NAMES = ["stepfuse", *TORCH, "optax"]
 TURN_S = 0.3  # what one turn lasts, warm-up aside

@@ -3,7 +3,7 @@
 
     pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/parity.py --write
 
-Needs the test library torch_bridge (STEPFUSE_BUILD names the build folder, default build/). Without --write it prints.
+Needs the library torch_bridge (STEPFUSE_BUILD names the build folder, default build/). Without --write it prints.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
+sys.path.insert(0, str(ROOT / "tools" / "peers"))
 
 try:
     import torch  # noqa: E402
@@ -275,7 +275,7 @@ flag; one update per iteration. Numbers are iterations after which something dif
     for policy, model in (("apex", "`update_scale_hysteresis`"), ("megatron", "`DynamicGradScaler`")):
         c = scalers.hysteresis(policy, iterations, backend)
         rows.append([policy, model, f"{iterations:,}", f"{c['smallest']:g} … {c['largest']:g}", c["differ"]])
-    out += ["\nHysteresis, against an independent model of each rule (`tests/torch/scalers.py`):\n\n",
+    out += ["\nHysteresis, against an independent model of each rule (`tools/peers/scalers.py`):\n\n",
             table(["policy", "rule of", "iterations", "scales", "differing"], rows)]
     over = scalers.norm_overflow(300, backend)
     low = scalers.lowered_interval(backend=backend)

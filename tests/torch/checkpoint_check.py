@@ -16,7 +16,7 @@ except ImportError as error:
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "torch")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "peers")]
 
 import bridge  # noqa: E402
 import torch_checkpoint  # noqa: E402

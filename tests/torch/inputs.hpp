@@ -1,4 +1,4 @@
-// Seeded inputs that tests/torch/inputs.py makes too, bit for bit: integers and exact scaling only.
+// Seeded inputs that tools/peers/inputs.py makes too, bit for bit: integers and exact scaling only.
 // Knows only std.
 #pragma once
 

@@ -3,18 +3,20 @@
 
     pip install torch==2.13.0 numpy && tests/torch/record_goldens.py
 
-Inputs are made from seeds on both sides (inputs.py, inputs.hpp). foreach and the for-loop are recorded with a correctly
+Inputs are made from seeds on both sides (tools/peers/inputs.py, inputs.hpp). foreach and the for-loop are recorded with a correctly
 rounded sqrt (peer.ieee_sqrt), so that the file does not depend on the recorder's MKL. Nothing of stepfuse runs here.
 """
 
 import json
 import pathlib
+import sys
 
 import torch
 
-import compare
-import inputs
-import peer
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "peers"))
+import compare  # noqa: E402
+import inputs  # noqa: E402
+import peer  # noqa: E402
 
 SIZES = (32, 16, 0, 48)
 SEED = 21

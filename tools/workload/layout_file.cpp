@@ -1,4 +1,4 @@
-// Parameter layouts from JSON files. The only file that knows nlohmann-json.
+// Parameter layouts from JSON files. Knows nlohmann-json.
 #include "tools/workload/layout_file.hpp"
 
 #include <limits>

@@ -1,4 +1,4 @@
-"""Seeded inputs that C++ makes too, bit for bit (tests/torch/inputs.hpp): integers and exact scaling only."""
+"""Seeded inputs that C++ can make too, bit for bit: integers and exact scaling only."""
 
 import numpy as np
 import torch

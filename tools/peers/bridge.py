@@ -1,4 +1,4 @@
-"""Steps of stepfuse over PyTorch tensors, through the test library torch_bridge and the public C++ API."""
+"""Steps of stepfuse over PyTorch tensors, through the library torch_bridge and the public C++ API."""
 
 import ctypes
 import os
