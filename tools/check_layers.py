@@ -6,6 +6,7 @@
 Exit code 1 and one line per fault, each saying what to do about it.
 """
 
+import ast
 import pathlib
 import re
 import sys
@@ -44,6 +45,7 @@ SENTENCE_MIN = 20  # characters of the opening comment
 
 CXX = {".cpp", ".hpp", ".h", ".cuh", ".def"}
 HASH = {".sh", ".cmake"}
+TESTS_FILE = re.compile(r"tests/[\w./-]+")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 
@@ -115,6 +117,8 @@ def check_file(path):
         yield f"{where}: {len(lines)} lines; the cap is {LINES_MAX}. Split it by concept"
     if lines and len(opening_comment(path, lines)) < SENTENCE_MIN:
         yield f"{where}:1: open the file with a one-sentence comment: what it is and what it knows"
+    if path.suffix == ".py":
+        yield from check_python(path, layer, lines)
     if path.suffix not in CXX:
         return
     for number, line in enumerate(lines, start=1):
@@ -126,6 +130,24 @@ def check_file(path):
                 yield from check_include(layer, *found.groups(), at)
         elif layer in ("ir", "compiler") and MACHINE_CALLS.search(line.split("//")[0]):
             yield f"{at}: {layer}/ may not ask the machine; take the value as a parameter"
+
+
+def check_python(path, layer, lines):
+    """Yields where a script takes a file of tests/: by a path made of strings, or by a module's name."""
+    if layer == "tests":
+        return
+    modules = {p.stem for p in ROOT.glob("tests/**/*.py")}
+    what = "may not use a file of tests/, which know everything and are known to nobody; move what both need to tools/"
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        at = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        joined = isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value == "tests"
+        if joined or (isinstance(node, ast.Constant) and TESTS_FILE.fullmatch(str(node.value))):
+            yield f"{at}: {layer}/ {what}"
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            for name in names:
+                if name.split(".")[0] in modules | {"tests"}:
+                    yield f"{at}: {layer}/ {what}: '{name}'"
 
 
 def check_llvm_users(paths):

@@ -17,8 +17,10 @@ block_until_ready), and the JSON also has what a call costs the host and how man
 import argparse
 import importlib.util
 import json
+import math
 import os
 import pathlib
+import select
 import statistics
 import subprocess
 import sys
@@ -52,21 +54,30 @@ def layouts(wanted):
         yield path.stem, [s for s in sizes if s]
 
 
+class TooSlow(Exception):
+    """A contestant whose first step is not done in time."""
+
+
 class Contestant:
-    def __init__(self, name, sizes, threads, device, caches):
+    def __init__(self, name, sizes, threads, device, caches, limit):
         env = {**os.environ, "XDG_CACHE_HOME": caches, "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
                "TRITON_CACHE_DIR": f"{caches}/triton", "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
                "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         env.pop("STEPFUSE_CACHE", None)
         self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads), device],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
-        hello = self.ask(json.dumps(sizes))
+        hello = self.ask(json.dumps(sizes), limit)
         self.first, self.checksum, self.launches = hello["first"], hello["checksum"], hello["launches"]
         self.times, self.host, self.streams = [], [], []
 
-    def ask(self, line):
+    def ask(self, line, limit=None):
+        """Its answer to a line; within so many seconds, if there is a limit, else it is ended."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], limit)[0]:
+            self.process.kill()
+            self.process.wait()
+            raise TooSlow
         answer = self.process.stdout.readline()
         if not answer:
             raise SystemExit(f"a contestant ended early: {self.process.args}")
@@ -86,15 +97,20 @@ class Contestant:
         self.process.wait()
 
 
-def start(names, sizes, threads, device, caches):
+def start(names, sizes, threads, device, caches, limit):
     """Everybody's process, and the first steps with empty caches; those of the processes themselves are warm."""
     cold, contestants = {}, {}
     for n in names:
-        first = Contestant(n, sizes, threads, device, caches)
+        try:
+            first = Contestant(n, sizes, threads, device, caches, limit)
+            first.close()
+            contestants[n] = Contestant(n, sizes, threads, device, caches, limit)
+        except TooSlow:
+            if n == "stepfuse":
+                raise SystemExit(f"stepfuse's first step took more than {limit:g} s (--first-step)") from None
+            print(f"left out: {n}, whose first step takes more than {limit:g} s (--first-step)", file=sys.stderr)
+            continue
         cold[n] = first.first
-        first.close()
-    for n in names:
-        contestants[n] = Contestant(n, sizes, threads, device, caches)
     ours = contestants["stepfuse"].checksum
     for n, c in contestants.items():
         if abs(c.checksum - ours) > 1e-3 * abs(ours):
@@ -102,8 +118,8 @@ def start(names, sizes, threads, device, caches):
     return cold, contestants
 
 
-def compare(name, sizes, rounds, threads, names, device, caches):
-    cold, contestants = start(names, sizes, threads, device, caches)
+def compare(name, sizes, rounds, threads, names, device, caches, limit):
+    cold, contestants = start(names, sizes, threads, device, caches, limit)
     repeats = {n: max(1, min(200, round(TURN_S / max(c.turn(3, False), 1e-6)))) for n, c in contestants.items()}
     for r in range(rounds):
         for n, c in contestants.items():
@@ -128,9 +144,10 @@ def table(results, names):
              + " | fastest PyTorch / stepfuse | first step cold (warm): " + ", ".join(names) + " |",
              "|" + "---|" * (len(names) + 5)]
     for r in results:
-        cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" for v in r["rows"].values()]
-        rival = min(v["ratio"] for n, v in r["rows"].items() if n in TORCH)
-        firsts = ", ".join(f"{v['first_s']:.2f} ({v['first_warm_s']:.2f}) s" for v in r["rows"].values())
+        rows = [r["rows"].get(n) for n in names]  # None: left out, its first step took too long
+        cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" if v else "-" for v in rows]
+        rival = min((v["ratio"] for n, v in r["rows"].items() if n in TORCH), default=math.nan)
+        firsts = ", ".join(f"{v['first_s']:.2f} ({v['first_warm_s']:.2f}) s" if v else "-" for v in rows)
         lines.append(f"| {r['layout']} | {r['parameters']:,} | {r['tensors']:,} | " + " | ".join(cells)
                      + f" | **{rival:.2f}x** | {firsts} |")
     return "\n".join(lines) + "\n"
@@ -166,6 +183,8 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--first-step", type=float, default=600, metavar="SECONDS",
+                        help="a contestant whose first step takes longer is left out of that layout (default 600)")
     parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build", help="folder for the table and the SVG")
     args = parser.parse_args()
@@ -185,7 +204,7 @@ def main():
     results = []
     for name, sizes in layouts(args.layouts):
         with tempfile.TemporaryDirectory() as caches:
-            results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches))
+            results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step))
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
     text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: of "

@@ -4,6 +4,7 @@
 #   tools/test.sh                 all of it, in well under 20 minutes on two cores
 #   tools/test.sh --quick         without lint
 #   tools/test.sh --long          with the tests that take long
+#   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
@@ -11,6 +12,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 quick=0
+with_torch=0
 label=""
 sanitize=""
 long=(--label-exclude long)
@@ -18,11 +20,12 @@ for option in "$@"; do
   case $option in
     --quick) quick=1 ;;
     --long) long=() ;;
+    --with-torch) with_torch=1 ;;
     --label=*) label=${option#*=} ;;
     --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
       sanitize=${option#*=}
       ;;
-    *) sed -n '4,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '4,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 
@@ -87,6 +90,13 @@ fi
 [[ -d build/nvrtc ]] && export STEPFUSE_NVRTC_DIR=$PWD/build/nvrtc  # for the other build folders too
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
+torch_python=""  # of the system
+if ((with_torch)); then
+  step "PyTorch"
+  check "PyTorch in build/torch" bash tools/torch_env.sh
+  [[ -x build/torch/bin/python ]] && torch_python=$PWD/build/torch/bin/python
+fi
+
 if [[ -n $sanitize ]]; then
   # Executing kernels is the work of one thread, and under ThreadSanitizer it takes half an hour.
   [[ $sanitize == thread ]] && long+=(--exclude-regex '^ptx$')
@@ -95,8 +105,9 @@ if [[ -n $sanitize ]]; then
     ${label:+--label-regex "$label"}
   finish
 fi
+release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TORCH_PYTHON=$torch_python"
 if [[ -n $label ]]; then
-  build_and_test build -DCMAKE_BUILD_TYPE=Release --label-regex "$label"
+  build_and_test build "$release" --label-regex "$label"
   finish
 fi
 
@@ -105,7 +116,7 @@ check layers python3 tools/check_layers.py
 check layouts python3 tools/make_layouts.py --check
 step format
 check format bash tools/format.sh --check
-build_and_test build -DCMAKE_BUILD_TYPE=Release
+build_and_test build "$release"
 if ((!quick)); then
   step lint
   check lint bash tools/lint.sh

@@ -1,5 +1,6 @@
 """Tests of the house checks: each plants a fault that tools/check_layers.py or the summary must see."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -72,9 +73,28 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.faults({"runtime/a.cpp": text}), [])
         self.assertIn("llvm-c/", self.faults({"runtime/a.cpp": text, "runtime/b.cpp": text})[0])
 
+    def test_nothing_takes_a_file_of_the_tests(self):
+        opening = '"""A script that exists to be checked."""\n'
+        for line in ('sys.path.insert(0, str(ROOT / "tests" / "x"))', 'x = ROOT / "tests/x/a.json"', 'open("tests/x/a.json")',
+                     "import helper", "from helper import a", "import tests.x.helper"):
+            files = {"tests/x/helper.py": opening, "tests/x/other.py": opening + line + "\n", "tools/a.py": opening + line + "\n"}
+            faults = self.faults(files)
+            self.assertEqual(len(faults), 1, (line, faults))
+            self.assertTrue(faults[0].startswith("tools/a.py:2: tools/ may not use a file of tests/"), faults)
+
     def test_size_and_opening(self):
         self.expect("the cap is 500", "ir/a.cpp", "\n" * 500)
         self.assertIn("one-sentence comment", self.faults({"ir/a.cpp": "int a;\n"})[0])
+
+
+class TorchEnvironment(unittest.TestCase):
+    def test_what_cannot_be_installed_is_skipped_with_its_reason(self):
+        with tempfile.TemporaryDirectory() as folder:
+            nothing = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": folder}
+            run = subprocess.run(["bash", TOOLS / "torch_env.sh", f"{folder}/torch"], env=nothing, capture_output=True,
+                                 text=True, check=False)
+            self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
+            self.assertRegex(run.stdout, r"^skipped: no PyTorch [0-9.]+ in .*: .+\n$")
 
 
 class Summary(unittest.TestCase):

@@ -156,8 +156,10 @@ def run(case, implementation, steps=1000, sizes=(256, 48, 512, 16), clip=True, o
         backend="interpret", ema=None, scale_args=None, overflow=16, missing=0, append_at=-1, pair_class=Pair):
     """The AMP pipeline of both sides: unscale, clip, step, update."""
     scale_args = scale_args or {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 7}
-    clip = "l2" if clip is True else clip  # l2, l1, inf, value, or nothing
-    options = "loss-scale" + (f" clip={clip}" if clip else "") + (" ema" if ema else "")
+    clip = "l2" if clip is True else clip  # l2, l1, inf, value, unscale (unscale_ and no clip), or nothing
+    # Divided by 1 micro-batch: then the gradient is multiplied by the scale's reciprocal, as unscale_ does.
+    clipping = " accumulated" if clip == "unscale" else f" clip={clip}" if clip else ""
+    options = "loss-scale" + clipping + (" ema" if ema else "")
     if clip in NORMS and not own_norm:
         options += " external-norm"
     pair = pair_class(case, implementation, sizes, options, seed, backend)
@@ -187,32 +189,54 @@ def run(case, implementation, steps=1000, sizes=(256, 48, 512, 16), clip=True, o
             if overflow and found and step > 0 and inputs.chance(seed, 6, step, 0, overflow):
                 inputs.spoil(grads[found[0]], seed, step, found[0])
                 result.skipped += 1
-            skipped = step_once(pair, scaler, grads, clip, own_norm)
-            if average and not skipped:
-                average.update(pair.parameters)
+            step_once(pair, scaler, grads, clip, own_norm)
+            if average:
+                average.update()
             result.scale += scale_differs(pair.step_, scaler)
             pair.tally(step, result)
     if average:
-        result.kept += sum(peer.differing(a, b) for a, b in zip(pair.kept.pop("ema"), average.values))
+        result.kept += sum(peer.differing(a, b) for a, b in zip(pair.kept.pop("ema"), average.values()))
     return pair.finish(result)
 
 
 MAX_NORM = 1.5
 MAX_VALUE = 0.25
+FIRST_ZEROS = 20  # steps
+
+
+class Switching(Pair):
+    """The momentum is 0 at times, from the first step on; RMSprop's from later on, for torch's fails otherwise."""
+
+    def hyper_of(self, group, step):
+        hyper = super().hyper_of(group, step)
+        zero = step // FIRST_ZEROS % 2 == (1 if self.case.recipe == "rmsprop" else 0)
+        return {**hyper, "momentum": 0.0 if zero else hyper["momentum"]}
+
+
+class InfiniteWeight(Pair):
+    """Some weights are infinite and nothing decays: they stay so."""
+
+    def __init__(self, case, *args, **keywords):
+        super().__init__(dataclasses.replace(case, hyper={**case.hyper, "weight_decay": 0.0}), *args, **keywords)
+        with torch.no_grad():
+            for w, p in zip(self.weights, self.parameters):
+                w[0] = p[0] = float("inf")
+
+
 NORMS = {"l2": 2.0, "l1": 1.0, "inf": float("inf")}
 
 
 def step_once(pair, scaler, grads, clip, own_norm):
-    """Returns whether PyTorch skipped."""
     for p, g in zip(pair.parameters, grads):
         p.grad = None if g is None else g.clone()
     if all(g is None for g in grads):
-        return True
-    before = float(scaler._scale)
+        return
     if clip == "value":
         scaler.unscale_(pair.optimizer)
         torch.nn.utils.clip_grad_value_(pair.parameters, MAX_VALUE)
         pair.step_.set(max_value=MAX_VALUE)
+    elif clip == "unscale":
+        scaler.unscale_(pair.optimizer)
     elif clip:
         scaler.unscale_(pair.optimizer)
         norm = torch.nn.utils.clip_grad_norm_(pair.parameters, MAX_NORM, NORMS[clip])
@@ -222,4 +246,3 @@ def step_once(pair, scaler, grads, clip, own_norm):
     scaler.step(pair.optimizer)
     scaler.update()
     pair.step_.run(grads)
-    return float(scaler._scale) < before

@@ -74,12 +74,15 @@ def ulps(ours, theirs):
 
 
 class Average:
-    """torch.optim.swa_utils' exponential moving average of some parameters."""
+    """torch.optim.swa_utils' exponential moving average of some parameters, updated after every step."""
 
     def __init__(self, parameters, decay):
-        self.values = [p.detach().clone() for p in parameters]
-        self.function = torch.optim.swa_utils.get_ema_multi_avg_fn(decay)
+        self.model = torch.nn.ParameterList(parameters)
+        self.average = torch.optim.swa_utils.AveragedModel(
+            self.model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(decay))
 
-    def update(self, parameters):
-        with torch.no_grad():
-            self.function(self.values, [p.detach() for p in parameters], None)
+    def update(self):
+        self.average.update_parameters(self.model)
+
+    def values(self):
+        return [p.detach() for p in self.average.parameters()]
