@@ -261,9 +261,9 @@ gradients in f32 as they are unscaled, and supposes that their squares and the s
 
 **Underflow and overflow.** Squares of elements below 2^-63 (1.1e-19) are rounded to subnormals or 0, and a sum of squares
 above 3.4e38 (a norm of 1.8e19) is infinite; torch's f32 norm has the same limits, but for a tensor of one element. Both are
-kept, because wider sums would cost three reductions where there is one and change no step: the coefficient is
+kept: wider sums would take three reductions where there is one, and an underflow changes no step. For the coefficient is
 max_norm / (norm + 1e-6), in f32 the same for every norm below 2^-44, and at or above that what underflowed is less than
-2^-25 of the sum of up to 2^37 elements; so underflow shows in the report `grad_norm` only. An overflow is flagged
+2^-25 of the sum of up to 2^37 elements; it shows in the report `grad_norm` only. An overflow is flagged
 (`norm_overflow`) and, unless the profile is a peer's, skips the step and leaves the scale alone.
 
 """

@@ -43,7 +43,15 @@ std::optional<Program> smaller(const Program& p, ValueId at, int choice) {
       return std::nullopt;
     }
   }
-  return remove_dead(r.finish());
+  Program out = remove_dead(r.finish());
+  // A report must be written; a state need not be.
+  for (State& s : out.states) s.report = false;
+  for (const Inst& inst : out.insts) {
+    if (inst.op != Op::write) continue;
+    auto slot = static_cast<size_t>(inst.slot);
+    out.states[slot].report = p.states[slot].report;
+  }
+  return out;
 }
 
 // Without declarations that nothing uses; slots move up.
