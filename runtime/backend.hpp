@@ -51,6 +51,12 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::shared_ptr<DeviceMemory> memory() = 0;
+  // Null if every call is done when it returns.
+  virtual std::shared_ptr<PendingWork> pending() { return nullptr; }
+  // Until all that the step was given is done, whatever its stream.
+  void wait() {
+    if (auto work = pending()) work->wait();
+  }
 
   // Bytes of the step's block that the backend's tables take, behind the planned ones.
   virtual size_t table_bytes(const Schedule&, const StepTables&) const { return 0; }
@@ -80,7 +86,8 @@ class Backend {
   // Phases [first, end) and their folds, not the finish: what reduce() does. Results are then in the
   // block, where somebody else may change them before run(…, end, …) with `reduced`.
   virtual void run_phases(const RunInputs& inputs, int first, int end) = 0;
-  // Moves reports of steps that have finished meanwhile into the ring; does not wait unless told to.
+  // Moves reports of steps that have finished meanwhile into the ring, on whatever thread; does not
+  // wait for the device unless told to: then for the step and for `stream`.
   virtual void collect(StatsRing& ring, bool wait, Stream stream) = 0;
 };
 

@@ -87,6 +87,7 @@ void save_checkpoint(const std::string& path, const Step& step) {
                    {"version", kVersion},
                    {"step", impl.program.name},
                    {"layout", layout_text(impl.plan->layout)}};
+  impl.wait();
   for (const Piece& p : pieces_of(impl)) {
     NamedArray array{p.dtype, {p.elements}, std::string(p.elements * size_of(p.dtype), '\0')};
     impl.backend->memory()->copy_to_host(array.bytes.data(), p.device, array.bytes.size(), nullptr);
@@ -106,6 +107,7 @@ void load_checkpoint(const std::string& path, Step& step) {
                 fmt::format("{}: it holds {} arrays; step @{} has {}", path, file.arrays.size(),
                             impl.program.name, pieces.size()));
   }
+  impl.wait();
   for (const Piece& p : pieces) {
     const std::string& bytes = file.arrays.at(p.name).bytes;
     impl.backend->memory()->copy_to_device(p.device, bytes.data(), bytes.size(), nullptr);

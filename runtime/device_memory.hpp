@@ -25,8 +25,15 @@ class DeviceMemory {
   virtual std::string problem_with(const void*) { return {}; }
   // Whether work on the stream becomes part of a graph instead of being done.
   virtual bool is_capturing(Stream) { return false; }
-  // Waits for the stream.
+  // Waits for the stream, also where there is nothing to copy.
   virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) = 0;
+};
+
+// What a step has under way on its device, in whatever streams.
+class PendingWork {
+ public:
+  virtual ~PendingWork() = default;
+  virtual void wait() = 0;
 };
 
 class HostMemory final : public DeviceMemory {

@@ -38,6 +38,23 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
   return block_ + it->second.offset;
 }
 
+void LossScaler::Shared::serve(std::shared_ptr<PendingWork> step) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(steps_, [&](const auto& s) { return s.expired() || s.lock() == step; });
+  if (step != nullptr) steps_.push_back(step);
+}
+
+void LossScaler::Shared::wait() const {
+  std::lock_guard lock(mutex_);
+  wait_locked();
+}
+
+void LossScaler::Shared::wait_locked() const {
+  for (const auto& step : steps_) {
+    if (auto work = step.lock()) work->wait();
+  }
+}
+
 const LossScaler::Shared::Entry& LossScaler::Shared::find(std::string_view wanted) const {
   auto it = entries_.find(wanted);
   if (it != entries_.end()) return it->second;
@@ -55,6 +72,7 @@ double LossScaler::Shared::read(std::string_view wanted) const {
   std::lock_guard lock(mutex_);
   if (block_ == nullptr && wanted == "scale") return init_scale_;
   const Entry& e = find(wanted);
+  wait_locked();
   Bits bits;
   memory_->copy_to_host(&bits.raw, block_ + e.offset, size_of(e.dtype), nullptr);
   return to_double(bits, e.dtype);
@@ -79,6 +97,7 @@ void LossScaler::Shared::write(std::string_view wanted, double value) {
     init_scale_ = static_cast<float>(value);
     return;
   }
+  wait_locked();
   if (wanted == "scale") check_no_window();
   const Entry& e = find(wanted);
   Bits bits = to_bits(value, e.dtype, wanted);

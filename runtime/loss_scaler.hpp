@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include <stepfuse/stepfuse.hpp>
 
@@ -21,6 +22,10 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   // Device pointer of the state; made with its initial value when first asked for. Throws
   // Error{bind} for another dtype or another device than before.
   void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
+  // A step that will use the states: what it has under way is waited for before they are read or
+  // written.
+  void serve(std::shared_ptr<PendingWork> step);
+  void wait() const;
   const float* device_scale() const;
   double read(std::string_view name) const;
   void write(std::string_view name, double value);
@@ -33,6 +38,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   static constexpr size_t kBytes = 4096;
   static constexpr size_t kStride = 128;
   const Entry& find(std::string_view name) const;
+  void wait_locked() const;
   void check_no_window() const;
 
   mutable std::mutex mutex_;
@@ -40,6 +46,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   std::shared_ptr<DeviceMemory> memory_;
   char* block_ = nullptr;
   std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<std::weak_ptr<PendingWork>> steps_;
 };
 
 }  // namespace stepfuse

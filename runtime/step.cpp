@@ -25,6 +25,7 @@ std::vector<Bits> Step::Impl::read_state(std::string_view wanted, Stream stream)
   const Type& t = program.states[i].type;
   std::vector<Bits> values(member_count(t.domain, plan->layout));
   std::vector<char> bytes(values.size() * size_of(t.dtype));
+  wait();
   backend->memory()->copy_to_host(bytes.data(), states_[i], bytes.size(), stream);
   for (size_t m = 0; m < values.size(); ++m) {
     values[m] = load_bits(&bytes[m * size_of(t.dtype)], t.dtype);
@@ -43,6 +44,7 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
   }
   std::vector<char> bytes(count * size_of(t.dtype));
   for (size_t m = 0; m < count; ++m) store_bits(&bytes[m * size_of(t.dtype)], t.dtype, values[m]);
+  wait();
   backend->memory()->copy_to_device(states_[i], bytes.data(), bytes.size(), stream);
 }
 

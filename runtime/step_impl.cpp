@@ -91,6 +91,19 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   initialise_states(0, nullptr);
 }
 
+Step::Impl::~Impl() {
+  try {
+    backend->wait();
+  } catch (const Error&) {
+    // The device is lost: nothing runs there any more.
+  }
+}
+
+void Step::Impl::wait() const {
+  backend->wait();
+  if (options.scaler != nullptr) options.scaler->shared().wait();
+}
+
 size_t Step::Impl::block_bytes() const {
   size_t own = backend->table_bytes(plan->schedule, plan->tables);
   return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
@@ -104,6 +117,7 @@ void Step::Impl::allocate() {
   shape = std::make_shared<Args::Shape>(program, plan->layout.group_count());
   size_t reports = 0;
   states_.clear();
+  if (options.scaler != nullptr) options.scaler->shared().serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
     if (s.report && s.type.domain == Domain::step) ++reports;
@@ -194,6 +208,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   {
     Busy busy(*this);
     binding->check_complete();
+    wait();
     initialise_states(first_tensor, stream);
   }
   if (!init || first_tensor == total) return;
@@ -207,7 +222,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     }
     layout.add(std::move(spec));
   }
-  Impl step(*init, std::move(layout), device, {.gradient = ""});
+  Impl step(*init, std::move(layout), device, {.allocator = options.allocator, .gradient = ""});
   step.prepare();
   std::vector<void*> pointers(total - first_tensor);
   for (const Buffer& b : init->buffers) {
@@ -219,8 +234,6 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   }
   Args args = step.make_args();
   step.run({}, step.by_value(args), stream);
-  // Its workspace must outlive the launch.
-  step.backend->collect(*step.ring, true, stream);
 }
 
 void Step::Impl::check_ready() {
@@ -255,6 +268,7 @@ void Step::Impl::append(TensorSpec tensor) {
   // The new plan and block are made before anything of the old is given up.
   auto next = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report
+  wait();
   std::vector<std::vector<char>> saved(program.states.size());
   for (size_t i = 0; i < saved.size(); ++i) {
     const State& s = program.states[i];

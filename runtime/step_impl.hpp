@@ -61,6 +61,10 @@ struct ArgSource {
 class STEPFUSE_HIDDEN Step::Impl {
  public:
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
+  // Waits for the device: what this step was given may be taken back afterwards.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void prepare();
   void bind(std::string_view buffer, std::span<void* const> pointers);
@@ -72,6 +76,8 @@ class STEPFUSE_HIDDEN Step::Impl {
   Partials partials() const;
   void append(TensorSpec tensor);
 
+  // For whatever the step has under way, and the other steps of its scaler.
+  void wait() const;
   void initialise_states(size_t first_tensor, Stream stream);
   std::vector<Bits> read_state(std::string_view name, Stream stream) const;
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream);

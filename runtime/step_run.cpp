@@ -65,7 +65,11 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
     first_phase = reduced_phases();
     reduced_ = false;
   }
-  if (recorder) recorder->before(*this, fetch_args(args, stream), next_index_);
+  if (recorder) {
+    wait();
+    backend->memory()->copy_to_host(nullptr, nullptr, 0, stream);  // the gradients' stream, too
+    recorder->before(*this, fetch_args(args, stream), next_index_);
+  }
   backend->run(in, first_phase, *ring);
   if (recorder) {
     backend->collect(*ring, true, stream);

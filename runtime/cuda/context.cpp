@@ -1,11 +1,27 @@
 // Finds, retains and switches contexts. Knows the driver and fmt.
 #include "runtime/cuda/context.hpp"
 
+#include <atomic>
+
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
+namespace {
+
+// A driver before CUDA 12 has no numbers: then every Context counts as another one, which costs a
+// module per step.
+std::string id_of(CuContext context) {
+  static std::atomic<uint64_t> unknown{0};
+  uint64_t id = 0;
+  if (driver().cuCtxGetId != nullptr && driver().cuCtxGetId(context, &id) == kSuccess) {
+    return fmt::format("{}", id);
+  }
+  return fmt::format("unknown {}", unknown++);
+}
+
+}  // namespace
 
 Context::Context(int ordinal) : ordinal_(ordinal) {
   const DriverLibrary& cu = driver();
@@ -19,9 +35,13 @@ Context::Context(int ordinal) : ordinal_(ordinal) {
   check(cu.cuDeviceGet(&wanted, ordinal), "cuDeviceGet");
   CuDevice current = -1;
   check(cu.cuCtxGetCurrent(&context_), "cuCtxGetCurrent");
-  if (context_ != nullptr && cu.cuCtxGetDevice(&current) == kSuccess && current == wanted) return;
+  if (context_ != nullptr && cu.cuCtxGetDevice(&current) == kSuccess && current == wanted) {
+    id_ = id_of(context_);
+    return;
+  }
   check(cu.cuDevicePrimaryCtxRetain(&context_, wanted), "cuDevicePrimaryCtxRetain");
   retained_ = true;
+  id_ = id_of(context_);
 }
 
 Context::~Context() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/cuda/driver.hpp"
 
@@ -20,6 +21,8 @@ class Context {
   int ordinal() const { return ordinal_; }
   const DeviceInfo& device() const { return *info_; }
   CuContext handle() const { return context_; }
+  // Of no other context of this process, living or destroyed; addresses are given out again.
+  const std::string& id() const { return id_; }
 
   // Makes the context current for a scope, and the caller's again afterwards.
   class Scope {
@@ -37,6 +40,7 @@ class Context {
   int ordinal_;
   const DeviceInfo* info_ = nullptr;
   CuContext context_ = nullptr;
+  std::string id_;
   bool retained_ = false;
 };
 

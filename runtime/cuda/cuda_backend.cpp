@@ -3,13 +3,15 @@
 #include "runtime/cuda/cuda_backend.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include "runtime/cuda/cuda_kernel.hpp"
 #include "runtime/cuda/device_tables.hpp"
-#include "runtime/cuda/graph_uses.hpp"
+#include "runtime/cuda/last_work.hpp"
 #include "runtime/cuda/report_ring.hpp"
 #include "runtime/cuda/staging.hpp"
 #include "runtime/disk_cache.hpp"
@@ -27,18 +29,11 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const Device& device)
       : context_(std::make_shared<Context>(device.ordinal())),
         memory_(std::make_shared<CudaMemory>(context_)),
+        work_(std::make_shared<LastWork>(context_)),
         options_(device.options()) {}
 
-  ~CudaBackend() override {
-    // The kernel may still write the reports.
-    try {
-      Context::Scope scope(*context_);
-      if (reports_) driver().cuCtxSynchronize();
-    } catch (const Error&) {
-    }
-  }
-
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
+  std::shared_ptr<PendingWork> pending() override { return work_; }
 
   size_t table_bytes(const Schedule& schedule, const StepTables& tables) const override {
     return cuda_table_bytes(schedule, tables);
@@ -61,13 +56,14 @@ class CudaBackend final : public Backend {
   void attach(const Schedule& schedule, const StepTables& tables,
               const DeviceBlock& block) override {
     Context::Scope scope(*context_);
+    wait();  // for what still uses the old tables, and writes the old reports
+    std::lock_guard lock(collecting_);
     tables_ = DeviceTables(schedule, tables);
     base_ = block.tables;
     std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
     memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
     size_t reports = 0;
     for (const State& s : schedule.program.states) reports += is_ring_report(s) ? 1 : 0;
-    if (reports_) check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
     size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
     staging_ = std::make_unique<Staging>(context_, most);
@@ -79,7 +75,7 @@ class CudaBackend final : public Backend {
     launched_ = false;
   }
 
-  bool in_live_graph() const override { return graphs_.any(); }
+  bool in_live_graph() const override { return work_->in_live_graph(); }
 
   void set_args(const RunInputs& in, uint64_t* block) override {
     Context::Scope scope(*context_);
@@ -88,13 +84,14 @@ class CudaBackend final : public Backend {
                   "set_args() in a capture would bring the same arguments at every replay: call it "
                   "before the capture and between replays");
     }
+    LastWork::Turn turn(*work_, in.stream, false);
     upload_args(in, block);
   }
 
   void run(const RunInputs& in, int first_phase, StatsRing&) override {
     Context::Scope scope(*context_);
     if (!launched_) first_index_ = in.index;
-    begin(in);
+    LastWork::Turn turn = begin(in);
     launch_.flags = 0;
     if (in.reduced) roll_up_again(first_phase, in.stream);
     launch_from(in, first_phase);
@@ -103,7 +100,7 @@ class CudaBackend final : public Backend {
 
   void observe(const RunInputs& in, uint32_t begin_chunk, uint32_t end_chunk) override {
     Context::Scope scope(*context_);
-    begin(in);
+    LastWork::Turn turn = begin(in);
     abi::DeviceContext part = launch_;
     tables_.narrow(&part, begin_chunk, end_chunk);
     part.flags = abi::kKeepSlots;
@@ -112,7 +109,7 @@ class CudaBackend final : public Backend {
 
   void fold_observed(const RunInputs& in) override {
     Context::Scope scope(*context_);
-    begin(in);
+    LastWork::Turn turn = begin(in);
     abi::DeviceContext nothing = launch_;
     tables_.narrow(&nothing, 0, 0);
     nothing.flags = 0;
@@ -121,7 +118,7 @@ class CudaBackend final : public Backend {
 
   void run_phases(const RunInputs& in, int first, int end) override {
     Context::Scope scope(*context_);
-    begin(in);
+    LastWork::Turn turn = begin(in);
     launch_.flags = 0;
     CompileReport unused;
     for (const CudaKernel::Entry& entry : load_split(unused)->entries()) {
@@ -130,17 +127,17 @@ class CudaBackend final : public Backend {
     }
   }
 
-  void collect(StatsRing& ring, bool wait, Stream stream) override {
-    if (!reports_) return;
-    if (wait) {
+  void collect(StatsRing& ring, bool first, Stream stream) override {
+    if (first) {
       Context::Scope scope(*context_);
       if (stream != nullptr) {
         check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
-      } else {
-        check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
       }
+      wait();
     }
-    reports_->collect(ring, first_index_);
+    // Whoever asks writes the ring, which has one writer at a time.
+    std::lock_guard lock(collecting_);
+    if (reports_) reports_->collect(ring, first_index_);
   }
 
  private:
@@ -151,7 +148,7 @@ class CudaBackend final : public Backend {
     target.options = options_;
     std::string key = variant_key(schedule, target.key());
     // Modules belong to a context.
-    std::string loaded = fmt::format("{}context {}\n", key, fmt::ptr(context_->handle()));
+    std::string loaded = fmt::format("{}context {}\n", key, context_->id());
     auto make = [&]() -> std::shared_ptr<const CudaKernel> {
       StepCode code = compile_step(schedule, target, key);
       report.passes_ms += code.emit_ms;
@@ -199,32 +196,38 @@ class CudaBackend final : public Backend {
     return status != 0;
   }
 
-  // Brings records and arguments to where the kernels look for them.
-  void begin(const RunInputs& in) {
+  // Waits its turn, in the stream, and brings records and arguments to where the kernels look for them.
+  LastWork::Turn begin(const RunInputs& in) {
     bool capturing = is_capturing(in.stream);
     stale_ |= in.tables_changed;
+    if (capturing) check_capture(in);
+    LastWork::Turn turn(*work_, in.stream, capturing);
     if (stale_) {
-      if (capturing) {
-        throw Error(ErrorKind::usage,
-                    "gradients have moved (or other arrays were bound) since the last run and this "
-                    "stream is being captured: run once with these addresses before the capture");
-      }
       DeviceTables::write_records(*in.tables, staging_->take());
       staging_->upload(base_ + tables_.records_offset(), tables_.records_bytes(), in.stream);
       stale_ = false;
     }
-    if (in.args_block == nullptr && capturing) {
+    if (in.args_block != nullptr) {
+      point_at(in.args_block, in.step_arg_count);
+    } else {
+      pass_args(in);
+    }
+    return turn;
+  }
+
+  // Whatever a capture would freeze into its graph has to be where it is.
+  void check_capture(const RunInputs& in) const {
+    if (stale_) {
+      throw Error(ErrorKind::usage,
+                  "gradients have moved (or other arrays were bound) since the last run and this "
+                  "stream is being captured: run once with these addresses before the capture");
+    }
+    if (in.args_block == nullptr) {
       throw Error(ErrorKind::usage,
                   "arguments given by value would be frozen into the captured graph: use "
                   "set_args() before the capture and between replays, and run() without arguments "
                   "or with DeviceArgs");
     }
-    if (capturing) graphs_.add(in.stream);
-    if (in.args_block != nullptr) {
-      point_at(in.args_block, in.step_arg_count);
-      return;
-    }
-    pass_args(in);
   }
 
   void pass_args(const RunInputs& in) {
@@ -325,6 +328,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Context> context_;
   std::shared_ptr<CudaMemory> memory_;
+  std::shared_ptr<LastWork> work_;
   std::string options_;  // of the emitter
   Schedule schedule_, split_schedule_;
   std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
@@ -335,11 +339,11 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<ReportRing> reports_;
   abi::DeviceContext launch_{};
-  GraphUses graphs_;
+  std::mutex collecting_;  // reports into the ring
   unsigned most_blocks_ = ~0U;
   bool stale_ = true;  // the records on the device are older than the host's
   bool launched_ = false;
-  uint64_t first_index_ = 0;
+  std::atomic<uint64_t> first_index_{0};  // of the step that the first report is of
 };
 
 }  // namespace

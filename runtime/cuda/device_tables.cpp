@@ -33,10 +33,8 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     abi::Chunk chunk = tables.chunks[i];
     chunk.slot = static_cast<uint32_t>(i);
-    uint64_t first = tables.tensors[chunk.tensor].offset + chunk.begin;
-    // A warp has 256 lanes, the first ones of a piece.
-    bool small = chunk.length <= abi::kWarpElements && first % 2048 == 0;
-    (small ? small_ : large_).push_back(chunk);
+    // A warp has 256 lanes, the first ones of a piece: shards are cut where pieces begin, too.
+    (chunk.length <= abi::kWarpElements ? small_ : large_).push_back(chunk);
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
   for (const abi::Tensor& t : tables.tensors) group_count_ = std::max(group_count_, t.group + 1);

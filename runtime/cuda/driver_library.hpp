@@ -99,6 +99,7 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, CuPointer, size_t, CuStream))            \
   X(cuStreamSynchronize, "cuStreamSynchronize", (CuStream))                                     \
   X(cuStreamIsCapturing, "cuStreamIsCapturing", (CuStream, int*))                               \
+  X(cuStreamWaitEvent, "cuStreamWaitEvent", (CuStream, CuEvent, unsigned))                      \
   X(cuEventCreate, "cuEventCreate", (CuEvent*, unsigned))                                       \
   X(cuEventRecord, "cuEventRecord", (CuEvent, CuStream))                                        \
   X(cuEventQuery, "cuEventQuery", (CuEvent))                                                    \
@@ -111,6 +112,7 @@ static_assert(sizeof(CuLaunchConfig) == 56);
 
 // What a driver may lack: null then, and the step does without.
 #define STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)                             \
+  X(cuCtxGetId, "cuCtxGetId", (CuContext, uint64_t*))                     \
   X(cuFuncLoad, "cuFuncLoad", (CuFunction))                               \
   X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                  \
     (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))              \

@@ -24,6 +24,7 @@ void GraphUses::add(CuStream stream) {
   CuGraph graph = nullptr;
   if (!known ||
       cu.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != kSuccess) {
+    untold_ = true;
     return;
   }
   if (graph == nullptr) return;  // the capture is invalid: it ends with an error of its own
@@ -33,11 +34,13 @@ void GraphUses::add(CuStream stream) {
   if (cu.cuUserObjectCreate(&object, held.get(), &GraphUses::release, 1, kNoDestructorSync) !=
       kSuccess) {
     shared_->live.fetch_sub(1, std::memory_order_relaxed);
+    untold_ = true;
     return;
   }
   held.release();  // from here on release() ends it, whoever lets go of the object
   if (cu.cuGraphRetainUserObject(graph, object, 1, kMoveUserObject) != kSuccess) {
     cu.cuUserObjectRelease(object, 1);
+    untold_ = true;
   }
 }
 

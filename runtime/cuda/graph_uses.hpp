@@ -16,6 +16,9 @@ class GraphUses {
   // Since the driver tells of a destroyed graph a little later, on a thread of its own, this waits a
   // moment before it says that one is alive.
   bool any() const;
+  // The same without the moment: no means that every replay is done. Yes also of a graph that the
+  // driver could not tell of.
+  bool perhaps() const { return untold_ || shared_->live.load(std::memory_order_acquire) != 0; }
 
  private:
   struct Shared {
@@ -25,6 +28,7 @@ class GraphUses {
   using Held = std::shared_ptr<Shared>;
   static void release(void* held);
   Held shared_ = std::make_shared<Shared>();
+  std::atomic<bool> untold_{false};
 };
 
 }  // namespace stepfuse::cuda

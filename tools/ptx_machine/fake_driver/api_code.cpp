@@ -90,6 +90,13 @@ Result launch(Driver& driver, void* handle, const LaunchConfig& config, void** p
   Function* function = driver.find_function(handle);
   Stream* stream = driver.streams->find(config.stream);
   if (function == nullptr || stream == nullptr) return kInvalidHandle;
+  const Context* home = function->library->context;
+  if (home != nullptr && home != driver.current()) return kInvalidContext;
+  if (!function->loaded && stream->capture != nullptr) {
+    driver.streams->invalidate_captures();
+    return kCaptureUnsupported;
+  }
+  function->loaded = true;
   bool cooperative = false;
   for (unsigned k = 0; k < config.attribute_count; ++k) {
     const LaunchAttribute& a = config.attributes[k];
@@ -107,15 +114,16 @@ Result launch(Driver& driver, void* handle, const LaunchConfig& config, void** p
 
 }  // namespace
 
-STEPFUSE_FAKE_API cuModuleLoadData(Library** module, const void* image) {
-  STEPFUSE_FAKE_CALL(context);
-  return load(driver, module, image, 0, nullptr, nullptr);
-}
-
 STEPFUSE_FAKE_API cuModuleLoadDataEx(Library** module, const void* image, unsigned count,
                                      const int* options, void** values) {
   STEPFUSE_FAKE_CALL(context);
-  return load(driver, module, image, count, options, values);
+  Result result = load(driver, module, image, count, options, values);
+  if (result == kSuccess) (*module)->context = driver.current();
+  return result;
+}
+
+STEPFUSE_FAKE_API cuModuleLoadData(Library** module, const void* image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
 
 STEPFUSE_FAKE_API cuModuleUnload(Library* module) {
@@ -187,7 +195,10 @@ STEPFUSE_FAKE_API cuKernelSetAttribute(int attribute, int value, void* kernel, D
 }
 STEPFUSE_FAKE_API cuFuncLoad(void* function) {
   STEPFUSE_FAKE_CALL(context);
-  return driver.find_function(function) == nullptr ? kInvalidHandle : kSuccess;
+  Function* found = driver.find_function(function);
+  if (found == nullptr) return kInvalidHandle;
+  found->loaded = true;
+  return kSuccess;
 }
 
 STEPFUSE_FAKE_API cuFuncGetParamInfo(void* handle, std::size_t index, std::size_t* offset,

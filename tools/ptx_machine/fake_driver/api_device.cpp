@@ -148,6 +148,22 @@ STEPFUSE_FAKE_API cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int
   return kSuccess;
 }
 
+STEPFUSE_FAKE_API cuDevicePrimaryCtxReset_v2(Device device) {
+  STEPFUSE_FAKE_CALL(initialised);
+  Context* primary = driver.primary(device);
+  if (primary == nullptr) return kInvalidDevice;
+  driver.reset_context(*primary);
+  return kSuccess;
+}
+
+STEPFUSE_FAKE_API cuCtxGetId(Context* context, std::uint64_t* id) {
+  STEPFUSE_FAKE_CALL(initialised);
+  if (context == nullptr) context = driver.current();
+  if (!driver.is_context(context)) return kInvalidContext;
+  *id = context->id;
+  return kSuccess;
+}
+
 STEPFUSE_FAKE_API cuCtxGetCurrent(Context** context) {
   STEPFUSE_FAKE_CALL(initialised);
   *context = driver.current();

@@ -66,7 +66,7 @@ void Driver::reset() {
   machine = std::make_unique<ptx::Machine>();
   primaries_.clear();
   for (int d = 0; d < settings.devices; ++d) {
-    primaries_.push_back(std::make_unique<Context>(Context{.device = d}));
+    primaries_.push_back(std::make_unique<Context>(Context{.device = d, .id = next_context_++}));
   }
   stack().clear();
   error.clear();
@@ -91,6 +91,15 @@ bool Driver::is_context(const Context* context) const {
     if (p.get() == context) return true;
   }
   return false;
+}
+
+void Driver::reset_context(Context& context) {
+  std::vector<Library*> gone;
+  for (const auto& l : libraries_) {
+    if (l->context == &context) gone.push_back(l.get());
+  }
+  for (Library* l : gone) unload(l);
+  context.id = next_context_++;
 }
 
 std::vector<Context*>& Driver::stack() {

@@ -37,16 +37,19 @@ struct Settings {
 struct Context {
   Device device = 0;
   int users = 0;  // of the primary context
+  std::uint64_t id = 0;
 };
 
 struct Library {
   std::unique_ptr<ptx::Module> module;
+  Context* context = nullptr;  // of a module; a library is of none
 };
 
 struct Function {
   const ptx::Kernel* kernel = nullptr;
   Library* library = nullptr;
   int dynamic_shared_limit = 48 * 1024;
+  bool loaded = false;  // by cuFuncLoad or the first launch, which must not be in a capture
 };
 
 struct HostBlock {
@@ -64,6 +67,8 @@ class Driver {
 
   Context* primary(Device device);
   bool is_context(const Context* context) const;
+  // Whatever was made in it is gone; its address then names another context.
+  void reset_context(Context& context);
   std::vector<Context*>& stack();  // of this thread
   Context* current() { return stack().empty() ? nullptr : stack().back(); }
 
@@ -104,6 +109,7 @@ class Driver {
                   const std::vector<std::byte>& params);
 
   bool initialised_ = false;
+  std::uint64_t next_context_ = 1;
   std::vector<std::unique_ptr<Context>> primaries_;
   std::vector<std::unique_ptr<Library>> libraries_;
   std::map<std::pair<Library*, std::string>, std::unique_ptr<Function>> functions_;
