@@ -15,6 +15,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runtime/trusted_file.hpp"
+
 namespace stepfuse {
 namespace fs = std::filesystem;
 namespace {
@@ -53,11 +55,6 @@ class File {
  private:
   int fd_;
 };
-
-// Only ours may be trusted as code.
-bool is_private(const struct stat& s) {
-  return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
 
 bool read_all(int fd, char* to, size_t bytes) {
   while (bytes > 0) {

@@ -61,7 +61,7 @@ const void* export_table(uint32_t number) {
 }
 
 Functions ask_profiler() {
-  const char* path = std::getenv("NVTX_INJECTION64_PATH");
+  const char* path = ::secure_getenv("NVTX_INJECTION64_PATH");
   if (path == nullptr || *path == '\0') return {};
   for (size_t i = 1; i < kSlots; ++i) {
     if (i < kCoreFunctions) g_core_table[i] = &g_core[i];

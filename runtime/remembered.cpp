@@ -18,7 +18,7 @@ std::string file_identity(const std::string& path) {
 }
 
 std::string describe_loader_search() {
-  const char* folders = std::getenv("LD_LIBRARY_PATH");
+  const char* folders = ::secure_getenv("LD_LIBRARY_PATH");
   return fmt::format("loader {} {}", folders != nullptr ? folders : "",
                      file_identity("/etc/ld.so.cache"));
 }

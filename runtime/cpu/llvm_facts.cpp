@@ -31,7 +31,7 @@ std::string describe_processor() {
 }
 
 std::string question() {
-  const char* named = std::getenv("STEPFUSE_LLVM_LIBRARY");
+  const char* named = ::secure_getenv("STEPFUSE_LLVM_LIBRARY");
   std::string file = named != nullptr ? named : "";
   return fmt::format("stepfuse: which LLVM, which processor 1\n{} {}\n{}\n{}", file,
                      file_identity(file), describe_loader_search(), describe_processor());

@@ -23,7 +23,8 @@ struct Loaded {
 };
 
 std::vector<std::string> candidates() {
-  if (const char* named = std::getenv("STEPFUSE_LLVM_LIBRARY"); named != nullptr && *named != 0) {
+  if (const char* named = ::secure_getenv("STEPFUSE_LLVM_LIBRARY");
+      named != nullptr && *named != 0) {
     return {named};
   }
   // What distributions and LLVM's own packages call it.

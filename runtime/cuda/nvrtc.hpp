@@ -19,8 +19,9 @@ struct NvrtcStatus {
   std::string problem;     // if not available: every file tried and why it did not do
 };
 
-// Searches once per process: $STEPFUSE_NVRTC_DIR, a folder `nvrtc` in the build folder around the
-// running executable, the loader's path, $CUDA_HOME, /usr/local/cuda*. Never throws.
+// Searches once per process: $STEPFUSE_NVRTC_DIR, a folder `nvrtc` beside the running executable, in
+// the folder above or in the build folder around it, the loader's path, $CUDA_HOME, /usr/local/cuda*.
+// Never throws.
 const NvrtcStatus& nvrtc_status();
 
 enum class CodeKind { ptx, cubin };

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "runtime/remembered.hpp"
+#include "runtime/trusted_file.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -17,32 +18,42 @@ namespace fs = std::filesystem;
 const char* const kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
 std::string environment(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);
   return value != nullptr ? value : "";
 }
 
-// build/bin/x finds build/nvrtc, where the set-up script puts it.
-fs::path beside_executable() {
+struct Place {
+  fs::path folder;     // empty: the loader's own search
+  bool found = false;  // beside the program, where nobody named it: only what is to be trusted
+};
+
+// Where an application puts it, beside its program or above; and where the set-up script does, in the
+// build folder around it.
+void add_beside_executable(std::vector<Place>& places) {
   std::error_code error;
   fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  for (fs::path folder = self.parent_path(); folder.has_relative_path();
-       folder = folder.parent_path()) {
-    if (fs::is_directory(folder / "nvrtc", error)) return folder / "nvrtc";
-    if (fs::exists(folder / "CMakeCache.txt", error)) break;
+  if (error) return;
+  fs::path folder = self.parent_path();
+  std::vector<fs::path> homes = {folder, folder.parent_path()};
+  while (folder.has_relative_path() && !fs::exists(folder / "CMakeCache.txt", error)) {
+    folder = folder.parent_path();
   }
-  return {};
+  if (folder.has_relative_path() && folder != homes[0] && folder != homes[1]) {
+    homes.push_back(folder);
+  }
+  for (const fs::path& home : homes) {
+    if (fs::is_directory(home / "nvrtc", error)) places.push_back({home / "nvrtc", true});
+  }
 }
 
-// The empty path stands for the loader's own search.
-std::vector<fs::path> search_folders() {
-  std::vector<fs::path> folders;
-  if (auto named = environment("STEPFUSE_NVRTC_DIR"); !named.empty()) folders.emplace_back(named);
-  if (auto local = beside_executable(); !local.empty()) folders.push_back(local);
-  folders.emplace_back();
+std::vector<Place> search_places() {
+  std::vector<Place> places;
+  if (auto named = environment("STEPFUSE_NVRTC_DIR"); !named.empty()) places.push_back({named});
+  add_beside_executable(places);
+  places.emplace_back();
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     if (auto home = environment(variable); !home.empty())
-      folders.push_back(fs::path(home) / "lib64");
+      places.push_back({fs::path(home) / "lib64"});
   }
   std::vector<fs::path> toolkits;
   std::error_code error;
@@ -52,17 +63,22 @@ std::vector<fs::path> search_folders() {
     }
   }
   std::sort(toolkits.rbegin(), toolkits.rend());
-  folders.insert(folders.end(), toolkits.begin(), toolkits.end());
-  return folders;
+  for (fs::path& toolkit : toolkits) places.push_back({std::move(toolkit)});
+  return places;
+}
+
+// Whoever can write the folder can put another file there.
+bool may_open(const Place& place, const fs::path& file) {
+  return !place.found || (is_trusted(place.folder) && is_trusted(file));
 }
 
 // libnvrtc finds its builtins by name only: unless the one of its own folder is open already,
 // every compile fails with error 7.
-void open_builtins(const fs::path& folder) {
+void open_builtins(const Place& place) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : fs::directory_iterator(place.folder, error)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so.")) {
+    if (name.starts_with("libnvrtc-builtins.so.") && may_open(place, entry.path())) {
       dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
     }
   }
@@ -81,14 +97,14 @@ bool resolve(void* handle, NvrtcLibrary* library, std::string* missing) {
 
 std::string describe_nvrtc_search() {
   std::string out;
-  for (const fs::path& folder : search_folders()) {
-    if (folder.empty()) {
+  for (const Place& place : search_places()) {
+    if (place.folder.empty()) {
       out += describe_loader_search() + "\n";
       continue;
     }
     for (const char* name : kNames) {
-      std::string file = (folder / name).string();
-      std::string identity = file_identity(file);
+      std::string file = (place.folder / name).string();
+      std::string identity = may_open(place, file) ? file_identity(file) : "";
       if (!identity.empty()) out += file + " " + identity + "\n";
     }
   }
@@ -96,16 +112,22 @@ std::string describe_nvrtc_search() {
 }
 
 NvrtcLibrary open_nvrtc(std::string* problem) {
-  for (const fs::path& folder : search_folders()) {
+  for (const Place& place : search_places()) {
     for (const char* name : kNames) {
-      fs::path file = folder.empty() ? fs::path(name) : folder / name;
+      fs::path file = place.folder / name;
       std::error_code error;
-      if (!folder.empty()) {
+      if (!place.folder.empty()) {
         if (!fs::exists(file, error)) {
           *problem += file.string() + ": no such file\n";
           continue;
         }
-        open_builtins(folder);
+        if (!may_open(place, file)) {
+          *problem += file.string() +
+                      ": not opened, since another user owns it or may write it or its folder "
+                      "(chmod go-w, or name the folder in STEPFUSE_NVRTC_DIR)\n";
+          continue;
+        }
+        open_builtins(place);
       }
       void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle == nullptr) {

@@ -16,6 +16,8 @@ struct KernelResources {
   int spill_load_bytes = 0;
   int barriers = 0;
   bool spills() const { return spill_store_bytes != 0 || spill_load_bytes != 0; }
+  // Registers did not suffice, whatever ptxas calls it.
+  bool uses_local_memory() const { return spills() || stack_bytes != 0; }
 };
 
 struct ResourceLog {

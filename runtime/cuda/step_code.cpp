@@ -27,7 +27,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 bool spills(const CompiledCode& code) {
   return std::any_of(code.kernels.begin(), code.kernels.end(),
-                     [](const KernelResources& k) { return k.spills() || k.stack_bytes != 0; });
+                     [](const KernelResources& k) { return k.uses_local_memory(); });
 }
 
 std::string_view kind_name(CodeKind kind) { return kind == CodeKind::cubin ? "cubin" : "ptx"; }

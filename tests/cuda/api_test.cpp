@@ -259,7 +259,9 @@ TEST_CASE("a parameter appended later starts fresh, the others keep their state"
       auto counts = step.read_state("step");
       CHECK(counts[0].i64() == 5);
       CHECK(counts[1].i64() == 2);
-      CHECK(step.history().size() == 5);
+      std::vector<StepStats> history = step.history();
+      REQUIRE(history.size() == 5);
+      for (size_t i = 0; i < 5; ++i) CHECK(history[i].index == i);
       for (int t = 0; t < 2; ++t) {
         auto* w = static_cast<float*>(at(0, t));
         out.insert(out.end(), w, w + 100);

@@ -2,7 +2,6 @@
 // over a pairwise covering set of recipe options, layouts, inputs and forms. Knows all layers.
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -16,6 +15,7 @@
 
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "tests/cuda/command.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/differential/recipe_options.hpp"
 #include "tests/scratch_folder.hpp"
@@ -85,29 +85,6 @@ bool is_possible(const Point& point) {
   }
 }
 
-std::string quoted(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += fmt::format(" '{}'", w);
-  return out;
-}
-
-// What a shell prints for the words, errors included.
-std::string output_of(const std::string& command) {
-#ifdef __SANITIZE_ADDRESS__
-  // The leak checker stops all threads at exit, and now and then fails to where many processes end.
-  std::string line = "ASAN_OPTIONS=detect_leaks=0 " + command + " 2>&1";
-#else
-  std::string line = command + " 2>&1";
-#endif
-  FILE* pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return "cannot start " + command;
-  std::string out;
-  char part[4096];
-  for (size_t n = 0; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
-  pclose(pipe);
-  return out;
-}
-
 // "", or how the two backends differ.
 std::string compare(const Point& point, const Layouts& layouts) {
   std::vector<std::string> words = words_of(point);
@@ -128,11 +105,8 @@ std::string compare(const Point& point, const Layouts& layouts) {
   words.push_back("--form=" + point.at("form"));
   if (!point.at("observe").empty()) words.push_back("--observe");
   if (!point.at("moving").empty()) words.push_back("--moving");
-  std::string folder = std::filesystem::path(STEPFUSE_FAKE_DRIVER).parent_path();
   std::string actual = output_of(
-      fmt::format("STEPFUSE_CACHE=off STEPFUSE_CUDA_CODE=ptx "
-                  "LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}{} --backend=cuda",
-                  folder, quoted(words)));
+      fmt::format("STEPFUSE_CACHE=off {}{} --backend=cuda", on_fake_driver(), quoted(words)));
   bool digest = expected.size() == 33 &&
                 expected.find_first_not_of("0123456789abcdef\n") == std::string::npos;
   if (digest && actual == expected) return "";

@@ -72,7 +72,21 @@ TEST_CASE("ptxas's report is read, and what is not part of it is kept") {
   CHECK(log.kernels[0].spill_load_bytes == 8);
   CHECK(log.kernels[0].shared_bytes == 8200);
   CHECK(log.kernels[0].spills());
+  CHECK(log.kernels[0].uses_local_memory());
   CHECK(log.kernels[1].registers == 8);
   CHECK_FALSE(log.kernels[1].spills());
+  CHECK_FALSE(log.kernels[1].uses_local_memory());
   CHECK(log.rest == "x.cu(3): warning #177-D: variable \"y\" was declared but never referenced\n");
+}
+
+TEST_CASE("each of stack, spilled stores and spilled loads is local memory") {
+  for (const char* line : {"16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
+                           "0 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads",
+                           "0 bytes stack frame, 0 bytes spill stores, 8 bytes spill loads"}) {
+    ResourceLog log = parse_resource_log(
+        std::string("ptxas info    : Compiling entry function 'a' for 'sm_90'\n    ") + line +
+        "\n");
+    REQUIRE(log.kernels.size() == 1);
+    CHECK(log.kernels[0].uses_local_memory());
+  }
 }

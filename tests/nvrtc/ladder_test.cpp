@@ -1,4 +1,10 @@
 // The ladder of launch bounds: where it begins, what named options fix, and that a spill goes down it.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <stepfuse/recipes.hpp>
@@ -67,4 +73,32 @@ TEST_CASE("a spill goes down the ladder") {
   CHECK_FALSE(free.kernels[0].spills());
   CHECK(free.options.min_blocks < 3);
   CHECK(free.options.unroll == 2);
+}
+
+TEST_CASE("a device gets a cubin of its own major version, or PTX of the newest arch before it") {
+  STEPFUSE_NEEDS_NVRTC();
+  unsetenv("STEPFUSE_CUDA_CODE");
+  auto target = [](int arch) {
+    CodeTarget t = choose_target(arch);
+    return std::pair(t.kind, t.arch);
+  };
+  const std::vector<int>& archs = nvrtc_status().archs;
+  for (int arch : archs) CHECK(target(arch) == std::pair(CodeKind::cubin, arch));
+  auto newest_before = [&](int arch) {
+    return *std::prev(std::upper_bound(archs.begin(), archs.end(), arch));
+  };
+  for (int major = archs.front() / 10 + 1; major < archs.back() / 10 + 4; ++major) {
+    for (int arch = 10 * major; arch < 10 * major + 10; ++arch) {
+      CAPTURE(arch);
+      int newest = newest_before(arch);
+      bool own = newest / 10 == major;
+      CHECK(target(arch) == std::pair(own ? CodeKind::cubin : CodeKind::ptx, newest));
+    }
+  }
+  setenv("STEPFUSE_CUDA_CODE", "ptx", 1);
+  CHECK(target(archs.back()) == std::pair(CodeKind::ptx, archs.back()));
+  // A cubin of another major version would not run: NVRTC is left to refuse the device's own.
+  setenv("STEPFUSE_CUDA_CODE", "cubin", 1);
+  CHECK(target(archs.back() + 20) == std::pair(CodeKind::cubin, archs.back() + 20));
+  unsetenv("STEPFUSE_CUDA_CODE");
 }

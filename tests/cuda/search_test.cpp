@@ -1,0 +1,132 @@
+// Which NVRTC a program opens that nobody named: a copy of the command line tool in a folder of the
+// test's own, with NVRTC put here and there around it.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "runtime/cuda/nvrtc.hpp"
+#include "tests/cuda/command.hpp"
+#include "tests/scratch_folder.hpp"
+
+#ifdef STEPFUSE_CLI_BINARY
+using namespace stepfuse;
+using namespace stepfuse::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr unsigned kNobody = 65534;
+
+class Installed {
+ public:
+  Installed() : root(fs::canonical(folder_.path())), tool(root / "a/b/c/stepfuse") {
+    fs::create_directories(tool.parent_path());
+    fs::copy_file(STEPFUSE_CLI_BINARY, tool);
+  }
+  std::string env(const std::string& variables = "STEPFUSE_NVRTC_DIR=") const {
+    return output_of(variables + " STEPFUSE_CACHE=off " + tool.string() + " env");
+  }
+  // Puts NVRTC into a folder of this name.
+  fs::path put(const fs::path& home) const {
+    fs::path to = root / home / "nvrtc";
+    fs::create_directory(to);
+    fs::path library = cuda::nvrtc_status().path;
+    fs::create_symlink(library, to / library.filename());
+    return to;
+  }
+  // Whether NVRTC of the folder, or any other, was opened.
+  bool opens(const fs::path& nvrtc) const {
+    return env().find("path         " + nvrtc.string()) != std::string::npos;
+  }
+
+ private:
+  ScratchFolder folder_;
+
+ public:
+  fs::path root, tool;
+};
+
+}  // namespace
+
+#define STEPFUSE_NEEDS_NVRTC()                            \
+  if (!cuda::nvrtc_status().available) {                  \
+    MESSAGE("skipped: " << cuda::nvrtc_status().problem); \
+    return;                                               \
+  }
+
+TEST_CASE("NVRTC is found beside the program, above it and in a build folder, and nowhere else") {
+  STEPFUSE_NEEDS_NVRTC();
+  Installed here;
+  fs::path far = here.put("."), two_up = here.put("a");
+  CHECK_FALSE(here.opens(far));
+  CHECK_FALSE(here.opens(two_up));
+  std::ofstream(here.root / "a/CMakeCache.txt") << "\n";
+  CHECK(here.opens(two_up));
+  CHECK_FALSE(here.opens(far));
+  fs::path above = here.put("a/b");
+  CHECK(here.opens(above));
+  fs::path beside = here.put("a/b/c");
+  CHECK(here.opens(beside));
+}
+
+TEST_CASE("what another user could have put there is not opened, and said so") {
+  STEPFUSE_NEEDS_NVRTC();
+  Installed here;
+  fs::path beside = here.put("a/b/c");
+  REQUIRE(here.opens(beside));
+  for (mode_t mode : {0775, 0757}) {
+    REQUIRE(::chmod(beside.c_str(), mode) == 0);
+    CHECK_FALSE(here.opens(beside));
+  }
+  REQUIRE(::chmod(beside.c_str(), 0755) == 0);
+  fs::path library = beside / fs::path(cuda::nvrtc_status().path).filename();
+  fs::path real = here.root / "real.so";
+  fs::copy_file(fs::read_symlink(library), real);
+  fs::remove(library);
+  fs::create_symlink(real, library);
+  CHECK(here.opens(beside));
+  REQUIRE(::chmod(real.c_str(), 0775) == 0);
+  CHECK_FALSE(here.opens(beside));
+  // Named, it is the caller's own decision.
+  CHECK(here.env("STEPFUSE_NVRTC_DIR=" + beside.string()).find(beside.string()) !=
+        std::string::npos);
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can give files to another user");
+    return;
+  }
+  REQUIRE(::chmod(real.c_str(), 0755) == 0);
+  REQUIRE(::chown(beside.c_str(), kNobody, kNobody) == 0);
+  CHECK_FALSE(here.opens(beside));
+}
+
+TEST_CASE("a program that has another user's rights takes no library from the environment") {
+  STEPFUSE_NEEDS_NVRTC();
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can make such a program");
+    return;
+  }
+  Installed here;
+  std::string named = fs::path(cuda::nvrtc_status().path).parent_path();
+  std::string variables = fmt::format(
+      "STEPFUSE_NVRTC_DIR={} CUDA_HOME=/named CUDA_PATH=/named "
+      "STEPFUSE_LLVM_LIBRARY=/named/llvm.so",
+      named);
+  std::string own = here.env(variables);
+  CHECK(own.find(named) != std::string::npos);
+  CHECK(own.find("/named/llvm.so") != std::string::npos);
+  REQUIRE(::chown(here.tool.c_str(), kNobody, kNobody) == 0);
+  REQUIRE(::chmod(here.tool.c_str(), 04755) == 0);
+  for (fs::path p = here.tool.parent_path(); p != here.root.parent_path(); p = p.parent_path()) {
+    REQUIRE(::chmod(p.c_str(), 0755) == 0);
+  }
+  std::string foreign = here.env(variables);
+  REQUIRE(foreign.find("processor") != std::string::npos);
+  CHECK(foreign.find(named) == std::string::npos);
+  CHECK(foreign.find("/named") == std::string::npos);
+}
+#endif
