@@ -230,6 +230,7 @@ TEST_CASE_FIXTURE(Fixture, "captures a stream and replays the graph") {
   CHECK(call<int, DevicePointer, unsigned, std::size_t>("cuMemsetD32_v2", data, 0u, 64) == 0);
   void* graph = nullptr;
   void* exec = nullptr;
+  CHECK(call("cuFuncLoad", function) == 0);
   CHECK(call("cuStreamBeginCapture_v2", stream, 0) == 0);
   int status = 0;
   CHECK(call("cuStreamIsCapturing", stream, &status) == 0);
@@ -261,6 +262,18 @@ TEST_CASE_FIXTURE(Fixture, "a capture does not survive waiting, allocating or lo
   void* module = nullptr;
   broken_by([&] { return call("cuModuleLoadData", &module, kPtx); }, kCaptureUnsupported);
   broken_by([&] { return call("cuCtxSynchronize"); }, kCaptureUnsupported);
+  // The first launch of a function loads it.
+  broken_by([&] { return launch(none, none, 0, 1); }, kCaptureUnsupported);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a context that is reset keeps its address and nothing else") {
+  std::uint64_t before = 0, after = 0;
+  CHECK(call("cuCtxGetId", context, &before) == 0);
+  CHECK(call("cuDevicePrimaryCtxReset_v2", 0) == 0);
+  CHECK(call("cuCtxGetId", context, &after) == 0);
+  CHECK(before != after);
+  DevicePointer data = allocate(400);
+  CHECK(launch(data, data, 1, 1) == kInvalidHandle);
 }
 
 TEST_CASE_FIXTURE(Fixture, "knows its pointers") {
