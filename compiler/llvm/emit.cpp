@@ -1,5 +1,5 @@
-// A Schedule as one LLVM IR module for the CPU. Knows ir, the schedule, and the emitters of its
-// parts.
+// A Schedule as one LLVM IR module for a CPU target: puts together what the emitters of its parts
+// write. Knows the schedule, the target's names and those emitters.
 #include "compiler/emit.hpp"
 
 #include "compiler/llvm/members.hpp"
