@@ -186,8 +186,10 @@ TEST_CASE("a capture with other gradients than the last run's is refused, and th
 
 TEST_CASE("what a capture will launch is loaded beforehand") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  TestStream stream;
-  Trainer t(Device::cuda(), Form::fused, kSizes);
+  // Of a new context, in which no other test has launched anything.
+  REQUIRE(call_driver("cuDevicePrimaryCtxReset_v2", 1) == 0);
+  TestStream stream(1);
+  Trainer t(Device::cuda(1), Form::fused, kSizes);
   std::vector<void*> g = t.gradients(0, 0);
   t.step().set_args(t.args(0), stream.handle());
   t.step().run(g, stream.handle());
