@@ -1,5 +1,6 @@
 // Checkpoints of a step. Knows the runtime's parts.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -13,14 +14,16 @@ namespace stepfuse {
 namespace {
 
 constexpr const char* kFormat = "stepfuse-checkpoint";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
+
+constexpr size_t kPortion = size_t{4} << 20;  // what is in memory at a time
 
 // One piece of a checkpoint: where it lives on the device and what it is called in the file.
 struct Piece {
-  std::string name;
-  DType dtype;
-  uint64_t elements;
-  void* device;
+  ArrayHead head;
+  std::string owner;  // the state or buffer
+  char* device;
+  uint64_t bytes() const { return head.elements * size_of(head.dtype); }
 };
 
 // A state that the step only reads was not learned: it is the layout's or the caller's.
@@ -36,8 +39,10 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
   for (size_t i = 0; i < p.states.size(); ++i) {
     const State& s = p.states[i];
     if (s.report || (!s.shared && !is_written(p, i))) continue;
-    pieces.push_back({fmt::format("{}.{}", s.shared ? "scaler" : "state", s.name), s.type.dtype,
-                      member_count(s.type.domain, step.plan->layout), step.state_pointer(i)});
+    pieces.push_back({{fmt::format("{}.{}", s.shared ? "scaler" : "state", s.name), s.type.dtype,
+                       member_count(s.type.domain, step.plan->layout)},
+                      s.name,
+                      static_cast<char*>(step.state_pointer(i))});
   }
   const StepTables& tables = step.plan->tables;
   for (size_t b = 0; b < p.buffers.size(); ++b) {
@@ -48,8 +53,10 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
         throw Error(ErrorKind::bind,
                     fmt::format("@{} is not bound: a checkpoint needs it", p.buffers[b].name));
       }
-      pieces.push_back({fmt::format("buffer.{}.{}", p.buffers[b].name, t), tables.dtype(t, b), size,
-                        tables.pointer(t, b)});
+      pieces.push_back(
+          {{fmt::format("buffer.{}.{}", p.buffers[b].name, t), tables.dtype(t, b), size},
+           p.buffers[b].name,
+           static_cast<char*>(tables.pointer(t, b))});
     }
   }
   return pieces;
@@ -63,13 +70,13 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
-void check_metadata(const TensorFile& file, const std::string& path, const Step::Impl& step) {
+void check_metadata(const TensorReader& file, const Step::Impl& step) {
   auto expect = [&](const char* key, const std::string& value, std::string_view what) {
-    auto it = file.metadata.find(key);
-    if (it != file.metadata.end() && it->second == value) return;
+    auto it = file.metadata().find(key);
+    if (it != file.metadata().end() && it->second == value) return;
     throw Error(ErrorKind::usage,
-                fmt::format("{}: {} (its {} is '{}')", path, what, key,
-                            it == file.metadata.end() ? "missing" : it->second.substr(0, 80)));
+                fmt::format("{}: {} (its {} is '{}')", file.path(), what, key,
+                            it == file.metadata().end() ? "missing" : it->second.substr(0, 80)));
   };
   expect("format", kFormat, "not a stepfuse checkpoint");
   expect("version", kVersion, "made by another version of stepfuse");
@@ -78,40 +85,92 @@ void check_metadata(const TensorFile& file, const std::string& path, const Step:
   expect("layout", layout_text(step.plan->layout), "a checkpoint of another layout");
 }
 
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "ema" of "buffer.ema.3", "scale" of "scaler.scale".
+std::string_view owner_of(std::string_view array) {
+  bool buffer = array.starts_with("buffer.");
+  array.remove_prefix(std::min(array.size(), array.find('.') + 1));
+  return buffer ? array.substr(0, array.rfind('.')) : array;
+}
+
+// The pieces that the file has, once it is sure that it has no others and lacks none.
+std::vector<Piece> matched(const TensorReader& file, const Step::Impl& step,
+                           const LoadOptions& options) {
+  auto fail = [&](std::string_view what, std::string_view array, std::string_view option) {
+    bool scaler = array.starts_with("scaler.");
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: it {} '{}'; {}, or name \"{}\" in LoadOptions::{}", file.path(),
+                            what, array,
+                            scaler ? "make the step with the loss scaling that it was saved with"
+                                   : "make the step with the options that it was saved with",
+                            owner_of(array), option));
+  };
+  std::vector<Piece> found;
+  for (Piece& p : pieces_of(step)) {
+    if (file.arrays().contains(p.head.name)) {
+      file.at(p.head.name, p.head.dtype, p.head.elements);
+      found.push_back(std::move(p));
+    } else if (!contains(options.optional, p.owner)) {
+      fail(fmt::format("lacks an array of step @{},", step.program.name), p.head.name, "optional");
+    }
+  }
+  std::set<std::string_view> known;
+  for (const Piece& p : found) known.insert(p.head.name);
+  for (const auto& [name, array] : file.arrays()) {
+    if (known.contains(name) || contains(options.ignored, owner_of(name))) continue;
+    fail(fmt::format("holds an array that step @{} does not have,", step.program.name),
+         std::string_view(name).substr(0, 80), "ignored");
+  }
+  return found;
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, const Step& step) {
   const Step::Impl& impl = step.impl();
-  TensorFile file;
-  file.metadata = {{"format", kFormat},
-                   {"version", kVersion},
-                   {"step", impl.program.name},
-                   {"layout", layout_text(impl.plan->layout)}};
-  impl.wait();
-  for (const Piece& p : pieces_of(impl)) {
-    NamedArray array{p.dtype, {p.elements}, std::string(p.elements * size_of(p.dtype), '\0')};
-    impl.backend->memory()->copy_to_host(array.bytes.data(), p.device, array.bytes.size(), nullptr);
-    file.arrays.emplace(p.name, std::move(array));
-  }
-  write_tensor_file(path, file);
-}
-
-void load_checkpoint(const std::string& path, Step& step) {
-  Step::Impl& impl = step.impl();
-  TensorFile file = read_tensor_file(path);
-  check_metadata(file, path, impl);
   std::vector<Piece> pieces = pieces_of(impl);
-  for (const Piece& p : pieces) file.at(p.name, p.dtype, p.elements);
-  if (file.arrays.size() != pieces.size()) {
-    throw Error(ErrorKind::usage,
-                fmt::format("{}: it holds {} arrays; step @{} has {}", path, file.arrays.size(),
-                            impl.program.name, pieces.size()));
-  }
+  std::vector<ArrayHead> heads;
+  for (const Piece& p : pieces) heads.push_back(p.head);
+  TensorWriter file(path,
+                    {{"format", kFormat},
+                     {"version", kVersion},
+                     {"step", impl.program.name},
+                     {"layout", layout_text(impl.plan->layout)},
+                     {"index", std::to_string(impl.next_index())}},
+                    heads);
+  std::vector<char> portion(kPortion);
   impl.wait();
   for (const Piece& p : pieces) {
-    const std::string& bytes = file.arrays.at(p.name).bytes;
-    impl.backend->memory()->copy_to_device(p.device, bytes.data(), bytes.size(), nullptr);
+    for (uint64_t at = 0; at < p.bytes(); at += portion.size()) {
+      size_t n = std::min<uint64_t>(portion.size(), p.bytes() - at);
+      impl.backend->memory()->copy_to_host(portion.data(), p.device + at, n, nullptr);
+      file.write(portion.data(), n);
+    }
   }
+  file.finish();
+}
+
+void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options) {
+  Step::Impl& impl = step.impl();
+  TensorReader file(path);
+  check_metadata(file, impl);
+  std::vector<Piece> pieces = matched(file, impl, options);
+  uint64_t index = file.number("index");
+  file.check_digest();
+  std::vector<char> portion(kPortion);
+  impl.wait();
+  for (const Piece& p : pieces) {
+    const TensorReader::Array& array = file.at(p.head.name);
+    for (uint64_t at = 0; at < p.bytes(); at += portion.size()) {
+      size_t n = std::min<uint64_t>(portion.size(), p.bytes() - at);
+      file.read(array, at, portion.data(), n);
+      impl.backend->memory()->copy_to_device(p.device + at, portion.data(), n, nullptr);
+    }
+  }
+  impl.continue_at(index);
 }
 
 }  // namespace stepfuse

@@ -1,9 +1,12 @@
-// Rules over the statistics of finished steps. Knows the public API and fmt.
+// Rules over the statistics of finished steps. Knows the runtime's parts and fmt.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include <stepfuse/monitor.hpp>
+
+#include "runtime/step_impl.hpp"
 
 namespace stepfuse {
 namespace {
@@ -56,6 +59,8 @@ void Monitor::feed(const StepStats& stats) {
 }
 
 void Monitor::feed(const Step& step) {
+  // Steps before a resumed one were another process's.
+  next_ = std::max(next_, step.impl().first_index());
   for (const StepStats& stats : step.history()) {
     if (stats.index < next_) continue;
     lost_ += stats.index - next_;

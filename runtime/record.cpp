@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -40,6 +41,8 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
   StepRecord r;
   r.program = step.program;
   r.form = step.options.form;
+  r.index = step.next_index();
+  r.gradient = step.options.gradient;
   const StepTables& tables = step.plan->tables;
   for (size_t t = 0; t < step.plan->layout.size(); ++t) {
     TensorSpec spec = step.plan->layout.tensors()[t];
@@ -74,8 +77,10 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
 StepRecord replay(const StepRecord& record, const Device& device, Form form) {
   StepRecord out = record;
   LossScaler scaler;
-  Step step(record.program, record.layout, device, {.form = form, .scaler = &scaler});
+  StepOptions options{.form = form, .scaler = &scaler, .gradient = record.gradient};
+  Step step(record.program, record.layout, device, options);
   Step::Impl& impl = step.impl();
+  impl.recorder.reset();
   std::vector<void*> gradients;
   for (size_t b = 0; b < out.buffers.size(); ++b) {
     std::vector<void*> pointers;
@@ -132,11 +137,11 @@ std::optional<Difference> first_difference(const StepRecord& a, const StepRecord
   return d;
 }
 
-std::optional<std::string> first_nonfinite(const StepRecord& r, std::string_view gradient) {
-  int slot = r.program.find_buffer(gradient);
+std::optional<std::string> first_nonfinite(const StepRecord& r) {
+  int slot = r.program.find_buffer(r.gradient);
   if (slot < 0) return std::nullopt;
   for (size_t t = 0; t < r.layout.size(); ++t) {
-    DType type = r.layout.tensors()[t].dtypes.at(std::string(gradient));
+    DType type = r.layout.tensors()[t].dtypes.at(r.gradient);
     const std::string& bytes = r.buffers[static_cast<size_t>(slot)][t];
     if (!r.present[t] || !is_float(type)) continue;
     for (size_t i = 0; i < bytes.size() / size_of(type); ++i) {
@@ -174,28 +179,50 @@ std::optional<Recorder> Recorder::from_environment() {
   return recorder;
 }
 
-void Recorder::before(const Step::Impl& step, const Args& args, uint64_t index) {
-  if (done_ || (wanted_ && *wanted_ != index)) return;
-  pending_ = capture(step, args);
-  pending_->index = index;
-}
-
-void Recorder::after(const std::optional<StepStats>& stats, const std::string& name,
-                     uint64_t index) {
-  if (!pending_) return;
-  bool hit = wanted_.has_value();
-  for (std::string_view report : {"found_inf", "norm_overflow"}) {
-    if (stats && stats->index == index && stats->find(report).value_or(0) != 0) hit = true;
-  }
-  if (hit) {
-    std::string path = fmt::format("{}/{}-step{}.safetensors", folder_, name, index);
-    save_record(path, *pending_);
-    fmt::print(stderr,
-               "stepfuse: recorded step {} of @{} in {}; look into it with: "
-               "stepfuse replay {}\n",
-               index, name, path, path);
+template <class F>
+void Recorder::guarded(F&& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "stepfuse: STEPFUSE_RECORD={}: not recorded: {}\n", folder_, e.what());
+    pending_.reset();
     done_ = true;
   }
+}
+
+bool Recorder::before(const Step::Impl& step, const ArgSource& args, Stream stream) {
+  if (done_ || (wanted_ && *wanted_ != step.next_index())) return false;
+  guarded([&] {
+    // Into a graph no copy can be made.
+    if (step.backend->memory()->is_capturing(stream)) return;
+    step.wait();
+    step.backend->memory()->copy_to_host(nullptr, nullptr, 0, stream);  // the gradients' stream, too
+    pending_ = capture(step, step.fetch_args(args, stream));
+  });
+  return pending_.has_value();
+}
+
+void Recorder::after(const Step::Impl& step, Stream stream) {
+  guarded([&] {
+    step.backend->collect(*step.ring, true, stream);
+    std::optional<StepStats> stats = step.newest();
+    bool hit = wanted_.has_value();
+    for (std::string_view report : {"found_inf", "norm_overflow"}) {
+      bool this_step = stats && stats->index == pending_->index;
+      if (this_step && stats->find(report).value_or(0) != 0) hit = true;
+    }
+    if (hit) {
+      done_ = true;
+      const std::string& name = step.program.name;
+      std::filesystem::create_directories(folder_);
+      std::string path = fmt::format("{}/{}-step{}.safetensors", folder_, name, pending_->index);
+      save_record(path, *pending_);
+      fmt::print(stderr,
+                 "stepfuse: recorded step {} of @{} in {}; look into it with: "
+                 "stepfuse replay {}\n",
+                 pending_->index, name, path, path);
+    }
+  });
   pending_.reset();
 }
 

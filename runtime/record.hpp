@@ -18,6 +18,7 @@ struct StepRecord {
   Program program;
   Form form = Form::fused;
   uint64_t index = 0;                             // of the step
+  std::string gradient;                           // the buffer that is given at each run
   Layout layout;                                  // every dtype named
   std::vector<uint8_t> present;                   // [tensor]
   std::vector<std::vector<std::string>> buffers;  // [buffer][tensor] bytes; empty if absent
@@ -44,22 +45,27 @@ struct Difference {
 std::optional<Difference> first_difference(const StepRecord& a, const StepRecord& b);
 
 // The first non-finite value of the recorded gradients: "tensor 3 'h.0.attn' element 17 is inf".
-std::optional<std::string> first_nonfinite(const StepRecord& record, std::string_view gradient);
+std::optional<std::string> first_nonfinite(const StepRecord& record);
 
-// What STEPFUSE_RECORD asks for.
+struct ArgSource;
+
+// What STEPFUSE_RECORD asks for. Recording never fails a run: what goes wrong is said on standard
+// error, and no more is recorded.
 class Recorder {
  public:
   // Nothing if the variable is not set; throws Error{usage} if it makes no sense.
   static std::optional<Recorder> from_environment();
-  // Before the step, if its inputs may be wanted.
-  void before(const Step::Impl& step, const Args& args, uint64_t index);
-  // After it; writes the record if the step was the one.
-  void after(const std::optional<StepStats>& stats, const std::string& name, uint64_t index);
+  // Before the step: keeps its inputs if they may be wanted. Returns whether it did.
+  bool before(const Step::Impl& step, const ArgSource& args, Stream stream);
+  // After it, then: writes the record if the step was the one.
+  void after(const Step::Impl& step, Stream stream);
 
  private:
   std::string folder_;
   std::optional<uint64_t> wanted_;  // else: the first non-finite one
   std::optional<StepRecord> pending_;
+  template <class F>
+  void guarded(F&& f);
   bool done_ = false;
 };
 

@@ -1,74 +1,115 @@
 // Records as safetensors files. Knows the record and the file format.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/record.hpp"
 #include "runtime/safetensors.hpp"
+#include "runtime/workspace.hpp"
 
 namespace stepfuse {
 namespace {
 
 constexpr const char* kFormat = "stepfuse-record";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
 
-NamedArray to_array(DType dtype, const std::vector<Bits>& values) {
-  NamedArray array{dtype, {values.size()}, std::string(values.size() * size_of(dtype), '\0')};
-  for (size_t i = 0; i < values.size(); ++i) {
-    store_bits(&array.bytes[i * size_of(dtype)], dtype, values[i]);
+using Json = nlohmann::json;
+
+// What a file will hold: heads first, then the bytes in their order.
+struct Contents {
+  std::vector<ArrayHead> heads;
+  std::vector<std::string> bytes;
+
+  void add(std::string name, DType dtype, std::string content) {
+    heads.push_back({std::move(name), dtype, content.size() / size_of(dtype)});
+    bytes.push_back(std::move(content));
   }
-  return array;
-}
+  void add(std::string name, DType dtype, const std::vector<Bits>& values) {
+    std::string content(values.size() * size_of(dtype), '\0');
+    for (size_t i = 0; i < values.size(); ++i) {
+      store_bits(&content[i * size_of(dtype)], dtype, values[i]);
+    }
+    add(std::move(name), dtype, std::move(content));
+  }
+};
 
-std::vector<Bits> from_array(const NamedArray& array) {
-  std::vector<Bits> values(array.bytes.size() / size_of(array.dtype));
+std::vector<Bits> values_of(const TensorReader& file, const std::string& name, DType dtype,
+                            uint64_t count) {
+  std::string bytes = file.read(file.at(name, dtype, count));
+  std::vector<Bits> values(count);
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = load_bits(&array.bytes[i * size_of(array.dtype)], array.dtype);
+    values[i] = load_bits(&bytes[i * size_of(dtype)], dtype);
   }
   return values;
 }
 
-// The per-tensor facts, one array each.
-void save_layout(const StepRecord& r, TensorFile& file) {
+// The per-tensor facts, one array each. Returns the names.
+std::string save_layout(const StepRecord& r, Contents& contents) {
   std::vector<Bits> size, offset, group, present;
-  std::string names;
+  Json names = Json::array();
   for (size_t t = 0; t < r.layout.size(); ++t) {
     const TensorSpec& spec = r.layout.tensors()[t];
     size.push_back(Bits::of(static_cast<int64_t>(spec.size)));
     offset.push_back(Bits::of(static_cast<int64_t>(spec.offset)));
     group.push_back(Bits::of(static_cast<int32_t>(spec.group)));
     present.push_back(Bits::of(r.present[t] != 0));
-    names += spec.name + '\n';
+    names.push_back(spec.name);
   }
-  file.arrays["tensor.size"] = to_array(DType::i64, size);
-  file.arrays["tensor.offset"] = to_array(DType::i64, offset);
-  file.arrays["tensor.group"] = to_array(DType::i32, group);
-  file.arrays["tensor.present"] = to_array(DType::boolean, present);
-  file.metadata["tensor_names"] = names;
+  contents.add("tensor.size", DType::i64, size);
+  contents.add("tensor.offset", DType::i64, offset);
+  contents.add("tensor.group", DType::i32, group);
+  contents.add("tensor.present", DType::boolean, present);
+  return names.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void load_layout(const TensorFile& file, StepRecord& r) {
-  std::vector<Bits> size = from_array(file.arrays.at("tensor.size"));
-  size_t count = size.size();
-  std::vector<Bits> offset = from_array(file.at("tensor.offset", DType::i64, count));
-  std::vector<Bits> group = from_array(file.at("tensor.group", DType::i32, count));
-  std::vector<Bits> present = from_array(file.at("tensor.present", DType::boolean, count));
-  std::string_view names = file.metadata.at("tensor_names");
+[[noreturn]] void refuse(const TensorReader& file, std::string_view why) {
+  throw Error(ErrorKind::usage, fmt::format("{}: {}", file.path(), why));
+}
+
+// The names, which a file may hold in any form.
+std::vector<std::string> names_of(const TensorReader& file, size_t count) {
+  std::vector<std::string> names;
+  try {
+    names = Json::parse(file.text("tensor_names")).get<std::vector<std::string>>();
+  } catch (const Json::exception&) {
+    refuse(file, "its tensor_names are not a list of names");
+  }
+  if (names.size() != count) refuse(file, "its tensor_names are not one for each tensor");
+  return names;
+}
+
+void load_layout(const TensorReader& file, StepRecord& r) {
+  constexpr uint64_t kMaxUnseen = uint64_t{1} << 36;  // elements that no array of the file shows
+  size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
+  std::vector<Bits> size = values_of(file, "tensor.size", DType::i64, count);
+  std::vector<Bits> offset = values_of(file, "tensor.offset", DType::i64, count);
+  std::vector<Bits> group = values_of(file, "tensor.group", DType::i32, count);
+  std::vector<Bits> present = values_of(file, "tensor.present", DType::boolean, count);
+  std::vector<std::string> names = names_of(file, count);
   r.buffers.assign(r.program.buffers.size(), std::vector<std::string>(count));
+  uint64_t unseen = 0;
   for (size_t t = 0; t < count; ++t) {
-    TensorSpec spec{.size = static_cast<uint64_t>(size[t].i64())};
+    TensorSpec spec{.name = names[t], .size = static_cast<uint64_t>(size[t].i64())};
     spec.offset = static_cast<uint64_t>(offset[t].i64());
     spec.group = group[t].i32();
-    spec.name = names.substr(0, names.find('\n'));
-    names.remove_prefix(std::min(names.size(), spec.name.size() + 1));
     r.present.push_back(present[t].b() ? 1 : 0);
+    bool seen = spec.size == 0;
     for (size_t b = 0; b < r.buffers.size(); ++b) {
-      const std::string& name = r.program.buffers[b].name;
-      const NamedArray& array = file.arrays.at(fmt::format("buffer.{}.{}", name, t));
-      spec.dtypes[name] = array.dtype;
-      r.buffers[b][t] = array.bytes;
-      if (!array.bytes.empty()) {
-        file.at(fmt::format("buffer.{}.{}", name, t), array.dtype, spec.size);
+      const Buffer& buffer = r.program.buffers[b];
+      std::string name = fmt::format("buffer.{}.{}", buffer.name, t);
+      const TensorReader::Array& array = file.at(name);
+      if (!buffer.dtypes.contains(array.dtype)) {
+        refuse(file, fmt::format("its array '{}' is {}, which @{} cannot be", name,
+                                 stepfuse::name(array.dtype), buffer.name));
       }
+      spec.dtypes[buffer.name] = array.dtype;
+      // Of a gradient that was absent there is nothing.
+      bool absent = buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0;
+      if (!absent) file.at(name, array.dtype, spec.size);
+      seen |= !absent;
+      r.buffers[b][t] = file.read(array);
     }
+    if (!seen) unseen += std::min(spec.size, kMaxUnseen);
+    if (unseen > kMaxUnseen) refuse(file, "its tensors are larger than anything in it");
     r.layout.add(std::move(spec));
   }
 }
@@ -76,53 +117,63 @@ void load_layout(const TensorFile& file, StepRecord& r) {
 }  // namespace
 
 void save_record(const std::string& path, const StepRecord& r) {
-  TensorFile file;
-  file.metadata = {{"format", kFormat},
-                   {"version", kVersion},
-                   {"program", print(r.program)},
-                   {"form", std::string(name(r.form))},
-                   {"index", std::to_string(r.index)}};
-  save_layout(r, file);
+  Contents contents;
+  std::string names = save_layout(r, contents);
   for (size_t b = 0; b < r.buffers.size(); ++b) {
     const std::string& buffer = r.program.buffers[b].name;
     for (size_t t = 0; t < r.layout.size(); ++t) {
-      DType d = r.layout.tensors()[t].dtypes.at(buffer);
-      const std::string& bytes = r.buffers[b][t];
-      file.arrays[fmt::format("buffer.{}.{}", buffer, t)] = {d, {bytes.size() / size_of(d)}, bytes};
+      contents.add(fmt::format("buffer.{}.{}", buffer, t), r.layout.tensors()[t].dtypes.at(buffer),
+                   r.buffers[b][t]);
     }
   }
   for (size_t i = 0; i < r.states.size(); ++i) {
     const State& s = r.program.states[i];
-    file.arrays["state." + s.name] = to_array(s.type.dtype, r.states[i]);
+    contents.add("state." + s.name, s.type.dtype, r.states[i]);
   }
   for (size_t i = 0; i < r.args.size(); ++i) {
     const Arg& a = r.program.args[i];
-    file.arrays["arg." + a.name] = to_array(a.type.dtype, r.args[i]);
+    contents.add("arg." + a.name, a.type.dtype, r.args[i]);
   }
-  write_tensor_file(path, file);
+  TensorWriter file(path,
+                    {{"format", kFormat},
+                     {"version", kVersion},
+                     {"program", print(r.program)},
+                     {"form", std::string(name(r.form))},
+                     {"gradient", r.gradient},
+                     {"tensor_names", names},
+                     {"index", std::to_string(r.index)}},
+                    contents.heads);
+  for (const std::string& bytes : contents.bytes) file.write(bytes.data(), bytes.size());
+  file.finish();
 }
 
-StepRecord load_record(const std::string& path) try {
-  TensorFile file = read_tensor_file(path);
-  if (file.metadata["format"] != kFormat || file.metadata["version"] != kVersion) {
-    throw Error(ErrorKind::usage, path + ": not a record of this version of stepfuse");
+StepRecord load_record(const std::string& path) {
+  TensorReader file(path);
+  auto is = [&](const char* key, std::string_view value) {
+    auto it = file.metadata().find(key);
+    return it != file.metadata().end() && it->second == value;
+  };
+  if (!is("format", kFormat) || !is("version", kVersion)) {
+    refuse(file, "not a record of this version of stepfuse");
   }
+  file.check_digest();
   StepRecord r;
-  r.program = parse(file.metadata.at("program"), path);
-  r.form = form_from_name(file.metadata.at("form")).value_or(Form::fused);
-  r.index = std::stoull(file.metadata.at("index"));
+  r.program = parse(file.text("program"), path);
+  std::optional<Form> form = form_from_name(file.text("form"));
+  if (!form) refuse(file, "its form is none that there is");
+  r.form = *form;
+  r.gradient = file.text("gradient");
+  r.index = file.number("index");
   load_layout(file, r);
   for (const State& s : r.program.states) {
-    r.states.push_back(from_array(file.arrays.at("state." + s.name)));
+    r.states.push_back(
+        values_of(file, "state." + s.name, s.type.dtype, member_count(s.type.domain, r.layout)));
   }
   for (const Arg& a : r.program.args) {
-    r.args.push_back(from_array(file.arrays.at("arg." + a.name)));
+    r.args.push_back(
+        values_of(file, "arg." + a.name, a.type.dtype, member_count(a.type.domain, r.layout)));
   }
   return r;
-} catch (const std::out_of_range&) {
-  throw Error(ErrorKind::usage, path + ": an array or a field of the record is missing");
-} catch (const std::invalid_argument&) {
-  throw Error(ErrorKind::usage, path + ": a field of the record is not a number");
 }
 
 }  // namespace stepfuse

@@ -50,7 +50,7 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
 
 StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
   StepStats stats;
-  stats.index = record.step_index;
+  stats.index = number_of(record.step_index);
   size_t i = 0;
   for (const State& s : program.states) {
     if (!s.report || s.type.domain != Domain::step) continue;

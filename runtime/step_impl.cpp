@@ -223,6 +223,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     layout.add(std::move(spec));
   }
   Impl step(*init, std::move(layout), device, {.allocator = options.allocator, .gradient = ""});
+  step.recorder.reset();  // it is no step of the caller's
   step.prepare();
   std::vector<void*> pointers(total - first_tensor);
   for (const Buffer& b : init->buffers) {

@@ -83,6 +83,13 @@ class STEPFUSE_HIDDEN Step::Impl {
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream);
   std::optional<StepStats> newest() const;
   StepStats to_stats(const StatsRing::Record& record) const;
+  // The numbers of runs, which go on after a checkpoint was loaded.
+  uint64_t first_index() const { return resumed_at_; }
+  uint64_t next_index() const { return number_of(next_index_); }
+  void continue_at(uint64_t index) {
+    resumed_own_ = next_index_;
+    resumed_at_ = index;
+  }
 
   Args make_args() const;
   ArgSource by_value(const Args& args) const;
@@ -138,7 +145,12 @@ class STEPFUSE_HIDDEN Step::Impl {
   bool prepared_ = false;
   bool tables_changed_ = false;  // by bind(), since the last run or observe
   bool args_set_ = false;        // the step's own argument block is filled
-  uint64_t next_index_ = 0;
+  uint64_t number_of(uint64_t own) const {
+    return own < resumed_own_ ? own : own - resumed_own_ + resumed_at_;
+  }
+  uint64_t next_index_ = 0;   // of this step's own runs, as the backends count them
+  uint64_t resumed_own_ = 0;  // the first of them after a checkpoint was loaded,
+  uint64_t resumed_at_ = 0;   // and its number
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };
 

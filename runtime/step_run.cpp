@@ -65,16 +65,9 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
     first_phase = reduced_phases();
     reduced_ = false;
   }
-  if (recorder) {
-    wait();
-    backend->memory()->copy_to_host(nullptr, nullptr, 0, stream);  // the gradients' stream, too
-    recorder->before(*this, fetch_args(args, stream), next_index_);
-  }
+  bool may_record = recorder && recorder->before(*this, args, stream);
   backend->run(in, first_phase, *ring);
-  if (recorder) {
-    backend->collect(*ring, true, stream);
-    recorder->after(newest(), program.name, next_index_);
-  }
+  if (may_record) recorder->after(*this, stream);
   ++next_index_;
 }
 

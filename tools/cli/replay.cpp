@@ -35,7 +35,7 @@ int replay_file(const Options& o) {
   fmt::print("step {} of @{}: {} tensors, {} elements, recorded in form {}\n", record.index,
              record.program.name, record.layout.size(), record.layout.element_count(),
              name(record.form));
-  auto bad = first_nonfinite(record, "grad");
+  auto bad = first_nonfinite(record);
   fmt::print("gradients: {}\n", bad ? *bad : "all finite");
   auto d = first_difference(replay(record, Device::interpreter(), Form::fused),
                             replay(record, device, form));

@@ -5,23 +5,34 @@
 //   state.<name>             [members of its domain]
 //   scaler.<name>            [1], where the step has shared states
 //   buffer.<name>.<tensor>   [elements], one per tensor of the layout, by its index
-// and metadata: format "stepfuse-checkpoint", version "1", step, layout, xxh3_128.
+// and metadata: format "stepfuse-checkpoint", version "2", step, layout, index, xxh3_128.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <stepfuse/stepfuse.hpp>
 
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// Waits for the device. The file is replaced whole or not at all. Throws Error{device} when it cannot
-// be written, Error{bind} when an array is not bound.
+// Waits for the device. The file is replaced whole or not at all; a link or device is not replaced.
+// Throws Error{device} when it cannot be written, Error{bind} when an array is not bound.
 void save_checkpoint(const std::string& path, const Step& step);
 
+// What of step and file need not agree, by the names of states and buffers, as in "ema".
+struct LoadOptions {
+  // The file may lack these: they keep what init_state(), called before, gave them.
+  std::vector<std::string> optional = {};
+  // The file may hold these though the step does not have them.
+  std::vector<std::string> ignored = {};
+};
+
 // Everything is checked before anything is changed: a truncated, damaged or foreign file, or one of
-// another step or layout, throws Error{usage} with its reason and leaves the step as it was.
-void load_checkpoint(const std::string& path, Step& step);
+// another step or layout, throws Error{usage} with its reason and leaves the step as it was. (Only a
+// disk that fails between check and load leaves a part of it: load again.) Steps are numbered on from
+// the saved one.
+void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options = {});
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

@@ -195,7 +195,7 @@ struct DeviceArgs {
 
 // The reports of one finished step.
 struct StepStats {
-  uint64_t index = 0;  // 0 is the first run
+  uint64_t index = 0;  // 0 is the first run; load_checkpoint() numbers on from the saved one
   std::vector<std::pair<std::string, double>> values;
   double at(std::string_view report) const;  // throws Error{usage} if there is none
   std::optional<double> find(std::string_view report) const;
