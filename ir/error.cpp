@@ -5,6 +5,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/printable.hpp"
+
 namespace stepfuse {
 
 std::string_view name(ErrorKind kind) {
@@ -26,48 +28,14 @@ std::string_view name(ErrorKind kind) {
 }
 
 namespace {
-
-// Bytes of the UTF-8 sequence that `text` begins with; 0 if it begins with none.
-size_t sequence_length(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned char lead = byte(0);
-  size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (lead > 0xf4 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  if (length < 3) return length;
-  // Longer than needed, surrogates, and beyond the last code point.
-  unsigned two = static_cast<unsigned>(lead) << 8 | byte(1);
-  bool bad = two < 0xe0a0 || (two >= 0xeda0 && two < 0xee00) || (two >= 0xf000 && two < 0xf090) ||
-             two >= 0xf490;
-  return bad ? 0 : length;
+std::string clean_lines(std::string_view message) {
+  size_t nowhere = 0;
+  return printable(message, &nowhere, '\n');
 }
-
-// A part of a line as a terminal may see it: control characters and what is no UTF-8 become '?'.
-// `column` counts bytes and is moved to the character's place.
-std::string printable(std::string_view line, size_t* column) {
-  std::string out;
-  size_t shown = 0;
-  size_t at = *column;
-  for (size_t i = 0; i < line.size(); ++shown) {
-    if (i <= *column) at = shown;
-    size_t length = sequence_length(line.substr(i));
-    bool control = length == 1 && (static_cast<unsigned char>(line[i]) < 0x20 || line[i] == 0x7f);
-    // U+0080 to U+009F steer terminals too.
-    control |= length == 2 && line[i] == '\xc2' && static_cast<unsigned char>(line[i + 1]) < 0xa0;
-    if (length == 0 || control) {
-      out += line[i] == '\t' ? ' ' : '?';
-    } else {
-      out += line.substr(i, length);
-    }
-    i += std::max<size_t>(1, length);
-  }
-  *column = *column >= line.size() ? shown + (*column - line.size()) : at;
-  return out;
-}
-
 }  // namespace
+
+Error::Error(ErrorKind kind, std::string_view message, SourceLoc loc)
+    : std::runtime_error(clean_lines(message)), kind_(kind), loc_(loc) {}
 
 std::string render_at(std::string_view file, std::string_view text, SourceLoc loc,
                       std::string_view message) {

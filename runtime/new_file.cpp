@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/error.hpp"
+#include <stepfuse/error.hpp>
 
 namespace stepfuse {
 

@@ -2,12 +2,14 @@
 #include "runtime/record.hpp"
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "ir/printable.hpp"
 #include "runtime/numbers.hpp"
 #include "runtime/step_impl.hpp"
 
@@ -35,6 +37,12 @@ void note(std::optional<Difference>& d, Bits a, Bits b, DType t, const std::stri
   ++d->count;
 }
 
+// A closed or full standard error is no reason to stop a run: fmt::print would throw.
+void say(const std::string& line) {
+  std::string text = printable(line) + '\n';
+  std::fputs(text.c_str(), stderr);
+}
+
 }  // namespace
 
 StepRecord capture(const Step::Impl& step, const Args& args) {
@@ -57,7 +65,8 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
     std::vector<std::string> arrays(r.layout.size());
     for (size_t t = 0; t < arrays.size(); ++t) {
       const void* p = tables.pointer(t, b);
-      if (p == nullptr) continue;
+      bool absent = r.present[t] == 0 && r.program.buffers[b].name == r.gradient;
+      if (p == nullptr || absent) continue;
       arrays[t].resize(r.layout.tensors()[t].size * size_of(tables.dtype(t, b)));
       memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), nullptr);
     }
@@ -184,7 +193,7 @@ void Recorder::guarded(F&& f) {
   try {
     f();
   } catch (const std::exception& e) {
-    fmt::print(stderr, "stepfuse: STEPFUSE_RECORD={}: not recorded: {}\n", folder_, e.what());
+    say(fmt::format("stepfuse: STEPFUSE_RECORD={}: not recorded: {}", folder_, e.what()));
     pending_.reset();
     done_ = true;
   }
@@ -196,7 +205,8 @@ bool Recorder::before(const Step::Impl& step, const ArgSource& args, Stream stre
     // Into a graph no copy can be made.
     if (step.backend->memory()->is_capturing(stream)) return;
     step.wait();
-    step.backend->memory()->copy_to_host(nullptr, nullptr, 0, stream);  // the gradients' stream, too
+    step.backend->memory()->copy_to_host(nullptr, nullptr, 0,
+                                         stream);  // the gradients' stream, too
     pending_ = capture(step, step.fetch_args(args, stream));
   });
   return pending_.has_value();
@@ -217,10 +227,9 @@ void Recorder::after(const Step::Impl& step, Stream stream) {
       std::filesystem::create_directories(folder_);
       std::string path = fmt::format("{}/{}-step{}.safetensors", folder_, name, pending_->index);
       save_record(path, *pending_);
-      fmt::print(stderr,
-                 "stepfuse: recorded step {} of @{} in {}; look into it with: "
-                 "stepfuse replay {}\n",
-                 pending_->index, name, path, path);
+      say(fmt::format(
+          "stepfuse: recorded step {} of @{} in {}; look into it with: stepfuse replay {}",
+          pending_->index, name, path, path));
     }
   });
   pending_.reset();

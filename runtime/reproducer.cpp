@@ -2,12 +2,14 @@
 #include "runtime/reproducer.hpp"
 
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <stepfuse/error.hpp>
 #include <stepfuse/printer.hpp>
+
+#include "runtime/new_file.hpp"
 
 namespace stepfuse {
 namespace {
@@ -26,13 +28,6 @@ std::string layout_text(const Schedule& schedule) {
   return nlohmann::ordered_json{{"name", "reproducer"}, {"tensors", tensors}}.dump(1) + "\n";
 }
 
-bool write(const std::string& path, std::string_view text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  return out.good();
-}
-
 }  // namespace
 
 std::string keep_reproducer(const FailedCompile& failed) {
@@ -44,9 +39,13 @@ std::string keep_reproducer(const FailedCompile& failed) {
                                            std::hash<std::string_view>{}(failed.text)))
                          .string();
   std::string text = fmt::format("{}.{}", stem, failed.suffix);
-  bool written = write(text, failed.text) && write(stem + ".sf", print(s.program)) &&
-                 write(stem + ".json", layout_text(s));
-  if (!written) return {};
+  try {
+    replace_file(text, failed.text);
+    replace_file(stem + ".sf", print(s.program));
+    replace_file(stem + ".json", layout_text(s));
+  } catch (const Error&) {
+    return {};
+  }
   return fmt::format(
       "\nThis is a bug in stepfuse: please report it with the kernel's text, which is kept in {}\n"
       "To replay it: stepfuse {} --form={} --layout={}.json {}.sf",

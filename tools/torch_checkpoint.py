@@ -5,42 +5,80 @@
     torch_checkpoint.load(path, optimizer, scaler)             # stepfuse -> torch
     torch_checkpoint.save(path, "adamw", optimizer, scaler)    # torch -> stepfuse; the step's name
 
-or between files, as state_dicts written by torch.save({"optimizer": …, "scaler": …}):
+or between files, as written by torch.save(torch_checkpoint.state(optimizer, scaler), "STATE.pt"), which is
+{"optimizer": state_dict, "scaler": state_dict, "shapes": of the parameters}:
 
-    torch_checkpoint.py to-torch CHECKPOINT.safetensors STATE.pt
+    torch_checkpoint.py to-torch CHECKPOINT.safetensors STATE.pt --like FRESH.pt
     torch_checkpoint.py from-torch STATE.pt CHECKPOINT.safetensors --step adamw
 
-Parameters are numbered as in the optimizer's state_dict, which is the order of the step's layout. Every array
-keeps its name (exp_avg, exp_avg_sq, momentum_buffer, …) and its bits; `step` counts become what PyTorch keeps, f32
-tensors. Needs torch and safetensors from PyPI. docs/checkpoints.md describes the file.
+What to-torch writes loads by optimizer.load_state_dict(found["optimizer"]) and scaler.load_state_dict(found["scaler"]).
+FRESH.pt is the same of the optimizer that will load it: its groups, hyperparameters and shapes; without it there is one
+group of torch's defaults.
+
+Parameters are numbered as in the optimizer's state_dict, which is the order of the step's layout. Every array keeps its
+name (exp_avg, exp_avg_sq, momentum_buffer, …), its dtype and its bits; `step` counts become what PyTorch keeps, f32
+tensors. A parameter that never had a gradient has no state in PyTorch, and zeros here. PyTorch's SGD keeps no count: it
+is 1 where there is a momentum buffer. Masters are loaded into f32 parameters; save(…, master=True) writes them.
+Over bf16 or f16 parameters load() keeps moments and masters in f32, which optimizer.load_state_dict alone would round.
+Needs torch, safetensors and xxhash from PyPI. docs/checkpoints.md describes the file.
 """
 
 import argparse
 import json
+import math
+import os
+import pickle
 import struct
 import sys
 
 import torch
+import xxhash
 from safetensors import torch as safetensors
 
-FORMAT = {"format": "stepfuse-checkpoint", "version": "1"}
+FORMAT = {"format": "stepfuse-checkpoint", "version": "2"}
+DIGEST = "xxh3_128"
+ZEROS = "0" * 32
 SCALER = {"scale": "scale", "growth_tracker": "_growth_tracker"}
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD,
+              "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
 
 
-def metadata(path):
+def header(path):
+    """The file's JSON header, as bytes."""
     with open(path, "rb") as f:
-        size, = struct.unpack("<Q", f.read(8))
-        return json.loads(f.read(size))["__metadata__"]
+        begin = f.read(8)
+        if begin[:2] == b"PK":
+            raise ValueError(f"{path} was written by torch.save and is no checkpoint of stepfuse; is from-torch meant?")
+        size = struct.unpack("<Q", begin)[0] if len(begin) == 8 else 0
+        text = f.read(size) if 0 < size <= os.path.getsize(path) - 8 else b""
+    if not text.startswith(b"{"):
+        raise ValueError(f"{path}: not a safetensors file")
+    return text
+
+
+def digest(path, digits):
+    """XXH3-128 of the file with zeros for `digits`, which stand in its header, and where they stand."""
+    text = header(path)
+    at = text.find(f'"{digits}"'.encode()) + 1
+    if at == 0 or len(digits) != len(ZEROS):
+        raise ValueError(f"{path}: it has no digest ({DIGEST})")
+    found = xxhash.xxh3_128(struct.pack("<Q", len(text)) + text[:at] + ZEROS.encode() + text[at + len(ZEROS):])
+    with open(path, "rb") as f:
+        f.seek(8 + len(text))
+        while block := f.read(1 << 20):
+            found.update(block)
+    return found.hexdigest(), 8 + at
 
 
 def read(path):
-    """A checkpoint as ({index: {name: flat tensor}}, {scaler state: number})."""
-    found = metadata(path)
+    """A checkpoint as ({index: {name: tensor}}, {scaler state: number}, the step's name)."""
+    found = json.loads(header(path)).get("__metadata__", {})
     if {k: found.get(k) for k in FORMAT} != FORMAT:
         raise ValueError(f"{path}: not a stepfuse checkpoint of version {FORMAT['version']}")
+    if digest(path, found.get(DIGEST, ""))[0] != found[DIGEST]:
+        raise ValueError(f"{path}: damaged: its checksum does not match")
     arrays = safetensors.load_file(path)
-    count = len(found["layout"].split())
-    states = {i: {} for i in range(count)}
+    states = {i: {} for i in range(len(found["layout"].split()))}
     scaler = {}
     for name, value in arrays.items():
         kind, rest = name.split(".", 1)
@@ -49,38 +87,64 @@ def read(path):
             states[int(index)][buffer] = value
         elif kind == "scaler":
             scaler[rest] = value.item()
-        elif len(value) == count:  # a state per tensor
-            for i in range(count):
-                states[i][rest] = value[i].to(torch.float32) if rest == "step" else value[i]
-    return states, scaler
+    for i, count in enumerate(arrays.get("state.step", ())):
+        states[i]["step"] = count.to(torch.float32)
+    return states, scaler, found["step"]
 
 
-def write(path, step, states, scaler):
-    """The inverse: `states` by index in order, each with flat or shaped tensors."""
+def write(path, step, states, shapes, scaler):
+    """The inverse: `states` by index, empty for a parameter without; `shapes` of all parameters."""
+    like = {name: value for state in states.values() for name, value in state.items() if torch.is_tensor(value)}
     arrays = {}
-    sizes = []
-    for i, state in states.items():
-        sizes.append(max(v.numel() for v in state.values()))
-        for name, value in state.items():
-            if name != "step":
-                arrays[f"buffer.{name}.{i}"] = value.detach().cpu().reshape(-1).contiguous().clone()
-    arrays["state.step"] = torch.tensor([int(s["step"]) for s in states.values()], dtype=torch.int64)
+    counts = []
+    for i, shape in enumerate(shapes):
+        state = {name: value for name, value in states.get(i, {}).items() if value is not None}
+        counts.append(int(state["step"]) if "step" in state else int("momentum_buffer" in state))
+        for name in like.keys() - {"step"}:
+            value = state[name] if name in state else torch.zeros(tuple(shape), dtype=like[name].dtype)
+            if value.numel() != math.prod(shape):
+                raise ValueError(f"{name} of parameter {i} has {value.numel()} elements, the parameter {math.prod(shape)}")
+            arrays[f"buffer.{name}.{i}"] = value.detach().cpu().contiguous().clone()
+    if "step" in like or "momentum_buffer" in like:
+        arrays["state.step"] = torch.tensor(counts, dtype=torch.int64)
     if scaler:
         arrays["scaler.scale"] = torch.tensor([scaler["scale"]], dtype=torch.float32)
         arrays["scaler.growth_tracker"] = torch.tensor([scaler["growth_tracker"]], dtype=torch.int32)
-    layout = " ".join(f"{n}:0" for n in sizes)
-    safetensors.save_file(arrays, path, {**FORMAT, "step": step, "layout": layout})
+    layout = " ".join(f"{math.prod(shape)}:0" for shape in shapes)
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        safetensors.save_file(arrays, partial, {**FORMAT, "step": step, "layout": layout,
+                                                "index": str(max(counts, default=0)), DIGEST: ZEROS})
+        digits, at = digest(partial, ZEROS)
+        with open(partial, "r+b") as f:
+            f.seek(at)
+            f.write(digits.encode())
+        os.replace(partial, path)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)
 
 
-def to_optimizer_state(optimizer_state, states):
-    """A torch optimizer's state_dict with the checkpoint's state, shaped as its own or flat."""
-    old = optimizer_state["state"]
-
-    def shaped(i, name, value):
-        like = old.get(i, {}).get(name)
-        return value.clone() if like is None or name == "step" else value.reshape(like.shape).clone()
-
-    new = {i: {name: shaped(i, name, v) for name, v in state.items()} for i, state in states.items()}
+def to_optimizer_state(optimizer_state, states, step, shapes=None):
+    """A torch optimizer's state_dict with the checkpoint's state, in the parameters' shapes where they are known."""
+    indices = [i for group in optimizer_state["param_groups"] for i in group["params"]]
+    if len(indices) != len(states):
+        raise ValueError(f"the checkpoint has {len(states)} tensors; the optimizer has {len(indices)}")
+    new = {}
+    for i, state in states.items():
+        if "step" in state and int(state["step"]) == 0:  # never had a gradient: as a new optimizer has it
+            if i in optimizer_state["state"]:
+                new[i] = optimizer_state["state"][i]
+            continue
+        kept = {name: value for name, value in state.items() if not (step == "sgd" and name == "step")}
+        for name, value in kept.items():
+            if name != "step" and shapes is not None:
+                if value.numel() != math.prod(shapes[i]):
+                    raise ValueError(f"{name} of tensor {i} has {value.numel()} elements; the parameter's shape is "
+                                     f"{tuple(shapes[i])}")
+                kept[name] = value.reshape(tuple(shapes[i])).clone()
+        if kept:
+            new[i] = kept
     return {**optimizer_state, "state": new}
 
 
@@ -93,21 +157,81 @@ def from_scaler_state(scaler_state):
     return {name: scaler_state[torch_name] for name, torch_name in SCALER.items()} if scaler_state else {}
 
 
+def parameters_of(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def state(optimizer, scaler=None):
+    """What the files of this tool hold."""
+    return {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict() if scaler else {},
+            "shapes": [list(p.shape) for p in parameters_of(optimizer)]}
+
+
 def load(path, optimizer, scaler=None):
-    states, scale = read(path)
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if len(parameters) != len(states):
-        raise ValueError(f"{path} has {len(states)} tensors; the optimizer has {len(parameters)}")
-    shaped = {i: {n: v if n == "step" else v.reshape(parameters[i].shape) for n, v in state.items()}
-              for i, state in states.items()}
-    optimizer.load_state_dict(to_optimizer_state(optimizer.state_dict(), shaped))
+    states, scale, step = read(path)
+    if scaler is not None and not scale:
+        raise ValueError(f"{path} was saved without loss scaling; load it without a scaler")
+    parameters = parameters_of(optimizer)
+    masters = {}
+    for i, p in enumerate(parameters):
+        if p.dtype == torch.float32 and "master" in states.get(i, {}):
+            masters[p] = states[i].pop("master").reshape(p.shape)
+    new = to_optimizer_state(optimizer.state_dict(), states, step, [p.shape for p in parameters])
+    optimizer.load_state_dict(new)
+    for i, kept in new["state"].items():  # load_state_dict rounds to the parameter's dtype
+        p = parameters[i]
+        for name, value in kept.items():
+            if name != "step" and torch.is_tensor(value):
+                optimizer.state[p][name] = value.to(p.device)
+    with torch.no_grad():
+        for p, master in masters.items():
+            p.copy_(master)
     if scaler is not None:
         scaler.load_state_dict(to_scaler_state(scaler.state_dict(), scale))
 
 
-def save(path, step, optimizer, scaler=None):
-    states = optimizer.state_dict()["state"]
-    write(path, step, dict(sorted(states.items())), from_scaler_state(scaler.state_dict() if scaler else {}))
+def save(path, step, optimizer, scaler=None, master=False):
+    found = state(optimizer, scaler)
+    states = found["optimizer"]["state"]
+    if master:
+        states = {i: {**states.get(i, {}), "master": p.detach().float()} for i, p in enumerate(parameters_of(optimizer))}
+    write(path, step, states, found["shapes"], from_scaler_state(found["scaler"]))
+
+
+def to_torch(source, target, like):
+    states, scale, step = read(source)
+    if like is None:
+        if step not in OPTIMIZERS:
+            raise ValueError(f"PyTorch has no optimizer for step @{step}: name a state_dict to fill with --like")
+        print("torch_checkpoint: one group with PyTorch's default hyperparameters; --like takes others", file=sys.stderr)
+        empty = [torch.nn.Parameter(torch.empty(0)) for _ in states]
+        like = {"optimizer": {**OPTIMIZERS[step](empty).state_dict(), "state": {}}}
+    scaler = like.get("scaler") or torch.amp.GradScaler("cpu").state_dict()
+    torch.save({"optimizer": to_optimizer_state(like["optimizer"], states, step, like.get("shapes")),
+                "scaler": to_scaler_state(scaler, scale) if scale else {}}, target)
+
+
+def from_torch(source, target, step):
+    found = torch_file(source)
+    states = found["optimizer"]["state"]
+    count = sum(len(group["params"]) for group in found["optimizer"]["param_groups"])
+    shapes = found.get("shapes")
+    if shapes is None:
+        shapes = [next((v.shape for n, v in states.get(i, {}).items() if n != "step"), None) for i in range(count)]
+        if None in shapes:
+            raise ValueError(f"{source}: parameter {shapes.index(None)} has no state, so its size is not known: write the "
+                             "file by torch.save(torch_checkpoint.state(optimizer, scaler), …)")
+    write(target, step, states, shapes, from_scaler_state(found.get("scaler")))
+
+
+def torch_file(path):
+    try:
+        found = torch.load(path, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"{path}: not a file of torch.save; is to-torch meant?") from error
+    if not isinstance(found, dict) or "param_groups" not in found.get("optimizer", {}):
+        raise ValueError(f"{path}: no {{\"optimizer\": optimizer.state_dict(), …}} in it; is to-torch meant?")
+    return found
 
 
 def main():
@@ -116,14 +240,13 @@ def main():
     parser.add_argument("source")
     parser.add_argument("target")
     parser.add_argument("--step", default="adamw", help="the step's name in the checkpoint (default adamw)")
+    parser.add_argument("--like", help="a state to fill, of the optimizer that will load it")
     options = parser.parse_args()
     try:
         if options.direction == "to-torch":
-            states, scale = read(options.source)
-            torch.save({"optimizer": {"state": states}, "scaler": to_scaler_state({}, scale)}, options.target)
+            to_torch(options.source, options.target, torch_file(options.like) if options.like else None)
         else:
-            found = torch.load(options.source, weights_only=True)
-            write(options.target, options.step, found["optimizer"]["state"], from_scaler_state(found.get("scaler")))
+            from_torch(options.source, options.target, options.step)
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"torch_checkpoint: {error}")
 

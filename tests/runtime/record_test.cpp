@@ -1,6 +1,7 @@
 // Recording a bad step and running it again elsewhere.
 #include "runtime/record.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -12,9 +13,11 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "tests/runtime/file_faults.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 namespace fs = std::filesystem;
 
 namespace {
@@ -47,40 +50,57 @@ class StandardError {
   std::FILE* file_;
 };
 
+struct Plan {
+  std::string gradient = "grad";
+  Form form = Form::fused;
+  bool first_absent = false;
+  bool init = false;
+  std::vector<int> infinite = {3};  // steps whose gradient has an infinity in element 7
+  std::vector<int> huge = {};       // steps whose gradient is finite, but not its norm
+};
+
 struct Recording {
-  testing::ScratchFolder folder;
+  ScratchFolder folder;
   std::vector<float> weight = std::vector<float>(500, 1.0F);
   Recording(const std::string& when) {
     ::setenv("STEPFUSE_RECORD", (folder.path().string() + when).c_str(), 1);
   }
   ~Recording() { ::unsetenv("STEPFUSE_RECORD"); }
   StandardError messages;
-  // Six steps; the gradient of step 3 has an infinity in element 7.
-  void train() {
+  // Six steps over a tensor of 500 elements, behind one of 20.
+  void train(const Plan& plan = {}) {
     Layout layout;
-    layout.add({.name = "layer", .size = 500});
+    layout.add({.name = "first\n\xff", .size = 20}).add({.name = "layer", .size = 500});
     LossScaler scaler;
-    RecipeOptions options{.loss_scale = LossScale::dynamic, .clip = Clip::l2};
-    Step step(make_recipe("adamw", options), layout, Device::interpreter(), {.scaler = &scaler});
-    std::vector<float> m(500), v(500), grad(500, 2.0F);
-    std::vector<void*> p = {weight.data()};
-    step.bind("weight", p);
-    p = {m.data()};
-    step.bind("exp_avg", p);
-    p = {v.data()};
-    step.bind("exp_avg_sq", p);
+    Program program = make_recipe("adamw", {.loss_scale = LossScale::dynamic, .clip = Clip::l2});
+    program.buffers[static_cast<size_t>(program.find_buffer("grad"))].name = plan.gradient;
+    Step step(program, layout, Device::interpreter(),
+              {.form = plan.form, .scaler = &scaler, .gradient = plan.gradient});
+    std::vector<float> m(520), v(520), grad(500), first(60, 1.0F);
+    auto bind = [&](const char* name, float* small, std::vector<float>& x) {
+      std::vector<void*> p = {small, x.data()};
+      step.bind(name, p);
+    };
+    bind("weight", first.data(), weight);
+    bind("exp_avg", &first[20], m);
+    bind("exp_avg_sq", &first[40], v);
     step.prepare();
+    if (plan.init) step.init_state();
     Args args = step.make_args();
-    p = {grad.data()};
+    std::vector<float> small(20, 0.5F);
+    std::vector<void*> p = {plan.first_absent ? nullptr : small.data(), grad.data()};
+    auto among = [](const std::vector<int>& steps, int i) {
+      return std::find(steps.begin(), steps.end(), i) != steps.end();
+    };
     for (int i = 0; i < 6; ++i) {
-      grad[7] = i == 3 ? 1.0F / 0.0F : 2.0F;
+      grad.assign(500, among(plan.huge, i) ? 1e38F : 2.0F);
+      if (among(plan.infinite, i)) grad[7] = 1.0F / 0.0F;
       step.run(p, args);
     }
   }
   std::string file() const {
-    std::string found;
-    for (const auto& e : fs::directory_iterator(folder.path())) found = e.path().string();
-    return found;
+    REQUIRE(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+    return fs::directory_iterator(folder.path())->path().string();
   }
 };
 
@@ -92,17 +112,17 @@ TEST_CASE("the first non-finite step is recorded and replayed to the same bits")
   StepRecord record = load_record(r.file());
   CHECK(record.index == 3);
   CHECK(r.messages.text().find("stepfuse replay " + r.file()) != std::string::npos);
-  CHECK(first_nonfinite(record) == "tensor 0 'layer' element 7 is inf");
+  CHECK(first_nonfinite(record) == "tensor 1 'layer' element 7 is inf");
   ::unsetenv("STEPFUSE_RECORD");
   StepRecord a = replay(record, Device::interpreter(), Form::fused);
   CHECK(!first_difference(a, replay(record, Device::interpreter(), Form::split)));
   CHECK(a.buffers[1] == record.buffers[1]);  // the weights of a bad step stay
   // A difference is named with its tensor, element and line.
   StepRecord b = a;
-  b.buffers[1][0][4 * 9] ^= 1;
+  b.buffers[1][1][4 * 9] ^= 1;
   auto d = first_difference(a, b);
   REQUIRE(d);
-  CHECK(d->what == "@weight of tensor 0 'layer' element 9");
+  CHECK(d->what == "@weight of tensor 1 'layer' element 9");
   CHECK(d->line.starts_with("store @weight"));
   CHECK(d->count == 1);
 }
@@ -111,6 +131,79 @@ TEST_CASE("a chosen step is recorded") {
   Recording r(":step=4");
   r.train();
   CHECK(load_record(r.file()).index == 4);
+}
+
+TEST_CASE("the step that initialises arrays is not the caller's first step") {
+  Recording r(":step=0");
+  r.train({.init = true});
+  CHECK(load_record(r.file()).program.name == "adamw");
+}
+
+TEST_CASE("the first bad step is recorded, not the next ones") {
+  Recording r("");
+  r.train({.infinite = {2, 4, 5}});
+  CHECK(load_record(r.file()).index == 2);
+}
+
+TEST_CASE("a norm that overflows is recorded although each gradient is finite") {
+  Recording r("");
+  r.train({.infinite = {}, .huge = {1}});
+  StepRecord record = load_record(r.file());
+  CHECK(record.index == 1);
+  CHECK(!first_nonfinite(record));
+}
+
+TEST_CASE("what was recorded replays in any form, absent gradients and foreign names included") {
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    for (bool absent : {false, true}) {
+      CAPTURE(name(form));
+      CAPTURE(absent);
+      Recording r(":step=1");
+      r.train({.gradient = "dw", .form = form, .first_absent = absent, .infinite = {}});
+      StepRecord record = load_record(r.file());
+      CHECK(record.form == form);
+      CHECK(record.gradient == "dw");
+      CHECK(record.present == std::vector<uint8_t>{absent ? uint8_t{0} : uint8_t{1}, 1});
+      CHECK(record.layout.tensors()[0].name.starts_with("first\n"));
+      CHECK(record.layout.tensors()[1].name == "layer");
+      StepRecord a = replay(record, Device::interpreter(), form);
+      for (Form other : {Form::fused, Form::split, Form::unfused}) {
+        CHECK(!first_difference(a, replay(record, Device::interpreter(), other)));
+      }
+      CHECK((a.buffers[1][0] == record.buffers[1][0]) == absent);
+      CHECK(a.buffers[1][1] != record.buffers[1][1]);
+      CHECK(first_difference(record, a)->what.starts_with("@weight of tensor"));
+    }
+  }
+}
+
+TEST_CASE("a record is not recorded again by its replay") {
+  Recording r("");
+  r.train();
+  std::string file = r.file();
+  replay(load_record(file), Device::interpreter(), Form::fused);
+  CHECK(r.file() == file);
+}
+
+TEST_CASE("the folder is made, and no failure of recording reaches the trainer") {
+  {
+    Recording r("/made/by/us");
+    r.train();
+    CHECK(fs::exists(r.folder.path() / "made/by/us/adamw-step3.safetensors"));
+  }
+  std::vector<float> weight;
+  {
+    Recording r("/file/folder");
+    write_bytes((r.folder.path() / "file").string(), "");
+    r.train();
+    CHECK(r.messages.text().find("not recorded") != std::string::npos);
+    weight = r.weight;
+  }
+  Recording r("/full");
+  FullDisk disk(100);
+  r.train();
+  CHECK(r.weight == weight);
+  CHECK(entries(r.folder.path() / "full") == 0);
 }
 
 TEST_CASE("nonsense is refused") {

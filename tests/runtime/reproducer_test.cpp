@@ -110,6 +110,24 @@ TEST_CASE("a CPU kernel that LLVM refuses is kept, with the command that replays
   check_kept(kept, schedule, ".ll", text, message);
 }
 
+TEST_CASE("somebody's links in the temporary folder are not followed") {
+  Temporary kept;
+  Schedule schedule = two_types();
+  FailedCompile failed{schedule, "the text", "ll", "x86-64", "dump"};
+  REQUIRE(!keep_reproducer(failed).empty());
+  REQUIRE(!keep_reproducer(failed).empty());  // once more
+  fs::path victim = kept.folder.path() / "victim";
+  std::ofstream(victim) << "precious";
+  for (const char* extension : {".ll", ".sf", ".json"}) {
+    fs::path file = kept.file(extension);
+    fs::remove(file);
+    fs::create_symlink(victim, file);
+    CHECK(keep_reproducer(failed).empty());
+    fs::remove(file);
+  }
+  CHECK(read(victim) == "precious");
+}
+
 TEST_CASE("a CUDA kernel that NVRTC refuses is kept, with the command that replays it") {
   STEPFUSE_NEEDS_NVRTC();
   Temporary kept;

@@ -38,6 +38,12 @@ LayoutFile sample(const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("numbers beyond a double and names that steer terminals") {
+  CHECK(contains(error_of(in_tensor(R"("shape": [1e999])")), "not JSON"));
+  CHECK(contains(error_of(R"({"name": "a\u001b[2J", "tensors": []})"), "control character"));
+  CHECK(contains(error_of(R"({"name": "a", "tensors": [], "\u001b[2J": 1})"), "no field \"?[2J\""));
+}
+
 TEST_CASE("every field") {
   LayoutFile f = parse_layout(R"({"name": "n", "source": "s", "tensors": [
     {"name": "a", "shape": [3, 4]},

@@ -130,7 +130,7 @@ int env(bool json) {
               {"driver", driver()},
               {"cache", cache()}};
   if (json) {
-    fmt::print("{}\n", all.dump(2));
+    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   Table table;

@@ -6,6 +6,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/printable.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/cli/recipe_flags.hpp"
 #include "tools/cli/verbs.hpp"
@@ -55,7 +56,7 @@ int run_action(const Action& action) {
     fmt::print(stderr, "stepfuse: out of memory\n");
     return kMachine;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "stepfuse: {}\n", e.what());
+    fmt::print(stderr, "stepfuse: {}\n", printable(e.what()));
     return kBug;
   }
 }
@@ -80,7 +81,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
                           did_you_mean(extra.substr(0, extra.find('=')), known));
   }
   std::string name = verb == &app ? "stepfuse" : "stepfuse " + verb->get_name();
-  fmt::print(stderr, "{}: {}\nTry `{} --help`.\n", name, message, name);
+  fmt::print(stderr, "{}: {}\nTry `{} --help`.\n", name, printable(message), name);
   return kUsage;
 }
 

@@ -1,10 +1,14 @@
-// `stepfuse replay FILE`: runs a recorded step again and compares it with the interpreter. Knows the
-// runtime's records.
+// `stepfuse replay FILE`: runs a recorded step again and compares it with the interpreter, or with what
+// another run of it left. Knows the runtime's records.
+#include <algorithm>
 #include <memory>
 
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
+#include "ir/printable.hpp"
 #include "runtime/record.hpp"
 #include "tools/cli/verbs.hpp"
 
@@ -18,6 +22,8 @@ constexpr std::string_view kFooter =
 Then:
   stepfuse replay /tmp/bad/adamw-step1200.safetensors
   stepfuse replay FILE --backend cpu --form unfused
+  stepfuse replay FILE --result OUT         keeps what came out, as a file for --compare
+  stepfuse replay FILE --compare OUT        compares with that, say from another machine
 
 The exit code is 1 if the two differ.)";
 
@@ -25,28 +31,53 @@ struct Options {
   std::string file;
   std::string backend = "cpu";
   std::string form;
+  std::string result;
+  std::string compare;
   int threads = 0;
 };
+
+bool same_step(const StepRecord& a, const StepRecord& b) {
+  auto alike = [](const TensorSpec& x, const TensorSpec& y) {
+    return x.size == y.size && x.dtypes == y.dtypes && x.group == y.group;
+  };
+  return a.program == b.program && a.index == b.index && a.present == b.present &&
+         std::ranges::equal(a.layout.tensors(), b.layout.tensors(), alike);
+}
+
+// What to compare with: the interpreter's result, or one that is given.
+StepRecord expected(const Options& o, const StepRecord& record) {
+  if (o.compare.empty()) return replay(record, Device::interpreter(), Form::fused);
+  StepRecord given = load_record(o.compare);
+  if (!same_step(given, record)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("{} is not a result of {}: another step or layout", o.compare, o.file));
+  }
+  return given;
+}
 
 int replay_file(const Options& o) {
   StepRecord record = load_record(o.file);
   Form form = o.form.empty() ? record.form : *form_from_name(o.form);
   Device device = o.backend == "cpu" ? Device::cpu(o.threads) : Device::interpreter();
+  std::string other = o.compare.empty() ? "the interpreter" : printable(o.compare);
   fmt::print("step {} of @{}: {} tensors, {} elements, recorded in form {}\n", record.index,
              record.program.name, record.layout.size(), record.layout.element_count(),
              name(record.form));
   auto bad = first_nonfinite(record);
-  fmt::print("gradients: {}\n", bad ? *bad : "all finite");
-  auto d = first_difference(replay(record, Device::interpreter(), Form::fused),
-                            replay(record, device, form));
+  fmt::print("gradients: {}\n", bad ? printable(*bad) : "all finite");
+  StepRecord want = expected(o, record);
+  StepRecord got = replay(record, device, form);
+  if (!o.result.empty()) save_record(o.result, got);
+  auto d = first_difference(want, got);
   if (!d) {
-    fmt::print("{} ({}) equals the interpreter in every array and state\n", o.backend, name(form));
+    fmt::print("{} ({}) equals {} in every array and state\n", o.backend, name(form), other);
     return kOk;
   }
   fmt::print(
-      "{} ({}) differs from the interpreter in {} values, first in {}:\n"
-      "  interpreter {}\n  {:<11} {}\n  {}\n",
-      o.backend, name(form), d->count, d->what, d->a, o.backend, d->b, d->line);
+      "{} ({}) differs from {} in {} values, first in {}:\n"
+      "  {}: {}\n  {}: {}\n  {}\n",
+      o.backend, name(form), other, d->count, printable(d->what), other, d->a, o.backend, d->b,
+      d->line);
   return kFaultInFile;
 }
 
@@ -64,6 +95,9 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"fused", "split", "unfused"}));
   verb->add_option("--threads", o->threads, "Threads of the CPU backend; 0 is all")
       ->capture_default_str();
+  verb->add_option("--result", o->result, "Keep what came out")->type_name("FILE.safetensors");
+  verb->add_option("--compare", o->compare, "Compare with such a file, not with the interpreter")
+      ->type_name("FILE.safetensors");
   verb->callback([&action, o] { action = [o] { return replay_file(*o); }; });
 }
 

@@ -12,6 +12,7 @@
 
 #include <stepfuse/parser.hpp>
 
+#include "ir/printable.hpp"
 #include "runtime/tables.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/workload/text_file.hpp"
@@ -138,7 +139,7 @@ Source load_source(const SourceArguments& a) {
                        a.recipe.begin()->first, a.what));
     }
     source.program = parse(read_text_file(a.what), a.what);
-    source.title = a.what;
+    source.title = printable(a.what);
   }
   bind_all(source, a.bind);
   return source;

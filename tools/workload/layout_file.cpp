@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ir/printable.hpp"
 #include "tools/workload/text_file.hpp"
 
 namespace stepfuse {
@@ -53,7 +54,11 @@ class Reader {
     auto it = object.find(key);
     if (it == object.end() && !required) return "";
     if (it == object.end() || !it->is_string()) fail(fmt::format("\"{}\" must be a string", key));
-    return it->get<std::string>();
+    auto value = it->get<std::string>();
+    if (printable(value) != value) {
+      fail(fmt::format("\"{}\" holds a control character", key));
+    }
+    return value;
   }
 
   uint64_t number(const Json& value, std::string_view what, uint64_t max) const {
@@ -172,6 +177,8 @@ LayoutFile parse_layout(std::string_view text, std::string_view file) {
   } catch (const Json::parse_error& e) {
     SourceLoc loc = location(text, e.byte);
     throw Error(ErrorKind::parse, render_at(file, text, loc, syntax_message(e.what())), loc);
+  } catch (const Json::exception& e) {  // a number that no double can hold
+    throw Error(ErrorKind::parse, fmt::format("{}: error: {}", file, syntax_message(e.what())));
   }
   return Reader(file).read(root);
 }

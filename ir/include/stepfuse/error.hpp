@@ -22,8 +22,8 @@ struct SourceLoc {
 // thrown: no buffer, state or table is half written.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message, SourceLoc loc = {})
-      : std::runtime_error(message), kind_(kind), loc_(loc) {}
+  // Control characters in the message, which may come from names in files, become '?'.
+  Error(ErrorKind kind, std::string_view message, SourceLoc loc = {});
   ErrorKind kind() const noexcept { return kind_; }
   SourceLoc loc() const noexcept { return loc_; }
 

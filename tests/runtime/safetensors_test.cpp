@@ -1,0 +1,203 @@
+// Files of arrays: what is written comes back; what is not exactly such a file is refused.
+#include "runtime/safetensors.hpp"
+
+#include <cstring>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/error.hpp>
+
+#include "tests/runtime/file_faults.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string with_header(const std::string& json, size_t data_bytes) {
+  uint64_t size = json.size();
+  std::string file(sizeof size, '\0');
+  std::memcpy(file.data(), &size, sizeof size);
+  return file + json + std::string(data_bytes, '\1');
+}
+
+std::string why(const auto& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+struct Folder {
+  ScratchFolder scratch;
+  std::string file = (scratch.path() / "a.safetensors").string();
+
+  // Why a file of this header and so many bytes of data is refused.
+  std::string refused(const std::string& json, size_t data_bytes) {
+    write_bytes(file, with_header(json, data_bytes));
+    return why([&] { TensorReader reader(file); });
+  }
+  void write(TensorMetadata metadata = {{"key", "value"}}) {
+    TensorWriter writer(file, std::move(metadata), {{"b", DType::f32, 2}, {"a", DType::f16, 4}});
+    writer.write("12345678", 8);
+    writer.write("abcd", 4);
+    writer.write("efgh", 4);
+    writer.finish();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is written comes back") {
+  Folder folder;
+  folder.write();
+  TensorReader reader(folder.file);
+  reader.check_digest();
+  CHECK(reader.text("key") == "value");
+  CHECK(reader.read(reader.at("b", DType::f32, 2)) == "12345678");
+  CHECK(reader.read(reader.at("a", DType::f16, 4)) == "abcdefgh");
+  char two[2];
+  reader.read(reader.at("a"), 5, two, 2);
+  CHECK(std::string(two, 2) == "fg");
+  CHECK(why([&] { reader.at("c"); }).ends_with("its array 'c' is missing"));
+  CHECK(why([&] { reader.at("b", DType::i32, 2); }).ends_with("'b' is f32, not i32"));
+  CHECK(why([&] { reader.at("b", DType::f32, 3); }).ends_with("has 2 elements, not 3"));
+  CHECK(why([&] { reader.number("key"); }).ends_with("its key is not a number"));
+  // Names need not be UTF-8.
+  folder.write({{"key", "\xff"}});
+  CHECK(TensorReader(folder.file).text("key") == "\xEF\xBF\xBD");
+}
+
+TEST_CASE("the digest covers every byte") {
+  Folder folder;
+  folder.write();
+  std::string good = read_bytes(folder.file);
+  for (size_t i = 0; i < good.size(); ++i) {
+    CAPTURE(i);
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    write_bytes(folder.file, bad);
+    CHECK(why([&] { TensorReader(folder.file).check_digest(); }) != "not refused");
+  }
+}
+
+TEST_CASE("a file cannot claim more than it is") {
+  Folder folder;
+  auto array = [](const char* shape, const char* offsets, const char* type = "F32") {
+    return std::string(R"({"dtype":")") + type + R"(","shape":[)" + shape +
+           R"(],"data_offsets":[)" + offsets + "]}";
+  };
+  auto one = [&](const char* shape, const char* offsets) {
+    return R"({"a":)" + array(shape, offsets) + "}";
+  };
+  CHECK(folder.refused(one("2", "0,8"), 8) == "not refused");
+  CHECK(folder.refused(one("0,9", "0,0"), 0) == "not refused");
+  auto ends = [&](const std::string& json, size_t bytes, const std::string& reason) {
+    std::string message = folder.refused(json, bytes);
+    CHECK_MESSAGE(message.ends_with(reason), message);
+  };
+  ends(one("2", "0,8"), 7, "truncated: array 'a' lies outside the file");
+  ends(one("2", "0,8"), 9, "1 bytes follow its arrays");
+  ends(one("2", "4,12"), 12, "there are bytes between its arrays");
+  ends(one("2", "8,0"), 8, "lies outside the file");
+  ends(one("3", "0,8"), 8, "has 8 bytes, which is not its shape");
+  // 2^62 * 4 bytes and 2^32 * 2^32 elements are 0 in 64 bits.
+  ends(one("4611686018427387904", "0,0"), 0, "which is not its shape");
+  ends(one("4294967296,4294967296", "0,0"), 0, "which is not its shape");
+  ends(one("4294967296,4294967298", "0,8"), 8, "which is not its shape");
+  ends(one("-2", "0,8"), 8, "not a whole number");
+  ends(one("2.5", "0,8"), 8, "not a whole number");
+  ends(one("2", "0,8.5"), 8, "not a whole number");
+  ends(one("1e999", "0,8"), 8, "not a safetensors header");
+  ends(one("2", "0"), 8, "not a safetensors header");
+  ends("[]", 0, "not a safetensors header");
+  ends(R"({"__metadata__":{"a":1}})", 0, "not a safetensors header");
+  ends(R"({"a":)" + array("2", "0,8", "F8") + "}", 8, "'a' has the foreign type F8");
+  std::string many = "{";
+  for (int i = 0; i < 1000; ++i) {
+    many += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":" + array("256", "0,1024");
+  }
+  ends(many + "}", 1024, "its arrays overlap");
+  std::string cut = with_header(one("2", "0,8"), 8);
+  write_bytes(folder.file, cut.substr(0, 20));
+  CHECK(why([&] { TensorReader reader(folder.file); }).find("truncated") != std::string::npos);
+  std::string huge(8, '\xff');
+  write_bytes(folder.file, huge);
+  CHECK(why([&] { TensorReader reader(folder.file); }).find("truncated") != std::string::npos);
+}
+
+TEST_CASE("a digest is needed") {
+  Folder folder;
+  write_bytes(folder.file,
+              with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4));
+  CHECK(why([&] { TensorReader(folder.file).check_digest(); }).find("no digest") !=
+        std::string::npos);
+}
+
+TEST_CASE("folders, pipes and devices are not read") {
+  Folder folder;
+  std::string pipe = (folder.scratch.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& path : {folder.scratch.path().string(), pipe, std::string("/dev/zero")}) {
+    CHECK(why([&] { TensorReader reader(path); }).find("it is not a file") != std::string::npos);
+  }
+}
+
+TEST_CASE("a replaced file keeps its mode; links, folders and devices are not replaced") {
+  Folder folder;
+  folder.write();
+  for (fs::perms mode : {fs::perms(0600), fs::perms(0664)}) {
+    fs::permissions(folder.file, mode);
+    folder.write();
+    CHECK(fs::status(folder.file).permissions() == mode);
+  }
+  std::string target = folder.file;
+  folder.file = (folder.scratch.path() / "link").string();
+  std::string before = read_bytes(target);
+  fs::create_symlink(target, folder.file);
+  CHECK(why([&] { folder.write({}); }).find("it is a link") != std::string::npos);
+  CHECK(fs::is_symlink(folder.file));
+  CHECK(read_bytes(target) == before);
+  folder.file = (folder.scratch.path() / "pipe").string();
+  REQUIRE(::mkfifo(folder.file.c_str(), 0600) == 0);
+  CHECK(why([&] { folder.write(); }).find("it is a device or pipe") != std::string::npos);
+  folder.file = folder.scratch.path().string();
+  CHECK(why([&] { folder.write(); }).find("it is a folder") != std::string::npos);
+  CHECK(entries(folder.scratch.path()) == 3);
+}
+
+TEST_CASE("a writer that is given up leaves nothing, and a planted partial file is not followed") {
+  Folder folder;
+  {
+    TensorWriter writer(folder.file, {}, {{"a", DType::f32, 2}});
+    writer.write("1234", 4);
+  }
+  CHECK(entries(folder.scratch.path()) == 0);
+  // Whatever names come next are links of somebody else's.
+  std::string victim = (folder.scratch.path() / "victim").string();
+  write_bytes(victim, "precious");
+  std::string beside = folder.file;
+  for (int i = 0; i < 20; ++i) {
+    TensorWriter look(folder.file, {}, {{"a", DType::f32, 1}});
+    std::string partial;
+    for (const auto& e : fs::directory_iterator(folder.scratch.path())) {
+      if (e.path().string().ends_with(".partial") && !e.is_symlink()) partial = e.path().string();
+    }
+    REQUIRE(!partial.empty());
+    // "….<count>.partial": the next one.
+    size_t end = partial.rfind('.');
+    size_t begin = partial.rfind('.', end - 1) + 1;
+    uint64_t count = std::stoull(partial.substr(begin, end - begin));
+    fs::create_symlink(victim, partial.replace(begin, end - begin, std::to_string(count + 1)));
+    folder.write();
+  }
+  CHECK(read_bytes(victim) == "precious");
+  TensorReader(folder.file).check_digest();
+}
