@@ -101,7 +101,7 @@ struct DeviceContext {
   Context step;
   const Chunk* small_chunks;
   Sync* sync;
-  // Memory of the host, or null: report_capacity records of 1 + count of step-domain reports values.
+  // Memory of the host, or null: report_capacity records of 1 + as many values as report_states have.
   // A record begins with the number of its step, counted from 1, which is written last.
   uint64_t* reports;
   uint32_t report_capacity;

@@ -9,6 +9,7 @@
 
 #include <stepfuse/parser.hpp>
 
+#include "ir/fp_env.hpp"
 #include "ir/lexer.hpp"
 #include "ir/semantics.hpp"
 #include "ir/verifier.hpp"
@@ -364,6 +365,7 @@ class Parser {
 }  // namespace
 
 Program parse_unverified(std::string_view text, std::string_view file) {
+  FpEnvGuard guard;  // literals are the nearest value, whatever the caller's rounding mode
   return Parser(text, file).parse_program();
 }
 

@@ -73,7 +73,7 @@ std::string shortest_16(Bits v, DType t) {
 }
 }  // namespace
 
-std::string_view name(DType t) { return t == DType::bound ? "bound" : row(t).name; }
+std::string_view name(DType t) { return t >= DType::bound ? "bound" : row(t).name; }
 size_t size_of(DType t) { return row(t).size; }
 
 std::optional<DType> dtype_from_name(std::string_view text) {
@@ -86,6 +86,8 @@ std::optional<DType> dtype_from_name(std::string_view text) {
 Bits load_bits(const void* p, DType t) {
   Bits v;
   std::memcpy(&v.raw, p, size_of(t));  // little-endian hosts only, as both platforms are
+  if (t == DType::boolean)
+    v.raw = v.raw != 0 ? 1 : 0;  // any byte is one of the two, as for kernels
   return v;
 }
 void store_bits(void* p, DType t, Bits v) { std::memcpy(p, &v.raw, size_of(t)); }

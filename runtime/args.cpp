@@ -8,11 +8,14 @@
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
-Args::Shape::Shape(const Program& program, int groups)
+Args::Shape::Shape(const Program& program, int groups, bool checked)
     : step_name(program.name), group_count(groups) {
   for (const Arg& a : program.args) {
     bool per_group = a.type.domain == Domain::group;
     names.push_back(a.name);
+    bounds.push_back(checked && is_recipe(program.name) ? arg_bounds(a.name) : ArgBounds{});
+    // Where the default has a meaning of its own it may also be given.
+    if (a.fallback) bounds.back().also = to_double(*a.fallback, a.type.dtype);
     places.push_back({a.type.dtype, per_group, per_group ? group_args++ : step_count++});
   }
 }
@@ -26,50 +29,65 @@ ArgId Args::Shape::find(std::string_view wanted) const {
                                             wanted.substr(0, 80), names.empty() ? " none" : known));
 }
 
+// The value's bits, if it is one that the argument can have.
+uint64_t Args::Shape::convert(ArgId arg, double value) const {
+  auto i = static_cast<size_t>(arg.index);
+  if (bounds[i].contain(value)) return to_bits(value, places[i].dtype, names[i]).raw;
+  throw Error(ErrorKind::usage,
+              fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
+                          "StepOptions::check_args = false it may be anything)",
+                          names[i], step_name, value, bounds[i].text()));
+}
+
+const Args::Shape& Args::shape() const {
+  if (shape_ != nullptr) return *shape_;
+  throw Error(ErrorKind::usage, "these Args were moved from: take new ones from make_args()");
+}
+
 Args::Args(std::shared_ptr<const Shape> shape)
     : shape_(std::move(shape)),
       step_values_(shape_->step_count),
       group_values_(shape_->group_args * static_cast<size_t>(shape_->group_count)) {}
 
 uint64_t& Args::slot(ArgId arg, int group) {
-  if (arg.index < 0 || static_cast<size_t>(arg.index) >= shape_->places.size()) {
+  if (arg.index < 0 || static_cast<size_t>(arg.index) >= shape().places.size()) {
     throw Error(ErrorKind::usage, "an ArgId that did not come from this step's arg()");
   }
-  if (group < 0 || group >= shape_->group_count) {
+  if (group < 0 || group >= shape().group_count) {
     throw Error(ErrorKind::usage, fmt::format("group {} does not exist: the layout has {}", group,
-                                              shape_->group_count));
+                                              shape().group_count));
   }
-  const Shape::Place& p = shape_->places[static_cast<size_t>(arg.index)];
+  const Shape::Place& p = shape().places[static_cast<size_t>(arg.index)];
   if (!p.per_group) return step_values_[p.index];
-  return group_values_[static_cast<size_t>(group) * shape_->group_args + p.index];
+  return group_values_[static_cast<size_t>(group) * shape().group_args + p.index];
 }
 
 void Args::set(ArgId arg, int group, double value) {
   uint64_t& raw = slot(arg, group);
   auto i = static_cast<size_t>(arg.index);
-  if (!shape_->places[i].per_group && group != 0) {
+  if (!shape().places[i].per_group && group != 0) {
     throw Error(ErrorKind::usage,
-                fmt::format("argument '{}' is one for all groups", shape_->names[i]));
+                fmt::format("argument '{}' is one for all groups", shape().names[i]));
   }
-  raw = to_bits(value, shape_->places[i].dtype, shape_->names[i]).raw;
+  raw = shape().convert(arg, value);
 }
 
 void Args::set(ArgId arg, double value) {
   slot(arg, 0);
   auto i = static_cast<size_t>(arg.index);
-  uint64_t raw = to_bits(value, shape_->places[i].dtype, shape_->names[i]).raw;
-  int groups = shape_->places[i].per_group ? shape_->group_count : 1;
+  uint64_t raw = shape().convert(arg, value);
+  int groups = shape().places[i].per_group ? shape().group_count : 1;
   for (int g = 0; g < groups; ++g) slot(arg, g) = raw;
 }
 
-void Args::set(std::string_view name, double value) { set(shape_->find(name), value); }
+void Args::set(std::string_view name, double value) { set(shape().find(name), value); }
 void Args::set(std::string_view name, int group, double value) {
-  set(shape_->find(name), group, value);
+  set(shape().find(name), group, value);
 }
 
 double Args::get(ArgId arg, int group) const {
   uint64_t raw = const_cast<Args*>(this)->slot(arg, group);
-  return to_double({raw}, shape_->places[static_cast<size_t>(arg.index)].dtype);
+  return to_double({raw}, shape().places[static_cast<size_t>(arg.index)].dtype);
 }
 
 }  // namespace stepfuse

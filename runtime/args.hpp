@@ -3,6 +3,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "ir/recipes/arg_bounds.hpp"
 #include "runtime/hidden.hpp"
 
 namespace stepfuse {
@@ -19,9 +20,12 @@ struct STEPFUSE_HIDDEN Args::Shape {
   size_t step_count = 0;
   size_t group_args = 0;
   int group_count = 1;
+  std::vector<ArgBounds> bounds;
 
-  Shape(const Program& program, int groups);
+  // `checked`: values have to be in the bounds that a recipe's arguments have.
+  Shape(const Program& program, int groups, bool checked);
   ArgId find(std::string_view name) const;  // throws Error{usage}
+  uint64_t convert(ArgId arg, double value) const;
 };
 
 }  // namespace stepfuse

@@ -81,8 +81,8 @@ class Backend {
   virtual void run(const RunInputs& inputs, int first_phase, StatsRing& ring) = 0;
   // Phase 0 of chunks [begin, end).
   virtual void observe(const RunInputs& inputs, uint32_t begin, uint32_t end) = 0;
-  // The fold of phase 0, before run(…, 1, …).
-  virtual void fold_observed(const RunInputs& inputs) = 0;
+  // Phase 0 of the chunks [begin, end) that are left, and its fold, before run(…, 1, …).
+  virtual void finish_observing(const RunInputs& inputs, uint32_t begin, uint32_t end) = 0;
   // Phases [first, end) and their folds, not the finish: what reduce() does. Results are then in the
   // block, where somebody else may change them before run(…, end, …) with `reduced`.
   virtual void run_phases(const RunInputs& inputs, int first, int end) = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,11 +22,19 @@ Binding::Binding(const Program& program, const Layout& layout, StepTables& table
       bound_(program.buffers.size(), false),
       duplicate_of_(layout.size(), kNoDuplicate) {
   scratch_.reserve(layout.size());
-  // Until its first gradient arrives a tensor has none.
-  if (gradient_ < 0) return;
-  for (abi::Tensor& t : tables.tensors) {
-    if (t.size != 0) t.flags &= ~static_cast<uint32_t>(abi::kPresent);
-  }
+  folded_.reserve(layout.size());
+  moved_.reserve(layout.size());
+  for (size_t t = 0; t < layout.size(); ++t) set_present(t);
+}
+
+// A tensor is there if it has a gradient, is empty, or no tensor has gradients, and it is not a
+// duplicate.
+void Binding::set_present(size_t tensor) {
+  bool present = gradient_ < 0 || tables_.tensors[tensor].size == 0 ||
+                 tables_.pointer(tensor, static_cast<size_t>(gradient_)) != nullptr;
+  uint32_t& flags = tables_.tensors[tensor].flags;
+  flags &= ~static_cast<uint32_t>(abi::kPresent);
+  if (present && duplicate_of_[tensor] == kNoDuplicate) flags |= abi::kPresent;
 }
 
 std::string Binding::describe(const Range& r) const {
@@ -83,19 +92,17 @@ bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
   }
   auto b = static_cast<size_t>(slot);
   for (size_t t = 0; t < pointers.size(); ++t) check_pointer(t, b, pointers[t]);
-  bool changed = differs(slot, 0, pointers);
+  bool changed = differs(slot, pointers);
   for (size_t t = 0; t < pointers.size(); ++t) tables_.pointer(t, b) = pointers[t];
   bound_[b] = true;
   complete_ = false;
   return changed;
 }
 
-bool Binding::differs(int buffer, size_t first, std::span<void* const> pointers) const {
-  if (buffer < 0 || first + pointers.size() > layout_.size()) return false;
-  for (size_t i = 0; i < pointers.size(); ++i) {
-    // Of a duplicate only the long-lived arrays are ever used.
-    bool used = buffer != gradient_ || duplicate_of_[first + i] == kNoDuplicate;
-    if (used && pointers[i] != tables_.pointer(first + i, static_cast<size_t>(buffer))) return true;
+bool Binding::differs(int buffer, std::span<void* const> pointers) const {
+  if (buffer < 0 || pointers.size() != layout_.size()) return false;
+  for (size_t t = 0; t < pointers.size(); ++t) {
+    if (pointers[t] != tables_.pointer(t, static_cast<size_t>(buffer))) return true;
   }
   return false;
 }
@@ -113,26 +120,29 @@ void Binding::check_complete() {
   complete_ = true;
 }
 
-// A tensor given twice with all arrays identical is taken once.
+// A tensor given twice with all arrays identical is taken once. What a step only reads several tensors
+// may share: it says nothing of whether they are one.
 void Binding::find_duplicates() {
   std::fill(duplicate_of_.begin(), duplicate_of_.end(), kNoDuplicate);
-  bool only_gradients = bound_.size() == (gradient_ >= 0 ? 1U : 0U);
-  if (only_gradients) return;
+  duplicates_.clear();
+  bool writes = false;
+  for (size_t b = 0; b < bound_.size(); ++b) {
+    writes = writes || (static_cast<int>(b) != gradient_ && is_written(b));
+  }
   std::map<std::vector<void*>, uint32_t> seen;
-  for (size_t t = 0; t < layout_.size(); ++t) {
+  for (size_t t = 0; t < layout_.size() && writes; ++t) {
     if (layout_.tensors()[t].size == 0) continue;
-    if (gradient_ < 0) tables_.tensors[t].flags |= abi::kPresent;
     std::vector<void*> arrays;
     for (size_t b = 0; b < bound_.size(); ++b) {
       if (static_cast<int>(b) != gradient_) arrays.push_back(tables_.pointer(t, b));
     }
     auto [it, inserted] = seen.emplace(std::move(arrays), static_cast<uint32_t>(t));
     bool same_size = layout_.tensors()[it->second].size == layout_.tensors()[t].size;
-    if (!inserted && same_size) {
-      duplicate_of_[t] = it->second;
-      tables_.tensors[t].flags &= ~static_cast<uint32_t>(abi::kPresent);
-    }
+    if (inserted || !same_size) continue;
+    duplicate_of_[t] = it->second;
+    duplicates_.push_back(static_cast<uint32_t>(t));
   }
+  for (size_t t = 0; t < layout_.size(); ++t) set_present(t);
 }
 
 void Binding::check_overlaps() {
@@ -162,12 +172,14 @@ void Binding::check_moved_gradient(const Range& r) const {
 }
 
 // Gradients that the step writes (zeroes) must be apart from each other and from what it reads.
-void Binding::check_gradients_apart(size_t first, std::span<void* const> pointers) {
+void Binding::check_gradients_apart() {
   auto g = static_cast<size_t>(gradient_);
   scratch_.clear();
+  auto next = moved_.begin();
   for (size_t t = 0; t < layout_.size(); ++t) {
-    bool given = t >= first && t < first + pointers.size();
-    void* p = given ? pointers[t - first] : tables_.pointer(t, g);
+    bool moved = next != moved_.end() && next->tensor == t;
+    void* p = moved ? next->pointer : tables_.pointer(t, g);
+    if (moved) ++next;
     bool skip = p == nullptr || layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate;
     if (!skip) scratch_.push_back(range(t, g, p));
   }
@@ -183,50 +195,75 @@ void Binding::check_gradients_apart(size_t first, std::span<void* const> pointer
   }
 }
 
-bool Binding::set_gradients(size_t first, std::span<void* const> pointers) {
+void Binding::check_range(size_t first, size_t count) const {
+  if (first <= layout_.size() && count <= layout_.size() - first) return;
+  throw Error(ErrorKind::bind,
+              fmt::format("{} gradients from tensor {} on were given; the layout has {} tensors",
+                          count, first, layout_.size()));
+}
+
+// The gradient of a tensor given twice is one, whichever of the two it was given with.
+std::span<void* const> Binding::fold_duplicates(size_t first, std::span<void* const> pointers) {
+  if (duplicates_.empty()) return pointers;
+  auto g = static_cast<size_t>(gradient_);
+  folded_.assign(pointers.begin(), pointers.end());
+  for (uint32_t t : duplicates_) {
+    if (t < first || t - first >= pointers.size()) continue;
+    size_t original = duplicate_of_[t];
+    void* p = std::exchange(folded_[t - first], tables_.pointer(t, g));
+    if (p == nullptr) continue;
+    void* first_given = p;
+    if (original >= first) {
+      void*& own = folded_[original - first];
+      if (own == nullptr) own = p;
+      first_given = own;
+    } else if (p != tables_.pointer(original, g)) {
+      // Observed by itself: the original has what its duplicate brings.
+      auto same = [&](const Moved& m) { return m.tensor == original; };
+      auto known = std::find_if(moved_.begin(), moved_.end(), same);
+      if (known == moved_.end()) known = moved_.insert(known, {static_cast<uint32_t>(original), p});
+      first_given = known->pointer;
+    }
+    if (first_given != p) {
+      throw Error(ErrorKind::bind,
+                  fmt::format("{} and {} are the same arrays, but their gradients differ",
+                              describe(range(t, g, p)), describe(range(original, g, first_given))));
+    }
+  }
+  std::sort(moved_.begin(), moved_.end(),
+            [](const Moved& a, const Moved& b) { return a.tensor < b.tensor; });
+  return folded_;
+}
+
+std::span<const Binding::Moved> Binding::find_moved(size_t first, std::span<void* const> pointers) {
+  moved_.clear();
   if (gradient_ < 0) {
-    if (pointers.empty()) return false;
+    if (pointers.empty()) return {};
     throw Error(
         ErrorKind::bind,
         fmt::format("step @{} has no gradient buffer, but gradients were given", program_.name));
   }
-  if (first > layout_.size() || pointers.size() > layout_.size() - first) {
-    throw Error(ErrorKind::bind,
-                fmt::format("{} gradients from tensor {} on were given; the layout has {} tensors",
-                            pointers.size(), first, layout_.size()));
-  }
+  check_range(first, pointers.size());
   auto g = static_cast<size_t>(gradient_);
-  bool moved = false;
+  pointers = fold_duplicates(first, pointers);
   for (size_t i = 0; i < pointers.size(); ++i) {
-    size_t t = first + i;
-    void* p = pointers[i];
-    if (duplicate_of_[t] != kNoDuplicate) {
-      size_t original = duplicate_of_[t];
-      void* other = original >= first ? pointers[original - first] : tables_.pointer(original, g);
-      if (p != other && p != nullptr) {
-        throw Error(ErrorKind::bind,
-                    fmt::format("{} and {} are the same arrays, but their gradients differ",
-                                describe(range(t, g, p)), describe(range(original, g, other))));
-      }
-      continue;
-    }
-    if (p == tables_.pointer(t, g)) continue;
-    moved = true;
-    if (p == nullptr || layout_.tensors()[t].size == 0) continue;
-    check_pointer(t, g, p);
-    check_moved_gradient(range(t, g, p));
+    if (pointers[i] == tables_.pointer(first + i, g)) continue;
+    moved_.push_back({static_cast<uint32_t>(first + i), pointers[i]});
   }
-  if (!moved) return false;
-  if (is_written(g)) check_gradients_apart(first, pointers);
-  for (size_t i = 0; i < pointers.size(); ++i) {
-    size_t t = first + i;
-    if (duplicate_of_[t] != kNoDuplicate) continue;
-    tables_.pointer(t, g) = pointers[i];
-    uint32_t& flags = tables_.tensors[t].flags;
-    bool present = pointers[i] != nullptr || layout_.tensors()[t].size == 0;
-    flags = present ? flags | abi::kPresent : flags & ~static_cast<uint32_t>(abi::kPresent);
+  for (const Moved& m : moved_) {
+    if (m.pointer == nullptr || layout_.tensors()[m.tensor].size == 0) continue;
+    check_pointer(m.tensor, g, m.pointer);
+    check_moved_gradient(range(m.tensor, g, m.pointer));
   }
-  return true;
+  if (!moved_.empty() && is_written(g)) check_gradients_apart();
+  return moved_;
+}
+
+void Binding::accept_moved() {
+  for (const Moved& m : moved_) {
+    tables_.pointer(m.tensor, static_cast<size_t>(gradient_)) = m.pointer;
+    set_present(m.tensor);
+  }
 }
 
 }  // namespace stepfuse

@@ -14,8 +14,8 @@
 namespace stepfuse {
 
 // Every array of every tensor is checked before a step touches any: null, alignment to its element,
-// whose memory it is, and overlap with another array that is written. set_gradients is on the hot
-// path: it allocates nothing and re-checks only gradients that moved.
+// whose memory it is, and overlap with another array that is written. find_moved is on the hot path:
+// it compares each gradient once, re-checks only those that moved, and allocates nothing.
 class Binding {
  public:
   Binding(const Program& program, const Layout& layout, StepTables& tables,
@@ -23,15 +23,27 @@ class Binding {
 
   // Returns whether a pointer changed.
   bool bind(std::string_view buffer, std::span<void* const> pointers);
-  // Whether these arrays, of tensors [first, first + pointers.size()), are others than the last ones.
-  bool differs(int buffer, size_t first, std::span<void* const> pointers) const;
+  // Whether bind() would change a pointer.
+  bool differs(int buffer, std::span<void* const> pointers) const;
   // All arrays but the gradient's are bound and do not overlap; throws Error{bind} otherwise.
   void check_complete();
 
-  // The gradients of tensors [first, first + pointers.size()); null = absent. Returns whether a
-  // pointer or a presence changed. On Error nothing was changed.
-  bool set_gradients(size_t first, std::span<void* const> pointers);
+  // A tensor whose gradient is another one than last time; null = absent.
+  struct Moved {
+    uint32_t tensor = 0;
+    void* pointer = nullptr;
+  };
+  // Checks the gradients of tensors [first, first + pointers.size()) and says which moved; changes
+  // nothing. Of tensors with all arrays identical the first stands for all, and has the gradient that
+  // any of them was given. Valid until the next call.
+  std::span<const Moved> find_moved(size_t first, std::span<void* const> pointers);
+  // What find_moved() found is so from now on.
+  void accept_moved();
 
+  // Whether the tensor is there in this step, by the last accepted gradients.
+  bool is_present(size_t tensor) const {
+    return (tables_.tensors[tensor].flags & abi::kPresent) != 0;
+  }
   int gradient_buffer() const { return gradient_; }
 
  private:
@@ -46,9 +58,12 @@ class Binding {
   bool is_written(size_t buffer) const { return program_.buffers[buffer].access != Access::in; }
   void check_pointer(size_t tensor, size_t buffer, void* pointer) const;
   void find_duplicates();
+  void set_present(size_t tensor);
+  std::span<void* const> fold_duplicates(size_t first, std::span<void* const> pointers);
+  void check_range(size_t first, size_t count) const;
   void check_overlaps();
   void check_moved_gradient(const Range& r) const;
-  void check_gradients_apart(size_t first, std::span<void* const> pointers);
+  void check_gradients_apart();
   [[noreturn]] void fail_overlap(const Range& a, const Range& b) const;
 
   const Program& program_;
@@ -58,10 +73,14 @@ class Binding {
   int gradient_ = -1;
   bool complete_ = false;
   std::vector<bool> bound_;             // [buffer]
-  std::vector<uint32_t> duplicate_of_;  // [tensor] the earlier tensor with identical arrays
+  std::vector<uint32_t> duplicate_of_;  // [tensor] the first tensor with identical arrays
+  std::vector<uint32_t> duplicates_;    // those that have one
   std::vector<Range> written_;          // bound arrays that the step writes, by address
   std::vector<Range> read_;             // bound arrays that it only reads, by address
-  std::vector<Range> scratch_;          // for check_gradients_apart, reserved
+  // Of the hot path, reserved.
+  std::vector<Range> scratch_;
+  std::vector<void*> folded_;
+  std::vector<Moved> moved_;
 };
 
 }  // namespace stepfuse

@@ -26,11 +26,17 @@ struct Piece {
   uint64_t bytes() const { return head.elements * size_of(head.dtype); }
 };
 
-// A state that the step only reads was not learned: it is the layout's or the caller's.
-bool is_written(const Program& p, size_t state) {
+bool is_used(const Program& p, size_t state, Op op) {
   return std::any_of(p.insts.begin(), p.insts.end(), [&](const Inst& inst) {
-    return inst.op == Op::write && inst.slot == static_cast<int32_t>(state);
+    return inst.op == op && inst.slot == static_cast<int32_t>(state);
   });
+}
+
+// A state that the step only reads was not learned: it is the layout's or the caller's. One that it
+// only writes says something of the last step, and nothing to the next.
+bool belongs(const Program& p, size_t state) {
+  const State& s = p.states[state];
+  return !s.report && is_used(p, state, Op::read) && (s.shared || is_used(p, state, Op::write));
 }
 
 std::vector<Piece> pieces_of(const Step::Impl& step) {
@@ -38,7 +44,7 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
   const Program& p = step.program;
   for (size_t i = 0; i < p.states.size(); ++i) {
     const State& s = p.states[i];
-    if (s.report || (!s.shared && !is_written(p, i))) continue;
+    if (!belongs(p, i)) continue;
     pieces.push_back({{fmt::format("{}.{}", s.shared ? "scaler" : "state", s.name), s.type.dtype,
                        member_count(s.type.domain, step.plan->layout)},
                       s.name,
@@ -171,6 +177,8 @@ void load_checkpoint(const std::string& path, Step& step, const LoadOptions& opt
     }
   }
   impl.continue_at(index);
+  if (impl.options.scaler != nullptr) impl.options.scaler->shared().forget_changes();
+  if (pieces.size() == pieces_of(impl).size()) impl.adopt_state();
 }
 
 }  // namespace stepfuse

@@ -41,7 +41,9 @@ class InterpreterBackend final : public Backend {
     raw_reports_.clear();
     for (size_t s = 0; s < program_.states.size(); ++s) {
       write(block_.states[s], data.states[s], program_.states[s].type.dtype, in.stream);
-      if (is_ring_report(program_.states[s])) raw_reports_.push_back(data.states[s][0].raw);
+    }
+    for (size_t s : report_states(program_)) {
+      for (Bits v : data.states[s]) raw_reports_.push_back(v.raw);
     }
     ring.push(in.index, raw_reports_.data());
   }
@@ -59,7 +61,7 @@ class InterpreterBackend final : public Backend {
   }
   // The interpreter has no phases: it reduces everything when the step runs.
   void observe(const RunInputs&, uint32_t, uint32_t) override {}
-  void fold_observed(const RunInputs&) override {}
+  void finish_observing(const RunInputs&, uint32_t, uint32_t) override {}
   void collect(StatsRing&, bool, Stream) override {}
 
  private:
@@ -157,11 +159,11 @@ class InterpreterBackend final : public Backend {
       std::vector<Bits> values;
       if (a.type.domain == Domain::group) {
         for (size_t g = 0; g < in.group_count; ++g) {
-          values.push_back({words[group_index + g * group_args]});
+          values.push_back(load_bits(&words[group_index + g * group_args], a.type.dtype));
         }
         ++group_index;
       } else {
-        values.push_back({words[step_index++]});
+        values.push_back(load_bits(&words[step_index++], a.type.dtype));
       }
       data.args.push_back(std::move(values));
     }

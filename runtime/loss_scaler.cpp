@@ -1,17 +1,33 @@
 // States that several steps share. Knows the public API and fmt.
 #include "runtime/loss_scaler.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "ir/recipes/loss_scale.hpp"
+#include "runtime/fork_watch.hpp"
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
+namespace {
+
+float to_scale(double value) {
+  float scale = to_bits(value, DType::f32, "scale").f32();
+  if (scale > 0 && std::isfinite(scale)) return scale;
+  throw Error(ErrorKind::usage,
+              fmt::format("a loss scale is positive and finite in f32; it cannot be {}", value));
+}
+
+}  // namespace
 
 LossScaler::Shared::~Shared() {
   if (block_ != nullptr) memory_->release(block_, kBytes, nullptr);
 }
 
-void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<DeviceMemory>& memory) {
+void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<DeviceMemory>& memory,
+                                 const void* step) {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   if (block_ == nullptr) {
     memory_ = memory;
@@ -24,7 +40,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
     if ((entries_.size() + 1) * kStride > kBytes) {
       throw Error(ErrorKind::bind, "a LossScaler holds at most 32 shared states");
     }
-    it = entries_.emplace(state.name, Entry{state.type.dtype, entries_.size() * kStride}).first;
+    it = entries_.emplace(state.name, Entry{state.type.dtype, entries_.size() * kStride, {}}).first;
     Bits initial = state.name == "scale" && state.type.dtype == DType::f32 ? Bits::of(init_scale_)
                                                                            : state.initial;
     memory_->copy_to_device(block_ + it->second.offset, &initial.raw, size_of(state.type.dtype),
@@ -35,6 +51,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
                 fmt::format("shared state @{} is {} here and {} in another step of the scaler",
                             state.name, name(state.type.dtype), name(it->second.dtype)));
   }
+  it->second.steps.insert(step);
   return block_ + it->second.offset;
 }
 
@@ -68,22 +85,31 @@ const float* LossScaler::Shared::device_scale() const {
   return reinterpret_cast<const float*>(block_ + find("scale").offset);
 }
 
-double LossScaler::Shared::read(std::string_view wanted) const {
-  std::lock_guard lock(mutex_);
-  if (block_ == nullptr && wanted == "scale") return init_scale_;
-  const Entry& e = find(wanted);
+Bits LossScaler::Shared::load(const Entry& e) const {
   wait_locked();
   Bits bits;
   memory_->copy_to_host(&bits.raw, block_ + e.offset, size_of(e.dtype), nullptr);
-  return to_double(bits, e.dtype);
+  return bits;
+}
+
+void LossScaler::Shared::store(const Entry& e, Bits value) {
+  wait_locked();
+  memory_->copy_to_device(block_ + e.offset, &value.raw, size_of(e.dtype), nullptr);
+}
+
+double LossScaler::Shared::read(std::string_view wanted) const {
+  ForkWatch watch;
+  std::lock_guard lock(mutex_);
+  if (block_ == nullptr && wanted == "scale") return init_scale_;
+  const Entry& e = find(wanted);
+  return to_double(load(e), e.dtype);
 }
 
 // Sums of gradients of two scales have no one factor that undoes them.
 void LossScaler::Shared::check_no_window() const {
   auto it = entries_.find("micro_batches");
   if (it == entries_.end()) return;
-  Bits count;
-  memory_->copy_to_host(&count.raw, block_ + it->second.offset, size_of(it->second.dtype), nullptr);
+  Bits count = load(it->second);
   if (count.i32() == 0) return;
   throw Error(ErrorKind::usage,
               fmt::format("the loss scale cannot change inside an accumulation window ({} "
@@ -91,32 +117,73 @@ void LossScaler::Shared::check_no_window() const {
                           count.i32()));
 }
 
-void LossScaler::Shared::write(std::string_view wanted, double value) {
-  std::lock_guard lock(mutex_);
-  if (block_ == nullptr && wanted == "scale") {
-    init_scale_ = static_cast<float>(value);
+void LossScaler::Shared::set_scale(double value) {
+  float scale = to_scale(value);
+  if (block_ == nullptr) {
+    init_scale_ = scale;
     return;
   }
-  wait_locked();
-  if (wanted == "scale") check_no_window();
+  check_no_window();
+  store(find("scale"), Bits::of(scale));
+}
+
+void LossScaler::Shared::forget_change(std::string_view tracker) {
+  auto it = entries_.find(recipes::change_of(tracker));
+  if (it != entries_.end()) store(it->second, Bits::of(int32_t{0}));
+}
+
+void LossScaler::Shared::forget_changes() {
+  std::lock_guard lock(mutex_);
+  for (std::string_view tracker : recipes::kTrackers) forget_change(tracker);
+}
+
+void LossScaler::Shared::write(std::string_view wanted, double value) {
+  ForkWatch watch;
+  std::lock_guard lock(mutex_);
+  if (wanted == "scale") return set_scale(value);
   const Entry& e = find(wanted);
-  Bits bits = to_bits(value, e.dtype, wanted);
-  memory_->copy_to_device(block_ + e.offset, &bits.raw, size_of(e.dtype), nullptr);
+  store(e, to_bits(value, e.dtype, wanted));
+  forget_change(wanted);
+  entries_.find(wanted)->second.is_written = true;
+}
+
+void LossScaler::Shared::update(double new_scale) {
+  ForkWatch watch;
+  std::lock_guard lock(mutex_);
+  set_scale(new_scale);
+  for (std::string_view tracker : recipes::kTrackers) {
+    auto now = entries_.find(tracker), change = entries_.find(recipes::change_of(tracker));
+    if (now == entries_.end() || change == entries_.end()) continue;
+    store(now->second, Bits::of(load(now->second).i32() - load(change->second).i32()));
+    forget_change(tracker);
+  }
+}
+
+bool LossScaler::Shared::has(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  return entries_.contains(name);
+}
+
+bool LossScaler::Shared::counts_micro_batches() const {
+  std::lock_guard lock(mutex_);
+  auto it = entries_.find("micro_batches");
+  return it != entries_.end() && (it->second.steps.size() > 1 || it->second.is_written);
 }
 
 LossScaler::LossScaler(const Options& options)
-    : options_(options), shared_(std::make_unique<Shared>(options.init_scale)) {
-  bool ok = options.init_scale > 0 && options.growth_factor > 1 && options.backoff_factor > 0 &&
-            options.backoff_factor < 1 && options.growth_interval > 0;
+    : options_(options), shared_(std::make_unique<Shared>(to_scale(options.init_scale))) {
+  bool ok = options.growth_factor > 1 && std::isfinite(options.growth_factor) &&
+            options.backoff_factor > 0 && options.backoff_factor < 1 && options.growth_interval > 0;
   if (!ok) {
     throw Error(ErrorKind::usage,
                 "a LossScaler needs init_scale > 0, growth_factor > 1, "
-                "0 < backoff_factor < 1 and growth_interval > 0");
+                "0 < backoff_factor < 1 and growth_interval > 0, all of them finite");
   }
 }
 LossScaler::~LossScaler() = default;
 const float* LossScaler::device_scale() const { return shared_->device_scale(); }
 double LossScaler::read(std::string_view state) const { return shared_->read(state); }
 void LossScaler::write(std::string_view state, double value) { shared_->write(state, value); }
+void LossScaler::update(double new_scale) { shared_->update(new_scale); }
 
 }  // namespace stepfuse

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include <stepfuse/stepfuse.hpp>
@@ -21,7 +22,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
 
   // Device pointer of the state; made with its initial value when first asked for. Throws
   // Error{bind} for another dtype or another device than before.
-  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
+  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory, const void* step);
   // A step that will use the states: what it has under way is waited for before they are read or
   // written.
   void serve(std::shared_ptr<PendingWork> step);
@@ -29,16 +30,28 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   const float* device_scale() const;
   double read(std::string_view name) const;
   void write(std::string_view name, double value);
+  void update(double new_scale);
+  bool has(std::string_view name) const;
+  // Whether another step than the one that closes windows counts their micro-batches.
+  bool counts_micro_batches() const;
+  // The trackers were set from outside: the last run's change is not theirs any more.
+  void forget_changes();
 
  private:
   struct Entry {
     DType dtype = DType::f32;
     size_t offset = 0;
+    std::set<const void*> steps;  // that use it
+    bool is_written = false;      // by the host
   };
   static constexpr size_t kBytes = 4096;
   static constexpr size_t kStride = 128;
   const Entry& find(std::string_view name) const;
   void wait_locked() const;
+  Bits load(const Entry& entry) const;
+  void store(const Entry& entry, Bits value);
+  void set_scale(double value);
+  void forget_change(std::string_view tracker);
   void check_no_window() const;
 
   mutable std::mutex mutex_;

@@ -11,15 +11,22 @@
 namespace stepfuse {
 namespace {
 
-// The condition on one report; nothing where the step does not report it.
+// The condition on one report, of one of its groups or tensors at least; nothing where the step does
+// not report it.
 Rule on_report(std::string name, std::string report, int in_a_row,
                std::function<bool(double)> test) {
   return {std::move(name),
           [report = std::move(report), test = std::move(test)](const StepStats& s) {
-            auto v = s.find(report);
-            return v ? std::optional<bool>(test(*v)) : std::nullopt;
+            if (auto v = s.find(report)) return std::optional<bool>(test(*v));
+            const std::vector<double>* list = s.find_list(report);
+            if (list == nullptr) return std::optional<bool>();
+            return std::optional<bool>(std::any_of(list->begin(), list->end(), test));
           },
           in_a_row};
+}
+
+std::string json_number(double v) {
+  return std::isfinite(v) ? fmt::format("{}", v) : fmt::format("\"{}\"", v);
 }
 
 }  // namespace
@@ -33,7 +40,12 @@ Rule norm_near(double max_norm, double share, int in_a_row) {
                    [=](double v) { return v > share * max_norm; });
 }
 Rule never_clipped(int steps) {
-  return on_report("never_clipped", "clip_coef", steps, [](double v) { return v >= 1; });
+  Rule clipped = on_report("never_clipped", "clip_coef", steps, [](double v) { return !(v >= 1); });
+  clipped.holds = [was = clipped.holds](const StepStats& s) {
+    std::optional<bool> any = was(s);
+    return any ? std::optional<bool>(!*any) : any;
+  };
+  return clipped;
 }
 Rule skipped_in_a_row(int steps) {
   return on_report(fmt::format("skipped_{}_in_a_row", steps), "skipped", steps,
@@ -42,11 +54,15 @@ Rule skipped_in_a_row(int steps) {
 
 void Monitor::add(Rule rule, Handler handler) {
   if (rule.in_a_row < 1) throw Error(ErrorKind::usage, "a rule holds for at least 1 step");
+  if (!rule.holds || !handler) {
+    throw Error(ErrorKind::usage, "a rule needs a condition and a handler: one of them is null");
+  }
   watches_.push_back({std::move(rule), std::move(handler)});
 }
 
 void Monitor::feed(const StepStats& stats) {
-  for (Watch& w : watches_) {
+  for (size_t i = 0, count = watches_.size(); i < count; ++i) {
+    Watch& w = watches_[i];
     std::optional<bool> holds = w.rule.holds(stats);
     if (!holds) continue;
     w.streak = *holds ? w.streak + 1 : 0;
@@ -72,8 +88,14 @@ void Monitor::feed(const Step& step) {
 std::string to_json_line(const StepStats& stats) {
   std::string line = fmt::format("{{\"step\":{}", stats.index);
   for (const auto& [name, value] : stats.values) {
-    line += std::isfinite(value) ? fmt::format(",\"{}\":{}", name, value)
-                                 : fmt::format(",\"{}\":\"{}\"", name, value);
+    line += fmt::format(",\"{}\":{}", name, json_number(value));
+  }
+  for (const auto& [name, members] : stats.lists) {
+    line += fmt::format(",\"{}\":[", name);
+    for (size_t m = 0; m < members.size(); ++m) {
+      line += (m == 0 ? "" : ",") + json_number(members[m]);
+    }
+    line += "]";
   }
   return line + "}";
 }

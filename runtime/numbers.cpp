@@ -7,11 +7,13 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/fp_env.hpp"
 #include "ir/semantics.hpp"
 
 namespace stepfuse {
 
 Bits to_bits(double value, DType dtype, std::string_view what) {
+  FpEnvGuard guard;  // the caller's rounding mode is none of a value's business
   auto fail = [&](std::string_view problem) {
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is {}: {} {}", what, name(dtype), value, problem));
@@ -35,6 +37,7 @@ Bits to_bits(double value, DType dtype, std::string_view what) {
 }
 
 double to_double(Bits v, DType dtype) {
+  FpEnvGuard guard;
   switch (dtype) {
     case DType::boolean:
       return v.b() ? 1 : 0;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "ir/printable.hpp"
+#include "runtime/loss_scaler.hpp"
 #include "runtime/numbers.hpp"
 #include "runtime/step_impl.hpp"
 
@@ -104,6 +105,8 @@ StepRecord replay(const StepRecord& record, const Device& device, Form form) {
     if (!out.present[t]) gradients[t] = nullptr;
   }
   step.prepare();
+  step.adopt_state();
+  if (scaler.shared().has("micro_batches")) scaler.write("micro_batches", 0);
   for (size_t i = 0; i < out.states.size(); ++i) {
     impl.write_state(out.program.states[i].name, out.states[i], nullptr);
   }

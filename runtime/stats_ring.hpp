@@ -41,6 +41,7 @@ class StatsRing {
   };
   uint64_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   size_t capacity() const noexcept { return capacity_; }
+  size_t reports() const noexcept { return reports_; }
   // Record number `n` (0 is the first ever pushed); false if it is gone or being overwritten.
   bool read(uint64_t n, Record& out) const {
     uint64_t total = count();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/host_reports.hpp"
 #include "runtime/numbers.hpp"
 #include "runtime/step_impl.hpp"
 
@@ -51,10 +52,17 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
 StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
   StepStats stats;
   stats.index = number_of(record.step_index);
-  size_t i = 0;
-  for (const State& s : program.states) {
-    if (!s.report || s.type.domain != Domain::step) continue;
-    stats.values.emplace_back(s.name, to_double({record.raw[i++]}, s.type.dtype));
+  auto raw = record.raw.begin();
+  for (size_t i : report_states(program)) {
+    const State& s = program.states[i];
+    auto next = [&] { return to_double({*raw++}, s.type.dtype); };
+    if (s.type.domain == Domain::step) {
+      stats.values.emplace_back(s.name, next());
+      continue;
+    }
+    std::vector<double>& list = stats.lists.emplace_back(s.name, std::vector<double>()).second;
+    size_t count = member_count(s.type.domain, plan->layout);
+    for (size_t m = 0; m < count && raw != record.raw.end(); ++m) list.push_back(next());
   }
   return stats;
 }
@@ -75,13 +83,35 @@ std::optional<double> StepStats::find(std::string_view wanted) const {
   return std::nullopt;
 }
 
+const std::vector<double>* StepStats::find_list(std::string_view wanted) const {
+  for (const auto& [name, members] : lists) {
+    if (name == wanted) return &members;
+  }
+  return nullptr;
+}
+
 double StepStats::at(std::string_view wanted) const {
   if (auto v = find(wanted)) return *v;
+  if (const std::vector<double>* list = find_list(wanted)) {
+    throw Error(ErrorKind::usage, fmt::format("'{}' is reported of {} groups or tensors: name one, "
+                                              "as in at(\"{}\", 0)",
+                                              wanted, list->size(), wanted));
+  }
   std::string known;
   for (const auto& [name, value] : values) known += " " + name;
+  for (const auto& [name, members] : lists) known += " " + name;
   throw Error(ErrorKind::usage,
               fmt::format("the step does not report '{}'; it reports{}", wanted.substr(0, 80),
                           known.empty() ? " nothing" : known));
+}
+
+double StepStats::at(std::string_view wanted, size_t member) const {
+  const std::vector<double>* list = find_list(wanted);
+  if (list == nullptr) return at(wanted);
+  if (member < list->size()) return (*list)[member];
+  throw Error(ErrorKind::usage, fmt::format("'{}' is reported of {} groups or tensors; there is no "
+                                            "{}",
+                                            wanted, list->size(), member));
 }
 
 // --- Step
@@ -92,85 +122,91 @@ Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 Step& Step::operator=(Step&&) noexcept = default;
 
-void Step::prepare() { impl_->prepare(); }
-const CompileReport& Step::compile_report() const { return impl_->report; }
+Step::Impl& Step::impl() const {
+  if (impl_ != nullptr) return *impl_;
+  throw Error(ErrorKind::usage, "this Step was moved from: use the one that it was moved to");
+}
+
+void Step::prepare() { impl().prepare(); }
+const CompileReport& Step::compile_report() const { return impl().report; }
 void Step::bind(std::string_view buffer, std::span<void* const> pointers) {
-  impl_->bind(buffer, pointers);
+  impl().bind(buffer, pointers);
 }
-void Step::init_state(Stream stream) { impl_->init_state(0, stream); }
-void Step::init_tensors(size_t first, Stream stream) { impl_->init_state(first, stream); }
-ArgId Step::arg(std::string_view name) const { return impl_->shape->find(name); }
-Args Step::make_args() const { return impl_->make_args(); }
+void Step::init_state(Stream stream) { impl().init_state(0, stream); }
+void Step::init_tensors(size_t first, Stream stream) { impl().init_state(first, stream); }
+void Step::adopt_state() { impl().adopt_state(); }
+ArgId Step::arg(std::string_view name) const { return impl().shape->find(name); }
+Args Step::make_args() const { return impl().make_args(); }
 void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
-  impl_->run(gradients, impl_->by_value(args), stream);
+  impl().run(gradients, impl().by_value(args), stream);
 }
-void Step::set_args(const Args& args, Stream stream) { impl_->set_args(args, stream); }
+void Step::set_args(const Args& args, Stream stream) { impl().set_args(args, stream); }
 void Step::run(std::span<void* const> gradients, Stream stream) {
-  impl_->run(gradients, impl_->resident(), stream);
+  impl().run(gradients, impl().resident(), stream);
 }
 void Step::run(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
-  impl_->run(gradients, impl_->callers(args), stream);
+  impl().run(gradients, impl().callers(args), stream);
 }
-size_t Step::args_bytes() const { return impl_->plan->workspace.args_bytes; }
-size_t Step::arg_offset(ArgId arg, int group) const { return impl_->arg_offset(arg, group); }
+size_t Step::args_bytes() const { return impl().plan->workspace.args_bytes; }
+size_t Step::arg_offset(ArgId arg, int group) const { return impl().arg_offset(arg, group); }
 void Step::write_args(const Args& args, std::span<uint64_t> words) const {
-  impl_->write_args(args, words);
+  impl().write_args(args, words);
 }
-void* Step::device_arg(ArgId arg, int group) const { return impl_->device_arg(arg, group); }
+void* Step::device_arg(ArgId arg, int group) const { return impl().device_arg(arg, group); }
 void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
                    Stream stream) {
-  impl_->observe(first, gradients, impl_->by_value(args), stream);
+  impl().observe(first, gradients, impl().by_value(args), stream);
 }
 void Step::observe(size_t first, std::span<void* const> gradients, Stream stream) {
-  impl_->observe(first, gradients, impl_->resident(), stream);
+  impl().observe(first, gradients, impl().resident(), stream);
 }
 void Step::observe(size_t first, std::span<void* const> gradients, DeviceArgs args, Stream stream) {
-  impl_->observe(first, gradients, impl_->callers(args), stream);
+  impl().observe(first, gradients, impl().callers(args), stream);
 }
 void Step::reduce(std::span<void* const> gradients, const Args& args, Stream stream) {
-  impl_->reduce(gradients, impl_->by_value(args), stream);
+  impl().reduce(gradients, impl().by_value(args), stream);
 }
 void Step::reduce(std::span<void* const> gradients, Stream stream) {
-  impl_->reduce(gradients, impl_->resident(), stream);
+  impl().reduce(gradients, impl().resident(), stream);
 }
 void Step::reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
-  impl_->reduce(gradients, impl_->callers(args), stream);
+  impl().reduce(gradients, impl().callers(args), stream);
 }
-Partials Step::partials() const { return impl_->partials(); }
+Partials Step::partials() const { return impl().partials(); }
 
 std::optional<StepStats> Step::latest() const {
-  impl_->backend->collect(*impl_->ring, false, nullptr);
-  return impl_->newest();
+  impl().backend->collect(*impl().ring, false, nullptr);
+  return impl().newest();
 }
 std::optional<StepStats> Step::stats(Stream stream) const {
-  impl_->backend->collect(*impl_->ring, true, stream);
-  return impl_->newest();
+  impl().backend->collect(*impl().ring, true, stream);
+  return impl().newest();
 }
 std::vector<StepStats> Step::history() const {
-  impl_->backend->collect(*impl_->ring, false, nullptr);
+  impl().backend->collect(*impl().ring, false, nullptr);
   std::vector<StepStats> out;
   StatsRing::Record record;
-  uint64_t end = impl_->ring->count();
-  uint64_t kept = std::min<uint64_t>(end, impl_->ring->capacity());
+  uint64_t end = impl().ring->count();
+  uint64_t kept = std::min<uint64_t>(end, impl().ring->capacity());
   for (uint64_t n = end - kept; n < end; ++n) {
-    if (impl_->ring->read(n, record)) out.push_back(impl_->to_stats(record));
+    if (impl().ring->read(n, record)) out.push_back(impl().to_stats(record));
   }
   return out;
 }
 
-void Step::append(TensorSpec tensor) { impl_->append(std::move(tensor)); }
+void Step::append(TensorSpec tensor) { impl().append(std::move(tensor)); }
 std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
-  return impl_->read_state(name, stream);
+  return impl().read_state(name, stream);
 }
 void Step::write_state(std::string_view name, std::span<const Bits> values, Stream stream) {
-  impl_->write_state(name, values, stream);
+  impl().write_state(name, values, stream);
 }
 void* Step::device_state(std::string_view name) const {
-  return impl_->state_pointer(impl_->state_index(name));
+  return impl().state_pointer(impl().state_index(name));
 }
-const Program& Step::program() const { return impl_->program; }
-const Layout& Step::layout() const { return impl_->plan->layout; }
-const Device& Step::device() const { return impl_->device; }
-size_t Step::workspace_bytes() const { return impl_->block_bytes(); }
+const Program& Step::program() const { return impl().program; }
+const Layout& Step::layout() const { return impl().plan->layout; }
+const Device& Step::device() const { return impl().device; }
+size_t Step::workspace_bytes() const { return impl().block_bytes(); }
 
 }  // namespace stepfuse

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "ir/verifier.hpp"
+#include "runtime/fork_watch.hpp"
+#include "runtime/host_reports.hpp"
 #include "runtime/init_program.hpp"
 #include "runtime/loss_scaler.hpp"
 
@@ -71,22 +73,34 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
     : program(std::move(given)), device(where), options(wanted) {
+  ForkWatch watch;
   verify(program);
   bool shared = std::any_of(program.states.begin(), program.states.end(),
                             [](const State& s) { return s.shared; });
   if (shared && options.scaler == nullptr) {
-    throw Error(ErrorKind::bind, fmt::format("step @{} has shared states: pass a LossScaler in its "
-                                             "StepOptions",
+    throw Error(ErrorKind::bind, fmt::format("step @{} has shared states: pass a LossScaler as "
+                                             "StepOptions::scaler",
                                              program.name));
   }
-  if (options.stats_ring < 1) {
-    throw Error(ErrorKind::usage, "stats_ring keeps at least 1 step");
+  if (options.stats_ring < 1 || options.stats_ring > 65536) {
+    throw Error(ErrorKind::usage,
+                fmt::format("StepOptions::stats_ring keeps 1 to 65,536 steps, not "
+                            "{}",
+                            options.stats_ring));
+  }
+  if (options.form > Form::unfused) {
+    throw Error(ErrorKind::usage, "StepOptions::form is none of fused, split and unfused");
   }
   check_tensor_flags(program, layout);
   bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device, interpreted);
   plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  begins_somehow_ = std::any_of(program.buffers.begin(), program.buffers.end(),
+                                [](const Buffer& b) { return b.init != Buffer::Init::none; });
+  int window = program.find_state("micro_batches");
+  closes_windows_ = window >= 0 && program.states[static_cast<size_t>(window)].shared &&
+                    program.find_arg("accumulation") >= 0;
   allocate();
   initialise_states(0, nullptr);
 }
@@ -114,17 +128,20 @@ void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
                                       options.gradient, backend->memory());
-  shape = std::make_shared<Args::Shape>(program, plan->layout.group_count());
-  size_t reports = 0;
+  int groups = plan->layout.group_count();
+  shape = std::make_shared<Args::Shape>(program, groups, options.check_args);
   states_.clear();
   if (options.scaler != nullptr) options.scaler->shared().serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
-    if (s.report && s.type.domain == Domain::step) ++reports;
-    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory())
+    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory(), this)
                                : block->base() + plan->workspace.states[i]);
   }
-  if (!ring) ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
+  size_t reports = report_count(program, static_cast<size_t>(groups), plan->layout.size());
+  // append() makes records of another width where there are reports of tensors or groups.
+  if (!ring || ring->reports() != reports) {
+    ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
+  }
   name_ranges();
   observed_.assign(plan->layout.size(), 0);
   args_set_ = false;
@@ -156,6 +173,7 @@ void Step::Impl::name_ranges() {
 }
 
 void Step::Impl::prepare() {
+  ForkWatch watch;
   Busy busy(*this);
   NvtxRange range(nvtx, (range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
@@ -168,15 +186,19 @@ void Step::Impl::prepare() {
       {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.prepare_ms = took.count();
+  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
   prepared_ = true;
 }
 
 void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {
   Busy busy(*this);
-  if (binding->differs(program.find_buffer(buffer), 0, pointers)) {
+  if (binding->differs(program.find_buffer(buffer), pointers)) {
     refuse_in_live_graph(fmt::format("@{} is bound to other arrays", buffer.substr(0, 80)));
   }
-  tables_changed_ |= binding->bind(buffer, pointers);
+  if (!binding->bind(buffer, pointers)) return;
+  tables_changed_ = true;
+  // Which tensors are one may have changed with it.
+  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
 }
 
 // Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
@@ -204,6 +226,11 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     throw Error(ErrorKind::usage,
                 fmt::format("init_tensors({}): the layout has {} tensors", first_tensor, total));
   }
+  if (first_tensor > initialised_) {
+    throw Error(ErrorKind::usage, fmt::format("init_tensors({}): the tensors from {} on have no "
+                                              "initial values yet either",
+                                              first_tensor, initialised_));
+  }
   std::optional<Program> init = make_init_program(program);
   {
     Busy busy(*this);
@@ -211,6 +238,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     wait();
     initialise_states(first_tensor, stream);
   }
+  initialised_ = total;
   if (!init || first_tensor == total) return;
   Layout layout;
   for (size_t i = first_tensor; i < total; ++i) {
@@ -242,6 +270,30 @@ void Step::Impl::check_ready() {
     throw Error(ErrorKind::usage, "call prepare() before the first run: run() never compiles");
   }
   binding->check_complete();
+  if (initialised_ < plan->layout.size() && begins_somehow_) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("tensor {} has no initial values: call init_state() or "
+                    "load_checkpoint() before the first run, init_tensors() after append(), "
+                    "or adopt_state() if its arrays hold what to go on from",
+                    initialised_));
+  }
+  if (closes_windows_ && !options.scaler->shared().counts_micro_batches()) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("step @{} closes accumulation windows, but no step that opens them is on "
+                    "its LossScaler: make accumulate and this step with the same "
+                    "StepOptions::scaler (or count yourself: scaler.write(\"micro_batches\", "
+                    "n) before each run)",
+                    program.name));
+  }
+  closes_windows_ = false;  // checked
+}
+
+void Step::Impl::adopt_state() {
+  Busy busy(*this);
+  initialised_ = plan->layout.size();
+  if (options.scaler != nullptr) options.scaler->shared().forget_changes();
 }
 
 RunInputs Step::Impl::inputs(const ArgSource& args, bool changed, Stream stream) const {

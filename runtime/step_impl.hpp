@@ -29,6 +29,8 @@ struct StepPlan {
   StepTables tables;
   Schedule schedule;
   WorkspacePlan workspace;
+  // How many phases make the reductions of the first level: 1, except in the unfused form.
+  int reduced_phases = 1;
   double passes_ms = 0;
   // Where a backend's own tables begin in the step's block.
   size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
@@ -44,7 +46,7 @@ class WorkspaceBlock {
   char* base() const { return base_; }
 
  private:
-  void release();
+  void release() noexcept;
 
   size_t bytes_;
   Allocator allocator_;
@@ -69,6 +71,7 @@ class STEPFUSE_HIDDEN Step::Impl {
   void prepare();
   void bind(std::string_view buffer, std::span<void* const> pointers);
   void init_state(size_t first_tensor, Stream stream);
+  void adopt_state();
   void run(std::span<void* const> gradients, const ArgSource& args, Stream stream);
   void observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
                Stream stream);
@@ -128,21 +131,24 @@ class STEPFUSE_HIDDEN Step::Impl {
   void check_ready();
   void check_observes(std::string_view what) const;
   void check_count(std::span<void* const> gradients) const;
-  void check_unmoved(std::span<void* const> gradients) const;
-  bool finish_observing(const ArgSource& args, bool changed, Stream stream);
-  int reduced_phases() const;
-  bool set_gradients(size_t first, std::span<void* const> gradients);
+  std::string_view first_half() const;
+  void check_unmoved(std::span<const Binding::Moved> moved, std::string_view after) const;
+  void finish_observing(const ArgSource& args, bool changed, Stream stream);
+  bool set_gradients(size_t first, std::span<void* const> gradients, std::string_view after);
   void refuse_in_live_graph(std::string_view what) const;
   void check_shape(const Args& args) const;
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
 
   std::vector<void*> states_;               // [state]
-  std::vector<uint8_t> observed_;           // [tensor] since the last run
+  std::vector<uint8_t> observed_;           // [tensor] what its gradient leaves of phase 0 is there
   std::string observe_name_, reduce_name_;  // its parts there
   bool any_observed_ = false;
   bool reduced_ = false;  // by reduce(), since the last run
   bool prepared_ = false;
+  size_t initialised_ = 0;       // tensors with initial values, from the first on
+  bool begins_somehow_ = false;  // the program says how its buffers begin
+  bool closes_windows_ = false;  // of accumulation, and it is not checked yet that any are opened
   bool tables_changed_ = false;  // by bind(), since the last run or observe
   bool args_set_ = false;        // the step's own argument block is filled
   uint64_t number_of(uint64_t own) const {

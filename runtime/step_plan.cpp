@@ -1,5 +1,7 @@
 // Plans a step: tables, schedule and workspace from program and layout. Knows the compiler.
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,24 @@
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
+namespace {
+
+int count_reduced_phases(const Schedule& schedule, const WorkspacePlan& workspace) {
+  int phases = 1;
+  for (size_t p = 0; p < schedule.phases.size(); ++p) {
+    const Phase& phase = schedule.phases[p];
+    for (size_t i : workspace.partials) {
+      ValueId r = schedule.reductions[i];
+      auto in = [&](const Body& b) {
+        return std::find(b.reductions.begin(), b.reductions.end(), r) != b.reductions.end();
+      };
+      if (in(phase.body) || in(phase.otherwise)) phases = static_cast<int>(p) + 1;
+    }
+  }
+  return phases;
+}
+
+}  // namespace
 
 StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std::move(given)) {
   auto start = std::chrono::steady_clock::now();
@@ -15,6 +35,7 @@ StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std:
   Program optimized = optimize(source, tables.signatures);
   schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
   workspace = plan_workspace(schedule, layout, tables);
+  reduced_phases = count_reduced_phases(schedule, workspace);
   passes_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -45,11 +66,20 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
 
 WorkspaceBlock::~WorkspaceBlock() { release(); }
 
-void WorkspaceBlock::release() {
-  if (!allocator_.allocate) {
-    memory_->release(base_, bytes_, nullptr);
-  } else if (allocator_.release) {
-    allocator_.release(base_, bytes_, nullptr);
+// Also while an error is on its way: one of the caller's own cannot go anywhere from here.
+void WorkspaceBlock::release() noexcept {
+  try {
+    if (!allocator_.allocate) {
+      memory_->release(base_, bytes_, nullptr);
+    } else if (allocator_.release) {
+      allocator_.release(base_, bytes_, nullptr);
+    }
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "stepfuse: the allocator's release failed, and {} bytes may be lost: {}\n",
+               bytes_, e.what());
+  } catch (...) {
+    fmt::print(stderr, "stepfuse: the allocator's release failed, and {} bytes may be lost\n",
+               bytes_);
   }
 }
 

@@ -10,41 +10,46 @@
 
 namespace stepfuse {
 
-// Returns whether the tables changed since the last run or observe.
-bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients) {
-  if (binding->differs(binding->gradient_buffer(), first, gradients)) {
+// Takes over the gradients of tensors [first, first + gradients.size()). Returns whether the tables
+// changed since the last run or observe.
+bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
+                               std::string_view after) {
+  std::span<const Binding::Moved> moved = binding->find_moved(first, gradients);
+  if (!moved.empty()) {
     refuse_in_live_graph("gradients have moved");
+    if (!after.empty()) check_unmoved(moved, after);
+    for (const Binding::Moved& m : moved) observed_[m.tensor] = 0;
+    binding->accept_moved();
+    tables_changed_ = true;
   }
-  tables_changed_ |= binding->set_gradients(first, gradients);
   return std::exchange(tables_changed_, false);
 }
 
-void Step::Impl::check_unmoved(std::span<void* const> gradients) const {
-  if (!any_observed_ && !reduced_) return;
-  auto g = static_cast<size_t>(binding->gradient_buffer());
-  for (size_t t = 0; t < gradients.size(); ++t) {
-    bool used = reduced_ || observed_[t] != 0;
-    if (used && gradients[t] != plan->tables.pointer(t, g)) {
-      throw Error(ErrorKind::bind, fmt::format("the gradient of tensor {} moved after {}()", t,
-                                               reduced_ ? "reduce" : "observe"));
+// What a first phase has read must be what the rest reads. A tensor that was observed without a
+// gradient has left nothing: given one now, it is observed now.
+void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
+                               std::string_view after) const {
+  for (const Binding::Moved& m : moved) {
+    if (reduced_ || (observed_[m.tensor] != 0 && binding->is_present(m.tensor))) {
+      throw Error(ErrorKind::bind,
+                  fmt::format("the gradient of tensor {} moved after {}()", m.tensor, after));
     }
   }
 }
 
-// Phase 0 of what was not observed, then its fold. Returns whether the tables are still to be told.
-bool Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream stream) {
+// Phase 0 of what was not observed, in one launch, and its fold.
+void Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream stream) {
+  uint32_t begin = 0, end = 0;
   for (size_t t = 0; t < observed_.size(); ++t) {
-    uint32_t begin = plan->tables.first_chunk[t];
-    uint32_t end = plan->tables.first_chunk[t + 1];
-    if (!observed_[t] && begin < end) {
-      backend->observe(inputs(args, changed, stream), begin, end);
-      changed = false;
-    }
+    uint32_t from = plan->tables.first_chunk[t], to = plan->tables.first_chunk[t + 1];
+    if (observed_[t] != 0 || from == to) continue;
+    if (begin == end) begin = from;
+    end = to;
   }
-  backend->fold_observed(inputs(args, changed, stream));
-  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  backend->finish_observing(inputs(args, changed, stream), begin, end);
+  // What a tensor without a gradient left stays good until it has one.
+  for (size_t t = 0; t < observed_.size(); ++t) observed_[t] = binding->is_present(t) ? 0 : 1;
   any_observed_ = false;
-  return false;
 }
 
 void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
@@ -52,23 +57,28 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   NvtxRange range(nvtx, range_name.c_str());
   check_ready();
   check_count(gradients);
-  check_unmoved(gradients);
-  bool changed = set_gradients(0, gradients);
+  bool changed = set_gradients(0, gradients, first_half());
   int first_phase = 0;
   if (any_observed_) {
-    changed = finish_observing(args, changed, stream);
+    finish_observing(args, changed, stream);
+    changed = false;
     first_phase = 1;
   }
   RunInputs in = inputs(args, changed, stream);
   if (reduced_) {
     in.reduced = true;
-    first_phase = reduced_phases();
+    first_phase = plan->reduced_phases;
     reduced_ = false;
   }
   bool may_record = recorder && recorder->before(*this, args, stream);
   backend->run(in, first_phase, *ring);
   if (may_record) recorder->after(*this, stream);
   ++next_index_;
+}
+
+// Which call has read gradients that the next one must not move; empty if none has.
+std::string_view Step::Impl::first_half() const {
+  return reduced_ ? "reduce" : any_observed_ ? "observe" : "";
 }
 
 void Step::Impl::check_count(std::span<void* const> gradients) const {
@@ -98,7 +108,7 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
   NvtxRange range(nvtx, observe_name_.c_str());
   check_ready();
   check_observes("observe");
-  bool changed = set_gradients(first, gradients);
+  bool changed = set_gradients(first, gradients, "");
   if (gradients.empty()) return;
   backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
                    plan->tables.first_chunk[first + gradients.size()]);
@@ -113,31 +123,15 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
   check_ready();
   check_observes("reduce");
   check_count(gradients);
-  check_unmoved(gradients);
-  bool changed = set_gradients(0, gradients);
+  bool changed = set_gradients(0, gradients, first_half());
   int done = 0;
   if (any_observed_) {
-    changed = finish_observing(args, changed, stream);
+    finish_observing(args, changed, stream);
+    changed = false;
     done = 1;
   }
-  backend->run_phases(inputs(args, changed, stream), done, reduced_phases());
+  backend->run_phases(inputs(args, changed, stream), done, plan->reduced_phases);
   reduced_ = true;
-}
-
-// How many phases make the reductions of the first level: 1, except in the unfused form.
-int Step::Impl::reduced_phases() const {
-  int phases = 1;
-  for (size_t p = 0; p < plan->schedule.phases.size(); ++p) {
-    const Phase& phase = plan->schedule.phases[p];
-    for (size_t i : plan->workspace.partials) {
-      ValueId r = plan->schedule.reductions[i];
-      auto in = [&](const Body& b) {
-        return std::find(b.reductions.begin(), b.reductions.end(), r) != b.reductions.end();
-      };
-      if (in(phase.body) || in(phase.otherwise)) phases = static_cast<int>(p) + 1;
-    }
-  }
-  return phases;
 }
 
 Partials Step::Impl::partials() const {

@@ -29,7 +29,7 @@ Signature signature_of(const Program& p, const TensorSpec& t, size_t index) {
   for (const Buffer& b : p.buffers) {
     auto it = t.dtypes.find(b.name);
     if (it != t.dtypes.end()) {
-      if (it->second == DType::bound || !b.dtypes.contains(it->second)) {
+      if (it->second >= DType::bound || !b.dtypes.contains(it->second)) {
         fail(t, index, fmt::format("@{} cannot be stored as {}", b.name, name(it->second)));
       }
       signature.push_back(it->second);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/cuda/state.hpp"
+#include "compiler/schedule/analysis.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -149,24 +150,41 @@ class FinishEmitter {
 
   // What this thread has just written, to the host.
   void emit_reports() {
-    std::vector<size_t> reports;
-    for (size_t i = 0; i < p_.states.size(); ++i) {
-      if (p_.states[i].report && p_.states[i].type.domain == Domain::step) reports.push_back(i);
-    }
+    std::vector<size_t> reports = report_states(p_);
+    auto has_members = [&](size_t i) { return p_.states[i].type.domain != Domain::step; };
+    auto lists = std::find_if(reports.begin(), reports.end(), has_members);
+    std::string width = fmt::format("{}", lists - reports.begin() + 1);
+    for (auto i = lists; i != reports.end(); ++i) width += " + " + member_count(*i);
+    if (lists != reports.end()) width = "(" + width + ")";
     e_.out.line("const u32 number = count_step(ctx);");
     e_.out.open("if (ctx.reports != nullptr)");
-    e_.out.line(
-        fmt::format("u64* const record = ctx.reports + u64(number % ctx.report_capacity) * {};",
-                    reports.size() + 1));
+    e_.out.line(fmt::format(
+        "u64* const record = ctx.reports + u64(number % ctx.report_capacity) * {};", width));
     e_.out.line("withdraw(record);");
-    for (size_t r = 0; r < reports.size(); ++r) {
-      const State& state = p_.states[reports[r]];
-      e_.out.line(fmt::format("record[{}] = raw_of(global<{}>(ctx.step.states, {})[0]);", r + 1,
-                              c_type(state.type.dtype), reports[r]),
-                  "report @" + state.name);
+    auto source = [&](size_t i, std::string_view member) {
+      return fmt::format("raw_of(global<{}>(ctx.step.states, {})[{}])",
+                         c_type(p_.states[i].type.dtype), i, member);
+    };
+    auto note = [&](size_t i) { return "report @" + p_.states[i].name; };
+    int place = 0;
+    for (auto i = reports.begin(); i != lists; ++i) {
+      e_.out.line(fmt::format("record[{}] = {};", ++place, source(*i, "0")), note(*i));
+    }
+    std::string before = fmt::format("{}", place + 1);
+    for (auto i = lists; i != reports.end(); ++i) {
+      e_.out.pragma("#pragma unroll 1");
+      e_.out.open(fmt::format("for (u32 member = 0; member < {}; ++member)", member_count(*i)),
+                  note(*i));
+      e_.out.line(fmt::format("record[{} + member] = {};", before, source(*i, "member")));
+      e_.out.close();
+      before += " + " + member_count(*i);
     }
     e_.out.line("publish(record, number);");
     e_.out.close();
+  }
+  std::string member_count(size_t state) const {
+    bool groups = p_.states[state].type.domain == Domain::group;
+    return groups ? "ctx.step.group_count" : "ctx.step.tensor_count";
   }
 
   Emission& e_;

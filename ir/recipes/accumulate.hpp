@@ -13,6 +13,10 @@ namespace stepfuse::recipes {
 
 Program make_accumulate(const RecipeOptions& options);
 
+// What the sums of a window are divided by: arg accumulation where it is set, else (0) the number of
+// its micro-batches. f64.
+Value window_size(Context& c);
+
 // In the optimizer's step (option window): a bad micro-batch makes the whole window bad, and the
 // window is over.
 void close_window(Context& c, Verdict& verdict);

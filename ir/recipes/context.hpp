@@ -87,6 +87,10 @@ class Context {
   Value counted;   // bool of the tensor domain: in the norm and the check; unset: every tensor
   Value scale;     // f32, from before the step; see read_scale
   StateRef scale_state;
+  Value next_scale;  // what this step leaves, if it updates the scale
+  // With a window: the micro-batches in it.
+  Value micro_batches;
+  StateRef micro_batches_state;
 
  private:
   Value constant(DType dtype, double v);

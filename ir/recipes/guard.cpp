@@ -68,6 +68,7 @@ void report(Context& c, const Verdict& v) {
   write("over_threshold", v.over_threshold);
   if (c.good) write("skipped", (!c.good).named("skipped"));
   if (c.settings.scaled()) write("loss_scale", read_scale(c));
+  write("next_loss_scale", c.next_scale);
   if (v.first_bad) {
     Value first = c.b.select(v.found_inf, v.first_bad, c.i32(-1)).named("first_nonfinite");
     write("first_nonfinite", first);

@@ -23,6 +23,12 @@ Shared shared(Context& c, std::string_view name, DType dtype, double initial = 0
   return {ref, c.b.read(ref).named(std::string(name) + "_in")};
 }
 
+void write_tracker(Context& c, std::string_view name, const Shared& tracker, Value next) {
+  c.b.write(tracker.ref, next);
+  StateRef change = c.b.state(change_of(name), kStepI32, true);
+  c.b.write(change, (next - tracker.before).named(change_of(name)));
+}
+
 Value scaled_by(Context& c, std::string_view factor) {
   Value wide = c.b.cast(c.scale, DType::f64).named("scale_wide");
   return c.narrow((wide * c.arg(factor)).named("scale_times")).named("scale_next");
@@ -71,10 +77,11 @@ void update(Context& c, Value found, Value hold) {
     Value refilled = o.loss_scale == LossScale::apex
                          ? full
                          : c.b.select(due, full, hysteresis.before).named("hysteresis_good");
-    c.b.write(hysteresis.ref, choose(left, hysteresis.before, refilled));
+    write_tracker(c, "hysteresis_tracker", hysteresis, choose(left, hysteresis.before, refilled));
   }
-  c.b.write(c.scale_state, choose(bad_scale, c.scale, good_scale));
-  c.b.write(tracker.ref, choose(c.i32(0), tracker.before, good_count));
+  c.next_scale = choose(bad_scale, c.scale, good_scale);
+  c.b.write(c.scale_state, c.next_scale);
+  write_tracker(c, "growth_tracker", tracker, choose(c.i32(0), tracker.before, good_count));
 }
 
 }  // namespace

@@ -9,6 +9,11 @@
 
 namespace stepfuse::recipes {
 
+// The shared states that count towards the next change of the scale. What the last step added to one
+// stands in the shared state change_of(it), so that it can be taken back.
+inline constexpr std::string_view kTrackers[] = {"growth_tracker", "hysteresis_tracker"};
+inline std::string change_of(std::string_view tracker) { return std::string(tracker) + "_change"; }
+
 std::vector<ArgSpec> loss_scale_args(const RecipeOptions& options);
 
 // The scale that this step's gradients were multiplied by.

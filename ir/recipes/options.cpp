@@ -30,7 +30,7 @@ std::string_view name_of(const Choices<T>& choices, T value) {
   for (const auto& [text, v] : choices) {
     if (v == value) return text;
   }
-  return "";
+  return "?";
 }
 
 // Member is T or std::optional<T>.

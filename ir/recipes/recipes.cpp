@@ -7,6 +7,7 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
+#include "ir/fp_env.hpp"
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
@@ -44,7 +45,7 @@ std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
   }
   if (o.clip == Clip::value) args.push_back({"max_value", 1});
   if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
-  if (o.accumulated) args.push_back({"accumulation", 1, kF64});
+  if (o.accumulated) args.push_back({"accumulation", o.window ? 0 : 1, kF64});
   if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, Domain::step}});
   if (o.external_found_inf) {
     args.push_back({"external_found_inf", {}, {DType::boolean, Domain::step}});
@@ -147,9 +148,12 @@ bool is_recipe(std::string_view name) {
   return recipes::find_special(name) != nullptr || recipes::find(name) != nullptr;
 }
 
-Program make_recipe(std::string_view name, const RecipeOptions& options) {
+namespace {
+
+Program make(std::string_view name, const RecipeOptions& options) {
   if (const recipes::Special* s = recipes::find_special(name)) {
     recipes::check_special(*s, options);
+    recipes::check_values(options);
     return s->make(options);
   }
   if (const recipes::Optimizer* o = recipes::find(name)) return recipes::make_step(*o, options);
@@ -157,6 +161,18 @@ Program make_recipe(std::string_view name, const RecipeOptions& options) {
   for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);
   throw Error(ErrorKind::usage,
               fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+Program make_recipe(std::string_view name, const RecipeOptions& options, OptionNames names) {
+  FpEnvGuard guard;  // constants are rounded as the kernels round
+  if (names == OptionNames::flags) return make(name, options);
+  try {
+    return make(name, options);
+  } catch (const Error& e) {
+    throw Error(e.kind(), recipes::with_member_names(e.what()), e.loc());
+  }
 }
 
 }  // namespace stepfuse

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <stepfuse/error.hpp>
 
@@ -78,6 +79,36 @@ void check_norm(const RecipeOptions& o) {
 
 }  // namespace
 
+std::string with_member_names(std::string_view message) {
+  std::string out;
+  while (!message.empty()) {
+    size_t at = std::min(message.find("--"), message.size());
+    out += message.substr(0, at);
+    message.remove_prefix(std::min(at + 2, message.size()));
+    size_t length = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz-");
+    std::string member(message.substr(0, length));
+    if (member.empty()) continue;
+    std::replace(member.begin(), member.end(), '-', '_');
+    message.remove_prefix(member.size());
+    out += "." + member;
+    if (message.starts_with("=")) {
+      out += " = ";
+      message.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+void check_values(const RecipeOptions& o) {
+  for (const RecipeOption& row : recipe_option_table()) {
+    std::string value = row.get(o);
+    bool is_one = row.name == "grad" || row.values.empty() || value.empty() ||
+                  std::find(row.values.begin(), row.values.end(), value) != row.values.end();
+    require(is_one, fmt::format("--{} has a value that is none of {}", row.name,
+                                fmt::join(row.values, ", ")));
+  }
+}
+
 Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
   RecipeOptions o = given;
   if (o.window) {
@@ -89,6 +120,7 @@ Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
   }
   check_optimizer(optimizer, o);
   check_storage(o);
+  check_values(o);
   check_scale(o);
   check_norm(o);
   Settings s;

@@ -5,6 +5,12 @@
 
 namespace stepfuse::recipes {
 
+// A message with the members of RecipeOptions instead of the flags: ".clip = l2" for "--clip=l2".
+std::string with_member_names(std::string_view message);
+
+// Throws Error{usage} for a value that an option's type does not have.
+void check_values(const RecipeOptions& options);
+
 // Throws Error{usage} that says what to do.
 Settings settle(const Optimizer& optimizer, const RecipeOptions& options);
 

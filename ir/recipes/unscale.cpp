@@ -1,6 +1,7 @@
 // Unscale and finite check: the first classic stage. Knows ir only.
 #include <limits>
 
+#include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/gradient.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
@@ -15,7 +16,7 @@ Value unscale_factor(Context& c) {
   Value divisor;
   if (c.settings.scaled()) divisor = c.b.cast(read_scale(c), DType::f64).named("scale_f64");
   if (c.settings.options.accumulated) {
-    Value count = c.arg("accumulation");
+    Value count = c.settings.options.window ? window_size(c) : c.arg("accumulation");
     divisor = divisor ? (divisor * count).named("divisor") : count;
   }
   return divisor ? c.narrow(rcp(divisor).named("inv_scale_f64")).named("inv_scale") : Value{};

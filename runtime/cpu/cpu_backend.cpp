@@ -57,7 +57,9 @@ class CpuBackend final : public Backend {
     context_.chunk_count = static_cast<uint32_t>(tables.chunks.size());
     context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
     tables.parts.describe(&context_);
-    reports_ = HostReports(schedule.program, states_);
+    reports_ =
+        HostReports(schedule.program, states_,
+                    tables.parts.of(Domain::tensor, Domain::group).count(), tables.tensors.size());
   }
 
   void run(const RunInputs& in, int first_phase, StatsRing& ring) override {
@@ -69,8 +71,9 @@ class CpuBackend final : public Backend {
     point_at(in);
     kernel_->run_chunks(context_, executor_, 0, begin, end);
   }
-  void fold_observed(const RunInputs& in) override {
+  void finish_observing(const RunInputs& in, uint32_t begin, uint32_t end) override {
     point_at(in);
+    kernel_->run_chunks(context_, executor_, 0, begin, end);
     kernel_->fold(context_, executor_, 0);
   }
   void run_phases(const RunInputs& in, int first, int end) override {

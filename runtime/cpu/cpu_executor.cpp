@@ -2,21 +2,20 @@
 #include "runtime/cpu/cpu_executor.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <latch>
 #include <map>
 #include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
-// oneTBB's library is not built for ThreadSanitizer, which then sees a race in every task: under it
-// the ranges are run by threads of our own.
-#if defined(__SANITIZE_THREAD__)
-#include <atomic>
-#include <thread>
-#include <vector>
-#endif
+#include "runtime/fork_watch.hpp"
 
 namespace stepfuse {
 
@@ -38,9 +37,34 @@ struct CpuExecutor::Arena {
   }
 };
 
+namespace {
+
+// How many of `wanted` threads, the calling one among them, this process may have. oneTBB starts its
+// threads when there is work, some of them from one another, where a failure would end the process:
+// so it is found out before, once for each number.
+int obtainable_threads(int wanted) {
+  static std::mutex mutex;
+  static int known_good = 1;
+  std::lock_guard lock(mutex);
+  if (wanted <= known_good) return wanted;
+  std::vector<std::jthread> others;
+  std::latch done(1);
+  try {
+    others.reserve(static_cast<size_t>(wanted) - 1);
+    while (static_cast<int>(others.size()) + 1 < wanted) others.emplace_back([&] { done.wait(); });
+  } catch (const std::system_error&) {  // a limit on processes or on address space
+  }
+  done.count_down();
+  int got = static_cast<int>(others.size()) + 1;
+  known_good = std::max(known_good, got);
+  return got;
+}
+
+}  // namespace
+
 CpuExecutor::CpuExecutor(int threads)
-    : threads_(threads > 0 ? std::min(threads, tbb::info::default_concurrency())
-                           : tbb::this_task_arena::max_concurrency()) {
+    : threads_(obtainable_threads(threads > 0 ? std::min(threads, tbb::info::default_concurrency())
+                                              : tbb::this_task_arena::max_concurrency())) {
   if (threads_ > 1 && threads_ != tbb::this_task_arena::max_concurrency()) {
     arena_ = Arena::of(threads_);
   }
@@ -50,32 +74,40 @@ CpuExecutor::~CpuExecutor() = default;
 void CpuExecutor::for_ranges(uint32_t begin, uint32_t end, uint32_t grain, RangeFunction f,
                              const void* context) const noexcept {
   if (begin >= end) return;
-  if (threads_ == 1 || end - begin <= grain) return f(context, begin, end);
-#if defined(__SANITIZE_THREAD__)
+  // A forked process has none of its parent's threads.
+  bool alone = threads_ == 1 || is_forked();
+  if (alone || end - begin <= grain) return f(context, begin, end);
+  // Blocks of `grain` chunks handed out on demand: a thread that the machine holds up (another
+  // process, a hyperthread) then delays one block, not its static share.
   std::atomic<uint64_t> next{begin};
-  auto take_ranges = [&] {
+  auto take_ranges = [&]() noexcept {
     for (uint64_t at = next.fetch_add(grain); at < end; at = next.fetch_add(grain)) {
       f(context, static_cast<uint32_t>(at),
         static_cast<uint32_t>(std::min<uint64_t>(end, at + grain)));
     }
   };
+  uint32_t ranges = (end - begin + grain - 1) / grain;
+  int takers = static_cast<int>(std::min(ranges, static_cast<uint32_t>(threads_)));
+// oneTBB's library is not built for ThreadSanitizer, which then sees a race in every task: under it
+// the ranges are run by threads of our own.
+#if defined(__SANITIZE_THREAD__)
   std::vector<std::jthread> others;
-  for (int i = 1; i < threads_; ++i) others.emplace_back(take_ranges);
-  take_ranges();
+  for (int i = 1; i < takers; ++i) others.emplace_back(take_ranges);
 #else
-  // Blocks of `grain` chunks handed out on demand: a thread that the machine holds up (another
-  // process, a hyperthread) then delays one block, not its static share.
   auto work = [&] {
-    tbb::parallel_for(
-        tbb::blocked_range<uint32_t>(begin, end, grain),
-        [&](const tbb::blocked_range<uint32_t>& r) { f(context, r.begin(), r.end()); },
-        tbb::simple_partitioner());
+    // A task group of the caller's that is cancelled leaves no half of a step undone.
+    tbb::task_group_context isolated(tbb::task_group_context::isolated);
+    tbb::parallel_for(0, takers, [&](int) { take_ranges(); }, tbb::simple_partitioner(), isolated);
   };
-  if (arena_)
-    arena_->arena.execute(work);
-  else
-    work();
+  try {
+    if (arena_)
+      arena_->arena.execute(work);
+    else
+      work();
+  } catch (...) {  // no thread could be started: those that there are do it
+  }
 #endif
+  take_ranges();
 }
 
 }  // namespace stepfuse

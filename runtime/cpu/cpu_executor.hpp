@@ -8,8 +8,9 @@ namespace stepfuse {
 
 class CpuExecutor {
  public:
-  // 0 = as many threads as the process may use; more than the machine has are not used. Threads are oneTBB's, shared by all executors of
-  // the process; the caller of for_ranges is one of them.
+  // 0 = as many threads as the process may use; more than the machine has, or than can be had, are
+  // not used. Threads are oneTBB's, shared by all executors of the process; the caller of for_ranges
+  // is one of them.
   explicit CpuExecutor(int threads = 0);
   ~CpuExecutor();
   CpuExecutor(const CpuExecutor&) = delete;

@@ -62,8 +62,9 @@ class CudaBackend final : public Backend {
     base_ = block.tables;
     std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
     memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
-    size_t reports = 0;
-    for (const State& s : schedule.program.states) reports += is_ring_report(s) ? 1 : 0;
+    size_t reports =
+        report_count(schedule.program, tables.parts.of(Domain::tensor, Domain::group).count(),
+                     tables.tensors.size());
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
     size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
     staging_ = std::make_unique<Staging>(context_, most);
@@ -107,13 +108,13 @@ class CudaBackend final : public Backend {
     launch_phase0(part, in.stream);
   }
 
-  void fold_observed(const RunInputs& in) override {
+  void finish_observing(const RunInputs& in, uint32_t begin_chunk, uint32_t end_chunk) override {
     Context::Scope scope(*context_);
     LastWork::Turn turn = begin(in);
-    abi::DeviceContext nothing = launch_;
-    tables_.narrow(&nothing, 0, 0);
-    nothing.flags = 0;
-    launch_phase0(nothing, in.stream);
+    abi::DeviceContext rest = launch_;
+    tables_.narrow(&rest, begin_chunk, end_chunk);
+    rest.flags = 0;
+    launch_phase0(rest, in.stream);
   }
 
   void run_phases(const RunInputs& in, int first, int end) override {

@@ -253,6 +253,7 @@ TEST_CASE("a parameter appended later starts fresh, the others keep their state"
       step.append({.size = 120});
       step.prepare();
       bind(2);
+      step.adopt_state();
       grads.push_back(at(3, 1));
       for (int i = 0; i < 2; ++i) step.run(grads, step.make_args());
       step.stats();

@@ -177,6 +177,7 @@ TEST_CASE("a norm and a found_inf that the device computed replace the step's ow
       cuda::HostAccess access(0, std::span(reinterpret_cast<char*>(memory), 8192));
       Step step(program, layout, device);
       step.prepare();
+      step.adopt_state();
       const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
       for (size_t b = 0; b < 3; ++b) step.bind(names[b], std::vector<void*>{memory + 512 * b});
       std::vector<void*> g = {memory + 1536};

@@ -342,6 +342,7 @@ TEST_CASE("misuse between the phases is explained") {
   layout.add({.size = 4});
   Step plain(make_recipe("adamw", {.clip = Clip::l2}), layout, Device::interpreter());
   plain.prepare();
+  plain.adopt_state();
   std::vector<float> a(4), b(4), c(4), g(4);
   plain.bind("weight", std::vector<void*>{a.data()});
   plain.bind("exp_avg", std::vector<void*>{b.data()});

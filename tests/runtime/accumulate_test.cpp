@@ -32,6 +32,7 @@ struct Trainer {
     std::vector<void*> w = {weight.data()};
     accumulate.bind("grad_sum", s);
     step.bind("weight", w);
+    accumulate.init_state();
     accumulate.prepare();
     step.prepare();
     args.set("lr", 1);
@@ -91,4 +92,22 @@ TEST_CASE("the scale cannot change inside a window") {
   t.update(1);
   t.scaler.write("scale", 32);
   CHECK(t.scaler.read() == 32);
+}
+
+TEST_CASE("a window's micro-batches count by themselves, unless accumulation is set") {
+  Trainer t;
+  for (int n : {1, 3, 2}) {
+    t.weight.assign(3, 0);
+    for (int i = 0; i < n; ++i) t.add(kTwo);
+    t.update(0);
+    CHECK(t.weight == std::vector<float>(3, -2.0F / 8));
+  }
+  t.weight.assign(3, 0);
+  t.add(kTwo);
+  t.add(kTwo);
+  t.update(4);
+  CHECK(t.weight == std::vector<float>(3, -2.0F / 8 / 2));
+  t.weight.assign(3, 0);
+  t.update(0);  // of none
+  CHECK(t.weight == std::vector<float>(3, 0.0F));
 }

@@ -65,3 +65,19 @@ TEST_CASE("a step feeds what its ring still has") {
   CHECK(to_json_line(stats(1, {{"n", std::numeric_limits<double>::infinity()}})) ==
         R"({"step":1,"n":"inf"})");
 }
+
+TEST_CASE("a handler may add rules; neither it nor the condition may be null") {
+  Monitor monitor;
+  int told = 0;
+  Rule any{"any", [](const StepStats&) { return true; }, 1};
+  monitor.add(any, [&](const Finding& f) {
+    for (int i = 0; i < 100; ++i) monitor.add(any, [&](const Finding&) { ++told; });
+    CHECK(f.rule.name == "any");  // still there
+  });
+  monitor.feed(stats(0, {}));
+  CHECK(told == 0);
+  monitor.feed(stats(1, {}));
+  CHECK(told == 100);
+  CHECK_THROWS_AS(monitor.add(any, nullptr), Error);
+  CHECK_THROWS_AS(monitor.add({"none", nullptr, 1}, [](const Finding&) {}), Error);
+}

@@ -85,7 +85,11 @@ struct Recording {
     bind("exp_avg", &first[20], m);
     bind("exp_avg_sq", &first[40], v);
     step.prepare();
-    if (plan.init) step.init_state();
+    if (plan.init) {
+      step.init_state();
+    } else {
+      step.adopt_state();
+    }
     Args args = step.make_args();
     std::vector<float> small(20, 0.5F);
     std::vector<void*> p = {plan.first_absent ? nullptr : small.data(), grad.data()};

@@ -120,6 +120,7 @@ class Replay {
   }
   Args prepared_args() {
     step_.prepare();
+    step_.adopt_state();
     return step_.make_args();
   }
 

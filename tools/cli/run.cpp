@@ -152,11 +152,44 @@ void print_json(const Summary& s) {
   for (const StepStats& stats : r.stats) {
     Json row = {{"step", stats.index}};
     for (const auto& [name, value] : stats.values) row[name] = number(value);
+    for (const auto& [name, members] : stats.lists) {
+      row[name] = Json::array();
+      for (double v : members) row[name].push_back(number(v));
+    }
     reports.push_back(row);
   }
   j["reports"] = reports;
   if (s.options.digest) j["digest"] = r.digest;
   fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// The members of a list in one cell, the first ones only where there are many.
+std::string cell(const std::vector<double>& members) {
+  constexpr size_t kShown = 4;
+  std::string text;
+  for (size_t m = 0; m < std::min(kShown, members.size()); ++m) {
+    text += fmt::format("{}{:.6g}", m == 0 ? "" : " ", members[m]);
+  }
+  if (members.size() > kShown) text += fmt::format(" … ({})", members.size());
+  return text;
+}
+
+Table stats_table(const std::vector<StepStats>& all) {
+  Table table;
+  for (const StepStats& stats : all) {
+    if (stats.values.empty() && stats.lists.empty()) continue;
+    if (table.empty()) {
+      std::vector<std::string> head = {"step"};
+      for (const auto& [name, value] : stats.values) head.push_back(name);
+      for (const auto& [name, members] : stats.lists) head.push_back(name);
+      table.row(head);
+    }
+    std::vector<std::string> cells = {fmt::format("{}", stats.index)};
+    for (const auto& [name, value] : stats.values) cells.push_back(fmt::format("{:.6g}", value));
+    for (const auto& [name, members] : stats.lists) cells.push_back(cell(members));
+    table.row(cells);
+  }
+  return table;
 }
 
 void print_text(const Summary& s) {
@@ -172,19 +205,7 @@ void print_text(const Summary& s) {
     fmt::print("a step takes {:.3g} ms (median of {})\n", 1e3 * median(r.seconds),
                r.seconds.size());
   }
-  Table table;
-  for (const StepStats& stats : r.stats) {
-    if (stats.values.empty()) continue;
-    if (table.empty()) {
-      std::vector<std::string> head = {"step"};
-      for (const auto& [name, value] : stats.values) head.push_back(name);
-      table.row(head);
-    }
-    std::vector<std::string> cells = {fmt::format("{}", stats.index)};
-    for (const auto& [name, value] : stats.values) cells.push_back(fmt::format("{:.6g}", value));
-    table.row(cells);
-  }
-  fmt::print("\n{}", table.text());
+  fmt::print("\n{}", stats_table(r.stats).text());
 }
 
 int run(const Options& o) {

@@ -129,7 +129,7 @@ Source load_source(const SourceArguments& a) {
   Source source;
   if (is_recipe(a.what)) {
     RecipeOptions options = recipe_options(a.recipe);
-    source.program = make_recipe(a.what, options);
+    source.program = make_recipe(a.what, options, OptionNames::flags);
     std::string flags = describe(options);
     source.title = flags.empty() ? a.what : a.what + " " + flags;
   } else {

@@ -156,6 +156,7 @@ int sf_layout(void* handle, int count, const int64_t* sizes, const int32_t* grou
       b.step.emplace(b.program, std::move(layout), b.device, b.options);
     }
     b.step->prepare();
+    b.step->adopt_state();  // who drives this says what the arrays begin with
     b.args.emplace(b.step->make_args());
   });
 }

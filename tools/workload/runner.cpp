@@ -97,6 +97,11 @@ RunReport run_workload(const Program& program, const LayoutFile& layout, const B
              .scaler = scaler.get(),
              .gradient = plan.inputs.gradient,
              .observe = plan.observe});
+  // The end of an accumulation window, run by itself, has no step that counts for it.
+  int window = program.find_state("micro_batches");
+  if (window >= 0 && program.states[static_cast<size_t>(window)].shared) {
+    scaler->write("micro_batches", 0);
+  }
   Arguments arguments(step, plan);
 
   RunReport report;

@@ -6,12 +6,14 @@
 // copy that is only written), master, then what the optimizer keeps (exp_avg, exp_avg_sq,
 // max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
 // States: step : <i64> counts a tensor's good steps; momentum_begun : <bool>; shared: scale : f32,
-// growth_tracker : i32, hysteresis_tracker : i32, and with several steps on one scale
+// growth_tracker and hysteresis_tracker : i32, what the last step added to them (…_change : i32), and
+// with several steps on one scale
 // pending_found_inf and pending_norm_overflow : bool. With tensor_flags counted and updated : <bool>,
 // which the layout fills; with ema and a torch profile n_averaged : i64.
 // Every argument has a fallback, the customary value of its peers (lr 0.001, growth_interval 2000).
-// Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale; with
-// --monitor first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.
+// Reports: found_inf, grad_norm, clip_coef, norm_overflow, over_threshold, skipped, loss_scale (that the
+// step's gradients have) and next_loss_scale (that the next ones will have); with --monitor
+// first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.
 #pragma once
 
 #include <string_view>
@@ -31,7 +33,11 @@ std::vector<RecipeInfo> list_recipes();
 bool is_recipe(std::string_view name);
 
 // Throws Error{usage} for an unknown name or options that contradict each other, saying what to do.
-Program make_recipe(std::string_view name, const RecipeOptions& options = {});
+// How its messages call options: as RecipeOptions does (".clip_per_group"), or as the command line
+// ("--clip-per-group").
+enum class OptionNames : uint8_t { members, flags };
+Program make_recipe(std::string_view name, const RecipeOptions& options = {},
+                    OptionNames names = OptionNames::members);
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

@@ -9,9 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <stepfuse/stepfuse.hpp>
 
@@ -44,7 +44,8 @@ struct Finding {
 class Monitor {
  public:
   using Handler = std::function<void(const Finding&)>;
-  // The handler is called once when a streak is complete, and again only after it was interrupted.
+  // The handler is called once when a streak is complete, and again only after it was interrupted. It
+  // may add rules, which see the next step first.
   void add(Rule rule, Handler handler);
   // Looks at the steps finished since the last call. Steps that left the ring meanwhile are counted
   // in lost() and interrupt no streak.
@@ -59,12 +60,13 @@ class Monitor {
     int streak = 0;
     bool told = false;
   };
-  std::vector<Watch> watches_;
+  std::deque<Watch> watches_;  // stay where they are when a handler adds one
   uint64_t next_ = 0;
   uint64_t lost_ = 0;
 };
 
-// One line of JSON: {"step":311,"grad_norm":0.25,…}. What is not finite becomes a string.
+// One line of JSON: {"step":311,"grad_norm":0.25,…}. What is not finite becomes a string, a report of
+// groups or tensors an array.
 std::string to_json_line(const StepStats& stats);
 
 }  // namespace stepfuse

@@ -126,9 +126,9 @@ struct Allocator {
 class LossScaler {
  public:
   struct Options {
-    float init_scale = 65536.0F;
-    float growth_factor = 2.0F;
-    float backoff_factor = 0.5F;
+    double init_scale = 65536;
+    double growth_factor = 2;
+    double backoff_factor = 0.5;
     int growth_interval = 2000;
   };
   LossScaler() : LossScaler(Options{}) {}
@@ -142,7 +142,11 @@ class LossScaler {
   const float* device_scale() const;
   // Waits for the device. Before any step is bound: the initial value.
   double read(std::string_view state = "scale") const;
-  // write("scale", s) is GradScaler.update(s): the tracker goes on counting.
+  // GradScaler.update(new_scale), after run(): this scale instead of the one that the run left, and
+  // the trackers as they were before it, so that it counts neither as good nor as bad.
+  void update(double new_scale);
+  // Sets a state to a value, whatever it was: write("scale", s) leaves the trackers to the last run.
+  // A scale is positive and finite.
   void write(std::string_view state, double value);
 
   class Shared;
@@ -164,7 +168,8 @@ struct ArgId {
 class Args {
  public:
   // Sets the argument for every group, or for one. Integers and bools are converted exactly; throws
-  // Error{usage} for a fraction in an integer argument or a group that does not exist.
+  // Error{usage} for a fraction in an integer argument, a group that does not exist, or a value that
+  // a recipe's argument cannot have (lr NaN, accumulation 0; see StepOptions::check_args).
   void set(ArgId arg, double value);
   void set(ArgId arg, int group, double value);
   void set(std::string_view name, double value);
@@ -176,6 +181,7 @@ class Args {
   friend struct StepTables;
   struct Shape;  // which args there are, shared with the step
   explicit Args(std::shared_ptr<const Shape> shape);
+  const Shape& shape() const;
   uint64_t& slot(ArgId arg, int group);
   std::shared_ptr<const Shape> shape_;
   std::vector<uint64_t> step_values_;   // [step-domain arg]
@@ -197,8 +203,12 @@ struct DeviceArgs {
 struct StepStats {
   uint64_t index = 0;  // 0 is the first run; load_checkpoint() numbers on from the saved one
   std::vector<std::pair<std::string, double>> values;
-  double at(std::string_view report) const;  // throws Error{usage} if there is none
+  // Reports of groups and tensors: a value for each (grad_norm with clip_per_group).
+  std::vector<std::pair<std::string, std::vector<double>>> lists = {};
+  double at(std::string_view report) const;                 // throws Error{usage} if there is none
+  double at(std::string_view report, size_t member) const;  // of a group or tensor
   std::optional<double> find(std::string_view report) const;
+  const std::vector<double>* find_list(std::string_view report) const;  // null if there is none
 };
 
 // --- between the phases
@@ -247,8 +257,10 @@ struct StepOptions {
   LossScaler* scaler = nullptr;   // needed if the program has shared states
   Allocator allocator = {};       // default: the system's
   std::string gradient = "grad";  // the buffer that is given at each run
-  int stats_ring = 64;            // finished steps whose reports are kept
-  bool observe = false;           // observe() will be called: prepare() compiles what it needs, too
+  int stats_ring = 64;            // finished steps whose reports are kept, at most 65,536
+  bool check_args =
+      true;              // Args::set refuses what an argument of a recipe cannot be (a negative lr)
+  bool observe = false;  // observe() will be called: prepare() compiles what it needs, too
 };
 
 class Step {
@@ -273,6 +285,10 @@ class Step {
   void init_state(Stream stream = nullptr);
   // The same for the tensors from `first` on only: those that append() added, once they are bound.
   void init_tensors(size_t first, Stream stream = nullptr);
+  // Instead of both: the arrays hold what the step shall go on from. run() is an error until one of
+  // these, or load_checkpoint(), has been called for every tensor, where the program says how its
+  // buffers begin.
+  void adopt_state();
 
   ArgId arg(std::string_view name) const;  // throws Error{usage} and lists the names
   Args make_args() const;                  // defaults of the program, then of the scaler
@@ -343,8 +359,7 @@ class Step {
 
   // For the runtime's own parts (checkpoints, recording).
   class Impl;
-  Impl& impl() { return *impl_; }
-  const Impl& impl() const { return *impl_; }
+  Impl& impl() const;  // throws Error{usage} for a step that was moved from
 
  private:
   std::unique_ptr<Impl> impl_;

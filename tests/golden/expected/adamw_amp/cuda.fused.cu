@@ -34,6 +34,7 @@ struct Chunk1 {
 struct FinishStep {
   float s_chosen;
   i32 s_chosen_1;
+  i32 s_growth_tracker_change;
   float s_coef_used;
 };
 
@@ -343,14 +344,17 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
       const float s_chosen = s_found_inf ? s_scale_less : s_if_finite;  // %chosen = select %found_inf, %scale_less, %if_finite : f32
       const i32 s_if_finite_1 = s_norm_overflow ? s_growth_tracker_in : s_tracker_good;  // %if_finite.1 = select %norm_overflow, %growth_tracker_in, %tracker_good : i32
       const i32 s_chosen_1 = s_found_inf ? s_c_0_i32 : s_if_finite_1;  // %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
+      const i32 s_growth_tracker_change = sub(s_chosen_1, s_growth_tracker_in);  // %growth_tracker_change = sub %chosen.1, %growth_tracker_in : i32
       const float s_coef_used = s_bad ? s_c_0_f32 : s_clip_coef;  // %coef_used = select %bad, %c_0_f32, %clip_coef : f32
       own.s_chosen = s_chosen;
       own.s_chosen_1 = s_chosen_1;
+      own.s_growth_tracker_change = s_growth_tracker_change;
       own.s_coef_used = s_coef_used;
     }
     __syncthreads();
     const float s_chosen = own.s_chosen;
     const i32 s_chosen_1 = own.s_chosen_1;
+    const i32 s_growth_tracker_change = own.s_growth_tracker_change;
     const float s_coef_used = own.s_coef_used;
 #pragma unroll 1
     for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; tensor_index += kThreads) {
@@ -364,22 +368,25 @@ sf_adamw(const __grid_constant__ abi::DeviceContext ctx) {
     if (threadIdx.x == 0) {
       global<float>(ctx.step.states, 0)[0] = s_chosen;  // write @scale, %chosen
       global<i32>(ctx.step.states, 2)[0] = s_chosen_1;  // write @growth_tracker, %chosen.1
-      global<bool>(ctx.step.states, 3)[0] = s_found_inf;  // write @found_inf, %found_inf
-      global<float>(ctx.step.states, 4)[0] = s_norm;  // write @grad_norm, %norm
-      global<float>(ctx.step.states, 5)[0] = s_coef_used;  // write @clip_coef, %coef_used
-      global<bool>(ctx.step.states, 6)[0] = s_norm_overflow;  // write @norm_overflow, %norm_overflow
-      global<bool>(ctx.step.states, 7)[0] = s_bad;  // write @skipped, %bad
-      global<float>(ctx.step.states, 8)[0] = s_scale;  // write @loss_scale, %scale
+      global<i32>(ctx.step.states, 3)[0] = s_growth_tracker_change;  // write @growth_tracker_change, %growth_tracker_change
+      global<bool>(ctx.step.states, 4)[0] = s_found_inf;  // write @found_inf, %found_inf
+      global<float>(ctx.step.states, 5)[0] = s_norm;  // write @grad_norm, %norm
+      global<float>(ctx.step.states, 6)[0] = s_coef_used;  // write @clip_coef, %coef_used
+      global<bool>(ctx.step.states, 7)[0] = s_norm_overflow;  // write @norm_overflow, %norm_overflow
+      global<bool>(ctx.step.states, 8)[0] = s_bad;  // write @skipped, %bad
+      global<float>(ctx.step.states, 9)[0] = s_scale;  // write @loss_scale, %scale
+      global<float>(ctx.step.states, 10)[0] = s_chosen;  // write @next_loss_scale, %chosen
       const u32 number = count_step(ctx);
       if (ctx.reports != nullptr) {
-        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 7;
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 8;
         withdraw(record);
-        record[1] = raw_of(global<bool>(ctx.step.states, 3)[0]);  // report @found_inf
-        record[2] = raw_of(global<float>(ctx.step.states, 4)[0]);  // report @grad_norm
-        record[3] = raw_of(global<float>(ctx.step.states, 5)[0]);  // report @clip_coef
-        record[4] = raw_of(global<bool>(ctx.step.states, 6)[0]);  // report @norm_overflow
-        record[5] = raw_of(global<bool>(ctx.step.states, 7)[0]);  // report @skipped
-        record[6] = raw_of(global<float>(ctx.step.states, 8)[0]);  // report @loss_scale
+        record[1] = raw_of(global<bool>(ctx.step.states, 4)[0]);  // report @found_inf
+        record[2] = raw_of(global<float>(ctx.step.states, 5)[0]);  // report @grad_norm
+        record[3] = raw_of(global<float>(ctx.step.states, 6)[0]);  // report @clip_coef
+        record[4] = raw_of(global<bool>(ctx.step.states, 7)[0]);  // report @norm_overflow
+        record[5] = raw_of(global<bool>(ctx.step.states, 8)[0]);  // report @skipped
+        record[6] = raw_of(global<float>(ctx.step.states, 9)[0]);  // report @loss_scale
+        record[7] = raw_of(global<float>(ctx.step.states, 10)[0]);  // report @next_loss_scale
         publish(record, number);
       }
     }

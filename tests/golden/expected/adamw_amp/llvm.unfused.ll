@@ -1809,6 +1809,8 @@ entry:
   %if_finite.1 = select i1 %norm_overflow, i32 %growth_tracker_in.3, i32 %tracker_good
   ; %chosen.1 = select %found_inf, %c_0_i32, %if_finite.1 : i32
   %chosen.1 = select i1 %found_inf.4, i32 0, i32 %if_finite.1
+  ; %growth_tracker_change = sub %chosen.1, %growth_tracker_in : i32
+  %growth_tracker_change = sub i32 %chosen.1, %growth_tracker_in.3
   ; %coef_used = select %bad, %c_0_f32, %clip_coef : f32
   %coef_used = select i1 %bad, float 0x0000000000000000, float %clip_coef
   br label %tensor.before
@@ -1857,33 +1859,41 @@ tensor.end:
   %growth_tracker.1 = load ptr, ptr %growth_tracker
   %growth_tracker.2 = getelementptr [4 x i8], ptr %growth_tracker.1, i64 0
   store i32 %chosen.1, ptr %growth_tracker.2, align 1
-  %found_inf.5 = getelementptr [8 x i8], ptr %states.1, i64 3
+  %growth_tracker_change.1 = getelementptr [8 x i8], ptr %states.1, i64 3
+  %growth_tracker_change.2 = load ptr, ptr %growth_tracker_change.1
+  %growth_tracker_change.3 = getelementptr [4 x i8], ptr %growth_tracker_change.2, i64 0
+  store i32 %growth_tracker_change, ptr %growth_tracker_change.3, align 1
+  %found_inf.5 = getelementptr [8 x i8], ptr %states.1, i64 4
   %found_inf.6 = load ptr, ptr %found_inf.5
   %found_inf.7 = getelementptr [1 x i8], ptr %found_inf.6, i64 0
   %byte = zext i1 %found_inf.4 to i8
   store i8 %byte, ptr %found_inf.7, align 1
-  %grad_norm = getelementptr [8 x i8], ptr %states.1, i64 4
+  %grad_norm = getelementptr [8 x i8], ptr %states.1, i64 5
   %grad_norm.1 = load ptr, ptr %grad_norm
   %grad_norm.2 = getelementptr [4 x i8], ptr %grad_norm.1, i64 0
   store float %norm, ptr %grad_norm.2, align 1
-  %clip_coef.1 = getelementptr [8 x i8], ptr %states.1, i64 5
+  %clip_coef.1 = getelementptr [8 x i8], ptr %states.1, i64 6
   %clip_coef.2 = load ptr, ptr %clip_coef.1
   %clip_coef.3 = getelementptr [4 x i8], ptr %clip_coef.2, i64 0
   store float %coef_used, ptr %clip_coef.3, align 1
-  %norm_overflow.1 = getelementptr [8 x i8], ptr %states.1, i64 6
+  %norm_overflow.1 = getelementptr [8 x i8], ptr %states.1, i64 7
   %norm_overflow.2 = load ptr, ptr %norm_overflow.1
   %norm_overflow.3 = getelementptr [1 x i8], ptr %norm_overflow.2, i64 0
   %byte.1 = zext i1 %norm_overflow to i8
   store i8 %byte.1, ptr %norm_overflow.3, align 1
-  %skipped = getelementptr [8 x i8], ptr %states.1, i64 7
+  %skipped = getelementptr [8 x i8], ptr %states.1, i64 8
   %skipped.1 = load ptr, ptr %skipped
   %skipped.2 = getelementptr [1 x i8], ptr %skipped.1, i64 0
   %byte.2 = zext i1 %bad to i8
   store i8 %byte.2, ptr %skipped.2, align 1
-  %loss_scale = getelementptr [8 x i8], ptr %states.1, i64 8
+  %loss_scale = getelementptr [8 x i8], ptr %states.1, i64 9
   %loss_scale.1 = load ptr, ptr %loss_scale
   %loss_scale.2 = getelementptr [4 x i8], ptr %loss_scale.1, i64 0
   store float %scale.3, ptr %loss_scale.2, align 1
+  %next_loss_scale = getelementptr [8 x i8], ptr %states.1, i64 10
+  %next_loss_scale.1 = load ptr, ptr %next_loss_scale
+  %next_loss_scale.2 = getelementptr [4 x i8], ptr %next_loss_scale.1, i64 0
+  store float %chosen, ptr %next_loss_scale.2, align 1
   ret void
 }
 

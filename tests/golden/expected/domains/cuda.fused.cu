@@ -395,9 +395,17 @@ sf_domains(const __grid_constant__ abi::DeviceContext ctx) {
       global<bool>(ctx.step.states, 5)[0] = s_bad;  // write @bad, %bad
       const u32 number = count_step(ctx);
       if (ctx.reports != nullptr) {
-        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 2;
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * (2 + ctx.step.group_count + ctx.step.tensor_count);
         withdraw(record);
         record[1] = raw_of(global<bool>(ctx.step.states, 5)[0]);  // report @bad
+#pragma unroll 1
+        for (u32 member = 0; member < ctx.step.group_count; ++member) {  // report @group_norm
+          record[2 + member] = raw_of(global<float>(ctx.step.states, 3)[member]);
+        }
+#pragma unroll 1
+        for (u32 member = 0; member < ctx.step.tensor_count; ++member) {  // report @tensor_max
+          record[2 + ctx.step.group_count + member] = raw_of(global<float>(ctx.step.states, 4)[member]);
+        }
         publish(record, number);
       }
     }

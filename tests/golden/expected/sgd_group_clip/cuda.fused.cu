@@ -218,11 +218,19 @@ sf_sgd(const __grid_constant__ abi::DeviceContext ctx) {
       global<bool>(ctx.step.states, 4)[0] = s_bad;  // write @skipped, %bad
       const u32 number = count_step(ctx);
       if (ctx.reports != nullptr) {
-        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * 4;
+        u64* const record = ctx.reports + u64(number % ctx.report_capacity) * (4 + ctx.step.group_count + ctx.step.group_count);
         withdraw(record);
         record[1] = raw_of(global<bool>(ctx.step.states, 0)[0]);  // report @found_inf
         record[2] = raw_of(global<bool>(ctx.step.states, 3)[0]);  // report @norm_overflow
         record[3] = raw_of(global<bool>(ctx.step.states, 4)[0]);  // report @skipped
+#pragma unroll 1
+        for (u32 member = 0; member < ctx.step.group_count; ++member) {  // report @grad_norm
+          record[4 + member] = raw_of(global<float>(ctx.step.states, 1)[member]);
+        }
+#pragma unroll 1
+        for (u32 member = 0; member < ctx.step.group_count; ++member) {  // report @clip_coef
+          record[4 + ctx.step.group_count + member] = raw_of(global<float>(ctx.step.states, 2)[member]);
+        }
         publish(record, number);
       }
     }

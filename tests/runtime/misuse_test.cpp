@@ -1,0 +1,192 @@
+// What a step refuses before it does harm: runs on nothing, values that an argument cannot have, halves
+// of a window on two scalers, objects moved from, numbers out of range.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+using namespace stepfuse;
+using doctest::Contains;
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Layout two_tensors() {
+  Layout layout;
+  layout.add({.name = "a", .size = 1}).add({.name = "b", .size = 1});
+  return layout;
+}
+
+// Adam over tensors of one element whose moments hold garbage.
+struct Adam {
+  std::vector<float> weight = std::vector<float>(3, 1), m = std::vector<float>(3, 1e30F), v = m;
+  std::vector<float> grad = std::vector<float>(3, 1);
+  Step step{make_recipe("adamw"), two_tensors(), Device::interpreter()};
+
+  Adam() { start(2); }
+  void start(size_t tensors) {
+    step.prepare();
+    step.bind("weight", pointers(weight, tensors));
+    step.bind("exp_avg", pointers(m, tensors));
+    step.bind("exp_avg_sq", pointers(v, tensors));
+  }
+  static std::vector<void*> pointers(std::vector<float>& values, size_t tensors) {
+    std::vector<void*> out;
+    for (size_t i = 0; i < tensors; ++i) out.push_back(&values[i]);
+    return out;
+  }
+  void run(size_t tensors) { step.run(pointers(grad, tensors), step.make_args()); }
+};
+
+}  // namespace
+
+TEST_CASE("a step whose buffers begin somehow does not run before they did") {
+  Adam a;
+  CHECK_THROWS_WITH_AS(a.run(2), Contains("call init_state()"), Error);
+  CHECK(a.weight == std::vector<float>(3, 1));
+  a.step.init_state();
+  a.run(2);
+  a.step.append({.name = "c", .size = 1});
+  a.start(3);
+  CHECK_THROWS_WITH_AS(a.run(3), Contains("tensor 2 has no initial values"), Error);
+  CHECK_THROWS_WITH_AS(a.step.init_tensors(3), Contains("init_tensors(3)"), Error);
+  a.step.init_tensors(2);
+  a.run(3);
+  CHECK(a.weight[2] == doctest::Approx(1 - 1e-3 - 1e-5));
+
+  Adam own;
+  own.m.assign(3, 0);
+  own.v.assign(3, 0);
+  own.step.adopt_state();
+  own.run(2);
+  CHECK(own.weight[0] == a.weight[2]);
+}
+
+TEST_CASE("arguments of recipes have bounds; those of one's own text, and unchecked ones, do not") {
+  Step step(make_recipe("adamw", {.clip = Clip::l2, .accumulated = true}), two_tensors(),
+            Device::interpreter());
+  Args args = step.make_args();
+  for (const char* name : {"lr", "beta1", "beta2", "eps", "weight_decay", "max_norm"}) {
+    for (double bad : {kNan, -1.0, -kInf, -1e-300}) {
+      CHECK_THROWS_WITH_AS(args.set(name, bad), Contains("cannot be"), Error);
+      CHECK_THROWS_AS(args.set(step.arg(name), bad), Error);
+    }
+    CHECK_NOTHROW(args.set(name, 0.0));
+  }
+  CHECK_THROWS_WITH_AS(args.set("accumulation", 0), Contains("it is above 0"), Error);
+  CHECK_THROWS_WITH_AS(args.set("beta2", 1), Contains("at least 0 and below 1"), Error);
+  CHECK_NOTHROW(args.set("max_norm", kInf));
+  CHECK_THROWS_AS(args.set("lr", 0, kNan), Error);
+  CHECK(args.get(step.arg("lr")) == 0);  // an error changes nothing
+
+  Step any(make_recipe("adamw"), two_tensors(), Device::interpreter(), {.check_args = false});
+  Args unchecked = any.make_args();
+  unchecked.set("lr", -1);
+  CHECK(unchecked.get(any.arg("lr")) == -1);
+
+  Step own(parse("step @own { buffer @grad : f32 inout\n arg %lr : f32\n %g = load @grad : [f32]\n"
+                 " %x = mul %g, %lr : [f32]\n store @grad, %x }"),
+           two_tensors(), Device::interpreter());
+  Args free = own.make_args();
+  free.set("lr", -1);
+  CHECK(free.get(own.arg("lr")) == -1);
+}
+
+TEST_CASE("loss scales are positive and finite, and options are doubles") {
+  for (double bad : {kNan, 0.0, -1.0, kInf, -kInf, 1e39, 1e-50}) {
+    LossScaler scaler;
+    CHECK_THROWS_WITH_AS(scaler.write("scale", bad), Contains("positive and finite"), Error);
+    CHECK_THROWS_AS(scaler.update(bad), Error);
+    CHECK_THROWS_AS(LossScaler({.init_scale = bad}), Error);
+    CHECK(scaler.read() == 65536);
+  }
+  CHECK_THROWS_AS(LossScaler({.growth_factor = kInf}), Error);
+  CHECK_THROWS_AS(LossScaler({.growth_factor = kNan}), Error);
+  CHECK_THROWS_AS(LossScaler({.backoff_factor = kNan}), Error);
+  LossScaler scaler({.growth_factor = 1.1});
+  Step step(make_recipe("sgd", {.loss_scale = LossScale::dynamic}), two_tensors(),
+            Device::interpreter(), {.scaler = &scaler});
+  CHECK(step.make_args().get(step.arg("growth_factor")) == 1.1);
+}
+
+TEST_CASE("numbers and enumerators out of range, and objects moved from") {
+  Layout layout = two_tensors();
+  auto make = [&](const StepOptions& options) {
+    Step(make_recipe("adamw"), layout, Device::interpreter(), options);
+  };
+  CHECK_THROWS_WITH_AS(make({.stats_ring = std::numeric_limits<int>::max()}),
+                       Contains("stats_ring"), Error);
+  CHECK_THROWS_WITH_AS(make({.stats_ring = 0}), Contains("stats_ring"), Error);
+  CHECK_THROWS_WITH_AS(make({.form = static_cast<Form>(9)}), Contains("form"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", {.loss_scale = static_cast<LossScale>(9)}),
+                       Contains(".loss_scale has a value that is none of none, fixed"), Error);
+  CHECK_THROWS_AS(make_recipe("adamw", {.clip = static_cast<Clip>(77)}), Error);
+  CHECK_THROWS_AS(make_recipe("adamw", {.on_nonfinite = static_cast<OnNonfinite>(77)}), Error);
+  CHECK_THROWS_AS(make_recipe("loss_scale_update", {.loss_scale = static_cast<LossScale>(9)}),
+                  Error);
+  Layout odd;
+  odd.add({.size = 1, .dtypes = {{"weight", static_cast<DType>(99)}}});
+  CHECK_THROWS_WITH_AS(Step(make_recipe("adamw"), odd, Device::interpreter()),
+                       Contains("cannot be stored"), Error);
+
+  Step step(make_recipe("adamw"), layout, Device::interpreter());
+  Args args = step.make_args();
+  Args kept = std::move(args);
+  CHECK_THROWS_WITH_AS(args.set("lr", 1), Contains("moved from"), Error);  // NOLINT
+  CHECK_THROWS_AS(args.get({0}), Error);                                   // NOLINT
+  Step there = std::move(step);
+  CHECK_THROWS_WITH_AS(step.prepare(), Contains("moved from"), Error);  // NOLINT
+  CHECK_THROWS_AS(step.latest(), Error);                                // NOLINT
+  CHECK_THROWS_AS(step.layout(), Error);                                // NOLINT
+  CHECK(there.layout().size() == 2);
+}
+
+TEST_CASE("an allocator whose release throws ends no process") {
+  std::vector<char> memory(1 << 20);
+  char* aligned = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256) % 256;
+  bool released = false;
+  {
+    Allocator allocator{[&](size_t, Stream) -> void* { return aligned; },
+                        [&](void*, size_t, Stream) {
+                          released = true;
+                          throw std::runtime_error("no");
+                        }};
+    Step step(make_recipe("sgd"), two_tensors(), Device::interpreter(), {.allocator = allocator});
+  }
+  CHECK(released);
+}
+
+TEST_CASE("a window is opened and closed on one scaler") {
+  LossScaler first({.init_scale = 1}), second({.init_scale = 1});
+  RecipeOptions options{.loss_scale = LossScale::dynamic, .window = true};
+  Step accumulate(make_recipe("accumulate"), two_tensors(), Device::interpreter(),
+                  {.scaler = &first});
+  Step step(make_recipe("sgd", options), two_tensors(), Device::interpreter(), {.scaler = &second});
+  std::vector<float> w = {1, 1}, g = {1, 1};
+  step.bind("weight", {{&w[0], &w[1]}});
+  step.prepare();
+  CHECK_THROWS_WITH_AS(step.run({{&g[0], &g[1]}}, step.make_args()),
+                       Contains("the same StepOptions::scaler"), Error);
+  CHECK(w[0] == 1);
+  second.write("micro_batches", 1);  // who counts by himself says so
+  step.run({{&g[0], &g[1]}}, step.make_args());
+  CHECK(w[0] < 1);
+}
+
+TEST_CASE("messages name options as the caller writes them") {
+  RecipeOptions options{.clip_per_group = true};
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", options), ".clip_per_group needs .clip = l2, l1 or inf",
+                       Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", options, OptionNames::flags),
+                       "--clip-per-group needs --clip=l2, l1 or inf", Error);
+  CHECK_THROWS_WITH_AS(
+      Step(make_recipe("sgd", {.loss_scale = LossScale::dynamic}), two_tensors(), Device::cpu()),
+      Contains("StepOptions::scaler"), Error);
+}
