@@ -9,6 +9,7 @@
 #include <stepfuse/types.hpp>
 
 #include "ir/float16.hpp"
+#include "ir/fp_env.hpp"
 
 namespace stepfuse {
 namespace {
@@ -98,6 +99,7 @@ Bits canonical_nan(Bits v, DType t) {
 }
 
 std::string literal_text(Bits v, DType t) {
+  FpEnvGuard guard;  // which text is the nearest does not depend on the caller's rounding mode
   switch (t) {
     case DType::boolean:
       return v.b() ? "true" : "false";
