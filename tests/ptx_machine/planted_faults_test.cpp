@@ -72,7 +72,7 @@ TEST_CASE("planted faults are caught and named") {
       {"no __syncthreads behind is_last",
        {{"__syncthreads();  // barrier: is_last", ""}},
        ErrorKind::race,
-       "is_last"},
+       "which nothing orders"},
       {"arriving without release",
        {{"atom.acq_rel.gpu", "atom.relaxed.gpu"}},
        ErrorKind::race,

@@ -1,0 +1,106 @@
+// Lines of 32 bytes with a bit per byte that is not yet where others see it; knows memory.
+#include "tools/ptx_machine/caches.hpp"
+
+namespace ptx {
+
+namespace {
+
+// The bytes of the line that lie in the allocation: [first, last).
+std::pair<u64, u64> inside(const Allocation& a, u64 key, u32 line) {
+  u64 begin = key * line;
+  return {std::max(begin, a.base) - begin, std::min(begin + line, a.base + a.size) - begin};
+}
+
+}  // namespace
+
+// Bytes that the line has stored itself stay.
+void Caches::fill(Line& line, u64 key) const {
+  auto [first, last] = inside(*line.a, key, kLine);
+  auto above = device_.find(key);
+  for (u64 k = first; k < last; ++k) {
+    if ((line.dirty >> k & 1u) != 0) continue;
+    bool newer = above != device_.end() && (above->second.dirty >> k & 1u) != 0;
+    u64 at = key * kLine + k - line.a->base;
+    line.bytes[k] = newer ? above->second.bytes[k] : line.a->region.bytes[at];
+    line.state[k] = newer ? above->second.state[k] : line.a->region.state[at];
+  }
+}
+
+void Caches::copy_dirty(u64 key, Line& from, Line* to) {
+  for (; from.dirty != 0; from.dirty &= from.dirty - 1) {
+    auto k = static_cast<u32>(std::countr_zero(from.dirty));
+    if (to != nullptr) {
+      to->bytes[k] = from.bytes[k];
+      to->state[k] = from.state[k];
+      to->dirty |= 1u << k;
+    } else {
+      u64 at = key * kLine + k - from.a->base;
+      from.a->region.bytes[at] = from.bytes[k];
+      from.a->region.state[at] = from.state[k];
+    }
+  }
+}
+
+void Caches::drain(u64 key, Line& line, bool to_host) {
+  if (!line.a->host) return copy_dirty(key, line, nullptr);
+  Line& above = device_[key];
+  above.a = line.a;
+  copy_dirty(key, line, &above);
+  if (to_host) copy_dirty(key, above, nullptr);
+}
+
+Region Caches::access(u32 block, Allocation& a, u64 address, u32 bytes, bool writes, bool atomic) {
+  Cache& cache = blocks_[block];
+  // Some store of the past arrives, in no order.
+  if (!cache.empty() && random_.below(4) == 0) {
+    auto bucket = random_.below(static_cast<u32>(cache.bucket_count()));
+    for (auto at = cache.begin(bucket); at != cache.end(bucket); ++at) {
+      drain(at->first, at->second, random_.below(2) == 0);
+    }
+  }
+  u64 key = address / kLine;
+  if (atomic) {
+    if (auto at = cache.find(key); at != cache.end()) {
+      drain(key, at->second, true);
+      cache.erase(at);
+    }
+    return {a.region.bytes + (address - a.base), a.region.state + (address - a.base), nullptr};
+  }
+  auto [at, is_new] = cache.try_emplace(key);
+  Line& line = at->second;
+  line.a = &a;
+  if (is_new || random_.below(4) == 0) fill(line, key);
+  u64 k = address % kLine;
+  if (writes) line.dirty |= static_cast<u32>(((u64{1} << bytes) - 1) << k);
+  return {line.bytes.data() + k, line.state.data() + k, nullptr};
+}
+
+void Caches::release(u32 block, Scope scope) {
+  if (scope == Scope::cta) return;
+  for (auto& [key, line] : blocks_[block]) drain(key, line, scope == Scope::sys);
+  if (scope != Scope::sys) return;
+  for (auto& [key, line] : device_) copy_dirty(key, line, nullptr);
+}
+
+void Caches::acquire(u32 block) {
+  for (auto& [key, line] : blocks_[block]) fill(line, key);
+}
+
+bool Caches::settle() {
+  bool any = false;
+  for (Cache& cache : blocks_) {
+    for (auto& [key, line] : cache) {
+      any = any || line.dirty != 0;
+      drain(key, line, true);
+    }
+    cache.clear();
+  }
+  for (auto& [key, line] : device_) {
+    any = any || line.dirty != 0;
+    copy_dirty(key, line, nullptr);
+  }
+  device_.clear();
+  return any;
+}
+
+}  // namespace ptx
