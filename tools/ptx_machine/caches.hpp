@@ -22,22 +22,29 @@ class Caches {
   void release(u32 block, Scope scope);
   // What the block loads from here on is no older than now.
   void acquire(u32 block);
+  // Some store of the past arrives, in no order.
+  void some_arrives(u32 block);
   // Everything reaches memory. False: it had already.
   bool settle();
 
  private:
   static constexpr u32 kLine = 32;
+  static constexpr u32 kAll = ~u32{0};  // of a line's bytes
   struct Line {
     Allocation* a = nullptr;
     std::array<std::byte, kLine> bytes;
     std::array<u8, kLine> state;
     u32 dirty = 0;  // one bit per byte
   };
-  using Cache = std::unordered_map<u64, Line>;  // by address / 32
+  struct Cache {
+    std::unordered_map<u64, Line> lines;  // by address / 32
+    std::vector<u64> dirty;               // which of them may be; some are named twice
+  };
 
   void fill(Line& line, u64 key) const;
-  void drain(u64 key, Line& line, bool to_host);
-  static void copy_dirty(u64 key, Line& from, Line* to);
+  void drain(u64 key, Line& line, bool to_host, u32 which = kAll);
+  static void copy_dirty(u64 key, Line& from, Line* to, u32 which = kAll);
+  u32 some_word() { return 0xFFu << (8 * random_.below(4)); }
 
   Random random_;
   std::vector<Cache> blocks_;

@@ -74,7 +74,8 @@ class Launch {
   std::vector<std::byte> params;
   Checks checks;
   Counters counters;
-  u64 stores = 0;  // tells pollers' progress
+  bool host_due = false;  // what the host watches was accessed
+  u64 stores = 0;         // tells pollers' progress
 
  private:
   void make_block(u32 index);
@@ -103,6 +104,7 @@ class Launch {
   HostReader* host_ = nullptr;
   std::optional<HostView> host_view_;
   Random host_random_;
+  bool slow_host_ = false;
   u64 stalled_polls_ = 0;
   u64 stores_at_last_poll_ = 0;
 };
