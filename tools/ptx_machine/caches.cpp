@@ -88,13 +88,27 @@ Region Caches::access(u32 block, Allocation& a, u64 address, u32 bytes, bool wri
 
 void Caches::release(u32 block, Scope scope) {
   if (scope == Scope::cta) return;
-  for (auto& [key, line] : blocks_[block].lines) drain(key, line, scope == Scope::sys);
+  auto each_dirty = [](Cache& cache, auto&& each) {
+    for (u64 key : cache.dirty) {
+      if (auto line = cache.lines.find(key); line != cache.lines.end()) each(key, line->second);
+    }
+    cache.dirty.clear();
+  };
+  each_dirty(blocks_[block], [&](u64 key, Line& l) { drain(key, l, scope == Scope::sys); });
   if (scope != Scope::sys) return;
-  for (auto& [key, line] : device_.lines) copy_dirty(key, line, nullptr);
+  each_dirty(device_, [](u64 key, Line& line) { copy_dirty(key, line, nullptr); });
 }
 
 void Caches::acquire(u32 block) {
-  for (auto& [key, line] : blocks_[block].lines) fill(line, key);
+  auto& lines = blocks_[block].lines;
+  for (auto at = lines.begin(); at != lines.end();) {
+    if (at->second.dirty == 0) {
+      at = lines.erase(at);
+    } else {
+      fill(at->second, at->first);
+      ++at;
+    }
+  }
 }
 
 bool Caches::settle() {

@@ -163,10 +163,27 @@ void Decoder::compact_frame() {
 // Few texts have such registers, and only these pay for the question whether they were written.
 void Decoder::watch(const std::vector<u32>& registers) {
   std::map<u32, u32> flags;  // register -> slot
-  for (u32 r : registers) {
-    flags[r] = static_cast<u32>(kernel_.frame.size());
-    kernel_.frame.push_back(0);
+  auto add = [&](u32 r) {
+    auto [at, is_new] = flags.try_emplace(r, static_cast<u32>(kernel_.frame.size()));
+    if (is_new) kernel_.frame.push_back(0);
+    return is_new;
+  };
+  for (u32 r : registers) add(r);
+  if (flags.empty()) return;
+  auto moves = [&](u32 k) {
+    std::size_t guard = kernel_.code[k].guarded ? 1 : 0;
+    bool is_move = opcode_table()[kernel_.rows[k]].name == "mov";
+    return is_move && uses_[k].reads.size() == guard + 1 && uses_[k].writes.size() == 1;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (u32 k = 0; k < kernel_.code.size(); ++k) {
+      if (moves(k) && flags.contains(uses_[k].reads.back())) {
+        more = add(uses_[k].writes[0]) || more;
+      }
+    }
   }
+  kernel_.watches.resize(kernel_.code.size());
   auto flags_of = [&](const std::vector<u32>& list) {
     std::vector<u32> found;
     for (u32 r : list) {
@@ -177,7 +194,7 @@ void Decoder::watch(const std::vector<u32>& registers) {
   for (u32 k = 0; k < kernel_.code.size(); ++k) {
     Instruction& i = kernel_.code[k];
     auto& reads = uses_[k].reads;
-    Watch w{.guarded = i.guarded};
+    Watch w{.guarded = i.guarded, .moves = moves(k)};
     if (i.guarded) {  // decoded before the operands
       w.guard = flags_of({reads.front()});
       reads.erase(reads.begin());
@@ -187,7 +204,7 @@ void Decoder::watch(const std::vector<u32>& registers) {
     if (w.guard.empty() && w.reads.empty() && w.writes.empty()) continue;
     w.run = std::exchange(i.run, &run_watched);
     i.guarded = false;
-    kernel_.watches.emplace(k, std::move(w));
+    kernel_.watches[k] = std::move(w);
   }
 }
 

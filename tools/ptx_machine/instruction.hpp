@@ -97,6 +97,8 @@ struct Watch {
   std::vector<u32> reads, writes;  // slots of "was written"
   std::vector<u32> guard;          // the same, of its guard
   bool guarded = false;
+  bool moves =
+      false;  // hands on what it reads, written or not: compilers copy what nobody will use
 };
 
 struct Kernel {
@@ -118,7 +120,7 @@ struct Kernel {
   u32 min_blocks = 0;
   u32 registers = 0;  // of the text, an upper bound of nothing real
   std::vector<std::unique_ptr<u32[]>> lists;
-  std::map<u32, Watch> watches;  // by index of the instruction
+  std::vector<Watch> watches;  // one per instruction, if there is any
 };
 
 }  // namespace ptx

@@ -59,7 +59,7 @@ void run_trap(Thread& t, const Instruction&) { fail(t, ErrorKind::trap, "the ker
 }  // namespace
 
 void run_watched(Thread& t, const Instruction& i) {
-  const Watch& w = t.launch->kernel.watches.at(t.pc - 1);
+  const Watch& w = t.launch->kernel.watches[t.pc - 1];
   auto check = [&](const std::vector<u32>& flags) {
     for (u32 flag : flags) {
       if (t.r[flag] != 0 || !t.launch->checks.uninitialised) continue;
@@ -68,8 +68,13 @@ void run_watched(Thread& t, const Instruction& i) {
   };
   check(w.guard);
   if (w.guarded && ((t.r[i.guard] & 1) != 0) != i.guard_value) return;
-  check(w.reads);
-  for (u32 flag : w.writes) t.r[flag] = 1;
+  u64 written = 1;
+  if (w.moves) {
+    if (!w.reads.empty()) written = t.r[w.reads[0]];
+  } else {
+    check(w.reads);
+  }
+  for (u32 flag : w.writes) t.r[flag] = written;
   w.run(t, i);
 }
 
