@@ -13,6 +13,7 @@
 #include "compiler/emit.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/cuda/nvrtc.hpp"
+#include "runtime/host_reports.hpp"
 #include "runtime/partitions.hpp"
 
 namespace stepfuse::testing {
@@ -31,6 +32,12 @@ class Device {
     place_args(data);
     place_states(data);
     place_workspace(data);
+    if (options.reports != nullptr) {
+      std::vector<uint64_t>& reports = options.reports->memory();
+      memory_.map_host(reports.data(), reports.size() * sizeof(uint64_t));
+      c_.reports = reports.data();
+      c_.report_capacity = options.reports->capacity();
+    }
     c_.sync = upload<abi::Sync>({abi::Sync{}}, "the sync words");
     c_.step.tensor_count = static_cast<uint32_t>(data.tensors.size());
     c_.step.group_count = static_cast<uint32_t>(data.group_count);
@@ -277,17 +284,52 @@ const std::string& compile_to_ptx(const std::string& text, int arch) {
 DeviceRunner::DeviceRunner(Schedule schedule, const std::string& text, int arch)
     : schedule_(std::move(schedule)), ptx_(compile_to_ptx(text, arch)) {}
 
+ReportReader::ReportReader(const Program& program, uint32_t capacity)
+    : width_(1), capacity_(capacity) {
+  for (const State& s : program.states) width_ += is_ring_report(s) ? 1 : 0;
+  memory_.assign(width_ * capacity, 0);
+}
+
+ptx::HostReader ReportReader::reader() {
+  return {reinterpret_cast<u64>(memory_.data()), [this](ptx::HostView& host) { step(host); }};
+}
+
+void ReportReader::step(ptx::HostView& host) {
+  u64 record = reinterpret_cast<u64>(memory_.data() + next_ % capacity_ * width_);
+  if (at_ == 0) {
+    host.drop();
+    number_ = host.load_acquire(record);
+    if (number_ > next_ + 1) next_ = number_ - 1;  // those before it are gone
+    values_.clear();
+    at_ = number_ == next_ + 1 ? 1 : 0;
+  } else if (at_ < width_) {
+    values_.push_back(host.load_relaxed(record + 8 * at_++));
+  } else {
+    at_ = 0;
+    if (host.load_relaxed(record) != number_) return;
+    host.keep();
+    kept_[next_++] = values_;
+  }
+}
+
 ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const {
   ptx::Machine machine;
   auto module = machine.load(ptx_);
   Device device(machine, schedule_, data, options);
+  ptx::HostReader host;
+  if (options.reports != nullptr) host = options.reports->reader();
   ptx::Counters total;
   uint64_t seed = options.seed;
   auto launch = [&](const Kernel& kernel, const abi::DeviceContext& context) {
     auto counters = machine.launch(
-        *module->find(cuda_entry_name(kernel)), {.grid = {options.blocks}, .block = {256}},
+        *module->find(cuda_entry_name(kernel)),
+        {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
         std::as_bytes(std::span(&context, 1)),
-        {.seed = seed++, .step_limit = options.step_limit, .checks = options.checks});
+        {.seed = seed++,
+         .step_limit = options.step_limit,
+         .checks = options.checks,
+         .incoherent = options.incoherent,
+         .host = options.reports != nullptr ? &host : nullptr});
     total.instructions += counters.instructions;
     total.global_bytes_read += counters.global_bytes_read;
     total.global_bytes_written += counters.global_bytes_written;

@@ -2,8 +2,10 @@
 // Knows the emitter, NVRTC and the machine.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "compiler/schedule/schedule.hpp"
 #include "ir/step_data.hpp"
@@ -17,16 +19,44 @@ struct Observation {
   bool stale = false;
 };
 
+// The host as it reads finished steps' reports while kernels run, one load at a time: the number of
+// the next record, its values, the number again; what has changed meanwhile is dropped.
+class ReportReader {
+ public:
+  ReportReader(const Program& program, uint32_t capacity);
+
+  ptx::HostReader reader();
+  std::vector<uint64_t>& memory() { return memory_; }
+  uint32_t capacity() const { return capacity_; }
+  // [step] the raw values of its record; those that were gone before they were read are missing.
+  const std::map<uint64_t, std::vector<uint64_t>>& kept() const { return kept_; }
+
+ private:
+  void step(ptx::HostView& host);
+
+  size_t width_;
+  uint32_t capacity_;
+  std::vector<uint64_t> memory_;
+  std::map<uint64_t, std::vector<uint64_t>> kept_;
+  uint64_t next_ = 0;
+  size_t at_ = 0;  // the word of the record that is read next; width_: the number again
+  uint64_t number_ = 0;
+  std::vector<uint64_t> values_;
+};
+
 struct DeviceRun {
   uint32_t blocks = 3;
   uint64_t seed = 1;
   uint64_t step_limit = 2'000'000'000;
   ptx::Checks checks;
-  bool inline_args = false;     // arguments in the kernel's parameters instead of a table
-  bool zero_workspace = false;  // so that a fault can only show in the order of accesses
-  std::vector<size_t> shifts;   // [tensor] elements that its arrays stand off a 256-byte border
-  uint64_t skip_elements = 0;   // the arrays really begin so much earlier (and are never touched)
-  int steps = 1;                // launches on the same tables, one behind the other
+  bool cooperative = true;
+  bool incoherent = false;          // blocks with caches of their own
+  ReportReader* reports = nullptr;  // reads meanwhile
+  bool inline_args = false;         // arguments in the kernel's parameters instead of a table
+  bool zero_workspace = false;      // so that a fault can only show in the order of accesses
+  std::vector<size_t> shifts;       // [tensor] elements that its arrays stand off a 256-byte border
+  uint64_t skip_elements = 0;  // the arrays really begin so much earlier (and are never touched)
+  int steps = 1;               // launches on the same tables, one behind the other
   // The split phase, where it is not empty: what is observed before each step, in this order. Needs
   // a schedule of the split form; the step does what nobody observed.
   std::vector<Observation> observed;

@@ -1,8 +1,11 @@
 // Faults planted in the dumped text of the real fused kernel, one at a time: the machine catches
 // each in every interleaving and names it.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "compiler/emit.hpp"
+#include "ir/interpreter.hpp"
+#include "runtime/host_reports.hpp"
 #include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/recipe_space.hpp"
 
@@ -23,6 +26,8 @@ struct Fault {
   std::string layout = "mixed";
   bool zero_workspace = true;
   uint64_t skip_elements = 0;
+  bool cooperative = true;
+  bool every_seed = true;  // else in some interleaving of the first hundred
 };
 
 Point plain_point() {
@@ -60,6 +65,19 @@ Caught run(const DeviceRunner& runner, const RecipeCase& c, DeviceRun options) {
   return {};
 }
 
+void check_found(const Fault& fault, const DeviceRunner& runner, const RecipeCase& c) {
+  INFO(std::string(fault.name));
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Caught caught = run(runner, c, {.seed = seed});
+    if (!caught.any) continue;
+    MESSAGE(std::string(fault.name), ": found by interleaving ", seed);
+    CHECK(caught.kind == fault.kind);
+    CHECK_MESSAGE(caught.message.find(fault.says) != std::string::npos, caught.message);
+    return;
+  }
+  FAIL_CHECK("not found");
+}
+
 // A race may show itself by a value that is not there yet: it has to be named without the check of
 // initialisation, and caught with it.
 void check_caught(const Fault& fault, int arch) {
@@ -71,10 +89,13 @@ void check_caught(const Fault& fault, int arch) {
   for (const Edit& edit : fault.edits) text = replaced(text, edit);
   DeviceRunner runner(std::move(schedule), text, arch);
   bool is_race = fault.kind == ptx::ErrorKind::race;
+  if (!fault.every_seed) return check_found(fault, runner, c);
   for (uint64_t seed = 0; seed < 8; ++seed) {
     INFO(std::string(fault.name), ", sm_", arch, ", seed ", seed);
-    DeviceRun options{
-        .seed = seed, .zero_workspace = fault.zero_workspace, .skip_elements = fault.skip_elements};
+    DeviceRun options{.seed = seed,
+                      .cooperative = fault.cooperative,
+                      .zero_workspace = fault.zero_workspace,
+                      .skip_elements = fault.skip_elements};
     CHECK(run(runner, c, options).any);
     options.checks.uninitialised = !is_race;
     Caught caught = run(runner, c, options);
@@ -86,6 +107,7 @@ void check_caught(const Fault& fault, int arch) {
 
 const std::string kWait = "wait_for(ctx.sync->generation, before);";
 const std::string kArrived = "if (last_to_arrive(ctx.sync->arrived)) {";
+const std::string kBefore = "if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);";
 const std::string kRelease =
     "if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);";
 
@@ -165,6 +187,23 @@ TEST_CASE("faults in the dumped kernel are caught and named") {
        {{"u32 before = 0;", "if (blockIdx.x == 1) return;\n    u32 before = 0;"}},
        hang,
        "thread 0 polls"},
+      {.name = "the generation is read behind the arrival",
+       .edits = {{kBefore, ""},
+                 {kArrived, "const bool is_last = last_to_arrive(ctx.sync->arrived);\n" + kBefore +
+                                "\nif (is_last) {"}},
+       .kind = hang,
+       .says = "polls",
+       .every_seed = false},
+      {.name = "not cooperative",
+       .edits = {},
+       .kind = hang,
+       .says = "only a cooperative launch",
+       .cooperative = false},
+      {"slots loaded non-coherently",
+       {{"values[index != nullptr ? index[near] : near]);",
+         "__ldg(values + (index != nullptr ? index[near] : near)));"}},
+       race,
+       "in one launch with"},
       {"no __syncwarp in the fold of small chunks",
        {{"if (packed) {\n    __syncwarp();\n  } else {\n    __syncthreads();\n    const T* const "
          "mine",
@@ -175,6 +214,120 @@ TEST_CASE("faults in the dumped kernel are caught and named") {
   };
   constexpr int kArchs[] = {90, 75, 100, 80};
   for (size_t k = 0; k < faults.size(); ++k) check_caught(faults[k], kArchs[k % 4]);
+}
+
+namespace {
+
+struct ReportFault {
+  const char* name;
+  std::vector<Edit> edits;
+  const char* says = "the host's load of";
+};
+
+// Four steps whose records all stand in one place while the host reads. "" or what the machine
+// said; a record that the host kept must be the interpreter's.
+std::string read_reports(const DeviceRunner& runner, const RecipeCase& c, uint64_t seed,
+                         size_t& kept) {
+  constexpr int kSteps = 4;
+  TestData data(c.data), expected(c.data);
+  ReportReader reader(c.program, 1);
+  DeviceRun options{.seed = seed, .incoherent = seed % 2 != 0, .reports = &reader, .steps = kSteps};
+  for (const LayoutTensor& t : c.layout.tensors) options.shifts.push_back(t.shift);
+  try {
+    runner.run(data.step(), options);
+  } catch (const ptx::MachineError& error) {
+    return error.what();
+  }
+  kept += reader.kept().size();
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    interpret(c.program, expected.step());
+    auto record = reader.kept().find(step);
+    if (record == reader.kept().end()) continue;
+    size_t at = 0;
+    for (size_t s = 0; s < c.program.states.size(); ++s) {
+      if (!is_ring_report(c.program.states[s])) continue;
+      if (record->second[at++] != expected.step().states[s][0].raw) {
+        return fmt::format("the host's load of step {}'s @{}: another value", step,
+                           c.program.states[s].name);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a non-finite value that all but one lane lose shows in some place of it") {
+  STEPFUSE_NEEDS_NVRTC();
+  Point point = plain_point();
+  point["inputs"] = "one";
+  const std::vector<std::pair<std::string, Edit>> faults = {
+      {"tiny", {"__any_sync(~0u, acc) != 0", "acc"}},
+      {"mixed", {"__syncthreads_or(acc) != 0", "(__syncthreads(), acc)"}}};
+  for (const auto& [layout, edit] : faults) {
+    point["layout"] = layout;
+    int seen = 0;
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      RecipeCase c = recipe_case(point, seed);
+      TestData expected(c.data);
+      interpret(c.program, expected.step());
+      for (bool faulty : {false, true}) {
+        Schedule schedule = schedule_of(c.program, point);
+        std::string text = emit_cuda(schedule);
+        if (faulty) text = replaced(text, edit);
+        DeviceRunner runner(std::move(schedule), text, 90);
+        DeviceRun options{.seed = seed};
+        for (const LayoutTensor& t : c.layout.tensors) options.shifts.push_back(t.shift);
+        TestData actual(c.data);
+        runner.run(actual.step(), options);
+        bool differs = difference(c.program, expected, actual).has_value();
+        if (!faulty) CHECK_FALSE(differs);
+        seen += faulty && differs ? 1 : 0;
+      }
+    }
+    MESSAGE(layout, ": ", seen, " of 12");
+    CHECK(seen >= 3);
+  }
+}
+
+TEST_CASE("reports: the host reads whole records while steps run, and faults are named") {
+  STEPFUSE_NEEDS_NVRTC();
+  const std::string fence = "  __threadfence_system();\n";
+  const std::vector<ReportFault> faults = {
+      {"none", {}, nullptr},
+      {"published before its values",
+       {{"withdraw(record);", "withdraw(record); publish(record, number);"}}},
+      {"without withdraw", {{"withdraw(record);", ""}}},
+      {"without system fence", {{fence, ""}}},
+      {"with too narrow a fence", {{fence, "  __threadfence();\n"}}},
+      {"withdrawn for the device only", {{"st.relaxed.sys", "st.relaxed.gpu"}}},
+      {"published relaxed", {{"st.release.sys", "st.relaxed.sys"}}},
+      {"published weakly", {{"st.release.sys", "st"}}},
+      {"published for the device only", {{"st.release.sys", "st.release.gpu"}}},
+  };
+  Point point = plain_point();
+  point["layout"] = "tiny";
+  RecipeCase c = recipe_case(point, 3);
+  for (const ReportFault& fault : faults) {
+    INFO(std::string(fault.name));
+    Schedule schedule = schedule_of(c.program, point);
+    std::string text = emit_cuda(schedule);
+    for (const Edit& edit : fault.edits) text = replaced(text, edit);
+    DeviceRunner runner(std::move(schedule), text, 90);
+    std::string said;
+    size_t kept = 0;
+    for (uint64_t seed = 0; seed < 60 && said.empty(); ++seed) {
+      said = read_reports(runner, c, seed, kept);
+    }
+    INFO("said: ", said);
+    if (fault.says == nullptr) {
+      CHECK(said.empty());
+      MESSAGE(kept, " records read");
+      CHECK(kept > 20);
+    } else {
+      CHECK(said.find(fault.says) != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("the kernel is right where its indices pass 32 bits") {

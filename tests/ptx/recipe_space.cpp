@@ -60,7 +60,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
   Rng rng(seed, "layout");
   TestLayout layout;
   layout.signatures = signatures_of(program, point);
-  layout.group_count = 2;
+  layout.group_count = 3;  // the last one has one tensor
   for (uint64_t size : sizes_of(kind, rng)) {
     LayoutTensor t{.size = size};
     t.group = rng.between(0, 1);
@@ -70,6 +70,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     if (kind == "shards") t.offset = rng.below(3 * kPieceElements);
     layout.tensors.push_back(t);
   }
+  if (!layout.tensors.empty()) layout.tensors[rng.below(layout.tensors.size())].group = 2;
   return layout;
 }
 
@@ -96,6 +97,11 @@ void set_args(const Program& program, StepData& step) {
     DType t = arg.type.dtype;
     for (size_t i = 0; i < step.args[a].size(); ++i) {
       double plain = arg.fallback ? number(*arg.fallback, t) : 1.0;
+      // Below most norms, so that clipping acts.
+      if (arg.name == "max_norm") {
+        step.args[a][i] = as(0x1p-7, t);
+        continue;
+      }
       step.args[a][i] = i == 0 && arg.fallback
                             ? *arg.fallback
                             : as(plain * (1 - 0.125 * static_cast<double>(i)), t);
@@ -117,6 +123,14 @@ void set_states(const Program& program, StepData& step, Rng& rng) {
 
 void set_inputs(const Program& program, const Point& point, TestData& data, Rng& rng) {
   const std::string& kind = point.at("inputs");
+  // The one non-finite gradient of the whole step: whatever a lane loses is lost.
+  std::vector<size_t> candidates;
+  for (size_t t = 0; t < data.step().tensors.size(); ++t) {
+    const StepTensor& tensor = data.step().tensors[t];
+    if (tensor.size != 0 && tensor.present) candidates.push_back(t);
+  }
+  bool one = kind == "one" && !candidates.empty();
+  size_t the_one = one ? candidates[rng.below(candidates.size())] : data.step().tensors.size();
   for (size_t t = 0; t < data.step().tensors.size(); ++t) {
     StepTensor& tensor = data.step().tensors[t];
     for (size_t b = 0; b < program.buffers.size(); ++b) {
@@ -132,6 +146,7 @@ void set_inputs(const Program& program, const Point& point, TestData& data, Rng&
         if (name == "grad" && kind == "tiny") store_bits(place, type, as(v * 1e-7, type));
       }
       bool bad = name == "grad" && kind == "nonfinite" && tensor.size != 0 && rng.chance(40);
+      bad = bad || (name == "grad" && t == the_one);
       if (bad)
         store_bits(at + rng.below(tensor.size) * size_of(type), type,
                    as(rng.chance(50) ? NAN : -INFINITY, type));
@@ -146,7 +161,7 @@ std::vector<Factor> recipe_factors() {
   factors.push_back({"mode", {"fused", "split", "unfused", "observe"}});
   factors.push_back(
       {"layout", {"mixed", "tiny", "misaligned", "absent", "shards", "large", "single", "none"}});
-  factors.push_back({"inputs", {"normal", "nonfinite", "overflow", "tiny", "special"}});
+  factors.push_back({"inputs", {"normal", "nonfinite", "overflow", "tiny", "special", "one"}});
   factors.push_back({"args", {"table", "inline"}});
   factors.push_back({"arch", {"90", "75", "80", "100", "120"}});
   factors.push_back({"blocks", {"2", "1", "7", "132"}});
@@ -248,6 +263,7 @@ Verdict compare_on_machine(const Point& point, uint64_t data_seed,
   for (uint64_t seed : seeds) {
     DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),
                   .seed = seed,
+                  .incoherent = seed % 3 == 1,
                   .inline_args = point.at("args") == "inline",
                   .steps = steps,
                   .observed = observations(point, c.layout.tensors.size(), seed)};

@@ -67,12 +67,43 @@ TEST_CASE("operands of the wrong kind, width or number are errors") {
   refused(entry("@%r1 mov.u32 %r2, 0;"), ErrorKind::bad_operand, "a .b32 register");
   refused(entry("ld.global.v2.u32 %r1, [%rd1];"), ErrorKind::bad_operand, "vector's length");
   refused(entry("ld.global.v4.u32 {%r1, %r2}, [%rd1];"), ErrorKind::bad_operand, "vector's length");
-  refused(entry("ld.global.v8.b64 {%rd1, %rd1, %rd1, %rd1, %rd1, %rd1, %rd1, %rd1}, [%rd1];"),
-          ErrorKind::bad_operand, "more than 32 bytes");
+  std::string wide = entry("ld.global.v8.b64 {_, _, _, _, _, _, _, %rd1}, [%rd1];");
+  refused(wide.replace(wide.find("sm_90"), 5, "sm_100"), ErrorKind::bad_operand,
+          "more than 32 bytes");
+  refused(entry(".reg .f32 %f; add.u32 %r1, %r2, %f;"), ErrorKind::bad_operand, ".f32 register");
+  refused(entry(".reg .f32 %f; add.u32 %f, %r2, %r3;"), ErrorKind::bad_operand, ".f32 register");
+  refused(entry(".reg .u32 %u; add.f32 %u, %r2, %r3;"), ErrorKind::bad_operand, ".u32 register");
+  refused(entry("add.u32 %r1, %r2, 0f3F800000;"), ErrorKind::bad_operand, "an integer belongs");
+  refused(entry("bar.sync 16;"), ErrorKind::bad_operand, "no barrier 16");
+  refused(entry("bar.red.popc.u32 %r1, 16, %p1;"), ErrorKind::bad_operand, "no barrier 16");
+  refused(entry(".shared .b8 big[49153];"), ErrorKind::bad_operand, "at most 49152");
   refused(entry("setp.eq.and.u32 %p1, %r1, %r2;"), ErrorKind::bad_operand, "third source");
   refused(entry("setp.eq.u32 %p1, %r1, %r2, %p2;"), ErrorKind::bad_operand, "third source");
   refused(entry("selp.u32 %r1, !%r2, %r3, %p1;"), ErrorKind::bad_operand, "negated");
   refused(entry("st.global.u32 %r1, [%rd1];"), ErrorKind::bad_operand, "these operands");
+}
+
+TEST_CASE("a module may use what its .version and .target have") {
+  auto as = [](const char* version, const char* target, const std::string& body) {
+    std::string text = entry(body);
+    text.replace(text.find("9.0"), 3, version);
+    return text.replace(text.find("sm_90"), 5, target);
+  };
+  const std::string bf16 = "cvt.rn.bf16.f32 %h1, 0f3F800000;";
+  refused(as("9.0", "sm_75", bf16), ErrorKind::unknown_modifier, "needs .target sm_80");
+  refused(as("9.0", "sm_75", "redux.sync.add.u32 %r1, 1, 1;"), ErrorKind::unknown_modifier,
+          "sm_80");
+  refused(as("9.0", "sm_90", "st.global.v8.b32 [%rd1], {1, 2, 3, 4, 5, 6, 7, 8};"),
+          ErrorKind::unknown_modifier, "needs .target sm_100");
+  refused(as("7.8", "sm_80", "ld.param::entry.u64 %rd1, [p];"), ErrorKind::unknown_modifier,
+          "needs .version 8.3");
+  refused(as("7.0", "sm_90", ""), ErrorKind::syntax, "sm_90 needs .version 7.8");
+  refused(as("9.0", "sm_91", ""), ErrorKind::syntax, "unknown target sm_91");
+  refused(as("10.0", "sm_90", ""), ErrorKind::syntax, "newer");
+  refused(as("x", "sm_90", ""), ErrorKind::syntax, "no version");
+  Machine machine;
+  CHECK(machine.load(as("7.0", "sm_80", bf16)) != nullptr);
+  CHECK(machine.load(as("9.0", "sm_90a", bf16)) != nullptr);
 }
 
 TEST_CASE("names that nothing declares are errors") {

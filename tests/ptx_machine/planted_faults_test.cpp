@@ -72,7 +72,7 @@ TEST_CASE("planted faults are caught and named") {
       {"no __syncthreads behind is_last",
        {{"__syncthreads();  // barrier: is_last", ""}},
        ErrorKind::race,
-       "is_last"},
+       "which nothing orders"},
       {"arriving without release",
        {{"atom.acq_rel.gpu", "atom.relaxed.gpu"}},
        ErrorKind::race,
@@ -146,6 +146,73 @@ TEST_CASE("planted faults are caught and named") {
        "another place"},
   };
   for (const Fault& fault : faults) check_caught(fault, 90, 3);
+}
+
+TEST_CASE("everything volatile and nothing ordered is right in one memory, and not in caches") {
+  STEPFUSE_NEEDS_NVRTC();
+  std::string ptx = step_ptx(90, {{"float* slots;", "volatile float* slots;"},
+                                  {"u32* nonfinite;", "volatile u32* nonfinite;"},
+                                  {"float* scalars;", "volatile float* scalars;"},
+                                  {"double* state;", "volatile double* state;"},
+                                  {"atomicOr(c.nonfinite", "atomicOr((u32*)c.nonfinite"},
+                                  {"atom.acq_rel.gpu", "atom.relaxed.gpu"},
+                                  {"st.release.gpu", "st.relaxed.gpu"},
+                                  {"ld.acquire.gpu", "ld.relaxed.gpu"},
+                                  {"__threadfence();  // finish: release", ""},
+                                  {"__threadfence();  // finish: acquire", ""}});
+  Data data = make_data(kShapes, 1);
+  u32 caught = 0;
+  for (u64 seed = 0; seed < 12; ++seed) {
+    INFO("seed ", seed);
+    RunOptions options{.blocks = 3, .seed = seed};
+    CHECK(run_faulty(ptx, data, options).message == "");
+    options.incoherent = true;
+    CHECK(run_faulty(step_ptx(90), data, options).message == "");
+    Caught faulty = run_faulty(ptx, data, options);
+    if (!faulty.any) continue;
+    ++caught;
+    CHECK_MESSAGE(faulty.kind == ErrorKind::uninitialised, faulty.message);
+    bool named = faulty.message.find("the slots") != std::string::npos ||
+                 faulty.message.find("the scalars") != std::string::npos;
+    CHECK_MESSAGE(named, faulty.message);
+  }
+  MESSAGE("caught in ", caught, " of 12 interleavings");
+  CHECK(caught >= 3);
+}
+
+TEST_CASE("a grid barrier without a cooperative launch is named") {
+  STEPFUSE_NEEDS_NVRTC();
+  Data data = make_data(kShapes, 1);
+  for (u64 seed = 0; seed < 8; ++seed) {
+    Caught caught =
+        run_faulty(step_ptx(90), data, {.blocks = 3, .seed = seed, .cooperative = false});
+    CHECK(caught.kind == ErrorKind::hang);
+    CHECK_MESSAGE(caught.message.find("only a cooperative launch") != std::string::npos,
+                  caught.message);
+    CHECK(
+        run_faulty(step_ptx(90), data, {.blocks = 1, .seed = seed, .cooperative = false}).message ==
+        "");
+  }
+}
+
+TEST_CASE("the generation read behind the arrival is found where a block freezes between the two") {
+  STEPFUSE_NEEDS_NVRTC();
+  std::string load =
+      "    asm volatile(\"ld.relaxed.gpu.global.u32 %0, [%1];\" : \"=r\"(before) : "
+      "\"l\"(c.generation) : \"memory\");\n";
+  std::string ptx =
+      step_ptx(90, {{load, ""}, {"    *is_last = arrived", load + "    *is_last = arrived"}});
+  Data data = make_data(kShapes, 1);
+  u32 caught = 0;
+  for (u64 seed = 0; seed < 40; ++seed) {
+    Caught faulty = run_faulty(ptx, data, {.blocks = 3, .seed = seed});
+    if (!faulty.any) continue;
+    ++caught;
+    CHECK_MESSAGE(faulty.kind == ErrorKind::hang, faulty.message);
+    CHECK_MESSAGE(faulty.message.find("polls") != std::string::npos, faulty.message);
+  }
+  MESSAGE("caught in ", caught, " of 40 interleavings");
+  CHECK(caught >= 1);
 }
 
 TEST_CASE("a step whose indices pass 32 bits is right without the fault") {

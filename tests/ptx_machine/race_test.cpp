@@ -22,6 +22,7 @@ std::string program(const std::string& writer, const std::string& reader,
 .shared .align 16 .b8 block[256];
 ld.param.u64 %data, [data]; ld.param.u64 %flag, [flag];
 mov.u32 %tid, %tid.x; mov.u32 %block, %ctaid.x;
+mov.u32 %x0, 7; mov.b16 %h0, 8; mov.b16 %h1, 9; setp.eq.u32 %p0, %tid, 1000;
 )" + both +
          R"(
 setp.ne.u32 %p0, %tid, 0; @%p0 bra END;
@@ -132,6 +133,68 @@ TEST_CASE("fences make relaxed accesses release and acquire") {
   races(program(kWrite + "membar.gl; " + set, see + kRead));
   races(program(kWrite + "membar.cta; " + set, see + "membar.gl; " + kRead));
   races(program("membar.gl; " + kWrite + set, see + "membar.gl; " + kRead));
+}
+
+TEST_CASE("a thread's own release goes on in what it stores there behind it") {
+  const std::string release = "st.release.gpu.global.u32 [%flag], 0; ";
+  const std::string set = "st.relaxed.gpu.global.u32 [%flag], 1;";
+  const std::string see = poll("ld.acquire.gpu.global.u32") + kRead;
+  orderly(program(kWrite + release + set, see));
+  orderly(program(kWrite + "red.release.gpu.global.add.u32 [%flag], 0; " + set, see));
+  races(program(release + kWrite + set, see));
+  races(program(kWrite + "st.release.gpu.global.u32 [%flag+4], 0; " + set, see));
+  races(program(kWrite + "st.release.cta.global.u32 [%flag], 0; " + set, see));
+}
+
+TEST_CASE("strong accesses that overlap in part race") {
+  const std::string read = "ld.relaxed.gpu.global.u32 %x1, [%data+4];";
+  races(program("st.relaxed.gpu.global.u64 [%data], 1;", read));
+  races(program("st.relaxed.gpu.global.u64 [%data], 1;", "ld.volatile.global.u16 %h2, [%data+2];"));
+  races(program("atom.global.add.u64 %y1, [%data], 1;", "atom.global.add.u32 %x1, [%data], 1;"));
+  orderly(program("st.relaxed.gpu.global.v2.u32 [%data], {1, 2};", read));
+  orderly(program("st.relaxed.gpu.global.u32 [%data], 1;", read));
+}
+
+TEST_CASE("a thread that has exited does not order what others do behind a barrier") {
+  auto text = [](const std::string& last) {
+    return program("", "",
+                   "setp.ne.u32 %p1, %tid, 3; @%p1 bra REST; st.global.u32 [%data], 5; " + last +
+                       " REST: bar.sync 0; setp.ne.u32 %p1, %tid, 4; @%p1 bra END; "
+                       "ld.global.u32 %x1, [%data]; bra END;");
+  };
+  orderly(text(""), {1}, {64});
+  races(text("exit;"), {1}, {64});
+}
+
+TEST_CASE("nobody writes in a launch what one of its threads reads non-coherently") {
+  const std::string constant = "ld.global.nc.u32 %x1, [%data];";
+  races(program(kWrite, constant));
+  races(program(kWrite + constant, ""));
+  races(program(constant + kWrite, ""));
+  races(program("red.global.add.u32 [%data], 1;", constant));
+  races(program(kWrite + "membar.gl; st.volatile.global.u32 [%flag], 1;",
+                poll("ld.volatile.global.u32") + "membar.gl; " + constant));
+  races(program("st.global.u8 [%data+1], %h0;", constant));
+  orderly(program("st.global.u8 [%data+1], %h0;", "ld.global.nc.u8 %h2, [%data+2];"));
+  orderly(program("st.global.u32 [%data+4], 1;", constant));
+  orderly(program(constant, constant));
+}
+
+TEST_CASE("registers that nothing wrote are reported, on the way on which it is so") {
+  auto text = [](const std::string& body) {
+    return program("", "", ".reg .b32 %fresh; .reg .pred %never; " + body + " bra END;");
+  };
+  const std::string one_way = "setp.eq.u32 %p1, %tid, {}; @%p1 mov.u32 %fresh, 1; ";
+  orderly(text(fmt::format(fmt::runtime(one_way), 0) + "add.u32 %x1, %fresh, 1;"), {1}, {1});
+  for (const std::string& body :
+       {std::string("add.u32 %x1, %fresh, 1;"), std::string("st.global.u32 [%data], %fresh;"),
+        fmt::format(fmt::runtime(one_way), 1) + "add.u32 %x1, %fresh, 1;",
+        std::string("@%never add.u32 %x1, %x0, 1;"), std::string("@!%never bra END;")}) {
+    Outcome outcome = run(text(body), 1, {1}, {1});
+    INFO(body, outcome.message);
+    CHECK(outcome.kind == ErrorKind::uninitialised);
+    CHECK(outcome.message.find("a register that nothing wrote") != std::string::npos);
+  }
 }
 
 TEST_CASE("a read-modify-write carries on what others released") {

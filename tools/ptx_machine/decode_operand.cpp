@@ -1,11 +1,22 @@
 // Slots and values of single operands; knows registers, constants and symbols.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "tools/ptx_machine/decoder.hpp"
 #include "tools/ptx_machine/error.hpp"
+#include "tools/ptx_machine/semantics/control.hpp"
 #include "tools/ptx_machine/special_registers.hpp"
 
 namespace ptx {
+namespace {
+
+// Neither a floating-point number nor bits that may be anything.
+bool is_whole(Type type) {
+  return info(type).kind == Kind::signed_int || info(type).kind == Kind::unsigned_int;
+}
+
+}  // namespace
 
 void Decoder::refuse(ErrorKind kind, const std::string& what) const {
   throw MachineError(kind, fmt::format("{}: {}\n  at line {}: {}", function_.name, what,
@@ -17,7 +28,10 @@ void Decoder::check_width(const Operand& operand, Type type, bool wider) const {
   bool both_pred = (declared == Type::pred) == (type == Type::pred);
   u32 have = bytes_of(declared);
   u32 want = bytes_of(type);
-  if (!both_pred || (wider ? have < want : have != want)) {
+  bool is_real = info(declared).kind == Kind::real;
+  bool wants_real = info(type).kind == Kind::real;
+  bool mixed = (is_real && is_whole(type)) || (wants_real && is_whole(declared));
+  if (mixed || !both_pred || (wider ? have < want : have != want)) {
     refuse(ErrorKind::bad_operand,
            fmt::format("a .{} register where a .{} belongs", info(declared).name, info(type).name));
   }
@@ -54,6 +68,9 @@ u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
     case OperandKind::real:
       if (bytes_of(operand.type) != bytes_of(type)) {
         refuse(ErrorKind::bad_operand, "a floating-point constant of another width");
+      }
+      if (is_whole(type)) {
+        refuse(ErrorKind::bad_operand, "a floating-point constant where an integer belongs");
       }
       return constant(operand.bits);
     default:
@@ -111,7 +128,7 @@ void Decoder::note_next(const Statement& statement, const Instruction& i) {
   RegisterUse& use = uses_.back();
   std::string_view name = statement.opcode.substr(0, statement.opcode.find('.'));
   auto behind = static_cast<u32>(kernel_.code.size() + 1);
-  if (i.guarded) use.reads.insert(use.reads.end(), use.writes.begin(), use.writes.end());
+  use.guarded = i.guarded;
   if (name == "bra") use.next = {static_cast<u32>(i.offset)};
   if (name == "brx") use.next.assign(i.list, i.list + i.count);
   bool leaves = name == "bra" || name == "brx" || name == "ret" || name == "exit" || name == "trap";
@@ -121,8 +138,9 @@ void Decoder::note_next(const Statement& statement, const Instruction& i) {
 // The registers' slots shrink to few, and what stands behind them in the frame moves up.
 void Decoder::compact_frame() {
   auto registers = static_cast<u32>(function_.registers.size());
-  u32 count = 0;
-  std::vector<u32> slots = share_slots(uses_, registers, &count);
+  SharedSlots shared = share_slots(uses_, registers);
+  const std::vector<u32>& slots = shared.of;
+  u32 count = shared.count;
   auto move = [&](u32& slot) {
     if (slot == kNoSlot) return;
     slot = slot < registers ? slots[slot] : slot - registers + count;
@@ -139,6 +157,55 @@ void Decoder::compact_frame() {
   }
   for (SpecialSlot& s : kernel_.specials) move(s.slot);
   kernel_.frame.erase(kernel_.frame.begin() + count, kernel_.frame.begin() + registers);
+  watch(shared.unwritten);
+}
+
+// Few texts have such registers, and only these pay for the question whether they were written.
+void Decoder::watch(const std::vector<u32>& registers) {
+  std::map<u32, u32> flags;  // register -> slot
+  auto add = [&](u32 r) {
+    auto [at, is_new] = flags.try_emplace(r, static_cast<u32>(kernel_.frame.size()));
+    if (is_new) kernel_.frame.push_back(0);
+    return is_new;
+  };
+  for (u32 r : registers) add(r);
+  if (flags.empty()) return;
+  auto moves = [&](u32 k) {
+    std::size_t guard = kernel_.code[k].guarded ? 1 : 0;
+    bool is_move = opcode_table()[kernel_.rows[k]].name == "mov";
+    return is_move && uses_[k].reads.size() == guard + 1 && uses_[k].writes.size() == 1;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (u32 k = 0; k < kernel_.code.size(); ++k) {
+      if (moves(k) && flags.contains(uses_[k].reads.back())) {
+        more = add(uses_[k].writes[0]) || more;
+      }
+    }
+  }
+  kernel_.watches.resize(kernel_.code.size());
+  auto flags_of = [&](const std::vector<u32>& list) {
+    std::vector<u32> found;
+    for (u32 r : list) {
+      if (auto at = flags.find(r); at != flags.end()) found.push_back(at->second);
+    }
+    return found;
+  };
+  for (u32 k = 0; k < kernel_.code.size(); ++k) {
+    Instruction& i = kernel_.code[k];
+    auto& reads = uses_[k].reads;
+    Watch w{.guarded = i.guarded, .moves = moves(k)};
+    if (i.guarded) {  // decoded before the operands
+      w.guard = flags_of({reads.front()});
+      reads.erase(reads.begin());
+    }
+    w.reads = flags_of(reads);
+    w.writes = flags_of(uses_[k].writes);
+    if (w.guard.empty() && w.reads.empty() && w.writes.empty()) continue;
+    w.run = std::exchange(i.run, &run_watched);
+    i.guarded = false;
+    kernel_.watches[k] = std::move(w);
+  }
 }
 
 }  // namespace ptx

@@ -7,9 +7,15 @@
 
 #include "tools/ptx_machine/address.hpp"
 #include "tools/ptx_machine/error.hpp"
+#include "tools/ptx_machine/needs.hpp"
 #include "tools/ptx_machine/special_registers.hpp"
 
 namespace ptx {
+namespace {
+
+constexpr u32 kMaxStaticShared = 48 * 1024;
+
+}  // namespace
 
 // One letter of a row's operands.
 struct Decoder::Spec {
@@ -119,6 +125,11 @@ void Decoder::place_variables() {
     if (v.space == Space::shared && !v.is_extern) add_shared(v);
     if (v.is_extern) dynamic_align = std::max(dynamic_align, v.align);
   }
+  if (kernel_.static_shared_bytes > kMaxStaticShared) {
+    throw MachineError(ErrorKind::bad_operand,
+                       fmt::format("{}: {} bytes of static shared memory, at most {} are allowed",
+                                   kernel_.name, kernel_.static_shared_bytes, kMaxStaticShared));
+  }
   kernel_.dynamic_shared_offset = aligned(kernel_.shared_bytes, dynamic_align);
   for (const Variable& v : program_.variables) {
     if (v.space == Space::shared && v.is_extern) symbols_[v.name] = kernel_.dynamic_shared_offset;
@@ -151,6 +162,10 @@ const OpcodeRow& Decoder::find_row(const Statement& statement, Form& form) const
     form_known = true;
     if (!shapes_fit(row, statement)) continue;
     form = *matched;
+    std::string lacks = lacking(program_, name, form);
+    if (!lacks.empty()) {
+      refuse(ErrorKind::unknown_modifier, fmt::format("'{}' {}", opcode, lacks));
+    }
     return row;
   }
   if (!known) refuse(ErrorKind::unknown_opcode, fmt::format("unknown opcode '{}'", name));
@@ -186,6 +201,12 @@ void Decoder::decode(const Statement& statement) {
   }
   if (is_access && i.count * bytes_of(form.type) > 32) {
     refuse(ErrorKind::bad_operand, "an access of more than 32 bytes");
+  }
+  if (row.name == "barrier" || (row.name == "bar" && !form.has("warp"))) {
+    const Operand& number = statement.operands[row.operands[0] == 'd' ? 1 : 0];
+    if (number.kind == OperandKind::integer && number.bits >= kBarriers) {
+      refuse(ErrorKind::bad_operand, fmt::format("there is no barrier {}", number.bits));
+    }
   }
   i.run = row.select(form, i);
   if (row.name == "setp" && (i.mode != 0) != (i.c != kNoSlot)) {

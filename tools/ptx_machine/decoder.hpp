@@ -41,6 +41,7 @@ class Decoder {
   void add_end();
   void note_next(const Statement& statement, const Instruction& i);
   void compact_frame();
+  void watch(const std::vector<u32>& registers);
   [[noreturn]] void refuse(ErrorKind kind, const std::string& what) const;
 
   const Program& program_;

@@ -18,6 +18,7 @@ using Run = void (*)(Thread&, const Instruction&);
 enum class Order : u8 { weak, relaxed, acquire, release, acq_rel };
 
 inline constexpr u32 kNoSlot = ~u32{0};
+inline constexpr u32 kBarriers = 16;  // of a block
 
 // One cache line. A slot is an index into the thread's register file, which also holds the
 // kernel's constants and special registers, so that no operand needs a case of its own.
@@ -89,6 +90,17 @@ struct SharedVariable {
   u32 bytes;
 };
 
+// An instruction that touches a register which some way through the text reads before any write:
+// it runs through here, with a slot per register that says whether it was written.
+struct Watch {
+  Run run = nullptr;
+  std::vector<u32> reads, writes;  // slots of "was written"
+  std::vector<u32> guard;          // the same, of its guard
+  bool guarded = false;
+  bool moves =
+      false;  // hands on what it reads, written or not: compilers copy what nobody will use
+};
+
 struct Kernel {
   std::string name;
   std::vector<Instruction> code;
@@ -108,6 +120,7 @@ struct Kernel {
   u32 min_blocks = 0;
   u32 registers = 0;  // of the text, an upper bound of nothing real
   std::vector<std::unique_ptr<u32[]>> lists;
+  std::vector<Watch> watches;  // one per instruction, if there is any
 };
 
 }  // namespace ptx

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,7 +30,9 @@ Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_i
       shape_(shape),
       step_limit_(options.step_limit),
       start_time_(races.begin_launch()),
-      scheduler_(options.seed) {
+      scheduler_(options.seed),
+      host_(options.host),
+      host_random_(options.seed) {
   auto refuse = [&](const std::string& why) {
     throw MachineError(ErrorKind::bad_launch, fmt::format("{}: {}", kernel.name, why));
   };
@@ -51,6 +54,35 @@ Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_i
   clock->floor.assign(blocks, start_time_ - 1);
   start_clock_ = std::move(clock);
   for (u32 b = 0; b < blocks; ++b) make_block(b);
+  if (options.incoherent) {
+    caches = std::make_unique<Caches>(static_cast<u32>(blocks), options.seed);
+  }
+  if (host_ != nullptr) host_view_.emplace(*this);
+  slow_host_ = options.seed / 2 % 2 != 0;
+  // A device has room for one block or for many; nobody may rely on the last one.
+  last_first_ = options.seed / 2 % 2 != 0;
+  u64 resident = shape.cooperative       ? blocks
+                 : options.seed % 2 != 0 ? 1
+                                         : std::max<u64>(1, blocks - 1);
+  while (started_ < resident) start_block();
+}
+
+void Launch::start_block() {
+  if (started_ == blocks_.size()) return;
+  u64 k = started_++;
+  scheduler_.unpark(*blocks_[last_first_ ? blocks_.size() - 1 - k : k]);
+}
+
+bool Launch::hold_back(Thread& thread) {
+  if (std::exchange(thread.held, false)) return false;
+  Scheduler::Freeze freeze = scheduler_.freeze();
+  if (freeze == Scheduler::Freeze::no || thread.spinning) [[likely]]
+    return false;
+  thread.stop = true;
+  scheduler_.freeze(*thread.block);
+  thread.held = freeze == Scheduler::Freeze::before;
+  if (thread.held) --thread.pc;
+  return thread.held;
 }
 
 void Launch::make_block(u32 index) {
@@ -93,10 +125,8 @@ void Launch::make_block(u32 index) {
     warp.block = &block;
     warp.ready |= 1u << warp.count++;
   }
-  for (Warp& warp : block.warps) {
-    warp.live = warp.ready;
-    scheduler_.update(warp);
-  }
+  for (Warp& warp : block.warps) warp.live = warp.ready;
+  block.parked = true;
   live_ += threads;
   blocks_.push_back(std::move(owned));
 }
@@ -165,18 +195,26 @@ void Launch::set_specials(Thread& thread, u32 block) const {
 }
 
 Counters Launch::run() {
+  Allocation* watched = host_ != nullptr ? memory.find(host_->address) : nullptr;
+  if (watched != nullptr) watched->watched = true;
   try {
     while (live_ > 0) {
       Turn turn = scheduler_.next();
       if (turn.warp == nullptr) hang("no thread can run");
       ++counters.turns;
       run_turn(*turn.warp, turn.slice, turn.poll);
+      if (caches != nullptr) caches->some_arrives(turn.warp->block->index);
+      if (host_ != nullptr) run_host();
       if (counters.instructions > step_limit_) hang("the step limit is reached");
       if (!scheduler_.nobody_but_pollers() || stores != stores_at_last_poll_) {
         stalled_polls_ = 0;
         stores_at_last_poll_ = stores;
       } else if (++stalled_polls_ > 4096 + 64 * scheduler_.pollers()) {
-        hang("every thread polls a word that nobody will write");
+        if (settle()) {
+          stalled_polls_ = 0;
+        } else {
+          hang("every thread polls a word that nobody will write");
+        }
       }
     }
   } catch (...) {
@@ -187,7 +225,27 @@ Counters Launch::run() {
   return counters;
 }
 
+// A few steps at a time, mostly none or one. Under half of the seeds it is slow: between two steps of
+// its own whole launches may pass.
+void Launch::run_host() {
+  if (!std::exchange(host_due, false) && slow_host_) return;
+  for (u32 left = host_random_.below(6); left > 1; --left) host_->step(*host_view_);
+}
+
+bool Launch::settle() { return caches != nullptr && caches->settle(); }
+
+void Launch::order_cache(const Thread& thread, Order order, Scope scope) {
+  if (caches == nullptr) [[likely]]
+    return;
+  u32 block = thread.block->index;
+  if (order == Order::release || order == Order::acq_rel) caches->release(block, scope);
+  bool acquires = order == Order::acquire || order == Order::acq_rel;
+  if (acquires && scope != Scope::cta) caches->acquire(block);
+}
+
 void Launch::saw_times() {
+  settle();
+  if (Allocation* a = host_ != nullptr ? memory.find(host_->address) : nullptr) a->watched = false;
   for (const auto& block : blocks_) {
     for (const Thread& t : block->threads) races.saw_time(t.time());
   }
@@ -222,10 +280,17 @@ u32 Launch::run_slice(Thread& thread, u32 limit) {
 void Launch::hang(const char* why) const {
   std::vector<const Block*> blocks;
   for (const auto& b : blocks_) blocks.push_back(b.get());
+  std::string not_started;
+  if (started_ < blocks_.size()) {
+    not_started = fmt::format(
+        "{} of {} blocks have not started: only a cooperative launch lets a block wait for another",
+        blocks_.size() - started_, blocks_.size());
+  }
   throw MachineError(
       ErrorKind::hang,
       fmt::format("{}: {} after {} thread-instructions; waiting threads:\n{}", kernel.name, why,
-                  counters.instructions, report_waiting(kernel, blocks)));
+                  counters.instructions, report_waiting(kernel, blocks)) +
+          not_started);
 }
 
 }  // namespace ptx

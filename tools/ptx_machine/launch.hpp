@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "tools/ptx_machine/caches.hpp"
+#include "tools/ptx_machine/host_view.hpp"
 #include "tools/ptx_machine/scheduler.hpp"
 #include "tools/ptx_machine/sync_clocks.hpp"
 #include "tools/ptx_machine/thread.hpp"
@@ -25,11 +28,14 @@ struct LaunchOptions {
   u64 seed = 0;                    // each seed is another interleaving
   u64 step_limit = 4'000'000'000;  // thread-instructions of the whole launch
   Checks checks;
+  bool incoherent = false;     // blocks have caches of their own (caches.hpp)
+  HostReader* host = nullptr;  // reads while the launch runs
 };
 
 struct LaunchShape {
   Dim3 grid, block;
   u32 dynamic_shared_bytes = 0;
+  bool cooperative = true;  // all blocks run at once; else no block may wait for another
 };
 
 struct Counters {
@@ -49,22 +55,31 @@ class Launch {
   Counters run();
 
   // For the semantic functions.
+  // A thread is about to access what all share. True: it stops first and comes back here later.
+  bool hold_back(Thread& thread);
   void exit_thread(Thread& thread);
   void arrive(Thread& thread, const Instruction& i, u32 barrier, u32 expected);
   void arrive_in_warp(Thread& thread, const Instruction& i, u32 members, WarpFunction complete);
   void wake(Thread& thread);
 
+  // What an access of this order means for the block's cache.
+  void order_cache(const Thread& thread, Order order, Scope scope);
+  const ClockRef& start_clock() const { return start_clock_; }
+
   Memory& memory;
   RaceDetector& races;
   SyncClocks sync;
+  std::unique_ptr<Caches> caches;  // nullptr: all see one memory
   const Kernel& kernel;
   std::vector<std::byte> params;
   Checks checks;
   Counters counters;
-  u64 stores = 0;  // tells pollers' progress
+  bool host_due = false;  // what the host watches was accessed
+  u64 stores = 0;         // tells pollers' progress
 
  private:
   void make_block(u32 index);
+  void start_block();
   void set_specials(Thread& thread, u32 block) const;
   void run_turn(Warp& warp, u32 slice, bool poll);
   u32 run_slice(Thread& thread, u32 limit);
@@ -73,6 +88,8 @@ class Launch {
   void check_warp(Warp& warp);
   bool check_group(Thread& thread);
   void saw_times();
+  void run_host();
+  bool settle();
   [[noreturn]] void hang(const char* why) const;
 
   LaunchShape shape_;
@@ -81,7 +98,13 @@ class Launch {
   ClockRef start_clock_;
   std::vector<std::unique_ptr<Block>> blocks_;
   u64 live_ = 0;
+  u64 started_ = 0;  // blocks
+  bool last_first_ = false;
   Scheduler scheduler_;
+  HostReader* host_ = nullptr;
+  std::optional<HostView> host_view_;
+  Random host_random_;
+  bool slow_host_ = false;
   u64 stalled_polls_ = 0;
   u64 stores_at_last_poll_ = 0;
 };

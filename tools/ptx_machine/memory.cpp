@@ -117,6 +117,7 @@ void Memory::map_host(void* address, u64 size) {
   a.base = reinterpret_cast<u64>(address);
   a.size = size;
   a.name = fmt::format("host memory of {} bytes", size);
+  a.host = true;
   a.lead = static_cast<u32>(a.base & 3);
   a.state = LazyPages(size);
   std::memset(a.state.as<u8>(), kWritten, size);  // what the host writes there is not seen

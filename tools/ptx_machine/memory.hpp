@@ -54,8 +54,10 @@ struct Allocation {
   u64 size = 0;
   std::string name;
   bool read_only = false;
-  Region region;  // of `base`; for mapped host memory from the word that holds `base`
-  u32 lead = 0;   // bytes from the first cell to `base`
+  bool host = false;     // lies in memory of the host
+  bool watched = false;  // a turn ends with an access: the host is reading there
+  Region region;         // of `base`; for mapped host memory from the word that holds `base`
+  u32 lead = 0;          // bytes from the first cell to `base`
   LazyPages bytes, state, cells;
 };
 

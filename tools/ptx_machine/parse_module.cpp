@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tools/ptx_machine/error.hpp"
+#include "tools/ptx_machine/needs.hpp"
 #include "tools/ptx_machine/parser.hpp"
 
 namespace ptx {
@@ -82,6 +83,17 @@ Function parse_entry(TokenStream& in) {
   return function;
 }
 
+void parse_version(TokenStream& in, Program& program) {
+  std::string_view text = in.take().text;
+  u32 major = 0, minor = 0;
+  const char* end = text.data() + text.size();
+  auto [dot, bad] = std::from_chars(text.data(), end, major);
+  bool good = bad == std::errc() && dot != end && *dot == '.' &&
+              std::from_chars(dot + 1, end, minor).ptr == end && minor < 10;
+  if (!good) in.fail(fmt::format("'{}' is no version, as 9.0 is", text));
+  program.version = 10 * major + minor;
+}
+
 void parse_target(TokenStream& in, Program& program) {
   std::string_view name = in.word();
   if (!name.starts_with("sm_")) in.fail(fmt::format("unknown target '{}'", name));
@@ -125,7 +137,7 @@ Program parse(std::string_view text) {
   bool is_extern = false;
   while (in.peek().kind != TokenKind::end) {
     if (in.accept(".version")) {
-      program.version = in.take().text;
+      parse_version(in, program);
     } else if (in.accept(".target")) {
       parse_target(in, program);
     } else if (in.accept(".address_size")) {
@@ -158,6 +170,7 @@ Program parse(std::string_view text) {
     }
     is_extern = false;
   }
+  if (std::string lacks = lacking(program); !lacks.empty()) in.fail(lacks);
   return program;
 }
 

@@ -9,21 +9,86 @@ u32 RaceDetector::begin_launch() {
   histories_.clear();
   free_histories_.clear();
   splits_.clear();
+  constants_.clear();
   return launch_start_;
 }
 
 bool RaceDetector::strong(const View& view, Cell* cells, u64 first, u32 bytes, bool reads,
-                          bool writes, Scope scope) {
+                          bool writes, Strength how) {
+  if (writes && !constants_.empty() && !not_constant(cells, first, bytes)) return false;
   Cell* cell = cells + (first >> 2);
   u32 skip = static_cast<u32>(first & 3);
   while (bytes > 0) {
     u32 here = std::min(bytes, 4 - skip);
     u32 mask = ((1u << here) - 1) << skip;
-    if (reads && !slow(view, *cell, mask, Access::strong_read, scope)) return false;
-    if (writes && !slow(view, *cell, mask, Access::strong_write, scope)) return false;
+    if (reads && !slow(view, *cell, mask, Access::strong_read, how)) return false;
+    if (writes && !slow(view, *cell, mask, Access::strong_write, how)) return false;
     bytes -= here;
     skip = 0;
     ++cell;
+  }
+  return true;
+}
+
+bool RaceDetector::host_read(const View& view, Cell* cells, u64 first, u32 bytes) {
+  return over<&RaceDetector::host_cell>(view, cells, first, bytes);
+}
+
+bool RaceDetector::host_cell(const View& view, Cell& cell, u32 mask) {
+  forget_old(cell);
+  auto look = [&](const Cell& c) {
+    if (!ordered(view, c.write)) return conflict("write", id_of(c.write), c.write_pc);
+    if ((static_cast<u32>(c.read) & kHistory) == 0) return true;
+    for (const Entry& e : histories_[id_of(c.read)].strong_writes) {
+      bool strong = e.how == Strength{Scope::sys, 8};
+      if (!strong && !ordered(view, e)) return conflict("atomic write", e.id(), e.pc);
+    }
+    return true;
+  };
+  if ((static_cast<u32>(cell.write) & kSplit) == 0) return look(cell);
+  for (u32 byte = 0; byte < 4; ++byte) {
+    if ((mask >> byte & 1u) == 0) continue;
+    Cell& sub = splits_[id_of(cell.write) * 4 + byte];
+    forget_old(sub);
+    if (!look(sub)) return false;
+  }
+  return true;
+}
+
+bool RaceDetector::constant_read(const View& view, Cell* cells, u64 first, u32 bytes) {
+  return over<&RaceDetector::constant_cell>(view, cells, first, bytes);
+}
+
+bool RaceDetector::constant_cell(const View& view, Cell& cell, u32 mask) {
+  forget_old(cell);
+  auto written = [&](const Cell& c) {
+    if (c.write != 0) return conflict("write", id_of(c.write), c.write_pc, true);
+    if ((static_cast<u32>(c.read) & kHistory) == 0) return true;
+    const auto& writes = histories_[id_of(c.read)].strong_writes;
+    return writes.empty() || conflict("atomic write", writes[0].id(), writes[0].pc, true);
+  };
+  if ((static_cast<u32>(cell.write) & kSplit) == 0) {
+    if ((mask_of(cell.write) & mask) != 0 || cell.write == 0) {
+      if (!written(cell)) return false;
+    }
+  } else {
+    for (u32 byte = 0; byte < 4; ++byte) {
+      if ((mask >> byte & 1u) == 0) continue;
+      Cell& sub = splits_[id_of(cell.write) * 4 + byte];
+      forget_old(sub);
+      if (!written(sub)) return false;
+    }
+  }
+  Constant& constant = constants_[&cell];
+  constant = {constant.mask | mask, view.id(), view.pc};
+  return true;
+}
+
+bool RaceDetector::not_constant(Cell* cells, u64 first, u32 bytes) {
+  for (u64 at = first; at < first + bytes; ++at) {
+    auto found = constants_.find(cells + (at >> 2));
+    if (found == constants_.end() || (found->second.mask >> (at & 3) & 1u) == 0) continue;
+    return conflict("non-coherent read", found->second.id, found->second.pc, true);
   }
   return true;
 }
@@ -45,7 +110,7 @@ void RaceDetector::forget_old(Cell& cell) const {
   if (time_of(cell.read) < launch_start_) cell.read = 0;
 }
 
-bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, Scope scope) {
+bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, Strength how) {
   forget_old(cell);
   if ((static_cast<u32>(cell.write) & kSplit) == 0) {
     u32 read_mask = (static_cast<u32>(cell.read) & kHistory) != 0
@@ -53,7 +118,7 @@ bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, S
                         : mask_of(cell.read);
     bool same_write = cell.write == 0 || mask_of(cell.write) == mask;
     bool same_read = cell.read == 0 || read_mask == mask;
-    if (same_write && same_read) return slow_whole(view, cell, mask, access, scope);
+    if (same_write && same_read) return slow_whole(view, cell, mask, access, how);
     split(view, cell);
   }
   u32 base = id_of(cell.write) * 4;
@@ -61,14 +126,14 @@ bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, S
     if ((mask >> byte & 1u) == 0) continue;
     // A copy: histories and splits may move while the cell is looked at.
     Cell sub = splits_[base + byte];
-    bool fine = slow_whole(view, sub, 1, access, scope);
+    bool fine = slow_whole(view, sub, 1, access, how);
     splits_[base + byte] = sub;
     if (!fine) return false;
   }
   return true;
 }
 
-bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access access, Scope scope) {
+bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access access, Strength how) {
   Epoch mine = view.epoch | (u64{mask} << kByteShift);
   if (!ordered(view, cell.write)) return conflict("write", id_of(cell.write), cell.write_pc);
   bool has_history = (static_cast<u32>(cell.read) & kHistory) != 0;
@@ -86,7 +151,7 @@ bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access acc
   switch (access) {
     case Access::weak_read:
       if (!all_ordered(view, history.strong_writes, "atomic write")) return false;
-      add(history.weak_reads, view, scope);
+      add(history.weak_reads, view, how);
       return true;
     case Access::weak_write:
       if (!all_ordered(view, history.weak_reads, "read") ||
@@ -98,19 +163,19 @@ bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access acc
       cell = {mine, 0, view.pc, 0};
       return true;
     case Access::strong_read:
-      if (!strong_ordered(view, history.strong_writes, scope, "atomic write")) return false;
-      add(history.strong_reads, view, scope);
+      if (!strong_ordered(view, history.strong_writes, how, "atomic write")) return false;
+      add(history.strong_reads, view, how);
       return true;
     case Access::strong_write:
       if (!all_ordered(view, history.weak_reads, "read") ||
-          !strong_ordered(view, history.strong_reads, scope, "atomic read") ||
-          !strong_ordered(view, history.strong_writes, scope, "atomic write")) {
+          !strong_ordered(view, history.strong_reads, how, "atomic read") ||
+          !strong_ordered(view, history.strong_writes, how, "atomic write")) {
         return false;
       }
-      // What conflicts with an ordered earlier one of the same scope conflicts with this one too.
+      // What conflicts with an ordered earlier one of its strength conflicts with this one too.
       std::erase_if(history.strong_writes,
-                    [&](const Entry& e) { return e.scope == scope && ordered(view, e); });
-      add(history.strong_writes, view, scope);
+                    [&](const Entry& e) { return e.how == how && ordered(view, e); });
+      add(history.strong_writes, view, how);
       return true;
   }
   return true;
@@ -147,8 +212,11 @@ RaceDetector::History& RaceDetector::history_of(const View& view, Cell& cell, u3
   History& history = histories_[index];
   history.mask = mask;
   if (cell.read != 0) {
-    history.weak_reads.push_back({id_of(cell.read) & ~31u, 1u << (id_of(cell.read) & 31u),
-                                  time_of(cell.read), cell.read_pc, Scope::gpu});
+    history.weak_reads.push_back({id_of(cell.read) & ~31u,
+                                  1u << (id_of(cell.read) & 31u),
+                                  time_of(cell.read),
+                                  cell.read_pc,
+                                  {}});
   }
   cell.read = (view.epoch & ~u64{0xffffffff}) | kHistory | index;
   return history;
@@ -177,17 +245,18 @@ bool RaceDetector::all_ordered(const View& view, const std::vector<Entry>& entri
   return true;
 }
 
-bool RaceDetector::strong_ordered(const View& view, const std::vector<Entry>& entries, Scope scope,
+bool RaceDetector::strong_ordered(const View& view, const std::vector<Entry>& entries, Strength how,
                                   const char* what) {
   for (const Entry& e : entries) {
-    bool wide = e.scope == Scope::gpu && scope == Scope::gpu;
-    if (wide || block_of(e.warp) == block_of(view.id())) continue;
+    bool wide = e.how.scope != Scope::cta && how.scope != Scope::cta;
+    bool same_block = block_of(e.warp) == block_of(view.id());
+    if (e.how.width == how.width && (wide || same_block)) continue;
     if (!ordered(view, e)) return conflict(what, e.id(), e.pc);
   }
   return true;
 }
 
-void RaceDetector::add(std::vector<Entry>& entries, const View& view, Scope scope) {
+void RaceDetector::add(std::vector<Entry>& entries, const View& view, Strength how) {
   u32 warp = view.id() & ~31u;
   u32 lane = 1u << (view.id() & 31u);
   u32 time = time_of(view.epoch);
@@ -195,22 +264,22 @@ void RaceDetector::add(std::vector<Entry>& entries, const View& view, Scope scop
   // unordered with this one too, so the earlier one may go.
   for (std::size_t k = 0; k < entries.size(); ++k) {
     Entry& e = entries[k];
-    if (e.warp != warp || e.scope != scope) continue;
+    if (e.warp != warp || e.how != how) continue;
     if (e.time == time) {
       e.lanes |= lane;
       e.pc = view.pc;
       return;
     }
     if (ordered(view, e)) {
-      e = {warp, lane, time, view.pc, scope};
+      e = {warp, lane, time, view.pc, how};
       return;
     }
   }
-  entries.push_back({warp, lane, time, view.pc, scope});
+  entries.push_back({warp, lane, time, view.pc, how});
 }
 
-bool RaceDetector::conflict(const char* what, u32 id, u32 pc) {
-  conflict_ = {what, id, pc};
+bool RaceDetector::conflict(const char* what, u32 id, u32 pc, bool constant) {
+  conflict_ = {what, id, pc, constant};
   return false;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/ptx_machine/clock.hpp"
@@ -22,7 +23,15 @@ struct Cell {
   u32 read_pc = 0;
 };
 
-enum class Scope : u8 { cta, gpu };  // .sys counts as .gpu: there is one device
+enum class Scope : u8 { cta, gpu, sys };
+
+// Strong operations do not race if each one's scope includes the other's thread and they overlap
+// completely: a vector is so many accesses of `width` bytes.
+struct Strength {
+  Scope scope = Scope::gpu;
+  u8 width = 0;
+  bool operator==(const Strength&) const = default;
+};
 
 // How one thread sees the others.
 struct View {
@@ -37,6 +46,7 @@ struct Conflict {
   const char* what = "";  // "write", "read", "atomic write", "atomic read"
   u32 id = 0;
   u32 pc = 0;
+  bool constant = false;  // one of the two is ld.global.nc
 };
 
 class RaceDetector {
@@ -51,11 +61,18 @@ class RaceDetector {
   bool weak_read(const View& view, Cell* cells, u64 first, u32 bytes) {
     return over<&RaceDetector::read_cell>(view, cells, first, bytes);
   }
+  // ld.global.nc: nobody may write there in this launch, neither before nor behind it.
+  bool constant_read(const View& view, Cell* cells, u64 first, u32 bytes);
+  // By the host, which waits for nobody and whom nobody waits for: a look at the last write.
+  static constexpr u32 kHostId = (1u << 26) - 1;
+  bool host_read(const View& view, Cell* cells, u64 first, u32 bytes);
   bool weak_write(const View& view, Cell* cells, u64 first, u32 bytes) {
+    if (!constants_.empty() && !not_constant(cells, first, bytes)) [[unlikely]]
+      return false;
     return over<&RaceDetector::write_cell>(view, cells, first, bytes);
   }
   bool strong(const View& view, Cell* cells, u64 first, u32 bytes, bool reads, bool writes,
-              Scope scope);
+              Strength how);
 
   const Conflict& conflict() const { return conflict_; }
 
@@ -68,8 +85,14 @@ class RaceDetector {
     u32 lanes;
     u32 time;
     u32 pc;
-    Scope scope;
+    Strength how;
     u32 id() const { return warp + static_cast<u32>(std::countr_zero(lanes)); }
+  };
+  // A word that was read by ld.global.nc.
+  struct Constant {
+    u32 mask = 0;
+    u32 id = 0;
+    u32 pc = 0;
   };
   struct History {
     u32 mask = 0;
@@ -119,7 +142,7 @@ class RaceDetector {
       cell.read_pc = view.pc;
       return true;
     }
-    return slow(view, cell, mask, Access::weak_read, Scope::gpu);
+    return slow(view, cell, mask, Access::weak_read, {});
   }
 
   bool write_cell(const View& view, Cell& cell, u32 mask) {
@@ -133,22 +156,27 @@ class RaceDetector {
       cell.read = 0;
       return true;
     }
-    return slow(view, cell, mask, Access::weak_write, Scope::gpu);
+    return slow(view, cell, mask, Access::weak_write, {});
   }
 
-  bool slow(const View& view, Cell& cell, u32 mask, Access access, Scope scope);
-  bool slow_whole(const View& view, Cell& cell, u32 mask, Access access, Scope scope);
+  bool slow(const View& view, Cell& cell, u32 mask, Access access, Strength how);
+  bool slow_whole(const View& view, Cell& cell, u32 mask, Access access, Strength how);
   void forget_old(Cell& cell) const;
   void split(const View& view, Cell& cell);
   History& history_of(const View& view, Cell& cell, u32 mask);
   void release_history(Cell& cell);
   u32 new_history();
   bool all_ordered(const View& view, const std::vector<Entry>& entries, const char* what);
-  bool strong_ordered(const View& view, const std::vector<Entry>& entries, Scope scope,
+  bool strong_ordered(const View& view, const std::vector<Entry>& entries, Strength how,
                       const char* what);
-  void add(std::vector<Entry>& entries, const View& view, Scope scope);
-  bool conflict(const char* what, u32 id, u32 pc);
+  void add(std::vector<Entry>& entries, const View& view, Strength how);
+  bool conflict(const char* what, u32 id, u32 pc, bool constant = false);
 
+  bool host_cell(const View& view, Cell& cell, u32 mask);
+  bool constant_cell(const View& view, Cell& cell, u32 mask);
+  bool not_constant(Cell* cells, u64 first, u32 bytes);
+
+  std::unordered_map<const Cell*, Constant> constants_;
   u32 latest_ = 0;
   u32 launch_start_ = 1;
   std::vector<History> histories_;

@@ -22,7 +22,7 @@ std::vector<Set> live_before(const std::vector<RegisterUse>& code, u32 registers
       for (u32 n : code[i].next) {
         for (std::size_t w = 0; w < now.size(); ++w) now[w] |= live[n][w];
       }
-      for (u32 r : code[i].writes) erase(now, r);
+      for (u32 r : code[i].writes) code[i].guarded ? insert(now, r) : erase(now, r);
       for (u32 r : code[i].reads) insert(now, r);
       changed = changed || now != live[i];
       live[i] = std::move(now);
@@ -41,8 +41,8 @@ struct Interval {
   }
 };
 
-std::vector<Interval> intervals_of(const std::vector<RegisterUse>& code, u32 registers) {
-  std::vector<Set> live = live_before(code, registers);
+std::vector<Interval> intervals_of(const std::vector<RegisterUse>& code,
+                                   const std::vector<Set>& live, u32 registers) {
   std::vector<Interval> intervals;
   for (u32 r = 0; r < registers; ++r) intervals.push_back({.reg = r});
   for (u32 i = 0; i < code.size(); ++i) {
@@ -62,23 +62,26 @@ std::vector<Interval> intervals_of(const std::vector<RegisterUse>& code, u32 reg
 
 }  // namespace
 
-std::vector<u32> share_slots(const std::vector<RegisterUse>& code, u32 registers, u32* count) {
-  std::vector<u32> slots(registers, kNoSlot);
+SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers) {
+  SharedSlots slots{.of = std::vector<u32>(registers, kNoSlot)};
+  std::vector<Set> live = live_before(code, registers);
+  for (u32 r = 0; r < registers; ++r) {
+    if ((live[0][r / 64] >> (r % 64) & 1) != 0) slots.unwritten.push_back(r);
+  }
   using Busy = std::pair<u32, u32>;  // (end, slot)
   std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
   std::vector<u32> free;
-  *count = 0;
-  for (const Interval& v : intervals_of(code, registers)) {
+  for (const Interval& v : intervals_of(code, live, registers)) {
     // A slot is free behind the last instruction that reads it, not already in it: some write
     // their result for one thread while they still read for another.
     while (!busy.empty() && busy.top().first < v.begin) {
       free.push_back(busy.top().second);
       busy.pop();
     }
-    if (free.empty()) free.push_back((*count)++);
-    slots[v.reg] = free.back();
+    if (free.empty()) free.push_back(slots.count++);
+    slots.of[v.reg] = free.back();
     free.pop_back();
-    busy.emplace(v.end, slots[v.reg]);
+    busy.emplace(v.end, slots.of[v.reg]);
   }
   return slots;
 }

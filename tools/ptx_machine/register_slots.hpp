@@ -11,10 +11,15 @@ namespace ptx {
 // What one instruction does to the registers, and where the thread may be next.
 struct RegisterUse {
   std::vector<u32> reads, writes;
+  bool guarded = false;   // it may leave what it writes as it was
   std::vector<u32> next;  // indices of instructions
 };
 
-// [register] -> slot, kNoSlot for one that nothing names. `count` is set to the number of slots.
-std::vector<u32> share_slots(const std::vector<RegisterUse>& code, u32 registers, u32* count);
+struct SharedSlots {
+  std::vector<u32> of;  // [register]; kNoSlot for one that nothing names
+  u32 count = 0;
+  std::vector<u32> unwritten;  // registers that some way through the text reads before any write
+};
+SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers);
 
 }  // namespace ptx

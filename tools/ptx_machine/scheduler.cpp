@@ -4,7 +4,7 @@
 namespace ptx {
 
 Scheduler::Scheduler(u64 seed)
-    : random_(seed), style_(static_cast<Style>(seed % 4)), laggard_salt_(random_.next()) {}
+    : random_(seed), style_(static_cast<Style>(seed % kStyles)), laggard_salt_(random_.next()) {}
 
 void Scheduler::leave(Warp& warp) {
   if (warp.list < 0) return;
@@ -16,7 +16,10 @@ void Scheduler::leave(Warp& warp) {
 }
 
 void Scheduler::update(Warp& warp) {
-  int wanted = (warp.ready & ~warp.spinning) != 0 ? 0 : warp.ready != 0 ? 1 : -1;
+  int wanted = warp.block->parked                   ? -1
+               : (warp.ready & ~warp.spinning) != 0 ? 0
+               : warp.ready != 0                    ? 1
+                                                    : -1;
   if (wanted == warp.list) return;
   leave(warp);
   if (wanted < 0) return;
@@ -26,6 +29,22 @@ void Scheduler::update(Warp& warp) {
   list.push_back(&warp);
 }
 
+void Scheduler::park(Block& block) {
+  block.parked = true;
+  for (Warp& warp : block.warps) update(warp);
+}
+
+void Scheduler::unpark(Block& block) {
+  block.parked = false;
+  for (Warp& warp : block.warps) update(warp);
+}
+
+void Scheduler::freeze(Block& block) {
+  if (block.parked) return;
+  park(block);
+  frozen_.emplace_back(turn_ + 1000 + random_.below(8000), &block);
+}
+
 u32 Scheduler::slice() {
   switch (style_) {
     case Style::long_slices:
@@ -33,6 +52,7 @@ u32 Scheduler::slice() {
     case Style::short_slices:
       return 1u << random_.below(5);
     case Style::laggards:
+    case Style::frozen:
     case Style::mixed:
       break;
   }
@@ -45,6 +65,11 @@ bool Scheduler::lags(const Warp& warp) const {
 }
 
 Turn Scheduler::next() {
+  ++turn_;
+  while (!frozen_.empty() && (lists_[0].empty() || frozen_.front().first <= turn_)) {
+    unpark(*frozen_.front().second);
+    frozen_.erase(frozen_.begin());
+  }
   bool poll = lists_[0].empty() || (!lists_[1].empty() && random_.below(64) == 0);
   const auto& list = lists_[poll ? 1 : 0];
   if (list.empty()) return {};

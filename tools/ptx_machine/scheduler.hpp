@@ -34,6 +34,20 @@ class Scheduler {
  public:
   explicit Scheduler(u64 seed);
 
+  // Whether this seed freezes blocks, and what it does at a strong access that is about to happen.
+  enum class Freeze : u8 { no, before, after };
+  Freeze freeze() {
+    if (style_ != Style::frozen) [[likely]]
+      return Freeze::no;
+    u32 drawn = random_.below(8);
+    return drawn == 0 ? Freeze::before : drawn == 1 ? Freeze::after : Freeze::no;
+  }
+  // The block takes no turn for thousands of them, or until nobody else can do anything but poll.
+  void freeze(Block& block);
+  // A block that waits for its place on the device.
+  void park(Block& block);
+  void unpark(Block& block);
+
   // Tells that the warp's ready or spinning lanes have changed.
   void update(Warp& warp);
   Turn next();
@@ -43,8 +57,10 @@ class Scheduler {
 
  private:
   // Seeds take turns in how they are unfair: long slices show what needs one thread far ahead of
-  // the others, short ones what needs two in step, laggards what needs a whole block far behind.
-  enum class Style : u8 { mixed, long_slices, short_slices, laggards };
+  // the others, short ones what needs two in step, laggards what needs a whole block far behind, frozen ones
+  // what needs a block to stand still between two of its accesses to what all blocks share.
+  enum class Style : u8 { mixed, long_slices, short_slices, laggards, frozen };
+  static constexpr u64 kStyles = 5;
 
   u32 slice();
   bool lags(const Warp& warp) const;
@@ -53,7 +69,9 @@ class Scheduler {
   Random random_;
   Style style_;
   u64 laggard_salt_;
-  std::array<std::vector<Warp*>, 2> lists_;  // warps with somebody to run; with only pollers
+  u64 turn_ = 0;
+  std::vector<std::pair<u64, Block*>> frozen_;  // and until which turn
+  std::array<std::vector<Warp*>, 2> lists_;     // warps with somebody to run; with only pollers
 };
 
 }  // namespace ptx

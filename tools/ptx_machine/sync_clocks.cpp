@@ -33,66 +33,69 @@ void SyncClocks::merge(Released& into, const ClockRef& clock, u32 block) {
   learn(into.clock, clock);
 }
 
+SyncState& SyncClocks::state_of(Thread& thread) {
+  if (thread.sync == nullptr) thread.sync = std::make_unique<SyncState>();
+  return *thread.sync;
+}
+
 void SyncClocks::read(Thread& thread, u64 word, Order order, Scope scope) {
   auto at = words_.find(word);
   if (at == words_.end()) return;
-  const Word& w = at->second;
   u32 block = thread.block->index;
-  auto take = [&](const Released& released, bool only_own_block) {
-    if (released.clock == nullptr) return;
+  for (Scope by : {Scope::sys, Scope::gpu, Scope::cta}) {
+    const Released& released = at->second.by[static_cast<std::size_t>(by)];
+    if (released.clock == nullptr) continue;
     bool own = released.one_block && released.block == block;
-    if (only_own_block && !own) return;
+    if (!own && (by == Scope::cta || scope == Scope::cta)) continue;
     if (acquires(order)) {
       learn(thread.clock, released.clock);
-      return;
+      continue;
     }
-    if (thread.fences == nullptr) thread.fences = std::make_unique<FenceState>();
-    learn(thread.fences->pending_gpu, released.clock);
-    if (own) learn(thread.fences->pending_cta, released.clock);
-  };
-  take(w.gpu, scope == Scope::cta);
-  take(w.cta, true);
+    SyncState& state = state_of(thread);
+    learn(state.pending_gpu, released.clock);
+    if (own) learn(state.pending_cta, released.clock);
+  }
 }
 
-void SyncClocks::write(Thread& thread, u64 word, Order order, Scope scope, bool keeps_sequence) {
-  bool fenced = thread.fences != nullptr &&
-                (thread.fences->released_gpu != nullptr || thread.fences->released_cta != nullptr);
+void SyncClocks::host_read(ClockRef& clock, u64 word) const {
   auto at = words_.find(word);
-  if (!releases(order) && !fenced) {
+  if (at == words_.end()) return;
+  learn(clock, at->second.by[static_cast<std::size_t>(Scope::sys)].clock);
+}
+
+// A release pattern is a release, or a relaxed write behind a fence or behind this thread's own
+// release of the same word.
+void SyncClocks::write(Thread& thread, u64 word, Order order, Scope scope, bool keeps_sequence) {
+  auto at = words_.find(word);
+  if (!releases(order) && thread.sync == nullptr) {
     if (!keeps_sequence && at != words_.end()) words_.erase(at);
     return;
   }
   Word& w = at != words_.end() ? at->second : words_[word];
   if (!keeps_sequence) w = {};
-  u32 block = thread.block->index;
+  SyncState& state = state_of(thread);
+  auto mine = std::find_if(state.words.begin(), state.words.end(),
+                           [&](const SyncState::Release& r) { return r.word == word; });
   if (releases(order)) {
-    ClockRef mine = snapshot(thread.clock, thread.id(), thread.time());
+    if (mine == state.words.end()) mine = state.words.insert(mine, SyncState::Release{});
+    *mine = {thread.clock, thread.time(), scope, word};
     thread.set_time(thread.time() + 1);
-    merge(scope == Scope::gpu ? w.gpu : w.cta, mine, block);
-  } else {
-    const FenceState& f = *thread.fences;
-    if (f.released_gpu != nullptr) {
-      merge(scope == Scope::gpu ? w.gpu : w.cta,
-            snapshot(f.released_gpu, thread.id(), f.released_gpu_time), block);
-    }
-    if (f.released_cta != nullptr) {
-      merge(w.cta, snapshot(f.released_cta, thread.id(), f.released_cta_time), block);
-    }
   }
+  auto hand_on = [&](const SyncState::Release& r) {
+    if (r.clock == nullptr) return;
+    merge(w.by[static_cast<std::size_t>(std::min(r.scope, scope))],
+          snapshot(r.clock, thread.id(), r.time), thread.block->index);
+  };
+  if (mine != state.words.end()) hand_on(*mine);
+  if (releases(order)) return;
+  for (const SyncState::Release& r : state.fences) hand_on(r);
 }
 
 void SyncClocks::fence(Thread& thread, Scope scope) {
-  if (thread.fences == nullptr) thread.fences = std::make_unique<FenceState>();
-  FenceState& f = *thread.fences;
-  learn(thread.clock, f.pending_cta);
-  if (scope == Scope::gpu) {
-    learn(thread.clock, f.pending_gpu);
-    f.released_gpu = thread.clock;
-    f.released_gpu_time = thread.time();
-  } else {
-    f.released_cta = thread.clock;
-    f.released_cta_time = thread.time();
-  }
+  SyncState& state = state_of(thread);
+  learn(thread.clock, state.pending_cta);
+  if (scope != Scope::cta) learn(thread.clock, state.pending_gpu);
+  state.fences[static_cast<std::size_t>(scope)] = {thread.clock, thread.time(), scope};
   thread.set_time(thread.time() + 1);
 }
 
@@ -108,8 +111,6 @@ void SyncClocks::meet(const std::vector<Thread*>& threads, bool whole_block) {
   }
   Block& block = *threads.front()->block;
   if (whole_block) {
-    // Also of those that have exited, whose last time may be the latest.
-    for (const Thread& t : block.threads) latest = std::max(latest, t.time());
     together->raise_floor(block.index, latest);
   } else {
     for (const Thread* t : threads) together->learn(t->id(), t->time());

@@ -1,6 +1,7 @@
 // Who learns what from whom: the clocks that releases leave at a word and acquires pick up.
 #pragma once
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,8 @@ class SyncClocks {
 
   // `word` identifies the location. A read-modify-write calls read, then write.
   void read(Thread& thread, u64 word, Order order, Scope scope);
+  // The host's acquire.
+  void host_read(ClockRef& clock, u64 word) const;
   void write(Thread& thread, u64 word, Order order, Scope scope, bool keeps_sequence);
   void fence(Thread& thread, Scope scope);
 
@@ -28,10 +31,11 @@ class SyncClocks {
     bool one_block = true;  // only threads of `block` released it
   };
   struct Word {
-    Released gpu, cta;
+    std::array<Released, 3> by;  // scope
   };
 
   static void merge(Released& into, const ClockRef& clock, u32 block);
+  static SyncState& state_of(Thread& thread);
   static void learn(ClockRef& into, const ClockRef& clock);
 
   std::unordered_map<u64, Word> words_;

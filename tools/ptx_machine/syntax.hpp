@@ -74,8 +74,8 @@ struct Function {
 };
 
 struct Program {
-  std::string version;
-  u32 target = 0;  // 90 for sm_90
+  u32 version = 0;  // 78 for 7.8
+  u32 target = 0;   // 90 for sm_90
   std::vector<Variable> variables;
   std::vector<Function> entries;
 };

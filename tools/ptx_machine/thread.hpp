@@ -20,10 +20,16 @@ using WarpFunction = void (*)(Warp&, u32 members);
 
 enum class State : u8 { ready, at_barrier, at_warp_operation, exited };
 
-// What a fence has prepared for the strong accesses around it.
-struct FenceState {
-  ClockRef released_gpu, released_cta;  // clock at the last release fence
-  u32 released_gpu_time = 0, released_cta_time = 0;
+// What releases and fences have prepared for the strong accesses around them.
+struct SyncState {
+  struct Release {
+    ClockRef clock;
+    u32 time = 0;
+    Scope scope = Scope::cta;
+    u64 word = 0;
+  };
+  std::array<Release, 3> fences;      // the last release fence of each scope
+  std::vector<Release> words;         // what this thread released itself, by word
   ClockRef pending_gpu, pending_cta;  // read by relaxed accesses, joined by the next fence
 };
 
@@ -32,6 +38,7 @@ struct Thread {
   u32 pc = 0;
   bool stop = false;      // the slice ends behind this instruction
   bool spinning = false;  // polls a word that does not change
+  bool held = false;      // was stopped before the access that it is at
   State state = State::ready;
   u8 lane = 0;
   u32 index = 0;  // in the block
@@ -42,7 +49,7 @@ struct Thread {
   // Happens-before: own id and time, and what this thread knows of the others.
   Epoch epoch = 0;
   ClockRef clock;
-  std::unique_ptr<FenceState> fences;
+  std::unique_ptr<SyncState> sync;
 
   std::byte* local = nullptr;
   u8* local_state = nullptr;
@@ -81,6 +88,7 @@ struct Barrier {
 struct Block {
   u32 index = 0;
   u32 live = 0;
+  bool parked = false;  // takes no turns: frozen, or not started
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<u64> registers;
@@ -89,7 +97,7 @@ struct Block {
   std::vector<Cell> shared_cells;
   std::vector<std::byte> local;
   std::vector<u8> local_state;
-  std::array<Barrier, 16> barriers;
+  std::array<Barrier, kBarriers> barriers;
 };
 
 // Throws with the thread's place in the text.

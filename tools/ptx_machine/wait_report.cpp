@@ -59,6 +59,7 @@ std::string report_waiting(const Kernel& kernel, const std::vector<const Block*>
   std::string out;
   std::size_t lines = 0;
   for (const Block* block : blocks) {
+    if (block->parked) continue;
     std::map<std::pair<u32, std::string>, Group> groups;
     for (const Thread& t : block->threads) {
       if (t.state == State::exited) continue;

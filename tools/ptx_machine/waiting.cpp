@@ -42,6 +42,7 @@ void Launch::exit_thread(Thread& thread) {
   // Those who wait no longer wait for this thread.
   for (u32 b = 0; b < block.barriers.size(); ++b) check_barrier(block, b);
   check_warp(*thread.warp);
+  if (block.live == 0) start_block();
 }
 
 void Launch::arrive(Thread& thread, const Instruction& i, u32 barrier, u32 expected) {
@@ -89,7 +90,8 @@ void Launch::complete_barrier(Block& block, Barrier& barrier) {
   }
   ++counters.barriers;
   if (threads.front()->pending->d != kNoSlot) reduce(threads);
-  SyncClocks::meet(threads, threads.size() >= block.live);
+  // Who has exited takes no part, and what it did is not ordered.
+  SyncClocks::meet(threads, threads.size() == block.threads.size());
   for (Thread* t : threads) wake(*t);
 }
 
@@ -110,10 +112,13 @@ void Launch::arrive_in_warp(Thread& thread, const Instruction& i, u32 members,
 bool Launch::check_group(Thread& thread) {
   Warp& warp = *thread.warp;
   u32 members = thread.pending_mask & warp.live;
+  auto row_of = [&](const Instruction& i) {
+    return kernel.rows[static_cast<std::size_t>(&i - kernel.code.data())];
+  };
   for (u32 rest = members; rest != 0; rest &= rest - 1) {
     const Thread& o = warp.lanes[std::countr_zero(rest)];
     if (o.state != State::at_warp_operation || o.pending_mask != thread.pending_mask ||
-        o.pending->run != thread.pending->run || o.pending->mode != thread.pending->mode) {
+        row_of(*o.pending) != row_of(*thread.pending) || o.pending->mode != thread.pending->mode) {
       return false;
     }
   }

@@ -187,9 +187,13 @@ Counters run_step(const std::string& ptx, Data& data, const RunOptions& options)
                   .lr = data.lr,
                   .beta = data.beta};
   Counters counters = machine.launch(
-      *module->find("step"), {.grid = {options.blocks}, .block = {kThreads}},
+      *module->find("step"),
+      {.grid = {options.blocks}, .block = {kThreads}, .cooperative = options.cooperative},
       std::as_bytes(std::span(&context, 1)),
-      {.seed = options.seed, .step_limit = options.step_limit, .checks = options.checks});
+      {.seed = options.seed,
+       .step_limit = options.step_limit,
+       .checks = options.checks,
+       .incoherent = options.incoherent});
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     Data::Tensor& t = data.tensors[k];
     download(memory, t.master, tensors[k].master, t.shape.first_element);

@@ -45,6 +45,8 @@ struct RunOptions {
   u64 seed = 1;
   u64 step_limit = 400'000'000;
   Checks checks;
+  bool incoherent = false;
+  bool cooperative = true;
   u32 misalign = 0;             // bytes that every buffer is moved by
   bool zero_workspace = false;  // so that only the order of accesses can be wrong, not a value
 };

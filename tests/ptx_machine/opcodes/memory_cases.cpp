@@ -50,12 +50,18 @@ std::vector<Case> access_forms() {
   std::vector<Case> all;
   // hints change nothing
   for (const char* load :
-       {"ld.global.nc.u32", "ld.global.ca.u32", "ld.global.cg.u32", "ld.global.cs.u32",
-        "ld.global.lu.u32", "ld.global.cv.u32", "ld.weak.global.u32", "ld.u32",
-        "ld.global.nc.L1::no_allocate.L2::128B.u32", "ld.global.L1::evict_last.u32",
+       {"ld.global.ca.u32", "ld.global.cg.u32", "ld.global.cs.u32", "ld.global.lu.u32",
+        "ld.global.cv.u32", "ld.weak.global.u32", "ld.u32",
+        "ld.global.ca.L1::no_allocate.L2::128B.u32", "ld.global.L1::evict_last.u32",
         "ld.volatile.global.u32", "ld.relaxed.gpu.global.u32", "ld.relaxed.cta.global.u32",
         "ld.acquire.sys.global.u32", "ld.acquire.gpu.u32"}) {
     all.push_back({place(fmt::format("st.global.u32 [%y0], %a; {} %d, [%y0];", load)),
+                   {"u32"},
+                   "u32",
+                   {{{42}, 42}}});
+  }
+  for (const char* load : {"ld.global.nc.u32", "ld.global.nc.L1::no_allocate.L2::128B.u32"}) {
+    all.push_back({fmt::format("{} %x1, [%scratch]; add.u32 %d, %x1, %a;", load),
                    {"u32"},
                    "u32",
                    {{{42}, 42}}});

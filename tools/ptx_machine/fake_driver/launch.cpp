@@ -72,8 +72,10 @@ Result Driver::launch(Function* function, const ptx::LaunchShape& shape, bool co
   for (std::size_t k = 0; k < kernel.params.size(); ++k) {
     std::memcpy(bytes.data() + kernel.params[k].offset, params[k], kernel.params[k].bytes);
   }
-  streams->enqueue(stream, kKernelNode, [this, &kernel, shape, bytes = std::move(bytes)] {
-    run_kernel(kernel, shape, bytes);
+  ptx::LaunchShape as_launched = shape;
+  as_launched.cooperative = cooperative;
+  streams->enqueue(stream, kKernelNode, [this, &kernel, as_launched, bytes = std::move(bytes)] {
+    run_kernel(kernel, as_launched, bytes);
   });
   return faults.lost();
 }

@@ -30,11 +30,24 @@ constexpr bool holds(Type type) {
 
 // A single-precision operation never hands a NaN's payload on; it makes this one.
 inline constexpr u32 kNan32 = 0x7FFF'FFFF;
+// What a double-precision operation makes of numbers; of NaN operands the first one's payload stays.
+inline constexpr u64 kNan64 = 0xFFF8'0000'0000'0000;
+inline constexpr u64 kQuiet64 = 0x0008'0000'0000'0000;
 
-template <class T>
-T canonical(T value) {
+// The result of an operation, whatever NaN this machine makes of it. `operands`: those whose
+// payload the ISA hands on.
+template <class T, class... Operands>
+T canonical(T value, Operands... operands) {
   if constexpr (std::is_same_v<T, f32>) {
     return value != value ? std::bit_cast<f32>(kNan32) : value;
+  } else if constexpr (std::is_same_v<T, f64>) {
+    if (value == value) return value;
+    u64 bits = 0;
+    auto look = [&](T operand) {
+      if (bits == 0 && operand != operand) bits = std::bit_cast<u64>(operand) | kQuiet64;
+    };
+    (look(operands), ...);
+    return std::bit_cast<f64>(bits != 0 ? bits : kNan64);
   } else {
     return value;
   }

@@ -58,6 +58,26 @@ void run_trap(Thread& t, const Instruction&) { fail(t, ErrorKind::trap, "the ker
 
 }  // namespace
 
+void run_watched(Thread& t, const Instruction& i) {
+  const Watch& w = t.launch->kernel.watches[t.pc - 1];
+  auto check = [&](const std::vector<u32>& flags) {
+    for (u32 flag : flags) {
+      if (t.r[flag] != 0 || !t.launch->checks.uninitialised) continue;
+      fail(t, ErrorKind::uninitialised, "reads a register that nothing wrote");
+    }
+  };
+  check(w.guard);
+  if (w.guarded && ((t.r[i.guard] & 1) != 0) != i.guard_value) return;
+  u64 written = 1;
+  if (w.moves) {
+    if (!w.reads.empty()) written = t.r[w.reads[0]];
+  } else {
+    check(w.reads);
+  }
+  for (u32 flag : w.writes) t.r[flag] = written;
+  w.run(t, i);
+}
+
 Run move(const Form&, Instruction&) { return &run_move; }
 
 // `width` is the bits of one part; the decoder has set `count`.

@@ -6,6 +6,8 @@
 
 namespace ptx {
 
+void run_watched(Thread& t, const Instruction& i);
+
 Run move(const Form& form, Instruction& i);
 Run pack(const Form& form, Instruction& i);    // mov.b64 d, {a, b}
 Run unpack(const Form& form, Instruction& i);  // mov.b64 {d, e}, a

@@ -19,7 +19,9 @@ Space space_of(const Form& form) {
 void set_access(const Form& form, Instruction& i) {
   i.space = space_of(form);
   i.width = bytes_of(form.type);
-  i.scope = form.has("cta") ? Scope::cta : Scope::gpu;
+  i.scope = form.has("cta")                           ? Scope::cta
+            : form.has("sys") || form.has("volatile") ? Scope::sys
+                                                      : Scope::gpu;
   i.order = form.has("relaxed") || form.has("volatile") ? Order::relaxed
             : form.has("acquire")                       ? Order::acquire
             : form.has("release")                       ? Order::release
@@ -37,15 +39,18 @@ void note_poll(Thread& t, u64 word, u64 value) {
   t.stop = t.stop || same;
 }
 
-template <class T>
+template <class T, bool NonCoherent = false>
 void run_load(Thread& t, const Instruction& i) {
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
   Place place = locate(t, i.space, address, bytes, Touch::read);
   check_written(t, place, address, bytes);
-  if (t.launch->checks.races && place.cells != nullptr &&
-      !t.launch->races.weak_read(t.view(), place.cells, place.at, bytes)) [[unlikely]] {
-    report_race(t, place, address, Touch::read);
+  if (t.launch->checks.races && place.cells != nullptr) {
+    RaceDetector& races = t.launch->races;
+    bool fine = NonCoherent ? races.constant_read(t.view(), place.cells, place.at, bytes)
+                            : races.weak_read(t.view(), place.cells, place.at, bytes);
+    if (!fine) [[unlikely]]
+      report_race(t, place, address, Touch::read);
   }
   if (i.list == nullptr) {
     T value;
@@ -80,7 +85,7 @@ void check_strong(Thread& t, const Instruction& i, const Place& place, u64 addre
                   Touch touch) {
   if (!t.launch->checks.races || place.cells == nullptr) return;
   if (!t.launch->races.strong(t.view(), place.cells, place.at, bytes, touch != Touch::write,
-                              touch != Touch::read, i.scope)) {
+                              touch != Touch::read, {i.scope, static_cast<u8>(i.width)})) {
     report_race(t, place, address, touch);
   }
 }
@@ -89,6 +94,8 @@ void check_strong(Thread& t, const Instruction& i, const Place& place, u64 addre
 // word's writer had done.
 template <class T>
 void run_strong_load(Thread& t, const Instruction& i) {
+  if (t.launch->hold_back(t)) return;
+  t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
   Place place = locate(t, i.space, address, bytes, Touch::read);
@@ -108,6 +115,8 @@ void run_strong_load(Thread& t, const Instruction& i) {
 
 template <class T>
 void run_strong_store(Thread& t, const Instruction& i) {
+  if (t.launch->hold_back(t)) return;
+  t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
   Place place = locate(t, i.space, address, bytes, Touch::write);
@@ -152,6 +161,8 @@ T updated(T old, T b, T c) {
 
 template <AtomicOp O, class T>
 void run_atomic(Thread& t, const Instruction& i) {
+  if (t.launch->hold_back(t)) return;
+  t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
   Place place = locate(t, i.space, address, sizeof(T), Touch::both);
   if (place.cells == nullptr) fail(t, ErrorKind::bad_operand, "an atomic on private memory");
@@ -180,6 +191,7 @@ Run atomic_of(Type type) {
 
 template <Scope S>
 void run_fence(Thread& t, const Instruction&) {
+  t.launch->order_cache(t, Order::acq_rel, S);
   t.launch->sync.fence(t, S);
 }
 
@@ -197,12 +209,26 @@ void run_is_space(Thread& t, const Instruction& i) {
 
 void run_nothing(Thread&, const Instruction&) {}
 
+Run constant_load(u32 width, bool extends) {
+  switch (width) {
+    case 1:
+      return extends ? &run_load<s8, true> : &run_load<u8, true>;
+    case 2:
+      return extends ? &run_load<s16, true> : &run_load<u16, true>;
+    case 4:
+      return extends ? &run_load<s32, true> : &run_load<u32, true>;
+    default:
+      return &run_load<u64, true>;
+  }
+}
+
 }  // namespace
 
 Run load(const Form& form, Instruction& i) {
   set_access(form, i);
   bool weak = i.order == Order::weak;
   bool extends = info(form.type).kind == Kind::signed_int;
+  if (form.has("nc")) return constant_load(i.width, extends);
   switch (i.width) {
     case 1:
       return extends ? (weak ? &run_load<s8> : &run_strong_load<s8>)
@@ -261,7 +287,9 @@ Run is_space(const Form& form, Instruction& i) {
   return &run_is_space;
 }
 Run fence(const Form& form, Instruction&) {
-  return form.has("cta") ? &run_fence<Scope::cta> : &run_fence<Scope::gpu>;
+  return form.has("cta")   ? &run_fence<Scope::cta>
+         : form.has("sys") ? &run_fence<Scope::sys>
+                           : &run_fence<Scope::gpu>;
 }
 Run no_operation(const Form&, Instruction&) { return &run_nothing; }
 

@@ -83,8 +83,9 @@ void report_race(Thread& t, const Place& place, u64 address, Touch touch) {
   const Conflict& other = t.launch->races.conflict();
   resolve_generic(address);
   fail(t, ErrorKind::race,
-       fmt::format("{} of {}, which nothing orders after the {} by block {} thread {}\n  at {}",
-                   name_of(touch), describe(t, place.space, address), other.what,
+       fmt::format("{} of {}, {} the {} by block {} thread {}\n  at {}", name_of(touch),
+                   describe(t, place.space, address),
+                   other.constant ? "in one launch with" : "which nothing orders after", other.what,
                    block_of(other.id), index_of(other.id), t.launch->kernel.text[other.pc]));
 }
 

@@ -96,8 +96,15 @@ inline Place locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch)
   }
   if (touch != Touch::write) t.launch->counters.global_bytes_read += bytes;
   if (touch != Touch::read) t.launch->counters.global_bytes_written += bytes;
+  if (a->watched) t.stop = t.launch->host_due = true;
   place.bytes = a->region.bytes + offset;
   place.state = a->region.state + offset;
+  if (t.launch->caches != nullptr && !a->read_only) [[unlikely]] {
+    Region own = t.launch->caches->access(t.block->index, *a, in_space, bytes, touch != Touch::read,
+                                          touch == Touch::both);
+    place.bytes = own.bytes;
+    place.state = own.state;
+  }
   place.cells = a->region.cells;
   place.at = offset + a->lead;
   place.word = in_space;

@@ -10,39 +10,40 @@ namespace ptx {
 struct AddReal {
   template <class T>
   static T of(T a, T b) {
-    return canonical(a + b);
+    return canonical(a + b, a, b);
   }
 };
 struct SubReal {
   template <class T>
   static T of(T a, T b) {
-    return canonical(a - b);
+    return canonical(a - b, a, b);
   }
 };
 struct MulReal {
   template <class T>
   static T of(T a, T b) {
-    return canonical(a * b);
+    return canonical(a * b, a, b);
   }
 };
 struct DivReal {
   template <class T>
   static T of(T a, T b) {
-    return canonical(a / b);
+    return canonical(a / b, a, b);
   }
 };
 struct Reciprocal {
   template <class T>
   static T of(T a) {
-    return canonical(T{1} / a);
+    return canonical(T{1} / a, a);
   }
 };
 struct SquareRoot {
   template <class T>
   static T of(T a) {
-    return canonical(std::sqrt(a));
+    return canonical(std::sqrt(a), a);
   }
 };
+// The one double-precision operation of which the ISA promises no payload.
 struct FusedMultiplyAdd {
   template <class T>
   static T of(T a, T b, T c) {
