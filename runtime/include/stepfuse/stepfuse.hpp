@@ -53,9 +53,9 @@ using Stream = void*;
 // --- layout
 
 struct TensorSpec {
-  std::string name;   // for messages; may be empty
-  uint64_t size = 0;  // elements; 0 is allowed
-  int group = 0;      // parameter group, from 0
+  std::string name = {};  // for messages; may be empty
+  uint64_t size = 0;      // elements; 0 is allowed
+  int group = 0;          // parameter group, from 0
   // A shard: position of its first element in the full tensor, a multiple of 16,384, so that all
   // shards together give one device's bits. 0 for whole tensors.
   uint64_t offset = 0;
