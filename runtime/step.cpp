@@ -129,7 +129,7 @@ Step::Impl& Step::impl() const {
 
 void Step::prepare() { impl().prepare(); }
 const CompileReport& Step::compile_report() const { return impl().report; }
-void Step::bind(std::string_view buffer, std::span<void* const> pointers) {
+void Step::bind(std::string_view buffer, Pointers pointers) {
   impl().bind(buffer, pointers);
 }
 void Step::init_state(Stream stream) { impl().init_state(0, stream); }
@@ -137,14 +137,14 @@ void Step::init_tensors(size_t first, Stream stream) { impl().init_state(first, 
 void Step::adopt_state() { impl().adopt_state(); }
 ArgId Step::arg(std::string_view name) const { return impl().shape->find(name); }
 Args Step::make_args() const { return impl().make_args(); }
-void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
+void Step::run(Pointers gradients, const Args& args, Stream stream) {
   impl().run(gradients, impl().by_value(args), stream);
 }
 void Step::set_args(const Args& args, Stream stream) { impl().set_args(args, stream); }
-void Step::run(std::span<void* const> gradients, Stream stream) {
+void Step::run(Pointers gradients, Stream stream) {
   impl().run(gradients, impl().resident(), stream);
 }
-void Step::run(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::run(Pointers gradients, DeviceArgs args, Stream stream) {
   impl().run(gradients, impl().callers(args), stream);
 }
 size_t Step::args_bytes() const { return impl().plan->workspace.args_bytes; }
@@ -153,23 +153,23 @@ void Step::write_args(const Args& args, std::span<uint64_t> words) const {
   impl().write_args(args, words);
 }
 void* Step::device_arg(ArgId arg, int group) const { return impl().device_arg(arg, group); }
-void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
+void Step::observe(size_t first, Pointers gradients, const Args& args,
                    Stream stream) {
   impl().observe(first, gradients, impl().by_value(args), stream);
 }
-void Step::observe(size_t first, std::span<void* const> gradients, Stream stream) {
+void Step::observe(size_t first, Pointers gradients, Stream stream) {
   impl().observe(first, gradients, impl().resident(), stream);
 }
-void Step::observe(size_t first, std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::observe(size_t first, Pointers gradients, DeviceArgs args, Stream stream) {
   impl().observe(first, gradients, impl().callers(args), stream);
 }
-void Step::reduce(std::span<void* const> gradients, const Args& args, Stream stream) {
+void Step::reduce(Pointers gradients, const Args& args, Stream stream) {
   impl().reduce(gradients, impl().by_value(args), stream);
 }
-void Step::reduce(std::span<void* const> gradients, Stream stream) {
+void Step::reduce(Pointers gradients, Stream stream) {
   impl().reduce(gradients, impl().resident(), stream);
 }
-void Step::reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::reduce(Pointers gradients, DeviceArgs args, Stream stream) {
   impl().reduce(gradients, impl().callers(args), stream);
 }
 Partials Step::partials() const { return impl().partials(); }
