@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/cuda/text.hpp"
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
 namespace {

@@ -1,9 +1,11 @@
-// Lines, names, types and literals of generated CUDA text. Knows ir and fmt.
+// Lines, types and literals of generated CUDA text. Knows ir's types and fmt.
 #include "compiler/cuda/text.hpp"
 
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
 
@@ -40,12 +42,13 @@ std::string_view c_type(DType t) {
     case DType::bf16:
       return "bf16";
     case DType::f32:
-    case DType::bound:  // held as f32 until its storage type is known
       return "float";
     case DType::f64:
       return "double";
+    case DType::bound:
+      break;
   }
-  internal_error("bad DType");
+  internal_error("a plan has no bound type");
 }
 
 namespace {
@@ -81,16 +84,6 @@ std::string c_literal(Bits v, DType t) {
       break;
   }
   internal_error("a constant has no bound type");
-}
-
-Names::Names(const Program& p) {
-  UniqueNames all;
-  for (ValueId v = 0; v < p.size(); ++v) {
-    char domain = info(p[v].type.domain).name[0];
-    values_.push_back(
-        all.unique(fmt::format("{}_{}", domain, identifier(p.names[static_cast<size_t>(v)]))));
-  }
-  for (const Buffer& b : p.buffers) buffers_.push_back(all.unique("b_" + identifier(b.name)));
 }
 
 }  // namespace stepfuse::cuda

@@ -1,12 +1,10 @@
-// Text of the CUDA emitter: indented lines with comments, C++ names, types and literals. Knows ir.
+// Text of the CUDA emitter: indented lines with comments, C++ types and literals. Knows ir's types.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "compiler/names.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include <stepfuse/types.hpp>
 
 namespace stepfuse::cuda {
 
@@ -31,16 +29,5 @@ std::string_view c_type(DType t);
 
 // An expression with exactly these bits.
 std::string c_literal(Bits v, DType t);
-
-// A C++ identifier for every value and buffer, its IR name behind the letter of its domain, or b.
-class Names {
- public:
-  explicit Names(const Program& program);
-  const std::string& operator[](ValueId v) const { return values_[static_cast<size_t>(v)]; }
-  const std::string& buffer(size_t b) const { return buffers_[b]; }
-
- private:
-  std::vector<std::string> values_, buffers_;
-};
 
 }  // namespace stepfuse::cuda

@@ -42,7 +42,7 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
   try {
     for (const Kernel& kernel : schedule.kernels) {
       Entry entry;
-      std::string name = cuda_entry_name(kernel);
+      std::string name = cuda_entry_name(kernel.name);
       check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
       // With lazy loading the first launch would load the function, perhaps inside a capture.
       if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");

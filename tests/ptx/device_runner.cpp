@@ -285,7 +285,7 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
   uint64_t seed = options.seed;
   auto launch = [&](const Kernel& kernel, const abi::DeviceContext& context) {
     auto counters = machine.launch(
-        *module->find(cuda_entry_name(kernel)), {.grid = {options.blocks}, .block = {256}},
+        *module->find(cuda_entry_name(kernel.name)), {.grid = {options.blocks}, .block = {256}},
         std::as_bytes(std::span(&context, 1)),
         {.seed = seed++, .step_limit = options.step_limit, .checks = options.checks});
     total.instructions += counters.instructions;
