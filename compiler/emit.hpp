@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "compiler/c/emit.hpp"
 #include "compiler/cuda/emit.hpp"
 #include "compiler/llvm/emit.hpp"
 #include "compiler/plan/lower.hpp"
@@ -15,5 +16,7 @@ inline std::string emit_cuda(const Schedule& schedule, const CudaOptions& option
 inline std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
   return emit_llvm(lower(schedule), target);
 }
+
+inline std::string emit_c(const Schedule& schedule) { return emit_c(lower(schedule)); }
 
 }  // namespace stepfuse

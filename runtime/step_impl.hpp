@@ -28,6 +28,7 @@ struct StepPlan {
   Layout layout;
   StepTables tables;
   Schedule schedule;
+  KernelPlan kernels;  // it lowered
   WorkspacePlan workspace;
   double passes_ms = 0;
   // Where a backend's own tables begin in the step's block.
@@ -130,7 +131,6 @@ class STEPFUSE_HIDDEN Step::Impl {
   void check_count(std::span<void* const> gradients) const;
   void check_unmoved(std::span<void* const> gradients) const;
   bool finish_observing(const ArgSource& args, bool changed, Stream stream);
-  int reduced_phases() const;
   bool set_gradients(size_t first, std::span<void* const> gradients);
   void refuse_in_live_graph(std::string_view what) const;
   void check_shape(const Args& args) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/step_impl.hpp"
 
@@ -14,7 +15,8 @@ StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std:
   tables = make_tables(source, layout);
   Program optimized = optimize(source, tables.signatures);
   schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
-  workspace = plan_workspace(schedule, layout, tables);
+  kernels = lower(schedule);
+  workspace = plan_workspace(kernels, layout, tables);
   passes_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

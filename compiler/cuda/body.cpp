@@ -70,8 +70,7 @@ class BodyEmitter {
   // where they share it.
   void emit_pointers() {
     for (const Array& a : body_.arrays) {
-      e_.out.line(
-          fmt::format("const u64 p_{} = address_of({} + chunk.begin);", name(a), base(a)));
+      e_.out.line(fmt::format("const u64 p_{} = address_of({} + chunk.begin);", name(a), base(a)));
     }
     e_.out.line(leader_ == nullptr ? "const i32 skew = 0;"
                                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "compiler/cuda/embedded.hpp"
 #include "compiler/cuda/state.hpp"
+#include "compiler/embedded.hpp"
 
 namespace stepfuse {
 
@@ -130,8 +130,8 @@ class KernelEmitter {
 std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   check(options);
   Emission e{plan, options, {}};
-  e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.",
-                         plan.name, name(plan.form)));
+  e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.", plan.name,
+                         name(plan.form)));
   e.out.line("namespace stepfuse {");
   e.out.line("using uint32_t = unsigned int;");
   e.out.line("using uint64_t = unsigned long long;");

@@ -106,9 +106,9 @@ class FinishEmitter {
     for (const plan::Write& w : block.writes) {
       std::string condition =
           w.predicate == kNone ? "" : fmt::format("if ({}) ", e_.name(w.predicate));
-      e_.out.line(fmt::format("{}{}[{}] = {};", condition, array_of(w.state), place,
-                              e_.name(w.value)),
-                  w.text);
+      e_.out.line(
+          fmt::format("{}{}[{}] = {};", condition, array_of(w.state), place, e_.name(w.value)),
+          w.text);
     }
   }
   std::string array_of(int32_t state) const {

@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
-#include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
 namespace {

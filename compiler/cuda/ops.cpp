@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "compiler/cuda/text.hpp"
 #include <stepfuse/error.hpp>
+
+#include "compiler/cuda/text.hpp"
 
 namespace stepfuse::cuda {
 namespace {

@@ -55,9 +55,7 @@ class PhaseEmitter {
   }
 
   // Backwards, what the phase before touched last comes first and is still in the L2 cache.
-  bool reversed() const {
-    return e_.options.reverse && !first_ && phase_.reductions.empty();
-  }
+  bool reversed() const { return e_.options.reverse && !first_ && phase_.reductions.empty(); }
 
   void emit_loop() {
     std::string units = "unit_count(ctx)";
@@ -161,9 +159,8 @@ class PhaseEmitter {
   }
   bool has_lanes() const {
     const auto& all = phase_.reductions;
-    return std::any_of(all.begin(), all.end(), [&](int32_t r) {
-      return e_.plan.reduction(r).op != Op::reduce_any;
-    });
+    return std::any_of(all.begin(), all.end(),
+                       [&](int32_t r) { return e_.plan.reduction(r).op != Op::reduce_any; });
   }
 
   void emit_slots() {

@@ -8,6 +8,7 @@
 #include "compiler/cuda/options.hpp"
 #include "compiler/cuda/text.hpp"
 #include "compiler/plan/plan.hpp"
+#include "compiler/text.hpp"
 
 namespace stepfuse::cuda {
 

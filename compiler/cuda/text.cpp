@@ -1,4 +1,4 @@
-// Lines, types and literals of generated CUDA text. Knows ir's types and fmt.
+// Types and literals of CUDA text. Knows ir's types and fmt.
 #include "compiler/cuda/text.hpp"
 
 #include <cmath>
@@ -8,26 +8,6 @@
 #include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
-
-void Text::line(std::string_view code, std::string_view comment) {
-  text_.append(static_cast<size_t>(depth_) * 2, ' ');
-  text_ += code;
-  if (!comment.empty()) {
-    text_ += "  // ";
-    text_ += comment;
-  }
-  text_ += '\n';
-}
-
-void Text::open(std::string_view code, std::string_view comment) {
-  line(code.empty() ? std::string("{") : std::string(code) + " {", comment);
-  ++depth_;
-}
-
-void Text::close(std::string_view tail) {
-  --depth_;
-  line(tail);
-}
 
 std::string_view c_type(DType t) {
   switch (t) {

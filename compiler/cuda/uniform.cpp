@@ -3,9 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
-#include <stepfuse/error.hpp>
 
 namespace stepfuse::cuda {
 namespace {
@@ -50,9 +51,7 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
 }
 
 // Shared structs have no byte that nobody writes: the compiler joins loads across such gaps.
-size_t field_size(const Emission& e, Id v) {
-  return std::max<size_t>(4, size_of(e.plan[v].dtype));
-}
+size_t field_size(const Emission& e, Id v) { return std::max<size_t>(4, size_of(e.plan[v].dtype)); }
 std::string_view field_type(const Emission& e, Id v) {
   DType t = e.plan[v].dtype;
   return t == DType::boolean ? "u32" : c_type(t);

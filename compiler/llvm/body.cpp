@@ -181,8 +181,8 @@ void BodyEmitter::emit_passes(const std::string& done) {
     if (r.in_lanes) {
       r.pointer = either("lanes", r.array, r.tail);
     } else {
-      r.in_pass = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
-                         r.before, before, r.after, tail_in);
+      r.in_pass = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
+                         before, r.after, tail_in);
     }
   }
   std::string tail_position = f_.name("position.tail");
@@ -234,8 +234,8 @@ void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_la
   for (Reducer& r : reducers_) {
     if (r.in_lanes) continue;
     r.next = f_.name(r.name + ".next");
-    r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
-                       r.in_pass, pass_label, r.next, loop_end);
+    r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.in_pass,
+                       pass_label, r.next, loop_end);
   }
   for (Stream& s : streams_) {
     s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
@@ -341,9 +341,9 @@ void BodyEmitter::store(size_t index, plan::Id predicate) {
   std::string value = narrowed != narrowed_.end() ? narrowed->second : vectors_.at(action.value);
   if (predicate != plan::kNone) {
     std::string old = vector_.load(s.dtype, s.address, "old");
-    value = f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
-                   vectors_.at(predicate), vector_.type(s.dtype), value, vector_.type(s.dtype),
-                   old);
+    value =
+        f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
+               vectors_.at(predicate), vector_.type(s.dtype), value, vector_.type(s.dtype), old);
   }
   store_vector(s, value);
 }

@@ -83,8 +83,7 @@ class BodyEmitter {
   void need_vector(plan::Id v);
 
   void emit_passes(const std::string& done);
-  void emit_loop(const std::string& count, const std::string& pass_label,
-                 const std::string& after);
+  void emit_loop(const std::string& count, const std::string& pass_label, const std::string& after);
   void prefetch();
   void emit_element(const std::string& i);
   void evaluate(const plan::Inst& inst, const std::string& i);

@@ -33,8 +33,7 @@ std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
   functions += llvm::emit_finish(plan, module) + "\n";
 
   // Nothing here tells fused from split: their text, and so their cached object, is the same.
-  std::string text =
-      fmt::format("; stepfuse: step @{}, {} lanes\n", plan.name, module.lanes);
+  std::string text = fmt::format("; stepfuse: step @{}, {} lanes\n", plan.name, module.lanes);
   for (size_t s = 0; s < plan.signatures.size(); ++s) {
     text += fmt::format("; signature {}: {}\n", s, plan.signatures[s]);
   }

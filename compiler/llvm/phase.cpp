@@ -146,8 +146,7 @@ class PhaseEmitter {
     f_.line("store i64 {}, ptr {}", member, cache.member);
     u_.evaluate(code);
     for (size_t i = 0; i < code.size(); ++i) {
-      f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value],
-              cache.places[i]);
+      f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value], cache.places[i]);
     }
     f_.jump(ready);
     f_.block(ready);

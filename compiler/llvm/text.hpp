@@ -9,9 +9,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/types.hpp>
+
 #include "compiler/llvm/emit.hpp"
 #include "compiler/names.hpp"
-#include <stepfuse/types.hpp>
 
 namespace stepfuse::llvm {
 

@@ -73,10 +73,10 @@ std::string Uniform::source(const plan::Inst& inst) {
   if (is_reduction(inst.op)) return from(results);
   switch (inst.op) {
     case Op::arg: {
-      std::string row = value.domain == Domain::step
-                            ? step_args_
-                            : f_.address(hint, group_args_, group_,
-                                         plan_.args.group_words * sizeof(uint64_t));
+      std::string row =
+          value.domain == Domain::step
+              ? step_args_
+              : f_.address(hint, group_args_, group_, plan_.args.group_words * sizeof(uint64_t));
       std::string at = f_.address(hint, row, fmt::format("{}", inst.index), sizeof(uint64_t));
       return ops_.load(t, at, hint);
     }

@@ -8,10 +8,11 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/abi.hpp"
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
-#include <stepfuse/printer.hpp>
 
 namespace stepfuse {
 namespace {
@@ -50,9 +51,8 @@ class Lowering {
       const Inst& inst = p_[v];
       const std::string& given = p_.names[static_cast<size_t>(v)];
       char domain = info(inst.type.domain).name[0];
-      std::string name = is_effect(inst.op)
-                             ? ""
-                             : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
+      std::string name =
+          is_effect(inst.op) ? "" : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
       out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.domain,
                              held(inst.type.dtype), inst.op == Op::constant, inst.literal});
     }
@@ -96,8 +96,7 @@ class Lowering {
   void declare_states() {
     for (size_t i = 0; i < p_.states.size(); ++i) {
       const State& state = p_.states[i];
-      out_.states.push_back(
-          {"@" + state.name, state.type.dtype, state.type.domain, state.shared});
+      out_.states.push_back({"@" + state.name, state.type.dtype, state.type.domain, state.shared});
       if (state.report && state.type.domain == Domain::step) {
         out_.finish.reports.push_back(static_cast<int32_t>(i));
       }
@@ -116,8 +115,8 @@ class Lowering {
            .dtype = inst.type.dtype,
            .from = from,
            .to = to,
-           .partition = abi::partition_index(static_cast<uint32_t>(from),
-                                             static_cast<uint32_t>(to)),
+           .partition =
+               abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to)),
            .first_level = from == Domain::element && level[static_cast<size_t>(r)] == 1});
       reduction_[r] = static_cast<int32_t>(out_.reductions.size() - 1);
     }
@@ -149,9 +148,7 @@ class Lowering {
     if (is_reduction(inst.op)) out.index = reduction_.at(v);
     return out;
   }
-  static ValueId deciding(const Inst& inst) {
-    return inst.operands[inst.op == Op::select ? 1 : 0];
-  }
+  static ValueId deciding(const Inst& inst) { return inst.operands[inst.op == Op::select ? 1 : 0]; }
 
   // --- bodies
 
@@ -216,8 +213,7 @@ class Lowering {
     }
     auto load = [&](ValueId v, int32_t array) {
       DType t = s_.dtype_of(v, s);
-      out.code.push_back(
-          {.value = v, .op = Op::load, .in = t, .out = t, .index = position[array]});
+      out.code.push_back({.value = v, .op = Op::load, .in = t, .out = t, .index = position[array]});
     };
     for (const Kept& k : body.fetches) load(k.value, array_of(k));
     for (ValueId v : body.code) {
@@ -232,8 +228,8 @@ class Lowering {
     }
     for (const StoreAction& a : body.stores) {
       ValueId v = p_[a.store].operands[0];
-      out.stores.push_back({position[p_[a.store].slot], v, operand_dtype(v, s), a.predicate,
-                            out_[a.store].text});
+      out.stores.push_back(
+          {position[p_[a.store].slot], v, operand_dtype(v, s), a.predicate, out_[a.store].text});
     }
     for (const Kept& k : body.keeps) {
       out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,

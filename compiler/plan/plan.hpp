@@ -12,9 +12,10 @@
 #include <vector>
 
 #include <stepfuse/form.hpp>
-#include "compiler/plan/arg_layout.hpp"
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
+
+#include "compiler/plan/arg_layout.hpp"
 
 namespace stepfuse::plan {
 
@@ -36,7 +37,7 @@ struct Array {
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
   bool scratch = false;
-  int32_t index = 0;      // among the buffers of a tensor, or the scratch arrays
+  int32_t index = 0;       // among the buffers of a tensor, or the scratch arrays
   uint32_t max_bytes = 0;  // of an element in the widest of its types; scratch places count in it
   friend bool operator==(const Array&, const Array&) = default;
 };
@@ -66,9 +67,9 @@ struct Reduction {
 // Computes one value.
 struct Inst {
   Id value = kNone;
-  Op op = Op::cast;           // a source, an elementwise op, or a reduction: its folded result
-  DType in = DType::f32;      // of the operand that decides (of select: the second)
-  DType out = DType::f32;     // of the value
+  Op op = Op::cast;        // a source, an elementwise op, or a reduction: its folded result
+  DType in = DType::f32;   // of the operand that decides (of select: the second)
+  DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
   // arg: its word; read: the state; a reduction: its number; load: of Body::arrays
   int32_t index = -1;

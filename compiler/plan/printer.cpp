@@ -83,8 +83,7 @@ class Printer {
         text += (first ? " " : ", ") + operand(o);
         first = false;
       });
-      std::string from =
-          inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
+      std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
       line(depth, "{} = {} : {}{}", operand(inst.value), text, from, stepfuse::name(inst.out));
     }
   }
@@ -119,8 +118,8 @@ class Printer {
     line(2, "per element of signature {}{}", fmt::join(body.signatures, ", "), guard);
     for (const ArrayUse& a : body.arrays) {
       line(3, "array {} : {}{}{}{}{}", array(a), stepfuse::name(a.dtype),
-           a.loaded ? ", loaded" : "", a.stored ? ", stored" : "",
-           a.predicated ? " in part" : "", a.loaded_later ? ", loaded later" : "");
+           a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
+           a.loaded_later ? ", loaded later" : "");
     }
     print_code(3, "", body.code, &body.arrays);
     for (const Combine& c : body.reductions) {
@@ -128,10 +127,9 @@ class Printer {
     }
     for (const Store& s : body.stores) {
       const ArrayUse& a = body.arrays[static_cast<size_t>(s.array)];
-      std::string narrowed =
-          s.from == a.dtype ? ""
-                            : fmt::format(" : {} -> {}", stepfuse::name(s.from),
-                                          stepfuse::name(a.dtype));
+      std::string narrowed = s.from == a.dtype ? ""
+                                               : fmt::format(" : {} -> {}", stepfuse::name(s.from),
+                                                             stepfuse::name(a.dtype));
       std::string condition = s.predicate == kNone ? "" : " if " + operand(s.predicate);
       line(3, "store {}, {}{}{}", array(a), operand(s.value), narrowed, condition);
     }

@@ -81,8 +81,8 @@ Traffic traffic_of(const KernelPlan& plan, size_t signature) {
   for (const plan::Phase& phase : plan.phases) {
     PhaseTraffic p;
     p.arrays = count(plan, phase.bodies, signature);
-    p.skipped = phase.guards == plan::Guard::none ? p.arrays
-                                                  : count(plan, phase.otherwise, signature);
+    p.skipped =
+        phase.guards == plan::Guard::none ? p.arrays : count(plan, phase.otherwise, signature);
     traffic.phases.push_back(std::move(p));
   }
   return traffic;

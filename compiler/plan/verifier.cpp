@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/abi.hpp"
 #include "compiler/plan/plan.hpp"
-#include <stepfuse/error.hpp>
 
 namespace stepfuse::plan {
 namespace {
@@ -22,8 +23,8 @@ class Verifier {
     check_names();
     for (const Reduction& r : plan_.reductions) {
       require(r.from > r.to, "a reduction goes to a coarser domain");
-      require(r.partition == abi::partition_index(static_cast<uint32_t>(r.from),
-                                                  static_cast<uint32_t>(r.to)),
+      require(r.partition ==
+                  abi::partition_index(static_cast<uint32_t>(r.from), static_cast<uint32_t>(r.to)),
               "a reduction's partition is that of its domains");
     }
     for (size_t i = 0; i < plan_.phases.size(); ++i) check_phase(i);

@@ -9,7 +9,7 @@
 
 #include <stepfuse/printer.hpp>
 
-#include "compiler/cuda/embedded.hpp"
+#include "compiler/embedded.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "tests/golden/golden_cases.hpp"
