@@ -5,15 +5,19 @@
 
 #include <fmt/format.h>
 
+#include "compiler/plan/arg_layout.hpp"
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
 Args::Shape::Shape(const Program& program, int groups)
     : step_name(program.name), group_count(groups) {
-  for (const Arg& a : program.args) {
-    bool per_group = a.type.domain == Domain::group;
+  ArgLayout layout(program.args);
+  step_count = layout.step_words;
+  group_args = layout.group_words;
+  for (size_t i = 0; i < program.args.size(); ++i) {
+    const Arg& a = program.args[i];
     names.push_back(a.name);
-    places.push_back({a.type.dtype, per_group, per_group ? group_args++ : step_count++});
+    places.push_back({a.type.dtype, layout.places[i].per_group, layout.places[i].word});
   }
 }
 

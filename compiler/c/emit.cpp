@@ -301,8 +301,10 @@ class Emitter {
 }  // namespace
 
 std::string emit_c(const KernelPlan& plan) {
-  std::string head = fmt::format("/* step @{}, form {}: generated, self-contained C11. */\n",
-                                 plan.name, name(plan.form));
+  std::string head = fmt::format(
+      "// step @{}, form {}: generated, self-contained C11.\n"
+      "enum {{ SF_LANES = {}, SF_PIECE = {} }};\n",
+      plan.name, name(plan.form), kLanes, kPieceElements);
   return head + std::string(embedded_c_prelude()) + "\n" + Emitter(plan).run();
 }
 

@@ -138,9 +138,8 @@ static inline uint16_t sf_f16_from_f32(float v) {
   return (uint16_t)(bits | sign);
 }
 
-// ---- the canonical fold: 2,048 lanes of a piece of 16,384 values, pieces folded again
+// ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
 
-enum { SF_LANES = 2048, SF_PIECE = 16384 };
 #define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                   \
   static void NAME##_clear(T* lanes) {                                             \
     for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                   \

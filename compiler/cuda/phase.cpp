@@ -142,7 +142,8 @@ class PhaseEmitter {
   void emit_accumulators() {
     if (has_lanes()) {
       e_.out.line(
-          "const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % 2048;");
+          "const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % "
+          "abi::kLanes;");
       e_.out.line("LanePlace place = {0, work.workers * 4};");
     }
     for (int32_t number : phase_.reductions) {

@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 
-
 #include "compiler/llvm/prelude.hpp"
 #include "ir/reduction.hpp"
 

@@ -13,8 +13,12 @@
 #include "compiler/abi.hpp"
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
+#include "ir/reduction.hpp"
 
 namespace stepfuse {
+
+static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
+
 namespace {
 
 // A value of a bound type is held as f32 outside of the element domain.

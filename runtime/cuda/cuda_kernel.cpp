@@ -47,9 +47,9 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
       // With lazy loading the first launch would load the function, perhaps inside a capture.
       if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
       int blocks = 0;
-      check(
-          cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function, kCudaThreads, 0),
-          "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+      check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function,
+                                                           abi::kBlockThreads, 0),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
       entry.first_phase = kernel.first_phase;
       entry.phase_count = kernel.phase_count;
       entry.cooperative = kernel.phase_count > 1;

@@ -11,6 +11,7 @@
 #include "ir/interpreter.hpp"
 #include "tests/c/c_runner.hpp"
 #include "tests/differential/check.hpp"
+#include "tests/differential/fold_case.hpp"
 #include "tests/differential/rng.hpp"
 
 using namespace stepfuse;
@@ -84,4 +85,17 @@ TEST_CASE("a fault in a C kernel is seen") {
   text.replace(at, 5, "-fmaf(");
   run_c(schedule, text, compilers[0], actual.step());
   CHECK(difference(c.program, expected, actual).has_value());
+}
+
+TEST_CASE("parts of all sizes are folded as defined: C") {
+  for (const CCompiler& compiler : c_compilers()) {
+    for (bool nan : {false, true}) {
+      FoldCase c(nan);
+      TestData actual(c.data());
+      Schedule schedule =
+          make_schedule(c.program(), {.form = Form::fused, .signatures = c.layout().signatures});
+      run_c(schedule, emit_c(schedule), compiler, actual.step());
+      CHECK_MESSAGE(c.difference(actual.step()) == "", compiler.name);
+    }
+  }
 }
