@@ -5,12 +5,14 @@ file(READ ${SOURCE}/abi.hpp abi)
 string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
 file(READ ${SOURCE}/cuda/prelude.cuh prelude)
 file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
+file(READ ${SOURCE}/c/prelude.h c_prelude)
 file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh and prelude_reduce.cuh.
-#include \"compiler/cuda/embedded.hpp\"
+#include \"compiler/embedded.hpp\"
 namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
 std::string_view embedded_prelude() { return R\"text(${prelude}
 ${prelude_reduce})text\"; }
+std::string_view embedded_c_prelude() { return R\"text(${c_prelude})text\"; }
 }  // namespace stepfuse
 ")
 file(COPY_FILE ${OUTPUT}.new ${OUTPUT} ONLY_IF_DIFFERENT)

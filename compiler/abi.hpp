@@ -8,6 +8,12 @@
 
 namespace stepfuse::abi {
 
+// The shape of the canonical fold, as ir/reduction.hpp has it, and of a device's blocks: a thread has
+// 8 of a piece's lanes.
+inline constexpr uint32_t kPieceElements = 16384;
+inline constexpr uint32_t kLanes = 2048;
+inline constexpr uint32_t kBlockThreads = 256;
+
 // One piece of a tensor (at most kPieceElements elements, cut at multiples of kPieceElements), and
 // the unit of work. Chunk i writes slot i of every reduction. Chunks stand in bound order of their
 // tensors; empty tensors have none.

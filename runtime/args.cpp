@@ -5,18 +5,22 @@
 
 #include <fmt/format.h>
 
+#include "compiler/plan/arg_layout.hpp"
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
 Args::Shape::Shape(const Program& program, int groups, bool checked)
     : step_name(program.name), group_count(groups) {
-  for (const Arg& a : program.args) {
-    bool per_group = a.type.domain == Domain::group;
+  ArgLayout layout(program.args);
+  step_count = layout.step_words;
+  group_args = layout.group_words;
+  for (size_t i = 0; i < program.args.size(); ++i) {
+    const Arg& a = program.args[i];
     names.push_back(a.name);
     bounds.push_back(checked && is_recipe(program.name) ? arg_bounds(a.name) : ArgBounds{});
     // Where the default has a meaning of its own it may also be given.
     if (a.fallback) bounds.back().also = to_double(*a.fallback, a.type.dtype);
-    places.push_back({a.type.dtype, per_group, per_group ? group_args++ : step_count++});
+    places.push_back({a.type.dtype, layout.places[i].per_group, layout.places[i].word});
   }
 }
 

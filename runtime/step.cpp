@@ -129,9 +129,7 @@ Step::Impl& Step::impl() const {
 
 void Step::prepare() { impl().prepare(); }
 const CompileReport& Step::compile_report() const { return impl().report; }
-void Step::bind(std::string_view buffer, Pointers pointers) {
-  impl().bind(buffer, pointers);
-}
+void Step::bind(std::string_view buffer, Pointers pointers) { impl().bind(buffer, pointers); }
 void Step::init_state(Stream stream) { impl().init_state(0, stream); }
 void Step::init_tensors(size_t first, Stream stream) { impl().init_state(first, stream); }
 void Step::adopt_state() { impl().adopt_state(); }
@@ -153,8 +151,7 @@ void Step::write_args(const Args& args, std::span<uint64_t> words) const {
   impl().write_args(args, words);
 }
 void* Step::device_arg(ArgId arg, int group) const { return impl().device_arg(arg, group); }
-void Step::observe(size_t first, Pointers gradients, const Args& args,
-                   Stream stream) {
+void Step::observe(size_t first, Pointers gradients, const Args& args, Stream stream) {
   impl().observe(first, gradients, impl().by_value(args), stream);
 }
 void Step::observe(size_t first, Pointers gradients, Stream stream) {

@@ -28,9 +28,8 @@ struct StepPlan {
   Layout layout;
   StepTables tables;
   Schedule schedule;
+  KernelPlan kernels;  // it lowered
   WorkspacePlan workspace;
-  // How many phases make the reductions of the first level: 1, except in the unfused form.
-  int reduced_phases = 1;
   double passes_ms = 0;
   // Where a backend's own tables begin in the step's block.
   size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }

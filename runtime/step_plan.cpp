@@ -6,36 +6,18 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
-namespace {
-
-int count_reduced_phases(const Schedule& schedule, const WorkspacePlan& workspace) {
-  int phases = 1;
-  for (size_t p = 0; p < schedule.phases.size(); ++p) {
-    const Phase& phase = schedule.phases[p];
-    for (size_t i : workspace.partials) {
-      ValueId r = schedule.reductions[i];
-      auto in = [&](const Body& b) {
-        return std::find(b.reductions.begin(), b.reductions.end(), r) != b.reductions.end();
-      };
-      if (in(phase.body) || in(phase.otherwise)) phases = static_cast<int>(p) + 1;
-    }
-  }
-  return phases;
-}
-
-}  // namespace
-
 StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std::move(given)) {
   auto start = std::chrono::steady_clock::now();
   tables = make_tables(source, layout);
   Program optimized = optimize(source, tables.signatures);
   schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
-  workspace = plan_workspace(schedule, layout, tables);
-  reduced_phases = count_reduced_phases(schedule, workspace);
+  kernels = lower(schedule);
+  workspace = plan_workspace(kernels, layout, tables);
   passes_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

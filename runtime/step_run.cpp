@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/schedule/analysis.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
@@ -67,7 +66,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   RunInputs in = inputs(args, changed, stream);
   if (reduced_) {
     in.reduced = true;
-    first_phase = plan->reduced_phases;
+    first_phase = plan->kernels.reduced_phases;
     reduced_ = false;
   }
   bool may_record = recorder && recorder->before(*this, args, stream);
@@ -130,20 +129,20 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
     changed = false;
     done = 1;
   }
-  backend->run_phases(inputs(args, changed, stream), done, plan->reduced_phases);
+  backend->run_phases(inputs(args, changed, stream), done, plan->kernels.reduced_phases);
   reduced_ = true;
 }
 
 Partials Step::Impl::partials() const {
   const WorkspacePlan& w = plan->workspace;
-  const Schedule& s = plan->schedule;
+  const KernelPlan& kernels = plan->kernels;
   Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
   for (size_t i : w.partials) {
-    const Inst& inst = s.program[s.reductions[i]];
-    out.all.push_back({.name = s.program.names[static_cast<size_t>(s.reductions[i])],
-                       .op = inst.op,
-                       .dtype = inst.type.dtype,
-                       .count = member_count(inst.type.domain, plan->layout),
+    const plan::Reduction& r = kernels.reductions[i];
+    out.all.push_back({.name = plan->schedule.program.names[static_cast<size_t>(r.value)],
+                       .op = r.op,
+                       .dtype = r.dtype,
+                       .count = member_count(r.to, plan->layout),
                        .offset = w.results[i] - w.partials_at,
                        .pieces = block->base() + w.slots[i],
                        .piece_count = plan->tables.chunks.size()});

@@ -1,23 +1,12 @@
-// Lays out the step's own memory. Knows the schedule and the tables.
+// Lays out the step's own memory. Knows the plan and the tables.
 #include "runtime/workspace.hpp"
 
 #include <algorithm>
-
-#include "compiler/schedule/analysis.hpp"
 
 namespace stepfuse {
 namespace {
 
 constexpr size_t kAlignment = 64;
-
-size_t scratch_size(const Schedule& s, Type type) {
-  size_t bytes = 1;
-  for (size_t i = 0; i < s.signatures.size(); ++i) {
-    bytes = std::max(bytes, size_of(s.resolve(type, i)));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 size_t member_count(Domain domain, size_t group_count, size_t tensor_count) {
@@ -39,71 +28,56 @@ size_t member_count(Domain domain, const Layout& layout) {
   return member_count(domain, static_cast<size_t>(layout.group_count()), layout.size());
 }
 
-// Over elements, and of the first level; what is rolled up from them is made after the exchange.
-std::vector<size_t> find_partials(const Schedule& s) {
-  std::vector<int> level = reduction_levels(s.program);
-  std::vector<size_t> out;
-  for (size_t i = 0; i < s.reductions.size(); ++i) {
-    ValueId r = s.reductions[i];
-    bool first = level[static_cast<size_t>(r)] == 1;
-    if (first && is_element_reduction(s.program, r)) out.push_back(i);
-  }
-  return out;
-}
-
 // What ranks exchange between phases stands in one block, without gaps between values of one type.
-void place_partials(const Schedule& s, const Layout& layout, WorkspacePlan& plan) {
-  auto type = [&](size_t i) -> const Type& { return s.program[s.reductions[i]].type; };
-  std::stable_sort(plan.partials.begin(), plan.partials.end(), [&](size_t a, size_t b) {
-    return (type(a).dtype == DType::f32) > (type(b).dtype == DType::f32);
-  });
+void place_partials(const KernelPlan& kernels, const Layout& layout, WorkspacePlan& plan) {
+  auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
+  for (size_t i = 0; i < kernels.reductions.size(); ++i) {
+    if (kernels.reductions[i].first_level) plan.partials.push_back(i);
+  }
+  std::stable_sort(plan.partials.begin(), plan.partials.end(),
+                   [&](size_t a, size_t b) { return is_f32(a) > is_f32(b); });
   plan.partials_at = plan.bytes;
   for (size_t i : plan.partials) {
-    size_t size = size_of(type(i).dtype);
+    const plan::Reduction& r = kernels.reductions[i];
+    size_t size = size_of(r.dtype);
     size_t at = (plan.partials_bytes + size - 1) / size * size;
     plan.results[i] = plan.partials_at + at;
-    plan.partials_bytes = at + member_count(type(i).domain, layout) * size;
+    plan.partials_bytes = at + member_count(r.to, layout) * size;
   }
   plan.bytes += (plan.partials_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-WorkspacePlan plan_workspace(const Schedule& s, const Layout& layout, const StepTables& tables) {
+WorkspacePlan plan_workspace(const KernelPlan& kernels, const Layout& layout,
+                             const StepTables& tables) {
   WorkspacePlan plan;
   auto take = [&](size_t bytes) {
     size_t at = plan.bytes;
     plan.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return at;
   };
-  for (const State& state : s.program.states) {
-    size_t count = member_count(state.type.domain, layout);
-    plan.states.push_back(state.shared ? WorkspacePlan::npos
-                                       : take(count * size_of(state.type.dtype)));
+  for (const plan::State& s : kernels.states) {
+    plan.states.push_back(s.shared ? WorkspacePlan::npos
+                                   : take(member_count(s.domain, layout) * size_of(s.dtype)));
   }
-  for (ValueId r : s.reductions) {
-    const Type& t = s.program[r].type;
-    Domain from = s.program[s.program[r].operands[0]].type.domain;
-    size_t values = from == Domain::element ? tables.chunks.size() : member_count(from, layout);
-    plan.slots.push_back(take(values * size_of(t.dtype)));
+  for (const plan::Reduction& r : kernels.reductions) {
+    bool chunks = r.from == Domain::element;
+    size_t values = chunks ? tables.chunks.size() : member_count(r.from, layout);
+    plan.slots.push_back(take(values * size_of(r.dtype)));
     plan.results.push_back(WorkspacePlan::npos);
   }
-  plan.partials = find_partials(s);
-  for (size_t i = 0; i < s.reductions.size(); ++i) {
-    const Type& t = s.program[s.reductions[i]].type;
-    bool is_partial =
-        std::find(plan.partials.begin(), plan.partials.end(), i) != plan.partials.end();
-    if (is_partial) continue;
-    plan.results[i] = take(member_count(t.domain, layout) * size_of(t.dtype));
+  for (size_t i = 0; i < kernels.reductions.size(); ++i) {
+    const plan::Reduction& r = kernels.reductions[i];
+    if (!r.first_level) plan.results[i] = take(member_count(r.to, layout) * size_of(r.dtype));
   }
-  place_partials(s, layout, plan);
-  plan.scalars = take(s.program.insts.size() * sizeof(uint64_t));
-  size_t step_args = 0, group_args = 0;
-  for (const Arg& a : s.program.args) ++(a.type.domain == Domain::group ? group_args : step_args);
-  size_t words = step_args + group_args * static_cast<size_t>(layout.group_count());
+  place_partials(kernels, layout, plan);
+  plan.scalars = take(kernels.values.size() * sizeof(uint64_t));
+  size_t words = kernels.args.words(static_cast<size_t>(layout.group_count()));
   plan.args_bytes = words * sizeof(uint64_t);
   plan.args = take(plan.args_bytes);
   plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);
-  for (const Type& t : s.scratch)
-    plan.scratch.push_back(take(tables.scratch_elements * scratch_size(s, t)));
+  for (const plan::Array& a : kernels.arrays) {
+    if (a.scratch) plan.scratch.push_back(take(tables.scratch_elements * a.max_bytes));
+  }
   return plan;
 }
 

@@ -1,10 +1,10 @@
-// The step's own memory as one block: what is where in it. Knows the schedule and the tables.
+// The step's own memory as one block: what is where in it. Knows the plan and the tables.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 #include "runtime/tables.hpp"
 
 namespace stepfuse {
@@ -35,7 +35,7 @@ size_t member_count(Domain domain, const Layout& layout);
 // The same of any domain but the elements', from the counts alone.
 size_t member_count(Domain domain, size_t group_count, size_t tensor_count);
 
-WorkspacePlan plan_workspace(const Schedule& schedule, const Layout& layout,
+WorkspacePlan plan_workspace(const KernelPlan& kernels, const Layout& layout,
                              const StepTables& tables);
 
 }  // namespace stepfuse

@@ -24,6 +24,12 @@ MAY_INCLUDE = {
 }
 # Libraries of their own inside of a layer: they include nothing but themselves, and only tests them.
 ROOMS = ("tools/ptx_machine/",)
+# Emitters read the plan and nothing else of the compiler: what one lowers for itself, the next one
+# would lower again.
+EMITTERS = ("compiler/cuda/", "compiler/llvm/", "compiler/c/")
+MAY_EMITTERS_INCLUDE = {"compiler/plan/plan.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
+                        "compiler/names.hpp", "compiler/text.hpp", "ir/reduction.hpp",
+                        "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp"}
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>, stand in <layer>/include/ of three layers
 LAYERS = ("ir", "compiler", "runtime")
 STRANGERS = "consumer"  # a folder of somebody else's projects: their includes are theirs
@@ -92,6 +98,12 @@ def check_include(layer, quote, target, at):
             return
         if own and not inside and layer != "tests":
             yield f'{at}: {layer}/ may not include "{target}": only tests may use {room}'
+            return
+    for emitter in EMITTERS:
+        ours = target.startswith(PUBLIC) or (quote == '"' and not target.startswith(emitter))
+        if at.startswith(emitter) and ours and target not in MAY_EMITTERS_INCLUDE:
+            yield (f'{at}: an emitter may not include "{target}": it reads compiler/plan/plan.hpp;'
+                   " what it needs besides is lowered there, once for all")
             return
     if quote == '"' and top not in MAY_INCLUDE:
         yield f'{at}: write "{target}" from the repository root, as in #include "ir/types.hpp"'

@@ -1,23 +1,24 @@
-// A Schedule as one CUDA C++ translation unit: the kernel skeletons around the phases. Knows the
-// schedule and the embedded prelude.
-#include "compiler/emit.hpp"
+// A plan as one CUDA C++ translation unit: the kernel skeletons around the phases. Knows the plan
+// and the embedded prelude.
+
+#include "compiler/cuda/emit.hpp"
 
 #include <fmt/format.h>
 
-#include "compiler/cuda/embedded.hpp"
 #include "compiler/cuda/state.hpp"
+#include "compiler/embedded.hpp"
 
 namespace stepfuse {
 
-std::string cuda_entry_name(const Kernel& kernel) { return "sf_" + kernel.name; }
+std::string cuda_entry_name(std::string_view kernel) { return fmt::format("sf_{}", kernel); }
 
 namespace {
 using namespace cuda;
 
 class KernelEmitter {
  public:
-  KernelEmitter(Emission& e, const Kernel& kernel)
-      : e_(e), kernel_(kernel), name_(cuda_entry_name(kernel)) {}
+  KernelEmitter(Emission& e, const plan::Kernel& kernel)
+      : e_(e), kernel_(kernel), name_(cuda_entry_name(kernel.name)) {}
 
   void emit() {
     for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, i, kept(i));
@@ -38,19 +39,17 @@ class KernelEmitter {
 
  private:
   int32_t first() const { return kernel_.first_phase; }
-  int32_t end() const { return kernel_.first_phase + kernel_.phase_count; }
-  bool is_last() const { return &kernel_ == &e_.s.kernels.back(); }
-  bool finishes() const { return is_last(); }
+  int32_t end() const { return kernel_.end(); }
+  bool finishes() const { return &kernel_ == &e_.plan.kernels.back(); }
   // Of this kernel; -1 if it only finishes.
   int32_t last_phase() const { return kernel_.phase_count > 0 ? end() - 1 : -1; }
   ValueSet kept(int32_t i) const {
     return finishes() && i == last_phase() ? inherited_values(e_, i) : ValueSet{};
   }
-  const Phase& phase(int32_t i) const { return e_.s.phases[static_cast<size_t>(i)]; }
 
   bool has_lanes() const {
     for (int32_t i = first(); i < end(); ++i) {
-      if (folds_in_lanes(e_, i)) return true;
+      if (folds_in_lanes(e_.plan, i)) return true;
     }
     return false;
   }
@@ -58,38 +57,37 @@ class KernelEmitter {
   // Every constant that the kernel's lines name.
   void emit_constants() {
     ValueSet used;
-    auto add = [&](ValueId v) {
-      if (v != kNoValue && e_.is_constant(v)) used.insert(v);
+    auto add = [&](Id v) {
+      if (v != kNone && e_.is_constant(v)) used.insert(v);
     };
-    auto add_list = [&](const std::vector<ValueId>& list) {
-      for (ValueId v : list) for_each_operand(e_.p[v], add);
-    };
-    auto add_uniform = [&](const UniformCode& code) {
-      for (const auto* list : {&code.step, &code.group, &code.tensor}) add_list(*list);
-    };
-    auto add_body = [&](const Body& body) {
-      add_list(body.code);
-      for (const StoreAction& a : body.stores) {
-        add(e_.p[a.store].operands[0]);
-        add(a.predicate);
-      }
+    auto add_uniform = [&](const plan::Uniform& code) {
+      for (const auto* list : {&code.step, &code.group, &code.tensor}) for_each_operand(*list, add);
     };
     for (int32_t i = first(); i < end(); ++i) {
-      add_uniform(phase(i).uniform);
-      add(phase(i).guard);
-      add_body(phase(i).body);
-      add_body(phase(i).otherwise);
-      for (const Rollup& rollup : phase(i).rollups) add_uniform(rollup.uniform);
+      const plan::Phase& phase = e_.plan.phase(i);
+      add_uniform(phase.uniform);
+      add(phase.guard);
+      for (const plan::Body& body : phase.bodies) for_each_operand(body, add);
+      for (const plan::Body& body : phase.otherwise) for_each_operand(body, add);
+      for (const plan::Rollup& rollup : phase.rollups) add_uniform(rollup.uniform);
     }
     if (finishes()) {
-      add_uniform(e_.s.finish.uniform);
-      add_list(e_.s.finish.writes);
+      const plan::Finish& finish = e_.plan.finish;
+      for_each_operand(finish.step, add);
+      for (const plan::Writes& block : finish.writes) {
+        for_each_operand(block.group, add);
+        for_each_operand(block.tensor, add);
+        for (const plan::Write& w : block.writes) {
+          add(w.value);
+          add(w.predicate);
+        }
+      }
     }
-    for (ValueId v : used) {
-      DType t = e_.p[v].type.dtype;
+    for (Id v : used) {
+      const plan::Value& c = e_.plan[v];
       e_.out.line(
-          fmt::format("const {} {} = {};", c_type(t), e_.names[v], c_literal(e_.p[v].literal, t)),
-          e_.comment(v));
+          fmt::format("const {} {} = {};", c_type(c.dtype), c.name, c_literal(c.literal, c.dtype)),
+          c.text);
     }
   }
 
@@ -111,7 +109,7 @@ class KernelEmitter {
   }
 
   void emit_end() {
-    bool folds = kernel_.phase_count > 0 && phase(end() - 1).folds();
+    bool folds = kernel_.phase_count > 0 && e_.plan.phase(end() - 1).folds();
     if (!folds && !finishes()) return;
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
@@ -123,17 +121,17 @@ class KernelEmitter {
   }
 
   Emission& e_;
-  const Kernel& kernel_;
+  const plan::Kernel& kernel_;
   std::string name_;
 };
 
 }  // namespace
 
-std::string emit_cuda(const Schedule& schedule, const CudaOptions& options) {
+std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   check(options);
-  Emission e(schedule, options);
-  e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.",
-                         schedule.program.name, name(schedule.form)));
+  Emission e{plan, options, {}};
+  e.out.line(fmt::format("// step @{}, form {}: generated, self-contained CUDA C++.", plan.name,
+                         name(plan.form)));
   e.out.line("namespace stepfuse {");
   e.out.line("using uint32_t = unsigned int;");
   e.out.line("using uint64_t = unsigned long long;");
@@ -143,7 +141,7 @@ std::string emit_cuda(const Schedule& schedule, const CudaOptions& options) {
   e.out.line("namespace stepfuse {");
   text += e.out.str() + std::string(embedded_prelude());
   e.out = {};
-  for (const Kernel& kernel : schedule.kernels) {
+  for (const plan::Kernel& kernel : plan.kernels) {
     e.out.blank();
     KernelEmitter(e, kernel).emit();
   }

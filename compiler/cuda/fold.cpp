@@ -1,17 +1,19 @@
 // CUDA text of what the last block does behind a phase: slots to results, and reductions of group
-// and tensor values. Knows the schedule.
+// and tensor values. Knows the plan.
+#include <algorithm>
+
 #include <fmt/format.h>
 
-#include "compiler/abi.hpp"
+#include <stepfuse/error.hpp>
+
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 
 namespace stepfuse::cuda {
 namespace {
 
-std::string array_of(const Emission& e, std::string_view table, ValueId r) {
-  return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e, r), table,
-                     e.s.reduction_index(r));
+std::string array_of(const Emission& e, std::string_view table, int32_t r) {
+  return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e.plan.reduction(r)), table, r);
 }
 
 std::string_view slot_count(Domain from) {
@@ -28,46 +30,39 @@ std::string_view slot_count(Domain from) {
   internal_error("a step value is not reduced");
 }
 
-bool needs_lanes(const Emission& e, ValueId r) {
-  return e.p[r].op != Op::reduce_any || e.p[r].type.domain != Domain::step;
-}
-
-void emit_fold(Emission& e, ValueId r) {
-  const Inst& inst = e.p[r];
-  Domain from = e.p[inst.operands[0]].type.domain;
-  Domain to = inst.type.domain;
-  bool any = inst.op == Op::reduce_any;
-  std::string slots = array_of(e, "slots", r);
-  std::string results = array_of(e, "results", r);
+void emit_fold(Emission& e, int32_t number) {
+  const plan::Reduction& r = e.plan.reduction(number);
+  bool any = r.op == Op::reduce_any;
+  std::string slots = array_of(e, "slots", number);
+  std::string results = array_of(e, "results", number);
   std::string call;
-  if (to != Domain::step) {
-    auto parts = abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to));
+  if (r.to != Domain::step) {
     call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes);",
-                       any ? "Any" : combiner(inst.op), parts, slots, results);
+                       any ? "Any" : combiner(r.op), r.partition, slots, results);
   } else if (any) {
-    call = fmt::format("any_list({}, nullptr, {}, {});", slots, slot_count(from), results);
+    call = fmt::format("any_list({}, nullptr, {}, {});", slots, slot_count(r.from), results);
   } else {
-    call = fmt::format("fold_list<{}>({}, nullptr, {}, {}, lanes);", combiner(inst.op), slots,
-                       slot_count(from), results);
+    call = fmt::format("fold_list<{}>({}, nullptr, {}, {}, lanes);", combiner(r.op), slots,
+                       slot_count(r.from), results);
   }
-  e.out.line(call, e.comment(r));
+  e.out.line(call, e.comment(r.value));
 }
 
 // What is evaluated for a member of `from`, its number standing in `index`.
-void emit_operands(Emission& e, const Rollup& rollup, std::string_view index) {
+void emit_operands(Emission& e, const plan::Rollup& rollup, std::string_view index) {
   if (!rollup.uniform.group.empty() && rollup.from > Domain::group) {
     e.out.line("const u32 group = tensor.group;");
   }
   emit_uniform_lines(e, rollup.uniform.group);
   emit_uniform_lines(e, rollup.uniform.tensor);
-  for (ValueId r : rollup.reductions) {
+  for (const plan::Combine& c : rollup.reductions) {
     e.out.line(
-        fmt::format("{}[{}] = {};", array_of(e, "slots", r), index, e.names[e.p[r].operands[0]]),
-        e.comment(r));
+        fmt::format("{}[{}] = {};", array_of(e, "slots", c.reduction), index, e.name(c.operand)),
+        e.comment(e.plan.reduction(c.reduction).value));
   }
 }
 
-void emit_rollup(Emission& e, const Rollup& rollup) {
+void emit_rollup(Emission& e, const plan::Rollup& rollup) {
   bool tensors = rollup.from == Domain::tensor;
   std::string_view index = tensors ? "tensor_index" : "group";
   e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));
@@ -80,28 +75,32 @@ void emit_rollup(Emission& e, const Rollup& rollup) {
   emit_operands(e, rollup, index);
   e.out.close();
   e.out.line("__syncthreads();");
-  for (ValueId r : rollup.reductions) emit_fold(e, r);
+  for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
   e.out.close();
 }
 
 }  // namespace
 
-bool folds_in_lanes(const Emission& e, int32_t phase) {
-  const Phase& p = e.s.phases[static_cast<size_t>(phase)];
-  auto any = [&](const std::vector<ValueId>& list) {
-    return std::any_of(list.begin(), list.end(), [&](ValueId r) { return needs_lanes(e, r); });
+bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
+  auto needs_lanes = [&](int32_t number) {
+    const plan::Reduction& r = plan.reduction(number);
+    return r.op != Op::reduce_any || r.to != Domain::step;
   };
-  return any(p.body.reductions) || std::any_of(p.rollups.begin(), p.rollups.end(),
-                                               [&](const Rollup& r) { return any(r.reductions); });
+  const plan::Phase& p = plan.phase(phase);
+  bool found = std::any_of(p.reductions.begin(), p.reductions.end(), needs_lanes);
+  for (const plan::Rollup& rollup : p.rollups) {
+    for (const plan::Combine& c : rollup.reductions) found |= needs_lanes(c.reduction);
+  }
+  return found;
 }
 
 void emit_folds(Emission& e, int32_t phase, bool split) {
-  const Phase& p = e.s.phases[static_cast<size_t>(phase)];
+  const plan::Phase& p = e.plan.phase(phase);
   bool may_keep = split && !p.rollups.empty();
   if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
-  for (ValueId r : p.body.reductions) emit_fold(e, r);
+  for (int32_t r : p.reductions) emit_fold(e, r);
   if (may_keep) e.out.close();
-  for (const Rollup& rollup : p.rollups) emit_rollup(e, rollup);
+  for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }
 
 }  // namespace stepfuse::cuda

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 #include "compiler/cuda/text.hpp"
 
 namespace stepfuse::cuda {

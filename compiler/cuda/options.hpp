@@ -14,8 +14,6 @@ enum class CudaCache : uint8_t {
   evict_first,  // a policy of the L2 cache only: theirs are the first lines to go
 };
 
-inline constexpr int kCudaThreads = 256;  // of every block
-
 struct CudaOptions {
   int arch = 90;       // compute capability, major * 10 + minor
   int min_blocks = 3;  // that an SM has registers for: __launch_bounds__

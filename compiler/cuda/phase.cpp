@@ -1,5 +1,7 @@
 // CUDA text of one phase: uniform code, the loop over chunks, lanes to slots, slots to results.
-// Knows the schedule.
+// Knows the plan.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "compiler/cuda/ops.hpp"
@@ -12,19 +14,20 @@ class PhaseEmitter {
  public:
   PhaseEmitter(Emission& e, int32_t index, const ValueSet& kept)
       : e_(e),
-        phase_(e.s.phases[static_cast<size_t>(index)]),
+        phase_(e.plan.phase(index)),
+        first_(index == 0),
         variable_(step_variable(index)),
         step_struct_(fmt::format("Step{}", index)),
         chunk_struct_(fmt::format("Chunk{}", index)) {
     ValueSet used;
-    collect_uniform_operands(e_, phase_.body, &used);
+    collect_uniform_operands(e_, phase_.bodies, &used);
     collect_uniform_operands(e_, phase_.otherwise, &used);
-    if (phase_.guard != kNoValue && !e_.is_constant(phase_.guard)) used.insert(phase_.guard);
-    SharedValues shared = shared_values(e_, phase_.uniform, used);
-    local_ = without_constants(e_, shared.step);
-    shared.step.insert(kept.begin(), kept.end());
-    step_ = without_constants(e_, shared.step);
-    chunk_ = without_constants(e_, shared.chunk);
+    if (phase_.guard != kNone && !e_.is_constant(phase_.guard)) used.insert(phase_.guard);
+    SharedValues shared = shared_values(phase_.uniform, used);
+    local_ = shared.step;
+    step_ = shared.step;
+    step_.insert(kept.begin(), kept.end());
+    chunk_ = shared.chunk;
   }
 
   void emit_structs() {
@@ -36,7 +39,7 @@ class PhaseEmitter {
     if (!step_.empty()) e_.out.line(fmt::format("__shared__ {} {};", step_struct_, variable_));
     e_.out.open("", "phase " + phase_.name);
     emit_step();
-    if (!phase_.body.empty() || !phase_.otherwise.empty()) emit_loop();
+    if (phase_.has_work()) emit_loop();
     e_.out.close();
   }
 
@@ -51,19 +54,14 @@ class PhaseEmitter {
     emit_copies_from(e_, variable_, local_);
   }
 
-  // Chunks that a step-domain guard rules out are not even looked at.
-  bool guard_skips_loop() const {
-    return phase_.guard != kNoValue && e_.p[phase_.guard].type.domain == Domain::step &&
-           phase_.otherwise.empty() && phase_.body.reductions.empty();
-  }
   // Backwards, what the phase before touched last comes first and is still in the L2 cache.
-  bool reversed() const {
-    return e_.options.reverse && &phase_ != &e_.s.phases[0] && phase_.body.reductions.empty();
-  }
+  bool reversed() const { return e_.options.reverse && !first_ && phase_.reductions.empty(); }
 
   void emit_loop() {
     std::string units = "unit_count(ctx)";
-    if (guard_skips_loop()) units = fmt::format("{} ? {} : 0", e_.names[phase_.guard], units);
+    if (phase_.guards == plan::Guard::launch) {
+      units = fmt::format("{} ? {} : 0", e_.name(phase_.guard), units);
+    }
     e_.out.line(fmt::format("const u32 units = {};", units));
     if (!chunk_.empty()) {
       e_.out.line(fmt::format("__shared__ {} sections[1 + kWarps];", chunk_struct_));
@@ -80,32 +78,32 @@ class PhaseEmitter {
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     emit_absent();
     emit_chunk_values();
-    emit_bodies();
+    emit_chunk();
     e_.out.close();
   }
 
   void emit_absent() {
     e_.out.open("if ((tensor.flags & abi::kPresent) == 0)", "neither loaded nor stored");
-    emit_identities(phase_.body.reductions);
+    emit_identities();
     e_.out.line("continue;");
     e_.out.close();
   }
 
-  void emit_identities(const std::vector<ValueId>& reductions) {
-    if (reductions.empty()) return;
+  void emit_identities() {
+    if (phase_.reductions.empty()) return;
     e_.out.open("if (work.worker == 0)");
-    for (ValueId r : reductions) {
-      e_.out.line(fmt::format("{} = {};", slot(r), identity(r)));
+    for (int32_t r : phase_.reductions) {
+      e_.out.line(fmt::format("{} = {};", slot(r), identity(e_.plan.reduction(r))));
     }
     e_.out.close();
   }
-  std::string slot(ValueId r) const {
-    return fmt::format("global<{}>(ctx.step.slots, {})[chunk.slot]", reduction_type(e_, r),
-                       e_.s.reduction_index(r));
+  std::string slot(int32_t r) const {
+    return fmt::format("global<{}>(ctx.step.slots, {})[chunk.slot]",
+                       reduction_type(e_.plan.reduction(r)), r);
   }
-  std::string identity(ValueId r) const {
-    if (e_.p[r].op == Op::reduce_any) return "false";
-    return fmt::format("{}::identity<{}>()", combiner(e_.p[r].op), reduction_type(e_, r));
+  static std::string identity(const plan::Reduction& r) {
+    if (r.op == Op::reduce_any) return "false";
+    return fmt::format("{}::identity<{}>()", combiner(r.op), reduction_type(r));
   }
 
   void emit_chunk_values() {
@@ -125,69 +123,73 @@ class PhaseEmitter {
     emit_copies_from(e_, "sections[work.section]", chunk_);
   }
 
-  void emit_bodies() {
+  void emit_chunk() {
     bool other = !phase_.otherwise.empty();
-    bool guarded = phase_.guard != kNoValue && !guard_skips_loop();
+    bool guarded = phase_.guards == plan::Guard::chunk;
     e_.out.line("const i32 length = i32(chunk.length);");
     emit_accumulators();
-    if (guarded) e_.out.open(fmt::format("if ({})", e_.names[phase_.guard]));
-    if (!phase_.body.empty()) emit_body(e_, phase_.body);
+    if (guarded) e_.out.open(fmt::format("if ({})", e_.name(phase_.guard)));
+    emit_bodies(e_, phase_.bodies);
     if (guarded && other) {
       e_.out.close("} else {");
       e_.out.reopen();
-      emit_body(e_, phase_.otherwise);
+      emit_bodies(e_, phase_.otherwise);
     }
     if (guarded) e_.out.close();
     emit_slots();
   }
 
   void emit_accumulators() {
-    const auto& reductions = phase_.body.reductions;
     if (has_lanes()) {
       e_.out.line(
-          "const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % 2048;");
+          "const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % "
+          "abi::kLanes;");
       e_.out.line("LanePlace place = {0, work.workers * 4};");
     }
-    for (ValueId r : reductions) {
-      if (e_.p[r].op == Op::reduce_any) {
-        e_.out.line(fmt::format("bool acc_{} = false;", e_.names[r]));
+    for (int32_t number : phase_.reductions) {
+      const plan::Reduction& r = e_.plan.reduction(number);
+      const std::string& name = e_.name(r.value);
+      if (r.op == Op::reduce_any) {
+        e_.out.line(fmt::format("bool acc_{} = false;", name));
         continue;
       }
-      e_.out.line(fmt::format("{} acc_{}[8];", reduction_type(e_, r), e_.names[r]));
+      e_.out.line(fmt::format("{} acc_{}[8];", reduction_type(r), name));
       e_.out.pragma("#pragma unroll");
-      e_.out.line(
-          fmt::format("for (i32 e = 0; e < 8; ++e) acc_{}[e] = {};", e_.names[r], identity(r)));
+      e_.out.line(fmt::format("for (i32 e = 0; e < 8; ++e) acc_{}[e] = {};", name, identity(r)));
     }
   }
   bool has_lanes() const {
-    const auto& reductions = phase_.body.reductions;
-    return std::any_of(reductions.begin(), reductions.end(),
-                       [&](ValueId r) { return e_.p[r].op != Op::reduce_any; });
+    const auto& all = phase_.reductions;
+    return std::any_of(all.begin(), all.end(),
+                       [&](int32_t r) { return e_.plan.reduction(r).op != Op::reduce_any; });
   }
 
   void emit_slots() {
-    for (ValueId r : phase_.body.reductions) {
+    for (int32_t number : phase_.reductions) {
+      const plan::Reduction& r = e_.plan.reduction(number);
+      const std::string& name = e_.name(r.value);
       std::string call =
-          e_.p[r].op == Op::reduce_any
-              ? fmt::format("any_chunk(acc_{}, work.packed, &{});", e_.names[r], slot(r))
+          r.op == Op::reduce_any
+              ? fmt::format("any_chunk(acc_{}, work.packed, &{});", name, slot(number))
               : fmt::format("fold_chunk<{}>(acc_{}, place, work.packed, lanes, &{});",
-                            combiner(e_.p[r].op), e_.names[r], slot(r));
-      e_.out.line(call, e_.comment(r));
+                            combiner(r.op), name, slot(number));
+      e_.out.line(call, e_.comment(r.value));
     }
   }
 
   Emission& e_;
-  const Phase& phase_;
+  const plan::Phase& phase_;
+  bool first_;
   std::string variable_, step_struct_, chunk_struct_;
-  std::vector<ValueId> step_;   // shared by thread 0
-  std::vector<ValueId> local_;  // those that this phase reads
-  std::vector<ValueId> chunk_;
+  ValueSet step_;   // shared by thread 0
+  ValueSet local_;  // those that this phase reads
+  ValueSet chunk_;
 };
 
 }  // namespace
 
-std::string reduction_type(const Emission& e, ValueId reduction) {
-  return std::string(c_type(e.p[reduction].type.dtype));
+std::string reduction_type(const plan::Reduction& reduction) {
+  return std::string(c_type(reduction.dtype));
 }
 
 std::string step_variable(int32_t phase) { return fmt::format("step_{}", phase); }

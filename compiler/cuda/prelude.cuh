@@ -8,10 +8,10 @@ using u64 = unsigned long long;
 using i32 = int;
 using i64 = long long;
 
-inline constexpr u32 kThreads = 256;  // of a block; a thread has 8 of the 2,048 lanes of a piece
+inline constexpr u32 kThreads = abi::kBlockThreads;
 inline constexpr u32 kWarp = 32;
 inline constexpr u32 kWarps = kThreads / kWarp;
-inline constexpr u32 kPieceElements = 16384;
+inline constexpr u32 kPieceElements = abi::kPieceElements;
 inline constexpr u32 kNone = ~0u;
 
 #define SF_DEVICE __device__ __forceinline__

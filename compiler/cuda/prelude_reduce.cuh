@@ -83,7 +83,7 @@ SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers, u32 first_lane
 template <class R, class T>
 SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, T* slot) {
   T* const base = reinterpret_cast<T*>(lanes.all) + (packed ? threadIdx.x / kWarp * 256 : 0);
-  const u32 mask = packed ? 255 : 2047;
+  const u32 mask = packed ? 255 : abi::kLanes - 1;
 #pragma unroll
   for (u32 s = 0; s < 4; ++s) {
     base[(place.low + s) & mask] = acc[s];

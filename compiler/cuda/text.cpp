@@ -1,31 +1,13 @@
-// Lines, names, types and literals of generated CUDA text. Knows ir and fmt.
+// Types and literals of CUDA text. Knows ir's types and fmt.
 #include "compiler/cuda/text.hpp"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include <stepfuse/error.hpp>
+
 namespace stepfuse::cuda {
-
-void Text::line(std::string_view code, std::string_view comment) {
-  text_.append(static_cast<size_t>(depth_) * 2, ' ');
-  text_ += code;
-  if (!comment.empty()) {
-    text_ += "  // ";
-    text_ += comment;
-  }
-  text_ += '\n';
-}
-
-void Text::open(std::string_view code, std::string_view comment) {
-  line(code.empty() ? std::string("{") : std::string(code) + " {", comment);
-  ++depth_;
-}
-
-void Text::close(std::string_view tail) {
-  --depth_;
-  line(tail);
-}
 
 std::string_view c_type(DType t) {
   switch (t) {
@@ -40,12 +22,13 @@ std::string_view c_type(DType t) {
     case DType::bf16:
       return "bf16";
     case DType::f32:
-    case DType::bound:  // held as f32 until its storage type is known
       return "float";
     case DType::f64:
       return "double";
+    case DType::bound:
+      break;
   }
-  internal_error("bad DType");
+  internal_error("a plan has no bound type");
 }
 
 namespace {
@@ -81,16 +64,6 @@ std::string c_literal(Bits v, DType t) {
       break;
   }
   internal_error("a constant has no bound type");
-}
-
-Names::Names(const Program& p) {
-  UniqueNames all;
-  for (ValueId v = 0; v < p.size(); ++v) {
-    char domain = info(p[v].type.domain).name[0];
-    values_.push_back(
-        all.unique(fmt::format("{}_{}", domain, identifier(p.names[static_cast<size_t>(v)]))));
-  }
-  for (const Buffer& b : p.buffers) buffers_.push_back(all.unique("b_" + identifier(b.name)));
 }
 
 }  // namespace stepfuse::cuda

@@ -1,4 +1,4 @@
-// The vector loop over a chunk. Knows the schedule, the kernel ABI, and the expression table.
+// The vector loop over a chunk. Knows the plan, the kernel ABI, and the expression table.
 //
 // The loop runs in two passes of one code: over the whole vectors of the chunk in place, then, for
 // what is left, once over copies of one vector on the stack, so that nothing outside the chunk is
@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-
-#include <stepfuse/printer.hpp>
 
 #include "compiler/llvm/prelude.hpp"
 #include "ir/reduction.hpp"
@@ -34,97 +32,66 @@ const std::string& Storage::tail(size_t stream) {
   return get(fmt::format("tail.{}", stream), lanes_);
 }
 
-void BodyEmitter::emit(const Body& body, const std::vector<ValueId>& all,
-                       const std::string& is_large, const std::string& next) {
-  std::vector<ValueId> idle;
-  for (ValueId r : all) {
-    bool busy =
-        std::find(body.reductions.begin(), body.reductions.end(), r) != body.reductions.end();
-    if (!busy) idle.push_back(r);
-  }
-  write_identities(idle);
-  if (body.empty()) return f_.jump(next);
-
-  collect(body);
+void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
+  collect();
   int shift = std::countr_zero(static_cast<unsigned>(m_.lanes));
   vectors_count_ = f_.set("vectors", "lshr i64 {}, {}", chunk_.length, shift);
   tail_count_ = f_.set("tail", "and i64 {}, {}", chunk_.length, m_.lanes - 1);
-  splat_uniforms(body);
+  splat_uniforms();
   open_streams(is_large);
+  open_lanes();
   std::string done = f_.label("body.done");
-  emit_passes(body, done);
+  emit_passes(done);
   f_.block(done);
   fold();
   f_.jump(next);
 }
 
-void BodyEmitter::write_identities(const std::vector<ValueId>& reductions) {
-  for (ValueId r : reductions) {
-    DType t = p_[r].type.dtype;
-    write_slot(r, literal(t, reduction_identity(p_[r].op, t)));
-  }
-}
-
 // --- what the body touches
 
-BodyEmitter::Stream& BodyEmitter::stream(bool is_scratch, int32_t slot, DType dtype) {
-  for (Stream& s : streams_) {
-    if (s.is_scratch == is_scratch && s.slot == slot) return s;
+void BodyEmitter::collect() {
+  for (const plan::ArrayUse& use : body_.arrays) {
+    Stream s;
+    s.use = &use;
+    s.dtype = use.dtype;
+    s.read_first = use.loaded || use.predicated;
+    streams_.push_back(std::move(s));
   }
-  return streams_.emplace_back(Stream{.is_scratch = is_scratch, .slot = slot, .dtype = dtype});
-}
-
-void BodyEmitter::collect(const Body& body) {
-  auto place = [&](const Kept& k) -> Stream& {
-    return stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
-  };
-  for (const Kept& k : body.fetches) place(k).read_first = true;
-  for (ValueId v : body.code) {
-    if (p_[v].op == Op::load) stream(false, p_[v].slot, dtype(v)).read_first = true;
-    if (p_[v].op == Op::element_index) uses_index_ = true;
-  }
-  for (const StoreAction& a : body.stores) {
-    auto slot = static_cast<size_t>(p_[a.store].slot);
-    Stream& s = stream(false, p_[a.store].slot, s_.signatures[signature_][slot]);
-    s.written = true;
-    if (a.predicate != kNoValue) s.read_first = true;
-  }
-  for (const Kept& k : body.keeps) place(k).written = true;
-  for (ValueId v : body.reductions) {
+  for (const plan::Inst& inst : body_.code) uses_index_ |= inst.op == Op::element_index;
+  for (const plan::Combine& c : body_.reductions) {
+    const plan::Reduction& reduction = plan_.reduction(c.reduction);
     Reducer r;
-    r.value = v;
-    r.index = s_.reduction_index(v);
-    r.op = p_[v].op;
-    r.dtype = r.op == Op::reduce_any ? DType::i32 : dtype(v);
+    r.name = name(reduction.value);
+    r.text = plan_[reduction.value].text;
+    r.index = c.reduction;
+    r.operand = c.operand;
+    r.op = reduction.op;
+    r.slot_dtype = reduction.dtype;
+    r.dtype = r.op == Op::reduce_any ? DType::i32 : reduction.dtype;
     r.in_lanes = r.op == Op::reduce_add && r.dtype == DType::f32;
     reducers_.push_back(r);
   }
 }
 
-// Bases of the chunk in each array, and the lanes at their identities.
+// Bases of the chunk in each array.
 void BodyEmitter::open_streams(const std::string& is_large) {
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& s = streams_[i];
+    const plan::Array& array = plan_.array(*s.use);
+    auto slot = static_cast<size_t>(array.index);
     size_t size = size_of(s.dtype);
     s.tail = storage_.tail(i);
-    if (s.is_scratch) {
+    if (array.scratch) {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
-      size_t widest = 0;
-      for (size_t k = 0; k < s_.signatures.size(); ++k) {
-        widest = std::max(widest, size_of(s_.resolve(s_.scratch[static_cast<size_t>(s.slot)], k)));
-      }
-      std::string of_tensor = u_.element(u_.scratch, static_cast<size_t>(s.slot),
-                                         chunk_.scratch_base, widest, "scratch");
-      s.base = f_.address("scratch", of_tensor, chunk_.begin, size);
-    } else {
-      std::string_view hint = p_.buffers[static_cast<size_t>(s.slot)].name;
-      std::string row =
-          f_.address(hint, u_.pointers, chunk_.tensor, p_.buffers.size() * sizeof(void*));
       std::string of_tensor =
-          u_.element(row, static_cast<size_t>(s.slot), chunk_.begin, size, hint);
-      s.base = of_tensor;
+          u_.element(u_.scratch, slot, chunk_.scratch_base, array.max_bytes, array.name);
+      s.base = f_.address(array.name, of_tensor, chunk_.begin, size);
+    } else {
+      std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
+                                   static_cast<size_t>(plan_.buffer_count) * sizeof(void*));
+      s.base = u_.element(row, slot, chunk_.begin, size, array.name);
     }
-    if (!s.written || s.read_first) continue;
+    if (!s.use->stored || s.read_first) continue;
     // A line that is only written need not be read first; in-place stores past the caches would be
     // several times slower.
     std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
@@ -132,6 +99,10 @@ void BodyEmitter::open_streams(const std::string& is_large) {
     std::string aligned = f_.set("aligned", "icmp eq i64 {}, 0", low);
     s.streams = f_.set("streams", "and i1 {}, {}", aligned, is_large);
   }
+}
+
+// The lanes at their identities.
+void BodyEmitter::open_lanes() {
   bool has_lanes = false;
   for (Reducer& r : reducers_) {
     if (r.in_lanes) {
@@ -139,8 +110,7 @@ void BodyEmitter::open_streams(const std::string& is_large) {
       r.array = storage_.lanes(r.index);
       r.tail = storage_.lanes_tail(r.index);
     } else {
-      DType t = p_[r.value].type.dtype;
-      r.before = vector_.constant(r.dtype, reduction_identity(r.op, t));
+      r.before = vector_.constant(r.dtype, reduction_identity(r.op, r.slot_dtype));
     }
   }
   if (!has_lanes) return;
@@ -162,32 +132,30 @@ void BodyEmitter::open_streams(const std::string& is_large) {
   }
 }
 
-void BodyEmitter::need_vector(ValueId v) {
-  if (v == kNoValue || !is_uniform(v) || vectors_.contains(v)) return;
-  DType t = dtype(v);
-  if (p_[v].op == Op::constant) {
-    vectors_[v] = vector_.constant(t, p_[v].literal);
-    return;
-  }
-  std::string scalar;
-  if (p_[v].type.dtype == DType::bound) {
-    scalar = scalar_.cast(u_[p_[v].operands[0]], DType::f32, t, name(v));
-  } else {
-    scalar = u_[v];
-  }
-  vectors_[v] = vector_.splat(t, scalar, name(v));
+void BodyEmitter::need_vector(plan::Id v) {
+  const plan::Value& value = plan_[v];
+  if (value.domain == Domain::element || vectors_.contains(v)) return;
+  vectors_[v] = value.is_constant ? vector_.constant(value.dtype, value.literal)
+                                  : vector_.splat(value.dtype, u_[v], value.name);
 }
 
-void BodyEmitter::splat_uniforms(const Body& body) {
-  for (ValueId v : body.code) {
-    for_each_operand(p_[v], [&](ValueId o) { need_vector(o); });
+void BodyEmitter::splat_uniforms() {
+  for_each_operand(body_.code, [&](plan::Id o) { need_vector(o); });
+  for (size_t k = 0; k < body_.stores.size(); ++k) {
+    const plan::Store& s = body_.stores[k];
+    DType to = body_.arrays[static_cast<size_t>(s.array)].dtype;
+    if (s.from == to) {
+      need_vector(s.value);
+    } else {
+      std::string scalar = scalar_.cast(u_[s.value], s.from, to, name(s.value));
+      narrowed_[k] = vector_.splat(to, scalar, name(s.value));
+    }
   }
-  for (const StoreAction& a : body.stores) need_vector(p_[a.store].operands[0]);
 }
 
 // --- the loop
 
-void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
+void BodyEmitter::emit_passes(const std::string& done) {
   std::string before = f_.label("body");
   std::string pass = f_.label("pass");
   std::string after = f_.label("pass.after");
@@ -207,12 +175,12 @@ void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
   };
   for (Stream& s : streams_) s.pointer = either("p", s.base, s.tail);
   for (Reducer& r : reducers_) {
-    r.after = f_.name(name(r.value) + ".after");
+    r.after = f_.name(r.name + ".after");
     if (r.in_lanes) {
       r.pointer = either("lanes", r.array, r.tail);
     } else {
-      r.in_pass = f_.set(name(r.value), "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
-                         r.before, before, r.after, tail_in);
+      r.in_pass = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
+                         before, r.after, tail_in);
     }
   }
   std::string tail_position = f_.name("position.tail");
@@ -227,7 +195,7 @@ void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
       s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
     }
   }
-  emit_loop(body, count, pass, after);
+  emit_loop(count, pass, after);
 
   f_.branch(is_tail, tail_out, whole_end);
   f_.block(whole_end);
@@ -251,8 +219,8 @@ void BodyEmitter::emit_passes(const Body& body, const std::string& done) {
   }
 }
 
-void BodyEmitter::emit_loop(const Body& body, const std::string& count,
-                            const std::string& pass_label, const std::string& after) {
+void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_label,
+                            const std::string& after) {
   std::string loop = f_.label("loop");
   std::string loop_end = f_.label("loop.end");
   std::string empty = f_.set("empty", "icmp eq i64 {}, 0", count);
@@ -263,14 +231,14 @@ void BodyEmitter::emit_loop(const Body& body, const std::string& count,
   std::string i = f_.set("i", "phi i64 [ 0, %{} ], [ {}, %{} ]", pass_label, i_next, loop_end);
   for (Reducer& r : reducers_) {
     if (r.in_lanes) continue;
-    r.next = f_.name(name(r.value) + ".next");
-    r.in_loop = f_.set(name(r.value), "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype),
-                       r.in_pass, pass_label, r.next, loop_end);
+    r.next = f_.name(r.name + ".next");
+    r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.in_pass,
+                       pass_label, r.next, loop_end);
   }
   for (Stream& s : streams_) {
     s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
   }
-  emit_element(body, i);
+  emit_element(i);
   f_.jump(loop_end);
   f_.block(loop_end);
   f_.line("{} = add nuw i64 {}, 1", i_next, i);
@@ -297,62 +265,55 @@ void BodyEmitter::prefetch() {
   }
 }
 
-void BodyEmitter::emit_element(const Body& body, const std::string& i) {
-  if (body.stores.empty()) prefetch();
-  for (const Kept& k : body.fetches) {
-    Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
-    f_.comment(fmt::format("fetch %{}", name(k.value)));
-    vectors_[k.value] = vector_.load(s.dtype, s.address, name(k.value));
-  }
-  for (ValueId v : body.code) {
-    f_.comment(print_inst(p_, v));
-    evaluate(v, i);
+void BodyEmitter::emit_element(const std::string& i) {
+  bool in_place = std::any_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
+    return s.use->stored && !plan_.array(*s.use).scratch;
+  });
+  if (!in_place) prefetch();
+  for (const plan::Inst& inst : body_.code) {
+    f_.comment(plan_[inst.value].text);
+    evaluate(inst, i);
   }
   for (Reducer& r : reducers_) {
-    f_.comment(print_inst(p_, r.value));
+    f_.comment(r.text);
     reduce(r, i);
   }
-  emit_stores(body);
-  for (const Kept& k : body.keeps) {
-    Stream& s = stream(k.scratch >= 0, k.scratch >= 0 ? k.scratch : k.buffer, dtype(k.value));
-    f_.comment(fmt::format("keep %{}", name(k.value)));
-    store_vector(s, vectors_.at(k.value));
-  }
+  emit_stores();
 }
 
-void BodyEmitter::evaluate(ValueId v, const std::string& i) {
-  const Inst& inst = p_[v];
+void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
+  const std::string& hint = name(inst.value);
+  std::string& result = vectors_[inst.value];
   if (inst.op == Op::load) {
-    Stream& s = stream(false, inst.slot, dtype(v));
-    vectors_[v] = vector_.load(s.dtype, s.address, name(v));
+    const Stream& s = streams_[static_cast<size_t>(inst.index)];
+    result = vector_.load(s.dtype, s.address, hint);
     return;
   }
   if (inst.op == Op::element_index) {
-    std::string walked = f_.set(name(v), "mul i64 {}, {}", i, m_.lanes);
-    std::string first = f_.set(name(v), "add i64 {}, {}", pass_position_, walked);
-    std::string low = f_.set(name(v), "trunc i64 {} to i32", first);
+    std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
+    std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
+    std::string low = f_.set(hint, "trunc i64 {} to i32", first);
     std::string steps = "<";
     for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
-    vectors_[v] = f_.set(name(v), "add {} {}, {}>", vector_.type(DType::i32),
-                         vector_.splat(DType::i32, low, name(v)), steps);
+    result = f_.set(hint, "add {} {}, {}>", vector_.type(DType::i32),
+                    vector_.splat(DType::i32, low, hint), steps);
     return;
   }
   std::array<std::string, 3> args;
   auto count = static_cast<size_t>(inst.arity());
   for (size_t k = 0; k < count; ++k) args[k] = vectors_.at(inst.operands[k]);
-  DType in = dtype(inst.operands[inst.op == Op::select ? 1 : 0]);
-  vectors_[v] = vector_.apply(inst.op, in, dtype(v), std::span(args).first(count), name(v));
+  result = vector_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
 }
 
 // --- stores
 
-void BodyEmitter::emit_stores(const Body& body) {
-  std::vector<bool> is_done(body.stores.size(), false);
-  for (size_t k = 0; k < body.stores.size(); ++k) {
+void BodyEmitter::emit_stores() {
+  std::vector<bool> is_done(body_.stores.size(), false);
+  for (size_t k = 0; k < body_.stores.size(); ++k) {
     if (is_done[k]) continue;
-    ValueId predicate = body.stores[k].predicate;
-    if (predicate == kNoValue || !is_uniform(predicate)) {
-      store(body.stores[k]);
+    plan::Id predicate = body_.stores[k].predicate;
+    if (predicate == plan::kNone || plan_.is_element(predicate)) {
+      store(k, predicate);
       continue;
     }
     // All stores under one condition of a coarser domain share a branch.
@@ -360,9 +321,9 @@ void BodyEmitter::emit_stores(const Body& body) {
     std::string no = f_.label("store.end");
     f_.branch(u_[predicate], yes, no);
     f_.block(yes);
-    for (size_t j = k; j < body.stores.size(); ++j) {
-      if (body.stores[j].predicate != predicate) continue;
-      store({body.stores[j].store, kNoValue});
+    for (size_t j = k; j < body_.stores.size(); ++j) {
+      if (body_.stores[j].predicate != predicate) continue;
+      store(j, plan::kNone);
       is_done[j] = true;
     }
     f_.jump(no);
@@ -370,16 +331,17 @@ void BodyEmitter::emit_stores(const Body& body) {
   }
 }
 
-void BodyEmitter::store(const StoreAction& action) {
-  const Inst& inst = p_[action.store];
-  f_.comment(print_inst(p_, action.store));
-  Stream& s = stream(false, inst.slot, DType::f32);
-  std::string value = vectors_.at(inst.operands[0]);
-  if (action.predicate != kNoValue) {
+void BodyEmitter::store(size_t index, plan::Id predicate) {
+  const plan::Store& action = body_.stores[index];
+  f_.comment(action.text);
+  const Stream& s = streams_[static_cast<size_t>(action.array)];
+  auto narrowed = narrowed_.find(index);
+  std::string value = narrowed != narrowed_.end() ? narrowed->second : vectors_.at(action.value);
+  if (predicate != plan::kNone) {
     std::string old = vector_.load(s.dtype, s.address, "old");
-    value = f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
-                   vectors_.at(action.predicate), vector_.type(s.dtype), value,
-                   vector_.type(s.dtype), old);
+    value =
+        f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
+               vectors_.at(predicate), vector_.type(s.dtype), value, vector_.type(s.dtype), old);
   }
   store_vector(s, value);
 }
@@ -460,7 +422,7 @@ void BodyEmitter::fill_tails() {
 void BodyEmitter::empty_tails() {
   std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes() : "";
   for (const Stream& s : streams_) {
-    if (s.written) copy_tail(s, false, mask);
+    if (s.use->stored) copy_tail(s, false, mask);
   }
   auto merge = [&](const Reducer& r, const std::string& with, const std::string& without) {
     return f_.set("merged", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), mask,

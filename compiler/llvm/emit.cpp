@@ -1,6 +1,6 @@
-// A Schedule as one LLVM IR module for a CPU target: puts together what the emitters of its parts
-// write. Knows the schedule, the target's names and those emitters.
-#include "compiler/emit.hpp"
+// A plan as one LLVM IR module for a CPU target: puts together what the emitters of its parts write.
+// Knows the plan, the target's names and those emitters.
+#include "compiler/llvm/emit.hpp"
 
 #include "compiler/llvm/members.hpp"
 #include "compiler/llvm/phase.hpp"
@@ -20,28 +20,22 @@ std::string attributes(const CpuTarget& target) {
 
 }  // namespace
 
-std::string emit_llvm(const Schedule& schedule, const CpuTarget& target) {
+std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
   llvm::Module module(target);
   std::string functions;
-  for (size_t p = 0; p < schedule.phases.size(); ++p) {
-    functions += llvm::emit_enter(schedule, module, p) + "\n";
-    functions += llvm::emit_phase(schedule, module, p) + "\n";
-    for (size_t r = 0; r < schedule.phases[p].rollups.size(); ++r) {
-      functions += llvm::emit_rollup(schedule, module, p, r) + "\n";
+  for (size_t p = 0; p < plan.phases.size(); ++p) {
+    functions += llvm::emit_enter(plan, module, p) + "\n";
+    functions += llvm::emit_phase(plan, module, p) + "\n";
+    for (size_t r = 0; r < plan.phases[p].rollups.size(); ++r) {
+      functions += llvm::emit_rollup(plan, module, p, r) + "\n";
     }
   }
-  functions += llvm::emit_finish(schedule, module) + "\n";
+  functions += llvm::emit_finish(plan, module) + "\n";
 
   // Nothing here tells fused from split: their text, and so their cached object, is the same.
-  std::string text =
-      fmt::format("; stepfuse: step @{}, {} lanes\n", schedule.program.name, module.lanes);
-  for (size_t s = 0; s < schedule.signatures.size(); ++s) {
-    text += fmt::format("; signature {}:", s);
-    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
-      text +=
-          fmt::format(" @{}={}", schedule.program.buffers[b].name, name(schedule.signatures[s][b]));
-    }
-    text += "\n";
+  std::string text = fmt::format("; stepfuse: step @{}, {} lanes\n", plan.name, module.lanes);
+  for (size_t s = 0; s < plan.signatures.size(); ++s) {
+    text += fmt::format("; signature {}: {}\n", s, plan.signatures[s]);
   }
   text += "\n" + functions;
   for (const auto& [helper, body] : module.helpers) text += body;

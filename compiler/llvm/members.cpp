@@ -1,10 +1,10 @@
 // Loops over the members of the coarser domains: the state writes and the rollups. Knows the
-// schedule, the kernel ABI, and the expression table.
+// plan, the kernel ABI, and the expression table.
 #include "compiler/llvm/members.hpp"
 
 #include <cstddef>
 
-#include <stepfuse/printer.hpp>
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::llvm {
 namespace {
@@ -59,7 +59,7 @@ void enter_tensor(Function& f, Uniform& u, const std::string& t, Absent absent,
 
 }  // namespace
 
-void for_each_member(Function& f, Uniform& u, Domain d, const UniformCode& code, Absent absent,
+void for_each_member(Function& f, Uniform& u, Domain d, const MemberCode& code, Absent absent,
                      const std::function<void(const std::string&)>& body) {
   switch (d) {
     case Domain::step:
@@ -83,20 +83,20 @@ void for_each_member(Function& f, Uniform& u, Domain d, const UniformCode& code,
   internal_error("elements have no loop of this kind");
 }
 
-std::string emit_rollup(const Schedule& schedule, Module& module, size_t phase, size_t rollup) {
-  const Program& p = schedule.program;
-  const Rollup& r = schedule.phases[phase].rollups[rollup];
+std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, size_t rollup) {
+  const plan::Rollup& r = plan.phases[phase].rollups[rollup];
   Function f;
-  Uniform u(schedule, module, f);
+  Uniform u(plan, module, f);
   Ops ops(module, f, 1);
   u.evaluate(r.uniform.step);
-  for_each_member(f, u, r.from, r.uniform, Absent::take, [&](const std::string& index) {
-    for (ValueId v : r.reductions) {
-      ValueId operand = p[v].operands[0];
-      DType t = p[operand].type.dtype;
-      auto slot = static_cast<size_t>(schedule.reduction_index(v));
-      f.comment(print_inst(p, v));
-      ops.store(t, u[operand], u.element(u.slots, slot, index, size_of(t), "slot"));
+  MemberCode code{r.uniform.group, r.uniform.tensor};
+  for_each_member(f, u, r.from, code, Absent::take, [&](const std::string& index) {
+    for (const plan::Combine& c : r.reductions) {
+      const plan::Reduction& reduction = plan.reduction(c.reduction);
+      f.comment(plan[reduction.value].text);
+      auto slot = static_cast<size_t>(c.reduction);
+      ops.store(reduction.dtype, u[c.operand],
+                u.element(u.slots, slot, index, size_of(reduction.dtype), "slot"));
     }
   });
   f.line("ret void");

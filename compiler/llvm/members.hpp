@@ -1,5 +1,5 @@
 // Loops over the members of the coarser domains: the state writes and the rollups. Knows the
-// schedule, the kernel ABI, and the expression table.
+// plan, the kernel ABI, and the expression table.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,18 @@ namespace stepfuse::llvm {
 
 enum class Absent { skip, take };
 
-// Calls `body` with the index of each member of `d`, where the lists of `code` up to `d` are
-// evaluated for it; those of the step domain must be before. Ends the current block.
-void for_each_member(Function& function, Uniform& uniform, Domain d, const UniformCode& code,
+// Code that is evaluated for each member; that of the step domain must be before.
+struct MemberCode {
+  const std::vector<plan::Inst>& group;
+  const std::vector<plan::Inst>& tensor;
+};
+
+// Calls `body` with the index of each member of `d`, where `code` up to `d` is evaluated for it. Ends
+// the current block.
+void for_each_member(Function& function, Uniform& uniform, Domain d, const MemberCode& code,
                      Absent absent, const std::function<void(const std::string& index)>& body);
 
 // The operands of a rollup, for all members of its domain, into the slots of their reductions.
-std::string emit_rollup(const Schedule& schedule, Module& module, size_t phase, size_t rollup);
+std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, size_t rollup);
 
 }  // namespace stepfuse::llvm

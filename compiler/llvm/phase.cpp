@@ -1,12 +1,12 @@
-// A phase as two functions: its step code, and a loop over chunks. Knows the schedule, the kernel
+// A phase as two functions: its step code, and a loop over chunks. Knows the plan, the kernel
 // ABI, and the expression table.
 #include "compiler/llvm/phase.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/uniform.hpp"
+#include "ir/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {
@@ -16,21 +16,13 @@ constexpr int kLargeChunks = 1024;
 
 class PhaseEmitter {
  public:
-  PhaseEmitter(const Schedule& schedule, Module& module, size_t phase)
-      : s_(schedule),
-        p_(schedule.program),
+  PhaseEmitter(const KernelPlan& plan, Module& module, size_t phase)
+      : plan_(plan),
         m_(module),
-        phase_(schedule.phases[phase]),
+        phase_(plan.phases[phase]),
         number_(phase),
-        u_(schedule, module, f_),
-        storage_(f_, module.lanes) {
-    reductions_ = phase_.body.reductions;
-    for (ValueId r : phase_.otherwise.reductions) {
-      if (std::find(reductions_.begin(), reductions_.end(), r) == reductions_.end()) {
-        reductions_.push_back(r);
-      }
-    }
-  }
+        u_(plan, module, f_),
+        storage_(f_, module.lanes) {}
 
   std::string run() {
     u_.load_scalars(phase_.uniform.step);
@@ -40,12 +32,11 @@ class PhaseEmitter {
     next_ = f_.label("chunk.next");
     std::string end = f_.label("end");
     // A phase whose whole work hangs on one condition of the step is left at once.
-    bool can_skip = phase_.guard != kNoValue && p_[phase_.guard].type.domain == Domain::step &&
-                    phase_.otherwise.empty() && reductions_.empty();
-    if (can_skip)
+    if (phase_.guards == plan::Guard::launch) {
       f_.branch(u_[phase_.guard], start, end);
-    else
+    } else {
       f_.jump(start);
+    }
     f_.block(start);
     prepare_caches();
     is_large_ = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
@@ -104,7 +95,7 @@ class PhaseEmitter {
     std::string absent = f_.label("chunk.absent");
     f_.branch(present, work, absent);
     f_.block(absent);
-    body(0).write_identities(reductions_);
+    write_identities();
     f_.jump(next_);
 
     f_.block(work);
@@ -112,12 +103,12 @@ class PhaseEmitter {
     u_.set_tensor(chunk_.tensor);
     cached(group_cache_, phase_.uniform.group, group, "group");
     cached(tensor_cache_, phase_.uniform.tensor, chunk_.tensor, "tensor");
-    if (phase_.guard == kNoValue) return emit_bodies(phase_.body, signature);
+    if (phase_.guards != plan::Guard::chunk) return emit_bodies(phase_.bodies, signature);
     std::string yes = f_.label("guarded");
     std::string no = f_.label("otherwise");
     f_.branch(u_[phase_.guard], yes, no);
     f_.block(yes);
-    emit_bodies(phase_.body, signature);
+    emit_bodies(phase_.bodies, signature);
     f_.block(no);
     emit_bodies(phase_.otherwise, signature);
   }
@@ -126,27 +117,24 @@ class PhaseEmitter {
   // its values are kept in memory of the function, which LLVM turns into registers.
   struct Cache {
     std::string member;               // whose values they are; -1: nobody's
-    std::vector<std::string> places;  // parallel to the code; "" for what needs none
+    std::vector<std::string> places;  // parallel to the code
   };
 
   void prepare_caches() {
     prepare_cache(group_cache_, phase_.uniform.group, "group.of");
     prepare_cache(tensor_cache_, phase_.uniform.tensor, "tensor.of");
   }
-  void prepare_cache(Cache& cache, const std::vector<ValueId>& code, std::string_view hint) {
+  void prepare_cache(Cache& cache, const std::vector<plan::Inst>& code, std::string_view hint) {
     if (code.empty()) return;
     cache.member = f_.allocate(hint, "i64", 8);
     f_.line("store i64 -1, ptr {}", cache.member);
-    for (ValueId v : code) {
-      const Type& t = p_[v].type;
+    for (const plan::Inst& inst : code) {
       cache.places.push_back(
-          t.dtype == DType::bound
-              ? ""
-              : f_.allocate(p_.names[static_cast<size_t>(v)] + ".of", type_text(t.dtype, 1), 8));
+          f_.allocate(plan_[inst.value].name + ".of", type_text(inst.out, 1), 8));
     }
   }
 
-  void cached(Cache& cache, const std::vector<ValueId>& code, const std::string& member,
+  void cached(Cache& cache, const std::vector<plan::Inst>& code, const std::string& member,
               std::string_view hint) {
     if (code.empty()) return;
     std::string evaluate = f_.label(fmt::format("{}.new", hint));
@@ -158,66 +146,76 @@ class PhaseEmitter {
     f_.line("store i64 {}, ptr {}", member, cache.member);
     u_.evaluate(code);
     for (size_t i = 0; i < code.size(); ++i) {
-      if (cache.places[i].empty()) continue;
-      f_.line("store {} {}, ptr {}", type_text(p_[code[i]].type.dtype, 1), u_[code[i]],
-              cache.places[i]);
+      f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value], cache.places[i]);
     }
     f_.jump(ready);
     f_.block(ready);
     for (size_t i = 0; i < code.size(); ++i) {
-      if (cache.places[i].empty()) continue;
-      u_.set(code[i], f_.set(p_.names[static_cast<size_t>(code[i])], "load {}, ptr {}",
-                             type_text(p_[code[i]].type.dtype, 1), cache.places[i]));
+      u_.set(code[i].value, f_.set(plan_[code[i].value].name, "load {}, ptr {}",
+                                   type_text(code[i].out, 1), cache.places[i]));
     }
   }
 
-  BodyEmitter body(size_t signature) { return {s_, m_, f_, u_, storage_, chunk_, signature}; }
+  // The slots of an absent tensor's chunk.
+  void write_identities() {
+    Ops ops(m_, f_, 1);
+    for (int32_t r : phase_.reductions) {
+      DType t = plan_.reduction(r).dtype;
+      Bits identity = reduction_identity(plan_.reduction(r).op, t);
+      ops.store(t, literal(t, identity),
+                u_.element(u_.slots, static_cast<size_t>(r), chunk_.index, size_of(t), "slot"));
+    }
+  }
 
-  // One body per signature, chosen by the chunk's number; ends the current block.
-  void emit_bodies(const Body& code, const std::string& signature) {
+  // The body of the chunk's signature; ends the current block.
+  void emit_bodies(const plan::Bodies& bodies, const std::string& signature) {
+    if (bodies.empty()) return f_.jump(next_);
     std::vector<std::string> labels;
-    for (size_t k = 0; k < s_.signatures.size(); ++k) {
-      labels.push_back(f_.label(fmt::format("signature.{}", k)));
-    }
     std::string cases;
-    for (size_t k = 1; k < labels.size(); ++k) {
-      cases += fmt::format(" i64 {}, label %{}", k, labels[k]);
+    for (size_t k = 0; k < bodies.size(); ++k) {
+      labels.push_back(f_.label(fmt::format("body.{}", k)));
+      if (k == 0) continue;
+      for (uint32_t s : bodies[k].signatures) {
+        cases += fmt::format(" i64 {}, label %{}", s, labels[k]);
+      }
     }
-    f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
+    if (cases.empty()) {
+      f_.jump(labels[0]);
+    } else {
+      f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
+    }
     for (size_t k = 0; k < labels.size(); ++k) {
       f_.block(labels[k]);
-      body(k).emit(code, reductions_, is_large_, next_);
+      BodyEmitter(plan_, m_, f_, u_, storage_, chunk_, bodies[k]).emit(is_large_, next_);
     }
   }
 
-  const Schedule& s_;
-  const Program& p_;
+  const KernelPlan& plan_;
   Module& m_;
-  const Phase& phase_;
+  const plan::Phase& phase_;
   size_t number_;
   Function f_;
   Uniform u_;
   Storage storage_;
   ChunkNames chunk_;
-  std::vector<ValueId> reductions_;
   Cache group_cache_, tensor_cache_;
   std::string next_, is_large_;
 };
 
 }  // namespace
 
-std::string emit_enter(const Schedule& schedule, Module& module, size_t phase) {
+std::string emit_enter(const KernelPlan& plan, Module& module, size_t phase) {
   Function f;
-  Uniform u(schedule, module, f);
-  const std::vector<ValueId>& code = schedule.phases[phase].uniform.step;
+  Uniform u(plan, module, f);
+  const std::vector<plan::Inst>& code = plan.phases[phase].uniform.step;
   u.evaluate(code);
   u.store_scalars(code);
   f.line("ret void");
   return f.take(fmt::format("void @sf_enter_{}(ptr %ctx) #0", phase));
 }
 
-std::string emit_phase(const Schedule& schedule, Module& module, size_t phase) {
-  return PhaseEmitter(schedule, module, phase).run();
+std::string emit_phase(const KernelPlan& plan, Module& module, size_t phase) {
+  return PhaseEmitter(plan, module, phase).run();
 }
 
 }  // namespace stepfuse::llvm

@@ -1,16 +1,16 @@
 // The functions of a CPU module: step code, the chunk loop of a phase, and the state writes. Knows
-// the schedule, the kernel ABI, and the expression table.
+// the plan, the kernel ABI, and the expression table.
 #pragma once
 
 #include <string>
 
 #include "compiler/llvm/text.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 
 namespace stepfuse::llvm {
 
-std::string emit_enter(const Schedule& schedule, Module& module, size_t phase);
-std::string emit_phase(const Schedule& schedule, Module& module, size_t phase);
-std::string emit_finish(const Schedule& schedule, Module& module);
+std::string emit_enter(const KernelPlan& plan, Module& module, size_t phase);
+std::string emit_phase(const KernelPlan& plan, Module& module, size_t phase);
+std::string emit_finish(const KernelPlan& plan, Module& module);
 
 }  // namespace stepfuse::llvm

@@ -1,5 +1,5 @@
 // Reductions of the vector loop: into lanes, and from lanes to the chunk's slot. Knows the
-// schedule, the kernel ABI, and the expression table.
+// plan, the kernel ABI, and the expression table.
 #include <array>
 
 #include "compiler/llvm/body.hpp"
@@ -18,7 +18,7 @@ std::string BodyEmitter::combine(const Reducer& r, const std::string& a, const s
 }
 
 void BodyEmitter::reduce(Reducer& r, const std::string& i) {
-  std::string v = vectors_.at(p_[r.value].operands[0]);
+  std::string v = vectors_.at(r.operand);
   if (r.in_lanes) {
     // Rows of 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
     std::string walked =
@@ -50,35 +50,35 @@ std::string BodyEmitter::across_lanes(const Reducer& r) {
     }
     std::string y = f_.set("upper", "shufflevector {} {}, {} poison, <{} x i32> <{}>",
                            vector_.type(r.dtype), x, vector_.type(r.dtype), m_.lanes, mask);
-    x = combine(r, x, y, name(r.value));
+    x = combine(r, x, y, r.name);
   }
-  return f_.set(name(r.value), "extractelement {} {}, i32 0", vector_.type(r.dtype), x);
+  return f_.set(r.name, "extractelement {} {}, i32 0", vector_.type(r.dtype), x);
 }
 
 void BodyEmitter::fold() {
   // Phis stand first in a block.
   for (Reducer& r : reducers_) {
     if (r.in_lanes) continue;
-    std::string all = f_.set(name(r.value), "phi {} {}", vector_.type(r.dtype), r.before);
+    std::string all = f_.set(r.name, "phi {} {}", vector_.type(r.dtype), r.before);
     r.before = all;
   }
   for (const Reducer& r : reducers_) {
     if (r.in_lanes) {
       use_helper(m_, "sf_fold_lanes");
-      std::string sum = f_.set(name(r.value), "call float @sf_fold_lanes(ptr {}, i64 {}, i64 {})",
-                               r.array, lane_start_, lane_count_);
-      write_slot(r.value, sum);
+      std::string sum = f_.set(r.name, "call float @sf_fold_lanes(ptr {}, i64 {}, i64 {})", r.array,
+                               lane_start_, lane_count_);
+      write_slot(r, sum);
       continue;
     }
     std::string result = across_lanes(r);
-    if (r.op == Op::reduce_any) result = f_.set(name(r.value), "icmp ne i32 {}, 0", result);
-    write_slot(r.value, result);
+    if (r.op == Op::reduce_any) result = f_.set(r.name, "icmp ne i32 {}, 0", result);
+    write_slot(r, result);
   }
 }
 
-void BodyEmitter::write_slot(ValueId reduction, const std::string& value) {
-  DType t = p_[reduction].type.dtype;
-  auto index = static_cast<size_t>(s_.reduction_index(reduction));
+void BodyEmitter::write_slot(const Reducer& r, const std::string& value) {
+  DType t = r.slot_dtype;
+  auto index = static_cast<size_t>(r.index);
   scalar_.store(t, value, u_.element(u_.slots, index, chunk_.index, size_of(t), "slot"));
 }
 

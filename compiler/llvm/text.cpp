@@ -2,7 +2,6 @@
 #include "compiler/llvm/text.hpp"
 
 #include <bit>
-#include <cctype>
 
 #include <stepfuse/error.hpp>
 
@@ -101,21 +100,6 @@ std::string integer_type_text(int bits, int lanes) {
 
 std::string integer_text(int bits, uint64_t v, int lanes) {
   return repeat(fmt::format("i{}", bits), fmt::format("{}", v), lanes);
-}
-
-std::string Function::unique(std::string_view hint) {
-  std::string base;
-  // A name that is all digits would be a numbered value to LLVM; one of more than 1,024 characters
-  // would be cut.
-  if (hint.empty() || std::isdigit(static_cast<unsigned char>(hint[0])) != 0) base = "v";
-  base += hint.substr(0, 200);
-  auto [it, is_new] = used_.try_emplace(base, 0);
-  if (is_new) return base;
-  std::string result;
-  do {
-    result = fmt::format("{}.{}", base, ++it->second);
-  } while (!used_.try_emplace(result, 0).second);
-  return result;
 }
 
 }  // namespace stepfuse::llvm

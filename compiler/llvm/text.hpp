@@ -11,7 +11,8 @@
 
 #include <stepfuse/types.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
+#include "compiler/names.hpp"
 
 namespace stepfuse::llvm {
 
@@ -42,6 +43,10 @@ std::string integer_type_text(int bits, int lanes);
 // The text of one function: lines, and names that are unique within it.
 class Function {
  public:
+  Function() {
+    // The entry block and the parameters of every function.
+    for (const char* taken : {"entry", "ctx", "begin", "end"}) unique(taken);
+  }
   // "%hint", or "%hint.1", "%hint.2", … where that is taken.
   std::string name(std::string_view hint) { return "%" + unique(hint); }
   // Likewise for a label; branches write it as "label %{}".
@@ -86,12 +91,10 @@ class Function {
   }
 
  private:
-  std::string unique(std::string_view hint);
+  std::string unique(std::string_view hint) { return names_.unique(std::string(hint)); }
   std::string allocations_;
   std::string text_;
-  // The entry block and the parameters of every function.
-  std::map<std::string, int, std::less<>> used_ = {
-      {"entry", 0}, {"ctx", 0}, {"begin", 0}, {"end", 0}};
+  UniqueNames names_{"."};
 };
 
 }  // namespace stepfuse::llvm

@@ -1,20 +1,16 @@
-// Scalar code of the coarser domains as LLVM IR. Knows the schedule, the kernel ABI, and the
+// Scalar code of the coarser domains as LLVM IR. Knows the plan, the kernel ABI, and the
 // expression table.
 #include "compiler/llvm/uniform.hpp"
 
 #include <array>
 #include <cstddef>
 
-#include <stepfuse/printer.hpp>
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::llvm {
 
-Uniform::Uniform(const Schedule& schedule, Module& module, Function& function)
-    : s_(schedule),
-      p_(schedule.program),
-      f_(function),
-      ops_(module, function, 1),
-      names_(schedule.program.insts.size()) {
+Uniform::Uniform(const KernelPlan& plan, Module& module, Function& function)
+    : plan_(plan), f_(function), ops_(module, function, 1), names_(plan.values.size()) {
   auto pointer = [&](size_t offset, std::string_view hint) { return field("ptr", offset, hint); };
   chunks = pointer(offsetof(abi::Context, chunks), "chunks");
   tensors = pointer(offsetof(abi::Context, tensors), "tensors");
@@ -46,7 +42,9 @@ std::string Uniform::element(std::string_view array, size_t slot, std::string_vi
   return f_.address(hint, base, index, bytes);
 }
 
-const std::string& Uniform::operator[](ValueId v) const {
+std::string Uniform::operator[](plan::Id v) const {
+  const plan::Value& value = plan_[v];
+  if (value.is_constant) return literal(value.dtype, value.literal);
   const std::string& result = names_[static_cast<size_t>(v)];
   check_internal(!result.empty(), "a coarser value is used that no list of its stage computes");
   return result;
@@ -64,33 +62,26 @@ std::string Uniform::member(Domain d) const {
 }
 
 // Values that are read from the context's arrays; "" for others.
-std::string Uniform::source(ValueId v) {
-  const Inst& inst = p_[v];
-  std::string_view hint = p_.names[static_cast<size_t>(v)];
-  auto slot = static_cast<size_t>(inst.slot);
-  DType t = inst.type.dtype;
-  if (is_reduction(inst.op)) {
-    auto r = static_cast<size_t>(s_.reduction_index(v));
-    return ops_.load(t, element(results, r, member(inst.type.domain), size_of(t), hint), hint);
-  }
+std::string Uniform::source(const plan::Inst& inst) {
+  const plan::Value& value = plan_[inst.value];
+  const std::string& hint = value.name;
+  DType t = inst.out;
+  auto from = [&](const std::string& table) {
+    auto slot = static_cast<size_t>(inst.index);
+    return ops_.load(t, element(table, slot, member(value.domain), size_of(t), hint), hint);
+  };
+  if (is_reduction(inst.op)) return from(results);
   switch (inst.op) {
-    case Op::constant:
-      return literal(t, inst.literal);
     case Op::arg: {
-      bool in_group = inst.type.domain == Domain::group;
-      size_t before = 0;
-      size_t count = 0;
-      for (size_t i = 0; i < p_.args.size(); ++i) {
-        if ((p_.args[i].type.domain == Domain::group) != in_group) continue;
-        before += i < slot ? 1 : 0;
-        ++count;
-      }
-      std::string row = in_group_row(in_group, count, hint);
-      std::string at = f_.address(hint, row, fmt::format("{}", before), sizeof(uint64_t));
+      std::string row =
+          value.domain == Domain::step
+              ? step_args_
+              : f_.address(hint, group_args_, group_, plan_.args.group_words * sizeof(uint64_t));
+      std::string at = f_.address(hint, row, fmt::format("{}", inst.index), sizeof(uint64_t));
       return ops_.load(t, at, hint);
     }
     case Op::read:
-      return ops_.load(t, element(states, slot, member(inst.type.domain), size_of(t), hint), hint);
+      return from(states);
     case Op::present:
       return present_;
     case Op::tensor_index:
@@ -100,61 +91,38 @@ std::string Uniform::source(ValueId v) {
   }
 }
 
-std::string Uniform::in_group_row(bool in_group, size_t count, std::string_view hint) {
-  return in_group ? f_.address(hint, group_args_, group_, count * sizeof(uint64_t)) : step_args_;
-}
-
-void Uniform::evaluate(const std::vector<ValueId>& code) {
-  for (ValueId v : code) {
-    const Inst& inst = p_[v];
-    f_.comment(print_inst(p_, v));
-    std::string result = source(v);
+void Uniform::evaluate(const std::vector<plan::Inst>& code) {
+  for (const plan::Inst& inst : code) {
+    f_.comment(plan_[inst.value].text);
+    std::string result = source(inst);
     if (result.empty()) {
-      ValueId first = inst.operands[0];
-      DType in = p_[inst.op == Op::select ? inst.operands[1] : first].type.dtype;
-      if (inst.type.dtype == DType::bound) continue;
-      if (in == DType::bound) {
-        throw Error(ErrorKind::compile,
-                    fmt::format("`{}`: the CPU backend reads a value of a bound storage type back "
-                                "in the element domain only",
-                                print_inst(p_, v)));
-      }
+      const std::string& hint = plan_[inst.value].name;
       std::array<std::string, 3> args;
       auto count = static_cast<size_t>(inst.arity());
       for (size_t i = 0; i < count; ++i) args[i] = (*this)[inst.operands[i]];
-      std::string_view hint = p_.names[static_cast<size_t>(v)];
       if (inst.op == Op::powi) {
-        args[1] = ops_.cast(args[1], p_[inst.operands[1]].type.dtype, DType::i64, hint);
+        args[1] = ops_.cast(args[1], plan_[inst.operands[1]].dtype, DType::i64, hint);
       }
-      result = ops_.apply(inst.op, in, inst.type.dtype, std::span(args).first(count), hint);
+      result = ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
     }
-    set(v, result);
+    set(inst.value, result);
   }
 }
 
-void Uniform::load_scalars(const std::vector<ValueId>& code) {
-  for (ValueId v : code) {
-    const Inst& inst = p_[v];
-    if (inst.type.dtype == DType::bound) continue;
-    if (inst.op == Op::constant) {
-      set(v, literal(inst.type.dtype, inst.literal));
-      continue;
-    }
-    std::string_view hint = p_.names[static_cast<size_t>(v)];
-    std::string at = f_.address(hint, scalars_, fmt::format("{}", v), sizeof(uint64_t));
-    set(v, ops_.load(inst.type.dtype, at, hint));
+void Uniform::load_scalars(const std::vector<plan::Inst>& code) {
+  for (const plan::Inst& inst : code) {
+    const std::string& hint = plan_[inst.value].name;
+    std::string at = f_.address(hint, scalars_, fmt::format("{}", inst.value), sizeof(uint64_t));
+    set(inst.value, ops_.load(inst.out, at, hint));
   }
 }
 
-void Uniform::store_scalars(const std::vector<ValueId>& code) {
-  for (ValueId v : code) {
-    const Inst& inst = p_[v];
-    if (inst.op == Op::constant || inst.type.dtype == DType::bound) continue;
-    std::string_view hint = p_.names[static_cast<size_t>(v)];
-    std::string at = f_.address(hint, scalars_, fmt::format("{}", v), sizeof(uint64_t));
-    DType t = inst.type.dtype;
-    if (size_of(t) < sizeof(uint64_t)) f_.line("store i64 0, ptr {}", at);
-    ops_.store(t, (*this)[v], at);
+void Uniform::store_scalars(const std::vector<plan::Inst>& code) {
+  for (const plan::Inst& inst : code) {
+    const std::string& hint = plan_[inst.value].name;
+    std::string at = f_.address(hint, scalars_, fmt::format("{}", inst.value), sizeof(uint64_t));
+    if (size_of(inst.out) < sizeof(uint64_t)) f_.line("store i64 0, ptr {}", at);
+    ops_.store(inst.out, (*this)[inst.value], at);
   }
 }
 

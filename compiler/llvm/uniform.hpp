@@ -1,5 +1,5 @@
 // Code of the coarser domains: scalars, evaluated once per step, group or tensor. Knows the
-// schedule, the kernel ABI, and the expression table.
+// plan, the kernel ABI, and the expression table.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "compiler/abi.hpp"
 #include "compiler/llvm/ops.hpp"
 #include "compiler/llvm/text.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 
 namespace stepfuse::llvm {
 
@@ -16,7 +16,7 @@ namespace stepfuse::llvm {
 class Uniform {
  public:
   // Emits the loads of the context's fields; call it in the entry block.
-  Uniform(const Schedule& schedule, Module& module, Function& function);
+  Uniform(const KernelPlan& plan, Module& module, Function& function);
 
   // Members whose values are evaluated next: names of i64 values.
   void set_group(std::string index) { group_ = std::move(index); }
@@ -26,15 +26,14 @@ class Uniform {
     present_ = std::move(present);
   }
 
-  // Emits the values of a list, operands first. Values of bound types are left out: a body converts
-  // them for its signature.
-  void evaluate(const std::vector<ValueId>& code);
+  void evaluate(const std::vector<plan::Inst>& code);
   // Makes the step values of a stage known in another function than the one that evaluated them.
-  void load_scalars(const std::vector<ValueId>& code);
-  void store_scalars(const std::vector<ValueId>& code);
+  void load_scalars(const std::vector<plan::Inst>& code);
+  void store_scalars(const std::vector<plan::Inst>& code);
 
-  const std::string& operator[](ValueId v) const;
-  void set(ValueId v, std::string name) { names_[static_cast<size_t>(v)] = std::move(name); }
+  // The register of a value, or the literal of a constant.
+  std::string operator[](plan::Id v) const;
+  void set(plan::Id v, std::string name) { names_[static_cast<size_t>(v)] = std::move(name); }
 
   // The address of element `index` of entry `slot` of one of the context's arrays of arrays.
   std::string element(std::string_view array, size_t slot, std::string_view index, size_t bytes,
@@ -45,12 +44,10 @@ class Uniform {
 
  private:
   std::string field(std::string_view type, size_t offset, std::string_view hint);
-  std::string source(ValueId v);
-  std::string in_group_row(bool in_group, size_t count, std::string_view hint);
+  std::string source(const plan::Inst& inst);
   std::string member(Domain d) const;
 
-  const Schedule& s_;
-  const Program& p_;
+  const KernelPlan& plan_;
   Function& f_;
   Ops ops_;
   std::vector<std::string> names_;

@@ -1,9 +1,11 @@
-// Counts the bytes that each phase of a schedule moves. Knows ir and the schedule.
+// Counts the bytes that each phase of a plan moves. Knows the plan.
 #include "compiler/plan/traffic.hpp"
 
 #include <algorithm>
 #include <map>
 #include <utility>
+
+#include <stepfuse/error.hpp>
 
 namespace stepfuse {
 namespace {
@@ -30,43 +32,23 @@ uint32_t total(const std::vector<ArrayTraffic>& arrays) {
   return sum;
 }
 
-class BodyCounter {
- public:
-  BodyCounter(const Schedule& schedule, size_t signature) : s_(schedule), signature_(signature) {}
-
-  std::vector<ArrayTraffic> count(const Body& body) {
-    sums_.clear();
-    for (const Kept& k : body.fetches) add(k, true);
-    for (ValueId v : body.code) {
-      const Inst& inst = s_.program[v];
-      if (inst.op == Op::load)
-        add_up(sums_, {.buffer = inst.slot, .read = buffer_bytes(inst.slot)});
+std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodies,
+                                size_t signature) {
+  std::vector<ArrayTraffic> out;
+  for (const plan::Body& body : bodies) {
+    auto at = std::find(body.signatures.begin(), body.signatures.end(), signature);
+    if (at == body.signatures.end()) continue;
+    for (const plan::ArrayUse& use : body.arrays) {
+      const plan::Array& a = plan.array(use);
+      auto bytes = static_cast<uint32_t>(size_of(use.dtype));
+      out.push_back({.buffer = a.scratch ? -1 : a.index,
+                     .scratch = a.scratch ? a.index : -1,
+                     .read = use.loaded ? bytes : 0,
+                     .written = use.stored ? bytes : 0});
     }
-    for (const StoreAction& a : body.stores) {
-      int32_t slot = s_.program[a.store].slot;
-      add_up(sums_, {.buffer = slot, .written = buffer_bytes(slot)});
-    }
-    for (const Kept& k : body.keeps) add(k, false);
-    return values_of(sums_);
   }
-
- private:
-  uint32_t buffer_bytes(int32_t buffer) const {
-    return static_cast<uint32_t>(size_of(s_.signatures[signature_][static_cast<size_t>(buffer)]));
-  }
-  void add(const Kept& kept, bool reads) {
-    ArrayTraffic a{.buffer = kept.buffer, .scratch = kept.scratch};
-    auto bytes = kept.buffer >= 0
-                     ? buffer_bytes(kept.buffer)
-                     : static_cast<uint32_t>(size_of(s_.dtype_of(kept.value, signature_)));
-    (reads ? a.read : a.written) = bytes;
-    add_up(sums_, a);
-  }
-
-  const Schedule& s_;
-  size_t signature_;
-  std::map<Key, ArrayTraffic> sums_;
-};
+  return out;
+}
 
 }  // namespace
 
@@ -93,22 +75,22 @@ std::vector<ArrayTraffic> Traffic::by_array() const {
   return values_of(sums);
 }
 
-Traffic traffic_of(const Schedule& schedule, size_t signature) {
-  check_internal(signature < schedule.signatures.size(), "no such signature");
-  BodyCounter counter(schedule, signature);
+Traffic traffic_of(const KernelPlan& plan, size_t signature) {
+  check_internal(signature < plan.signatures.size(), "no such signature");
   Traffic traffic;
-  for (const Phase& phase : schedule.phases) {
+  for (const plan::Phase& phase : plan.phases) {
     PhaseTraffic p;
-    p.arrays = counter.count(phase.body);
-    p.skipped = phase.guard == kNoValue ? p.arrays : counter.count(phase.otherwise);
+    p.arrays = count(plan, phase.bodies, signature);
+    p.skipped =
+        phase.guards == plan::Guard::none ? p.arrays : count(plan, phase.otherwise, signature);
     traffic.phases.push_back(std::move(p));
   }
   return traffic;
 }
 
-int barrier_count(const Schedule& schedule) {
+int barrier_count(const KernelPlan& plan) {
   int barriers = 0;
-  for (const Kernel& k : schedule.kernels) barriers += std::max(0, k.phase_count - 1);
+  for (const plan::Kernel& k : plan.kernels) barriers += std::max(0, k.phase_count - 1);
   return barriers;
 }
 

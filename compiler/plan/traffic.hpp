@@ -1,11 +1,11 @@
-// How many bytes a step moves per parameter: read off the schedule, nothing measured. Knows ir and
-// the schedule.
+// How many bytes a step moves per parameter: read off the plan, nothing measured. Knows the
+// plan.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 
 namespace stepfuse {
 
@@ -28,7 +28,7 @@ struct PhaseTraffic {
 };
 
 struct Traffic {
-  std::vector<PhaseTraffic> phases;  // [phase] of the schedule
+  std::vector<PhaseTraffic> phases;  // [phase]
   uint32_t bytes() const;            // per element, of a step that is taken
   uint32_t skipped_bytes() const;    // of one that is skipped
   // All phases together, one entry per array; an array that is not touched has none.
@@ -37,12 +37,10 @@ struct Traffic {
 
 // For tensors of one signature. The slots of reductions (a few bytes for 16,384 elements) and the
 // states are left out; what a cache keeps between two phases is counted each time.
-Traffic traffic_of(const Schedule& schedule, size_t signature);
+Traffic traffic_of(const KernelPlan& plan, size_t signature);
 
 // Grid barriers and launches of one step.
-int barrier_count(const Schedule& schedule);
-inline int launch_count(const Schedule& schedule) {
-  return static_cast<int>(schedule.kernels.size());
-}
+int barrier_count(const KernelPlan& plan);
+inline int launch_count(const KernelPlan& plan) { return static_cast<int>(plan.kernels.size()); }
 
 }  // namespace stepfuse

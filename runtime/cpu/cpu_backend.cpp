@@ -122,12 +122,13 @@ class CpuBackend final : public Backend {
                                                       CompileReport& report) {
     using Clock = std::chrono::steady_clock;
     auto start = Clock::now();
-    std::string text = emit_llvm(schedule, target);
+    KernelPlan plan = lower(schedule);
+    std::string text = emit_llvm(plan, target);
     report.passes_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     std::string entry = disk_preimage(key, text);
     if (auto object = DiskCache::process().load(entry)) {
       try {
-        auto kernel = CpuKernel::load(*object, schedule);
+        auto kernel = CpuKernel::load(*object, plan);
         report.from_disk_cache = true;
         report.load_ms = kernel->load_ms();
         return kernel;
@@ -139,7 +140,7 @@ class CpuBackend final : public Backend {
     report.parse_ms = object.times.parse_ms;
     report.optimize_ms = object.times.passes_ms;
     report.codegen_ms = object.times.codegen_ms;
-    auto kernel = CpuKernel::load(object.bytes, schedule);
+    auto kernel = CpuKernel::load(object.bytes, plan);
     report.load_ms = kernel->load_ms();
     if (confirm_llvm_facts()) DiskCache::process().store(entry, object.bytes);
     return kernel;

@@ -69,21 +69,15 @@ class CpuKernel::Module {
 CpuKernel::CpuKernel() = default;
 CpuKernel::~CpuKernel() = default;
 
-std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object,
-                                                 const Schedule& schedule) {
+std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const KernelPlan& plan) {
   auto start = std::chrono::steady_clock::now();
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
-  kernel->module_ = std::make_unique<Module>(object, schedule.program.name);
-  const Program& program = schedule.program;
-  for (ValueId r : schedule.reductions) {
-    const Inst& inst = program[r];
-    Domain from = program[inst.operands[0]].type.domain;
-    kernel->reductions_.push_back({inst.op, inst.type.dtype,
-                                   abi::partition_index(static_cast<uint32_t>(from),
-                                                        static_cast<uint32_t>(inst.type.domain))});
+  kernel->module_ = std::make_unique<Module>(object, plan.name);
+  for (const plan::Reduction& r : plan.reductions) {
+    kernel->reductions_.push_back({r.op, r.dtype, r.partition});
   }
-  for (size_t p = 0; p < schedule.phases.size(); ++p) {
-    kernel->phases_.push_back(kernel->load_phase(schedule, p));
+  for (size_t p = 0; p < plan.phases.size(); ++p) {
+    kernel->phases_.push_back(kernel->load_phase(plan, p));
   }
   kernel->finish_ = reinterpret_cast<EnterFunction>(kernel->module_->symbol("sf_finish"));
   kernel->load_ms_ =
@@ -91,24 +85,22 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object,
   return kernel;
 }
 
-CpuKernel::PhaseEntry CpuKernel::load_phase(const Schedule& schedule, size_t p) const {
-  const Phase& phase = schedule.phases[p];
+CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) const {
+  const plan::Phase& phase = plan.phases[p];
   auto function = [&](const std::string& name) {
     return reinterpret_cast<EnterFunction>(module_->symbol(name));
-  };
-  auto indices = [&](const std::vector<ValueId>& reductions) {
-    std::vector<int32_t> out;
-    for (ValueId r : reductions) out.push_back(schedule.reduction_index(r));
-    return out;
   };
   PhaseEntry entry;
   entry.enter = function(fmt::format("sf_enter_{}", p));
   entry.chunks = reinterpret_cast<PhaseFunction>(module_->symbol(fmt::format("sf_phase_{}", p)));
-  entry.is_empty = phase.is_empty();
-  entry.reductions = indices(phase.body.reductions);
+  entry.is_empty = !phase.has_work();
+  entry.reductions = phase.reductions;
   for (size_t r = 0; r < phase.rollups.size(); ++r) {
-    entry.rollups.push_back(
-        {function(fmt::format("sf_rollup_{}_{}", p, r)), indices(phase.rollups[r].reductions)});
+    RollupEntry rollup{function(fmt::format("sf_rollup_{}_{}", p, r)), {}};
+    for (const plan::Combine& c : phase.rollups[r].reductions) {
+      rollup.reductions.push_back(c.reduction);
+    }
+    entry.rollups.push_back(std::move(rollup));
   }
   return entry;
 }

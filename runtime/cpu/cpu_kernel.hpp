@@ -1,5 +1,5 @@
 // A compiled schedule, loaded into this process and ready to run on tables. Knows the kernel ABI,
-// the schedule, and the executor.
+// the plan, and the executor.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 
@@ -23,9 +23,9 @@ struct ReductionPlan {
 
 class CpuKernel {
  public:
-  // Links the bytes of compile_cpu (fresh, or from a cache) into the process; `schedule` is the one
+  // Links the bytes of compile_cpu (fresh, or from a cache) into the process; `plan` is the one
   // they were emitted from. Throws Error{compile} for bytes that are not such an object.
-  static std::shared_ptr<const CpuKernel> load(std::string_view object, const Schedule& schedule);
+  static std::shared_ptr<const CpuKernel> load(std::string_view object, const KernelPlan& plan);
   ~CpuKernel();
 
   int phase_count() const noexcept { return static_cast<int>(phases_.size()); }
@@ -63,7 +63,7 @@ class CpuKernel {
   class Module;  // the linked object
 
   CpuKernel();
-  PhaseEntry load_phase(const Schedule& schedule, size_t phase) const;
+  PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
   void fold(const abi::Context& context, const std::vector<int32_t>& reductions) const noexcept;
   void roll_up(const abi::Context& context, const PhaseEntry& entry) const noexcept;
   std::unique_ptr<Module> module_;

@@ -314,7 +314,7 @@ class CudaBackend final : public Backend {
     cooperative.id = kAttributeCooperative;
     cooperative.value.number = 1;
     CuLaunchConfig config;
-    config.block[0] = kCudaThreads;
+    config.block[0] = abi::kBlockThreads;
     config.stream = stream;
     if (entry.cooperative) {
       config.attributes = &cooperative;

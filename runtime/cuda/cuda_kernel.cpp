@@ -42,14 +42,14 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
   try {
     for (const Kernel& kernel : schedule.kernels) {
       Entry entry;
-      std::string name = cuda_entry_name(kernel);
+      std::string name = cuda_entry_name(kernel.name);
       check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
       // With lazy loading the first launch would load the function, perhaps inside a capture.
       if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
       int blocks = 0;
-      check(
-          cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function, kCudaThreads, 0),
-          "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+      check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function,
+                                                           abi::kBlockThreads, 0),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
       entry.first_phase = kernel.first_phase;
       entry.phase_count = kernel.phase_count;
       entry.cooperative = kernel.phase_count > 1;

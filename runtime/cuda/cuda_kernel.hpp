@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/abi.hpp"
 #include "compiler/schedule/schedule.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/step_code.hpp"

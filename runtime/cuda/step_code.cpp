@@ -33,10 +33,10 @@ bool spills(const CompiledCode& code) {
 
 std::string_view kind_name(CodeKind kind) { return kind == CodeKind::cubin ? "cubin" : "ptx"; }
 
-CompiledCode compile_rung(const Schedule& schedule, const CodeTarget& target,
-                          const CudaOptions& rung, StepCode* out) {
+CompiledCode compile_rung(const Schedule& schedule, const KernelPlan& plan,
+                          const CodeTarget& target, const CudaOptions& rung, StepCode* out) {
   auto start = std::chrono::steady_clock::now();
-  std::string text = emit_cuda(schedule, rung);
+  std::string text = emit_cuda(plan, rung);
   out->emit_ms += milliseconds_since(start);
   CompiledCode code = compile_or_keep(schedule, text, target);
   out->compile_ms += code.milliseconds;
@@ -46,9 +46,9 @@ CompiledCode compile_rung(const Schedule& schedule, const CodeTarget& target,
 
 // Whether an update loads so little per tile that a thread would have less than 48 bytes in flight:
 // then there are registers for twice as many tiles, and they are needed.
-bool wants_unrolling(const Schedule& schedule) {
+bool wants_unrolling(const KernelPlan& plan) {
   constexpr uint32_t kEnough = 48;
-  for (const PhaseTraffic& phase : traffic_of(schedule, 0).phases) {
+  for (const PhaseTraffic& phase : traffic_of(plan, 0).phases) {
     uint32_t read = 0, written = 0;
     for (const ArrayTraffic& a : phase.arrays) {
       read += a.read;
@@ -94,7 +94,7 @@ CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
   }
 }
 
-std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target) {
+std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target) {
   static constexpr CudaOptions kRungs[] = {
       {.min_blocks = 3, .unroll = 2},
       {.min_blocks = 3, .unroll = 1},
@@ -103,7 +103,7 @@ std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarge
   };
   std::vector<CudaOptions> ladder;
   for (const CudaOptions& rung : kRungs) {
-    if (rung.unroll == 2 && !wants_unrolling(schedule)) continue;
+    if (rung.unroll == 2 && !wants_unrolling(plan)) continue;
     CudaOptions options = with_options(rung, target.options);
     options.arch = target.arch;
     if (ladder.empty() || ladder.back() != options) ladder.push_back(options);
@@ -172,8 +172,9 @@ StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target) {
   out.kind = target.kind;
   out.arch = target.arch;
   CompiledCode code;
-  for (const CudaOptions& rung : launch_ladder(schedule, target)) {
-    code = compile_rung(schedule, target, rung, &out);
+  KernelPlan plan = lower(schedule);
+  for (const CudaOptions& rung : launch_ladder(plan, target)) {
+    code = compile_rung(schedule, plan, target, rung, &out);
     if (!spills(code)) break;
   }
   out.code = std::move(code.code);
@@ -186,7 +187,8 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
   out.kind = target.kind;
   out.arch = target.arch;
   auto start = std::chrono::steady_clock::now();
-  std::string text = emit_cuda(schedule, launch_ladder(schedule, target)[0]);
+  KernelPlan plan = lower(schedule);
+  std::string text = emit_cuda(plan, launch_ladder(plan, target)[0]);
   out.emit_ms = milliseconds_since(start);
   std::string preimage = disk_preimage(key, text);
   if (auto stored = DiskCache::process().load(preimage)) {

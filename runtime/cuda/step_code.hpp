@@ -40,7 +40,7 @@ CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
 
 // Launch bounds and unrolling, best first: a step takes the first rung without a spill. Begins where
 // the step's live values lead one to expect none; options that the target names hold on every rung.
-std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarget& target);
+std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target);
 
 // Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);

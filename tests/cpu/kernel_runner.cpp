@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "ir/float16.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
@@ -94,22 +95,27 @@ KernelRunner::KernelRunner(const Program& program, const StepData& data,
   CpuTarget target = cpu_target(options.level);
   text_ = emit_llvm(schedule_, target);
   object_ = compile_cpu(text_, target);
-  kernel_ = CpuKernel::load(object_.bytes, schedule_);
+  kernel_ = CpuKernel::load(object_.bytes, lower(schedule_));
 }
 
 KernelRunner::KernelRunner(Schedule schedule, std::string text, const CpuTarget& target)
     : schedule_(std::move(schedule)), text_(std::move(text)) {
   object_ = compile_cpu(text_, target);
-  kernel_ = CpuKernel::load(object_.bytes, schedule_);
-}
-
-uint32_t KernelRunner::signature_of(const StepTensor& tensor) const {
-  auto it = std::find(schedule_.signatures.begin(), schedule_.signatures.end(), tensor.dtypes);
-  return static_cast<uint32_t>(it - schedule_.signatures.begin());
+  kernel_ = CpuKernel::load(object_.bytes, lower(schedule_));
 }
 
 void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
-  const Program& p = schedule_.program;
+  run_on_tables(schedule_, data,
+                [&](const abi::Context& context) { kernel_->run(context, executor); });
+}
+
+void run_on_tables(const Schedule& schedule, StepData& data,
+                   const std::function<void(const abi::Context&)>& run) {
+  const Program& p = schedule.program;
+  auto signature_of = [&](const StepTensor& tensor) {
+    auto it = std::find(schedule.signatures.begin(), schedule.signatures.end(), tensor.dtypes);
+    return static_cast<uint32_t>(it - schedule.signatures.begin());
+  };
   Tables tables;
   for (size_t t = 0; t < data.tensors.size(); ++t) {
     const StepTensor& tensor = data.tensors[t];
@@ -131,15 +137,10 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
            : d == Domain::group ? static_cast<size_t>(data.group_count)
                                 : data.tensors.size();
   };
-  std::vector<uint64_t> step_args;
-  std::vector<uint64_t> group_args;
-  for (size_t g = 0; g < static_cast<size_t>(data.group_count); ++g) {
-    for (size_t a = 0; a < p.args.size(); ++a) {
-      if (p.args[a].type.domain == Domain::group) group_args.push_back(data.args[a][g].raw);
-    }
-  }
+  ArgLayout layout(p.args);
+  std::vector<uint64_t> args(layout.words(static_cast<size_t>(data.group_count)) + 1);
   for (size_t a = 0; a < p.args.size(); ++a) {
-    if (p.args[a].type.domain == Domain::step) step_args.push_back(data.args[a][0].raw);
+    for (size_t g = 0; g < data.args[a].size(); ++g) args[layout.word(a, g)] = data.args[a][g].raw;
   }
   struct alignas(64) Line {
     uint64_t words[8];
@@ -168,12 +169,12 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
       store_bits(reinterpret_cast<char*>(memory.data()) + i * size_of(d), d, data.states[s][i]);
     }
   }
-  for (ValueId r : schedule_.reductions) {
+  for (ValueId r : schedule.reductions) {
     Domain from = p[p[r].operands[0]].type.domain;
     add(slots, (from == Domain::element ? tables.chunks.size() : members(from)) * 8);
     add(results, members(p[r].type.domain) * 8);
   }
-  for (size_t i = 0; i < schedule_.scratch.size(); ++i) {
+  for (size_t i = 0; i < schedule.scratch.size(); ++i) {
     add(scratch, tables.scratch_elements * 4);
   }
   std::vector<uint64_t> scalars(p.insts.size() + 1);
@@ -185,8 +186,8 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
   context.chunks = tables.chunks.data();
   context.tensors = tables.tensors.data();
   context.pointers = tables.pointers.data();
-  context.step_args = step_args.data();
-  context.group_args = group_args.data();
+  context.step_args = args.data();
+  context.group_args = args.data() + layout.step_words;
   context.states = state_pointers.data();
   context.slots = slot_pointers.data();
   context.results = result_pointers.data();
@@ -197,7 +198,7 @@ void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
   context.group_count = static_cast<uint32_t>(data.group_count);
   Partitions parts(tables.chunks, tables.tensors, context.group_count);
   parts.describe(&context);
-  kernel_->run(context, executor);
+  run(context);
   for (size_t s = 0; s < p.states.size(); ++s) {
     DType d = p.states[s].type.dtype;
     for (size_t i = 0; i < data.states[s].size(); ++i) {

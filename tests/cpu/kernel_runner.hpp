@@ -2,6 +2,7 @@
 // Knows the CPU kernel and its tables.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,12 +34,15 @@ class KernelRunner {
   const CpuKernel& kernel() const { return *kernel_; }
 
  private:
-  uint32_t signature_of(const StepTensor& tensor) const;
   Schedule schedule_;
   std::string text_;
   CpuObject object_;
   std::shared_ptr<const CpuKernel> kernel_;
 };
+
+// Lays `data` out as a kernel of `schedule` wants it, calls `run`, and takes the states back.
+void run_on_tables(const Schedule& schedule, StepData& data,
+                   const std::function<void(const abi::Context&)>& run);
 
 // A StepData that owns its arrays, each between guards that must not change.
 class OwnedData {

@@ -1,4 +1,4 @@
-// The steps whose every stage is kept as a file, and whose kernels are looked at closely. Knows ir and the
+// Whole steps whose kernels are looked at closely, and of whose texts some are kept. Knows ir and the
 // recipes.
 #pragma once
 
@@ -17,7 +17,7 @@ struct GoldenCase {
   std::string name;
   Program program;
   std::vector<Signature> signatures;
-  std::vector<Form> kernels = {Form::fused};  // forms whose emitted text is kept
+  std::vector<Form> kernels = {Form::fused};  // forms that are compiled
 };
 
 // A value of every domain, reductions to all coarser ones, predicates of all domains.

@@ -48,6 +48,13 @@ class Layers(unittest.TestCase):
         self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
 
+    def test_emitters_read_the_plan_only(self):
+        reads = '#include "compiler/plan/plan.hpp"\n#include "compiler/c/ops.hpp"\n'
+        self.assertEqual(self.faults({"compiler/c/a.cpp": OPENING + reads}), [])
+        for target in ('"compiler/schedule/schedule.hpp"', '"compiler/cuda/text.hpp"', '"ir/semantics.hpp"',
+                       "<stepfuse/program.hpp>"):
+            self.expect("an emitter may not include", "compiler/c/a.cpp", f"#include {target}\n")
+
     def test_a_public_header_is_of_its_layer(self):
         public = {"runtime/include/stepfuse/stepfuse.hpp": OPENING, "ir/include/stepfuse/types.hpp": OPENING}
         of_runtime, of_ir = "#include <stepfuse/stepfuse.hpp>\n", "#include <stepfuse/types.hpp>\n"

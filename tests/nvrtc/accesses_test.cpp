@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "compiler/abi.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/nvrtc.hpp"
@@ -36,7 +37,7 @@ void check_kernel(const Schedule& schedule, const CudaOptions& options, int neve
   CompiledCode cubin = nvrtc_compile({.text = text, .arch = options.arch});
   CHECK(cubin.log == "");
   CHECK(cubin.kernels.size() == schedule.kernels.size());
-  int limit = 65536 / (kCudaThreads * options.min_blocks) / 8 * 8;
+  int limit = 65536 / (static_cast<int>(abi::kBlockThreads) * options.min_blocks) / 8 * 8;
   for (const KernelResources& k : cubin.kernels) {
     INFO(k.kernel);
     CHECK_FALSE(k.spills());

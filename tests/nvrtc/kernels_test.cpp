@@ -9,6 +9,7 @@
 
 #include <stepfuse/recipes.hpp>
 
+#include "compiler/abi.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/nvrtc.hpp"
@@ -78,7 +79,7 @@ size_t count(const std::string& text, const std::string& what) {
 
 // Registers that a thread may have under the launch bounds of the text.
 int register_limit(const CudaOptions& options) {
-  return 65536 / (kCudaThreads * options.min_blocks) / 8 * 8;
+  return 65536 / (static_cast<int>(abi::kBlockThreads) * options.min_blocks) / 8 * 8;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Schedule schedule_of(const char* recipe, const RecipeOptions& options) {
 
 std::vector<std::string> rungs(const Schedule& schedule, const std::string& options) {
   std::vector<std::string> out;
-  for (const CudaOptions& rung : launch_ladder(schedule, {.arch = 90, .options = options})) {
+  for (const CudaOptions& rung : launch_ladder(lower(schedule), {.arch = 90, .options = options})) {
     CHECK(rung.arch == 90);
     out.push_back(print(rung).substr(0, std::string("min-blocks=3,unroll=1").size()));
   }
@@ -58,7 +58,8 @@ TEST_CASE("named options hold on every rung") {
         List{"min-blocks=3,unroll=2", "min-blocks=2,unroll=2", "min-blocks=1,unroll=2"});
   CHECK(rungs(adamw, "min-blocks=2") == List{"min-blocks=2,unroll=1"});
   CHECK(rungs(adamw, "min-blocks=4,unroll=2") == List{"min-blocks=4,unroll=2"});
-  for (const CudaOptions& rung : launch_ladder(adamw, {.arch = 100, .options = "access=256"})) {
+  for (const CudaOptions& rung :
+       launch_ladder(lower(adamw), {.arch = 100, .options = "access=256"})) {
     CHECK(rung.access == 256);
   }
 }

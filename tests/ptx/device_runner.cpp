@@ -11,6 +11,7 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/emit.hpp"
+#include "compiler/schedule/analysis.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/host_reports.hpp"
@@ -171,23 +172,20 @@ class Device {
   }
 
   void place_args(const StepData& data) {
-    std::vector<uint64_t> step, group;
-    for (size_t g = 0; g < static_cast<size_t>(data.group_count); ++g) {
-      for (size_t a = 0; a < p_.args.size(); ++a) {
-        bool in_group = p_.args[a].type.domain == Domain::group;
-        if (in_group) group.push_back(data.args[a][g].raw);
+    ArgLayout layout(p_.args);
+    std::vector<uint64_t> words(layout.words(static_cast<size_t>(data.group_count)));
+    for (size_t a = 0; a < p_.args.size(); ++a) {
+      for (size_t g = 0; g < data.args[a].size(); ++g) {
+        words[layout.word(a, g)] = data.args[a][g].raw;
       }
     }
-    for (size_t a = 0; a < p_.args.size(); ++a) {
-      if (p_.args[a].type.domain == Domain::step) step.push_back(data.args[a][0].raw);
-    }
-    if (options_.inline_args && step.size() + group.size() <= abi::kInlineArgs) {
-      std::copy(step.begin(), step.end(), c_.inline_args);
-      std::copy(group.begin(), group.end(), c_.inline_args + step.size());
+    if (options_.inline_args && words.size() <= abi::kInlineArgs) {
+      std::copy(words.begin(), words.end(), c_.inline_args);
       return;
     }
-    c_.step.step_args = upload(step, "the step's arguments");
-    c_.step.group_args = upload(group, "the groups' arguments");
+    auto rows = words.begin() + layout.step_words;
+    c_.step.step_args = upload(std::vector(words.begin(), rows), "the step's arguments");
+    c_.step.group_args = upload(std::vector(rows, words.end()), "the groups' arguments");
   }
 
   void place_states(const StepData& data) {
@@ -286,7 +284,7 @@ DeviceRunner::DeviceRunner(Schedule schedule, const std::string& text, int arch)
 
 ReportReader::ReportReader(const Program& program, uint32_t capacity)
     : width_(1), capacity_(capacity) {
-  for (const State& s : program.states) width_ += is_ring_report(s) ? 1 : 0;
+  for (size_t s : report_states(program)) width_ += program.states[s].type.domain == Domain::step;
   memory_.assign(width_ * capacity, 0);
 }
 
@@ -322,7 +320,7 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
   uint64_t seed = options.seed;
   auto launch = [&](const Kernel& kernel, const abi::DeviceContext& context) {
     auto counters = machine.launch(
-        *module->find(cuda_entry_name(kernel)),
+        *module->find(cuda_entry_name(kernel.name)),
         {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
         std::as_bytes(std::span(&context, 1)),
         {.seed = seed++,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
+#include "compiler/schedule/analysis.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/host_reports.hpp"
 #include "tests/nvrtc/skip.hpp"
@@ -244,8 +245,7 @@ std::string read_reports(const DeviceRunner& runner, const RecipeCase& c, uint64
     auto record = reader.kept().find(step);
     if (record == reader.kept().end()) continue;
     size_t at = 0;
-    for (size_t s = 0; s < c.program.states.size(); ++s) {
-      if (!is_ring_report(c.program.states[s])) continue;
+    for (size_t s : report_states(c.program)) {
       if (record->second[at++] != expected.step().states[s][0].raw) {
         return fmt::format("the host's load of step {}'s @{}: another value", step,
                            c.program.states[s].name);

@@ -1,4 +1,4 @@
-// Bytes per parameter of known pipelines, counted from their schedules.
+// Bytes per parameter of known pipelines, counted from their plans.
 #include "compiler/plan/traffic.hpp"
 
 #include <doctest/doctest.h>
@@ -7,18 +7,20 @@
 #include <stepfuse/recipes.hpp>
 
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 
 using namespace stepfuse;
 
 namespace {
 
-Schedule plan(const Program& source, Form form, std::vector<Signature> signatures = {}) {
+KernelPlan plan_of(const Program& source, Form form, std::vector<Signature> signatures = {}) {
   if (signatures.empty()) signatures.push_back(only_signature(source));
-  return make_schedule(optimize(source, signatures), {.form = form, .signatures = signatures});
+  return lower(
+      make_schedule(optimize(source, signatures), {.form = form, .signatures = signatures}));
 }
 
-Schedule adamw(const RecipeOptions& options, Form form) {
-  return plan(make_recipe("adamw", options), form);
+KernelPlan adamw(const RecipeOptions& options, Form form) {
+  return plan_of(make_recipe("adamw", options), form);
 }
 
 uint32_t bytes(const RecipeOptions& options, Form form = Form::fused) {
@@ -35,9 +37,9 @@ RecipeOptions low_precision(DType grad) {
 }
 
 // The array of that name in one phase; zeros if the phase leaves it alone.
-ArrayTraffic array(const Schedule& s, const PhaseTraffic& phase, std::string_view buffer) {
+ArrayTraffic array(const KernelPlan& plan, const PhaseTraffic& phase, std::string_view buffer) {
   for (const ArrayTraffic& a : phase.arrays) {
-    if (a.buffer == s.program.find_buffer(buffer)) return a;
+    if (a.buffer >= 0 && plan.arrays[static_cast<size_t>(a.buffer)].text == buffer) return a;
   }
   return {};
 }
@@ -77,18 +79,18 @@ TEST_CASE("bf16 moments, zeroed gradients and an average of the weights") {
 }
 
 TEST_CASE("who moves what, by phase") {
-  Schedule s = adamw(low_precision(DType::f16), Form::fused);
+  KernelPlan s = adamw(low_precision(DType::f16), Form::fused);
   Traffic t = traffic_of(s, 0);
   REQUIRE(t.phases.size() == 2);
   CHECK(t.phases[0].bytes() == 2);
   CHECK(t.phases[0].arrays.size() == 1);
   CHECK(t.phases[1].bytes() == 28);
-  CHECK(array(s, t.phases[1], "grad").read == 2);
-  CHECK(array(s, t.phases[1], "grad").written == 0);
-  CHECK(array(s, t.phases[1], "weight").read == 0);
-  CHECK(array(s, t.phases[1], "weight").written == 2);
-  CHECK(array(s, t.phases[1], "exp_avg").read == 4);
-  CHECK(array(s, t.phases[1], "exp_avg").written == 4);
+  CHECK(array(s, t.phases[1], "@grad").read == 2);
+  CHECK(array(s, t.phases[1], "@grad").written == 0);
+  CHECK(array(s, t.phases[1], "@weight").read == 0);
+  CHECK(array(s, t.phases[1], "@weight").written == 2);
+  CHECK(array(s, t.phases[1], "@exp_avg").read == 4);
+  CHECK(array(s, t.phases[1], "@exp_avg").written == 4);
   uint32_t sum = 0;
   for (const ArrayTraffic& a : t.by_array()) sum += a.total();
   CHECK(sum == t.bytes());
@@ -102,7 +104,7 @@ TEST_CASE("a skipped step reads the gradient once, and zeroes it where that is a
 }
 
 TEST_CASE("scratch arrays count as what they hold, and launches as kernels") {
-  Schedule s = adamw(low_precision(DType::bf16), Form::unfused);
+  KernelPlan s = adamw(low_precision(DType::bf16), Form::unfused);
   Traffic t = traffic_of(s, 0);
   CHECK(launch_count(s) == 6);
   CHECK(launch_count(adamw(kWhole, Form::fused)) == 1);
@@ -126,7 +128,7 @@ TEST_CASE("each signature has its own traffic") {
     for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() > 1 ? grad : b.dtypes.only());
     both.push_back(s);
   }
-  Schedule s = plan(p, Form::fused, both);
+  KernelPlan s = plan_of(p, Form::fused, both);
   CHECK(traffic_of(s, 0).bytes() == 28);
   CHECK(traffic_of(s, 1).bytes() == 32);
 }

@@ -34,7 +34,8 @@ void add_cuda_options(CLI::App& verb, std::string& options) {
 }
 
 std::string cuda_text(const Schedule& schedule, const cuda::CodeTarget& target) {
-  return emit_cuda(schedule, cuda::launch_ladder(schedule, target)[0]);
+  KernelPlan plan = lower(schedule);
+  return emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
 }
 
 }  // namespace stepfuse::cli

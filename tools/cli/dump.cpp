@@ -90,6 +90,8 @@ std::string stage_text(const Options& o) {
   Schedule schedule = make_schedule(optimize(source.program, signatures),
                                     {.form = *form_from_name(o.form), .signatures = signatures});
   if (o.emit == "schedule") return print(schedule);
+  if (o.emit == "plan") return print(lower(schedule));
+  if (o.emit == "c") return emit_c(schedule);
   if (o.emit == "llvm") return emit_llvm(schedule, cpu_target(o.cpu_level));
   return cuda_stage(schedule, o);
 }
@@ -116,8 +118,8 @@ void add_dump(CLI::App& app, Action& action) {
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   verb->add_option("--emit", o->emit, "Which stage [ir]")
-      ->type_name("ir|passes|schedule|cuda|ptx|cubin|llvm")
-      ->check(one_of({"ir", "passes", "schedule", "cuda", "ptx", "cubin", "llvm"}));
+      ->type_name("ir|passes|schedule|plan|c|cuda|ptx|cubin|llvm")
+      ->check(one_of({"ir", "passes", "schedule", "plan", "c", "cuda", "ptx", "cubin", "llvm"}));
   add_form(*verb, o->form);
   verb->add_option("--arch", o->arch, "GPU that cuda, ptx and cubin are for [sm_90]")
       ->type_name("sm_NN");

@@ -32,13 +32,14 @@ CpuCompile compile_for_cpu(const Schedule& schedule) {
   try {
     CpuTarget target = host_cpu_target();
     Stopwatch watch;
-    std::string text = emit_llvm(schedule, target);
+    KernelPlan plan = lower(schedule);
+    std::string text = emit_llvm(plan, target);
     c.emit_ms = watch.ms();
     CpuObject object = compile_cpu(text, target);
     c.parse_ms = object.times.parse_ms;
     c.optimize_ms = object.times.passes_ms;
     c.codegen_ms = object.times.codegen_ms;
-    c.load_ms = CpuKernel::load(object.bytes, schedule)->load_ms();
+    c.load_ms = CpuKernel::load(object.bytes, plan)->load_ms();
   } catch (const Error& e) {
     c.problem = e.what();
   }
@@ -106,9 +107,12 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     Stopwatch watch;
     Program optimized = optimize(source.program, tables.signatures);
     f.schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
+    KernelPlan plan = lower(f.schedule);
     f.passes_ms = watch.ms();
+    f.launches = launch_count(plan);
+    f.grid_barriers = barrier_count(plan);
     for (size_t s = 0; s < tables.signatures.size(); ++s) {
-      f.traffic.push_back(traffic_of(f.schedule, s));
+      f.traffic.push_back(traffic_of(plan, s));
     }
     f.bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::bytes);
     f.skipped_bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::skipped_bytes);

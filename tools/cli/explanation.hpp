@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/plan/traffic.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/cuda/resources.hpp"
 #include "tools/cli/source.hpp"
 
@@ -31,6 +32,8 @@ struct CudaCompile {
 struct FormExplanation {
   Form form = Form::fused;
   Schedule schedule;
+  int launches = 0;
+  int grid_barriers = 0;
   std::vector<Traffic> traffic;    // [signature]
   double bytes_per_parameter = 0;  // over the layout's elements
   double skipped_bytes_per_parameter = 0;

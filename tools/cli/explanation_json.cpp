@@ -74,8 +74,8 @@ std::string explanation_json(const Explanation& e) {
     Json cuda = Json::array();
     for (const CudaCompile& c : f.cuda) cuda.push_back(cuda_json(c));
     forms[std::string(name(f.form))] = {
-        {"launches", launch_count(f.schedule)},
-        {"grid_barriers", barrier_count(f.schedule)},
+        {"launches", f.launches},
+        {"grid_barriers", f.grid_barriers},
         {"phases", f.schedule.phases.size()},
         {"bytes_per_parameter", f.bytes_per_parameter},
         {"skipped_bytes_per_parameter", f.skipped_bytes_per_parameter},

@@ -45,9 +45,8 @@ class Writer {
   void overview() {
     Table t;
     t.row(forms("", [](auto& f) { return std::string(name(f.form)); }));
-    t.row(forms("launches", [](auto& f) { return fmt::format("{}", launch_count(f.schedule)); }));
-    t.row(forms("grid barriers",
-                [](auto& f) { return fmt::format("{}", barrier_count(f.schedule)); }));
+    t.row(forms("launches", [](auto& f) { return fmt::format("{}", f.launches); }));
+    t.row(forms("grid barriers", [](auto& f) { return fmt::format("{}", f.grid_barriers); }));
     t.row(forms("phases", [](auto& f) { return fmt::format("{}", f.schedule.phases.size()); }));
     t.row(
         forms("bytes per parameter", [](auto& f) { return short_number(f.bytes_per_parameter); }));

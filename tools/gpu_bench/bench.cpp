@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "compiler/plan/traffic.hpp"
 #include "tools/gpu_bench/arrays.hpp"
 #include "tools/gpu_bench/graph.hpp"
@@ -59,10 +60,10 @@ class Contestant {
     Signature s;
     for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
     std::vector<Signature> signatures = {s};
-    Schedule schedule =
-        make_schedule(optimize(program_, signatures), {.form = form, .signatures = signatures});
-    result.bytes_per_param = traffic_of(schedule, 0).bytes();
-    result.launches = launch_count(schedule);
+    KernelPlan plan = lower(
+        make_schedule(optimize(program_, signatures), {.form = form, .signatures = signatures}));
+    result.bytes_per_param = traffic_of(plan, 0).bytes();
+    result.launches = launch_count(plan);
   }
 
   void prepare(const std::map<std::string, std::unique_ptr<DeviceArrays>>& arrays) {

@@ -1,0 +1,311 @@
+// A plan as one C file: a function for each phase and rollup, and one that calls them in order. Knows
+// the plan and the embedded prelude.
+#include "compiler/c/emit.hpp"
+
+#include <cmath>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "compiler/c/ops.hpp"
+#include "compiler/embedded.hpp"
+#include "compiler/text.hpp"
+#include "ir/reduction.hpp"
+
+namespace stepfuse {
+namespace {
+using namespace c;
+using plan::Id;
+using plan::Inst;
+using plan::kNone;
+
+class Emitter {
+ public:
+  explicit Emitter(const KernelPlan& plan) : plan_(plan) {}
+
+  std::string run() {
+    std::set<std::string> reducers;
+    for (const plan::Reduction& r : plan_.reductions) {
+      reducers.insert(fmt::format("SF_REDUCTION({}, {}, {}, {})", reducer(r), memory_type(r.dtype),
+                                  literal(reduction_identity(r.op, r.dtype), r.dtype),
+                                  r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r)));
+    }
+    for (const std::string& line : reducers) out_.line(line);
+    for (size_t p = 0; p < plan_.phases.size(); ++p) emit_phase(p);
+    emit_finish();
+    emit_run();
+    return out_.str();
+  }
+
+ private:
+  // --- names
+
+  std::string operand(Id v) const {
+    const plan::Value& value = plan_[v];
+    return value.is_constant ? literal(value.literal, value.dtype) : value.name;
+  }
+  static std::string suffix(const plan::Reduction& r) {
+    return fmt::format("{}_{}", info(reduction_combiner(r.op)).name, name(r.dtype));
+  }
+  // The family of functions that folds such values.
+  static std::string reducer(const plan::Reduction& r) {
+    return r.op == Op::reduce_any ? "sf_fold_any" : "sf_fold_" + suffix(r);
+  }
+  static std::string entry(std::string_view table, int32_t index, DType t, std::string_view place) {
+    return fmt::format("(({}*)ctx->{}[{}])[{}]", memory_type(t), table, index, place);
+  }
+  static std::string_view place(Domain d) {
+    return d == Domain::step ? "0" : d == Domain::group ? "group" : "tensor_index";
+  }
+  static std::string_view count(Domain d) {
+    return d == Domain::group ? "ctx->group_count" : "ctx->tensor_count";
+  }
+  std::string slot(int32_t r, std::string_view place) const {
+    return entry("slots", r, plan_.reduction(r).dtype, place);
+  }
+
+  // --- code
+
+  std::string source(const Inst& inst) const {
+    const plan::Value& value = plan_[inst.value];
+    if (is_reduction(inst.op)) return entry("results", inst.index, inst.out, place(value.domain));
+    switch (inst.op) {
+      case Op::arg:
+        if (value.domain == Domain::step) {
+          return fmt::format("sf_arg_{}(ctx->step_args + {})", name(inst.out), inst.index);
+        }
+        return fmt::format("sf_arg_{}(ctx->group_args + (uint64_t)group * {} + {})", name(inst.out),
+                           plan_.args.group_words, inst.index);
+      case Op::read:
+        return entry("states", inst.index, inst.out, place(value.domain));
+      case Op::present:
+        return "(tensor->flags & SF_PRESENT) != 0";
+      case Op::tensor_index:
+        return "(int32_t)tensor_index";
+      case Op::element_index:
+        return "(int32_t)(uint32_t)(tensor->offset + chunk->begin + i)";
+      default:
+        break;
+    }
+    std::string operands[3];
+    for (int i = 0; i < inst.arity(); ++i) {
+      operands[i] = operand(inst.operands[static_cast<size_t>(i)]);
+    }
+    return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  }
+
+  void emit_value(const Inst& inst, const std::string& expression) {
+    const plan::Value& value = plan_[inst.value];
+    out_.line(fmt::format("const {} {} = {};", value_type(inst.out), value.name, expression),
+              value.text);
+  }
+  void emit_code(const std::vector<Inst>& code) {
+    for (const Inst& inst : code) emit_value(inst, source(inst));
+  }
+
+  void open_function(std::string_view name, std::string_view more = "") {
+    out_.blank();
+    out_.open(fmt::format("void {}(const sf_context* ctx{})", name, more));
+  }
+
+  // --- phases
+
+  void emit_phase(size_t number) {
+    const plan::Phase& phase = plan_.phases[number];
+    for (size_t r = 0; r < phase.rollups.size(); ++r) {
+      emit_rollup(phase.rollups[r], fmt::format("sf_rollup_{}_{}", number, r));
+    }
+    if (!phase.has_work()) return;
+    open_function(fmt::format("sf_phase_{}", number), ", uint32_t begin, uint32_t end");
+    emit_code(phase.uniform.step);
+    if (phase.guards == plan::Guard::launch) {
+      out_.line(fmt::format("if (!{}) return;", operand(phase.guard)));
+    }
+    out_.open("for (uint32_t c = begin; c < end; ++c)");
+    out_.line("const sf_chunk* const chunk = ctx->chunks + c;");
+    out_.line("const uint32_t tensor_index = chunk->tensor;");
+    out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
+    out_.open("if ((tensor->flags & SF_PRESENT) == 0)");
+    for (int32_t r : phase.reductions) {
+      const plan::Reduction& reduction = plan_.reduction(r);
+      out_.line(
+          fmt::format("{} = {};", slot(r, "c"),
+                      literal(reduction_identity(reduction.op, reduction.dtype), reduction.dtype)));
+    }
+    out_.line("continue;");
+    out_.close();
+    if (!phase.uniform.group.empty()) out_.line("const uint32_t group = tensor->group;");
+    emit_code(phase.uniform.group);
+    emit_code(phase.uniform.tensor);
+    if (phase.guards != plan::Guard::chunk) {
+      emit_bodies(phase.bodies);
+    } else {
+      out_.open(fmt::format("if ({})", operand(phase.guard)));
+      emit_bodies(phase.bodies);
+      if (!phase.otherwise.empty()) {
+        out_.close("} else {");
+        out_.reopen();
+        emit_bodies(phase.otherwise);
+      }
+      out_.close();
+    }
+    out_.close();
+    out_.close();
+  }
+
+  void emit_bodies(const plan::Bodies& bodies) {
+    if (bodies.size() == 1) return emit_body(bodies[0]);
+    out_.open("switch (chunk->signature)");
+    for (const plan::Body& body : bodies) {
+      for (uint32_t s : body.signatures) out_.line(fmt::format("case {}:", s));
+      out_.open("");
+      emit_body(body);
+      out_.line("break;");
+      out_.close();
+    }
+    out_.close();
+  }
+
+  const std::string& array(const plan::Body& body, int32_t index) const {
+    return plan_.array(body.arrays[static_cast<size_t>(index)]).name;
+  }
+
+  void emit_body(const plan::Body& body) {
+    for (const plan::ArrayUse& use : body.arrays) {
+      const plan::Array& a = plan_.array(use);
+      std::string base = a.scratch
+                             ? fmt::format("((char*)ctx->scratch[{}] + tensor->scratch_base * {})",
+                                           a.index, a.max_bytes)
+                             : fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]",
+                                           plan_.buffer_count, a.index);
+      std::string_view type = memory_type(use.dtype);
+      out_.line(fmt::format("{0}* const {1} = ({0}*){2} + chunk->begin;", type, a.name, base),
+                fmt::format("{}, {}", a.text, name(use.dtype)));
+    }
+    for (const plan::Combine& c : body.reductions) {
+      const plan::Reduction& r = plan_.reduction(c.reduction);
+      out_.line(fmt::format("{} lanes_{}[SF_LANES];", memory_type(r.dtype), operand(r.value)));
+      out_.line(fmt::format("{}_clear(lanes_{});", reducer(r), operand(r.value)));
+    }
+    out_.open("for (uint32_t i = 0; i < chunk->length; ++i)");
+    for (const Inst& inst : body.code) {
+      if (inst.op != Op::load) {
+        emit_value(inst, source(inst));
+      } else {
+        emit_value(inst, fmt::format("{}[i]", array(body, inst.index)));
+      }
+    }
+    if (!body.reductions.empty()) {
+      out_.line("const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
+    }
+    for (const plan::Combine& c : body.reductions) {
+      const plan::Reduction& r = plan_.reduction(c.reduction);
+      std::string lane = fmt::format("lanes_{}[lane]", operand(r.value));
+      std::string combine = r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r);
+      out_.line(fmt::format("{0} = {1}({0}, {2});", lane, combine, operand(c.operand)),
+                plan_[r.value].text);
+    }
+    for (const plan::Store& s : body.stores) {
+      DType to = body.arrays[static_cast<size_t>(s.array)].dtype;
+      std::string condition =
+          s.predicate == kNone ? "" : fmt::format("if ({}) ", operand(s.predicate));
+      out_.line(fmt::format("{}{}[i] = {};", condition, array(body, s.array),
+                            cast_expression(s.from, to, operand(s.value))),
+                s.text);
+    }
+    out_.close();
+    for (const plan::Combine& c : body.reductions) {
+      const plan::Reduction& r = plan_.reduction(c.reduction);
+      out_.line(fmt::format("{} = {}_lanes(lanes_{});", slot(c.reduction, "c"), reducer(r),
+                            operand(r.value)));
+    }
+  }
+
+  // --- between phases, and behind them
+
+  // Opens a loop over the members of a domain and evaluates their code.
+  void open_members(Domain d, std::span<const Inst> group, std::span<const Inst> tensor,
+                    bool present_only) {
+    std::string_view index = place(d);
+    out_.open(fmt::format("for (uint32_t {0} = 0; {0} < {1}; ++{0})", index, count(d)));
+    if (d == Domain::tensor) {
+      out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
+      if (present_only) out_.line("if ((tensor->flags & SF_PRESENT) == 0) continue;");
+      if (!group.empty()) out_.line("const uint32_t group = tensor->group;");
+    }
+    emit_code({group.begin(), group.end()});
+    emit_code({tensor.begin(), tensor.end()});
+  }
+
+  void emit_rollup(const plan::Rollup& rollup, const std::string& name) {
+    open_function(name);
+    emit_code(rollup.uniform.step);
+    open_members(rollup.from, rollup.uniform.group, rollup.uniform.tensor, false);
+    for (const plan::Combine& c : rollup.reductions) {
+      out_.line(fmt::format("{} = {};", slot(c.reduction, place(rollup.from)), operand(c.operand)),
+                plan_[plan_.reduction(c.reduction).value].text);
+    }
+    out_.close();
+    out_.close();
+  }
+
+  void emit_finish() {
+    open_function("sf_finish");
+    emit_code(plan_.finish.step);
+    const std::vector<plan::Writes>& blocks = plan_.finish.writes;
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+      bool loops = block->domain != Domain::step;
+      if (loops) open_members(block->domain, block->group, block->tensor, true);
+      for (const plan::Write& w : block->writes) {
+        DType t = plan_.states[static_cast<size_t>(w.state)].dtype;
+        std::string condition =
+            w.predicate == kNone ? "" : fmt::format("if ({}) ", operand(w.predicate));
+        out_.line(fmt::format("{}{} = {};", condition,
+                              entry("states", w.state, t, place(block->domain)), operand(w.value)),
+                  w.text);
+      }
+      if (loops) out_.close();
+    }
+    out_.close();
+  }
+
+  void emit_fold(int32_t number) {
+    const plan::Reduction& r = plan_.reduction(number);
+    out_.line(fmt::format("{}(ctx->parts + {}, ctx->slots[{}], ctx->results[{}]);", reducer(r),
+                          r.partition, number, number),
+              plan_[r.value].text);
+  }
+
+  void emit_run() {
+    open_function("sf_run");
+    for (size_t p = 0; p < plan_.phases.size(); ++p) {
+      const plan::Phase& phase = plan_.phases[p];
+      if (phase.has_work()) {
+        out_.line(fmt::format("sf_phase_{}(ctx, 0, ctx->chunk_count);", p), phase.name);
+      }
+      for (int32_t r : phase.reductions) emit_fold(r);
+      for (size_t r = 0; r < phase.rollups.size(); ++r) {
+        out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, r));
+        for (const plan::Combine& c : phase.rollups[r].reductions) emit_fold(c.reduction);
+      }
+    }
+    out_.line("sf_finish(ctx);");
+    out_.close();
+  }
+
+  const KernelPlan& plan_;
+  Text out_;
+};
+
+}  // namespace
+
+std::string emit_c(const KernelPlan& plan) {
+  std::string head = fmt::format(
+      "// step @{}, form {}: generated, self-contained C11.\n"
+      "enum {{ SF_LANES = {}, SF_PIECE = {} }};\n",
+      plan.name, name(plan.form), kLanes, kPieceElements);
+  return head + std::string(embedded_c_prelude()) + "\n" + Emitter(plan).run();
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,127 @@
+// Types, literals and ops as C expressions over the prelude. Knows ir's types and ops, and fmt.
+#include "compiler/c/ops.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+namespace stepfuse::c {
+
+std::string_view value_type(DType t) { return t == DType::boolean ? "bool" : memory_type(t); }
+
+std::string_view memory_type(DType t) {
+  switch (t) {
+    case DType::boolean:
+      return "uint8_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::i64:
+      return "int64_t";
+    case DType::f16:
+    case DType::bf16:
+      return "uint16_t";
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::bound:
+      break;
+  }
+  internal_error("a plan has no bound type");
+}
+
+namespace {
+// So that it may follow a minus.
+std::string signed_literal(const std::string& text) {
+  return text[0] == '-' ? "(" + text + ")" : text;
+}
+}  // namespace
+
+std::string literal(Bits v, DType t) {
+  bool wide = t == DType::f64;
+  switch (t) {
+    case DType::i32:
+      return v.i32() == INT32_MIN ? "INT32_MIN" : signed_literal(fmt::format("{}", v.i32()));
+    case DType::i64:
+      return v.i64() == INT64_MIN ? "INT64_MIN" : fmt::format("INT64_C({})", v.i64());
+    case DType::f16:
+    case DType::bf16:
+      return fmt::format("0x{:04x}", v.u16());
+    case DType::f32:
+    case DType::f64: {
+      bool finite = wide ? std::isfinite(v.f64()) : std::isfinite(v.f32());
+      if (!finite && wide) return fmt::format("sf_double(0x{:016x}ull)", v.raw);
+      if (!finite) return fmt::format("sf_float(0x{:08x}u)", v.raw);
+      std::string text = literal_text(v, t);
+      if (text.find_first_of(".e") == std::string::npos) text += ".0";
+      return signed_literal(text + (wide ? "" : "f"));
+    }
+    default:
+      return v.b() ? "true" : "false";
+  }
+}
+
+std::string cast_expression(DType from, DType to, const std::string& a) {
+  if (from == to) return a;
+  bool truncates = is_float(from) && is_integer(to);
+  if (is_low_precision(from) || is_low_precision(to) || truncates) {
+    return fmt::format("sf_{}_from_{}({})", name(to), name(from), a);
+  }
+  return fmt::format("({}){}", value_type(to), a);
+}
+
+std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
+                       const std::string& c) {
+  bool real = is_float(in);
+  std::string_view f = in == DType::f32 ? "f" : "";  // of the C library's functions
+  auto infix = [&](std::string_view symbol) { return fmt::format("{} {} {}", a, symbol, b); };
+  auto call = [&] { return fmt::format("sf_{}_{}({}, {})", info(op).name, name(in), a, b); };
+  switch (op) {
+    case Op::cast:
+      return cast_expression(in, out, a);
+    case Op::neg:
+      return real ? fmt::format("-{}", a) : fmt::format("sf_sub_{}(0, {})", name(in), a);
+    case Op::abs:
+      return real ? fmt::format("fabs{}({})", f, a) : fmt::format("sf_abs_{}({})", name(in), a);
+    case Op::sqrt:
+      return fmt::format("sqrt{}({})", f, a);
+    case Op::rcp:
+      return fmt::format("1 / {}", a);
+    case Op::isfinite:
+      return fmt::format("isfinite({}) != 0", a);
+    case Op::add:
+      return real ? infix("+") : call();
+    case Op::sub:
+      return real ? infix("-") : call();
+    case Op::mul:
+      return real ? infix("*") : call();
+    case Op::div:
+      return real ? infix("/") : call();
+    case Op::min:
+    case Op::max:
+    case Op::powi:
+      return call();
+    case Op::fma:
+      return fmt::format("fma{}({}, {}, {})", f, a, b, c);
+    case Op::lt:
+      return infix("<");
+    case Op::le:
+      return infix("<=");
+    case Op::eq:
+      return infix("==");
+    case Op::logical_not:
+      return fmt::format("!{}", a);
+    case Op::logical_and:
+      return infix("&&");
+    case Op::logical_or:
+      return infix("||");
+    case Op::select:
+      return fmt::format("{} ? {} : {}", a, b, c);
+    default:
+      internal_error(fmt::format("no C expression for op {}", info(op).name));
+  }
+}
+
+}  // namespace stepfuse::c

@@ -1,0 +1,179 @@
+// What every generated C kernel begins with: the tables it works on, the ops that C defines
+// otherwise, and the canonical fold. Knows nothing.
+
+// Compile with -ffp-contract=off: a product and a sum are never fused unless the step says so.
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+// ---- the tables: stepfuse::abi::Context
+
+typedef struct {
+  uint32_t tensor, signature, length, slot;
+  uint64_t begin;  // first element, from the tensor's base pointers
+} sf_chunk;
+
+enum { SF_PRESENT = 1 };
+typedef struct {
+  uint32_t group, flags;
+  uint64_t size, offset, scratch_base;
+} sf_tensor;
+
+// Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …
+typedef struct {
+  const uint32_t *members, *begin;
+  uint32_t count, reserved;
+} sf_partition;
+
+typedef struct {
+  const sf_chunk* chunks;
+  const sf_tensor* tensors;
+  void* const* pointers;  // [tensor * buffer count + buffer]
+  const uint64_t *step_args, *group_args;
+  void *const *states, *const *slots, *const *results;
+  uint64_t* scalars;
+  void* const* scratch;
+  uint32_t chunk_count, tensor_count, group_count, reserved;
+  sf_partition parts[6];
+} sf_context;
+
+// ---- ops
+
+#define SF_BITS(TO, FROM, NAME)      \
+  static inline TO NAME(FROM from) { \
+    TO to;                           \
+    memcpy(&to, &from, sizeof to);   \
+    return to;                       \
+  }
+SF_BITS(uint32_t, float, sf_bits)
+SF_BITS(float, uint32_t, sf_float)
+SF_BITS(double, uint64_t, sf_double)
+
+// An argument is the low bytes of its word.
+#define SF_ARGUMENT(T, NAME)                   \
+  static inline T NAME(const uint64_t* word) { \
+    T v;                                       \
+    memcpy(&v, word, sizeof v);                \
+    return v;                                  \
+  }
+SF_ARGUMENT(float, sf_arg_f32)
+SF_ARGUMENT(double, sf_arg_f64)
+SF_ARGUMENT(int32_t, sf_arg_i32)
+SF_ARGUMENT(int64_t, sf_arg_i64)
+SF_ARGUMENT(uint16_t, sf_arg_f16)
+SF_ARGUMENT(uint16_t, sf_arg_bf16)
+static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 0; }
+
+// Integers wrap; x/0 = 0, MIN/-1 = MIN.
+#define SF_INTEGER(T, U, S)                                                                        \
+  static inline T sf_add_##S(T a, T b) { return (T)((U)a + (U)b); }                                \
+  static inline T sf_sub_##S(T a, T b) { return (T)((U)a - (U)b); }                                \
+  static inline T sf_mul_##S(T a, T b) { return (T)((U)a * (U)b); }                                \
+  static inline T sf_abs_##S(T a) { return a < 0 ? sf_sub_##S(0, a) : a; }                         \
+  static inline T sf_div_##S(T a, T b) { return b == 0 ? 0 : b == -1 ? sf_sub_##S(0, a) : a / b; } \
+  static inline T sf_min_##S(T a, T b) { return a < b ? a : b; }                                   \
+  static inline T sf_max_##S(T a, T b) { return a > b ? a : b; }
+SF_INTEGER(int32_t, uint32_t, i32)
+SF_INTEGER(int64_t, uint64_t, i64)
+
+// minimum and maximum of IEEE 754-2019: NaN propagates, -0 < +0. powi by repeated squaring.
+#define SF_REAL(T, S)                                                        \
+  static inline T sf_add_##S(T a, T b) { return a + b; }                     \
+  static inline T sf_min_##S(T a, T b) {                                     \
+    if (a != a || b != b) return NAN;                                        \
+    return a < b || (a == b && signbit(a)) ? a : b;                          \
+  }                                                                          \
+  static inline T sf_max_##S(T a, T b) {                                     \
+    if (a != a || b != b) return NAN;                                        \
+    return a > b || (a == b && !signbit(a)) ? a : b;                         \
+  }                                                                          \
+  static inline T sf_powi_##S(T base, int64_t exponent) {                    \
+    uint64_t n = exponent < 0 ? 0 - (uint64_t)exponent : (uint64_t)exponent; \
+    T r = 1;                                                                 \
+    for (; n != 0; n >>= 1, base = base * base) {                            \
+      if (n & 1) r = r * base;                                               \
+    }                                                                        \
+    return exponent < 0 ? 1 / r : r;                                         \
+  }
+SF_REAL(float, f32)
+SF_REAL(double, f64)
+
+// Truncates, saturates, NaN -> 0.
+#define SF_TRUNCATE(I, NAME, F, LIMIT, MIN, MAX) \
+  static inline I NAME(F v) {                    \
+    if (v != v) return 0;                        \
+    if (v >= LIMIT) return MAX;                  \
+    return v <= -LIMIT ? MIN : (I)v;             \
+  }
+SF_TRUNCATE(int32_t, sf_i32_from_f32, float, 0x1p31f, INT32_MIN, INT32_MAX)
+SF_TRUNCATE(int32_t, sf_i32_from_f64, double, 0x1p31, INT32_MIN, INT32_MAX)
+SF_TRUNCATE(int64_t, sf_i64_from_f32, float, 0x1p63f, INT64_MIN, INT64_MAX)
+SF_TRUNCATE(int64_t, sf_i64_from_f64, double, 0x1p63, INT64_MIN, INT64_MAX)
+
+// 16-bit floats are held as their bits. To nearest, ties to even; every NaN becomes 0x7fff.
+static inline float sf_f32_from_bf16(uint16_t h) { return sf_float((uint32_t)h << 16); }
+static inline uint16_t sf_bf16_from_f32(float v) {
+  const uint32_t u = sf_bits(v);
+  return v != v ? 0x7fff : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+static inline float sf_f32_from_f16(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
+  uint32_t bits = (magnitude << 13) + (112u << 23);
+  if (magnitude < 0x400) bits = sf_bits((float)magnitude * 0x1p-24f);
+  if (magnitude >= 0x7c00) bits = magnitude << 13 | 0x7f800000;
+  return sf_float(bits | sign);
+}
+static inline uint16_t sf_f16_from_f32(float v) {
+  if (v != v) return 0x7fff;
+  const uint32_t u = sf_bits(v), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+  uint32_t bits = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+  /* Adding 0.5, whose last place is 2^-24, rounds a subnormal. */
+  if (magnitude < 0x38800000) bits = sf_bits(sf_float(magnitude) + 0.5f) - 0x3f000000;
+  if (magnitude >= 0x477ff000) bits = 0x7c00;
+  return (uint16_t)(bits | sign);
+}
+
+// ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
+
+#define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                   \
+  static void NAME##_clear(T* lanes) {                                             \
+    for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                   \
+  }                                                                                \
+  static T NAME##_lanes(T* lanes) {                                                \
+    for (uint32_t d = SF_LANES / 2; d > 0; d /= 2) {                               \
+      for (uint32_t l = 0; l < d; ++l) lanes[l] = COMBINE(lanes[l], lanes[l + d]); \
+    }                                                                              \
+    return lanes[0];                                                               \
+  }                                                                                \
+  /* In place: the result of piece p stands where value p stood. */                \
+  static T NAME##_list(T* values, const uint32_t* index, uint32_t count) {         \
+    T lanes[SF_LANES];                                                             \
+    for (;;) {                                                                     \
+      uint32_t pieces = 0;                                                         \
+      for (uint32_t begin = 0; begin < count || pieces == 0; begin += SF_PIECE) {  \
+        const uint32_t end = count - begin < SF_PIECE ? count : begin + SF_PIECE;  \
+        NAME##_clear(lanes);                                                       \
+        for (uint32_t i = begin; i < end; ++i) {                                   \
+          T* lane = lanes + i % SF_LANES;                                          \
+          *lane = COMBINE(*lane, values[index ? index[i] : i]);                    \
+        }                                                                          \
+        if (count <= SF_PIECE) return NAME##_lanes(lanes);                         \
+        values[index ? index[pieces] : pieces] = NAME##_lanes(lanes);              \
+        ++pieces;                                                                  \
+      }                                                                            \
+      count = pieces;                                                              \
+    }                                                                              \
+  }                                                                                \
+  static void NAME(const sf_partition* parts, T* values, T* results) {             \
+    for (uint32_t m = 0; m < parts->count; ++m) {                                  \
+      const uint32_t begin = parts->begin[m], count = parts->begin[m + 1] - begin; \
+      const uint32_t* index = parts->members ? parts->members + begin : 0;         \
+      results[m] = NAME##_list(index ? values : values + begin, index, count);     \
+    }                                                                              \
+  }
+static inline uint8_t sf_or(uint8_t a, uint8_t b) { return a | b; }

@@ -1,0 +1,12 @@
+// Files of this folder as strings, put into the library by the build. Knows nothing.
+#pragma once
+
+#include <string_view>
+
+namespace stepfuse {
+
+std::string_view embedded_abi();        // abi.hpp without its # lines
+std::string_view embedded_prelude();    // cuda/prelude.cuh and prelude_reduce.cuh
+std::string_view embedded_c_prelude();  // c/prelude.h
+
+}  // namespace stepfuse

@@ -1,0 +1,334 @@
+// Lowers a Schedule: types of each mix of storage types, places of everything in its array, code
+// without constants, bodies merged. Knows ir and the schedule.
+#include "compiler/plan/lower.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <stepfuse/printer.hpp>
+
+#include "compiler/abi.hpp"
+#include "compiler/names.hpp"
+#include "compiler/schedule/analysis.hpp"
+#include "ir/reduction.hpp"
+
+namespace stepfuse {
+
+static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
+
+namespace {
+
+// A value of a bound type is held as f32 outside of the element domain.
+DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
+
+class Lowering {
+ public:
+  explicit Lowering(const Schedule& s) : s_(s), p_(s.program) {}
+
+  KernelPlan run() {
+    out_.name = p_.name;
+    out_.form = s_.form;
+    out_.args = ArgLayout(p_.args);
+    declare_values();
+    declare_arrays();
+    declare_states();
+    declare_reductions();
+    find_last_loads();
+    for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
+    for (const Kernel& k : s_.kernels) {
+      out_.kernels.push_back({k.name, k.first_phase, k.phase_count});
+    }
+    lower_finish();
+    count_reduced_phases();
+    plan::verify(out_);
+    return std::move(out_);
+  }
+
+ private:
+  // --- declarations
+
+  void declare_values() {
+    for (ValueId v = 0; v < p_.size(); ++v) {
+      const Inst& inst = p_[v];
+      const std::string& given = p_.names[static_cast<size_t>(v)];
+      char domain = info(inst.type.domain).name[0];
+      std::string name =
+          is_effect(inst.op) ? "" : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
+      out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.domain,
+                             held(inst.type.dtype), inst.op == Op::constant, inst.literal});
+    }
+  }
+
+  void declare_arrays() {
+    out_.buffer_count = static_cast<int32_t>(p_.buffers.size());
+    for (size_t s = 0; s < s_.signatures.size(); ++s) {
+      std::string& text = out_.signatures.emplace_back();
+      for (size_t b = 0; b < p_.buffers.size(); ++b) {
+        text += fmt::format("{}@{}={}", b == 0 ? "" : " ", p_.buffers[b].name,
+                            stepfuse::name(s_.signatures[s][b]));
+      }
+    }
+    auto add = [&](std::string name, std::string text, bool scratch, size_t index) {
+      plan::Array a{names_.unique(std::move(name)), std::move(text), scratch,
+                    static_cast<int32_t>(index)};
+      for (size_t s = 0; s < s_.signatures.size(); ++s) {
+        auto bytes = static_cast<uint32_t>(size_of(array_dtype(out_.arrays.size(), s)));
+        a.max_bytes = std::max(a.max_bytes, bytes);
+      }
+      out_.arrays.push_back(std::move(a));
+    };
+    for (size_t b = 0; b < p_.buffers.size(); ++b) {
+      const std::string& given = p_.buffers[b].name;
+      add("b_" + identifier(given), "@" + given, false, b);
+    }
+    for (size_t i = 0; i < s_.scratch.size(); ++i) {
+      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), true, i);
+    }
+  }
+  DType array_dtype(size_t array, size_t signature) const {
+    size_t buffers = p_.buffers.size();
+    return array < buffers ? s_.signatures[signature][array]
+                           : s_.resolve(s_.scratch[array - buffers], signature);
+  }
+  int32_t array_of(const Kept& k) const {
+    return k.buffer >= 0 ? k.buffer : out_.buffer_count + k.scratch;
+  }
+
+  void declare_states() {
+    for (const State& state : p_.states) {
+      out_.states.push_back({"@" + state.name, state.type.dtype, state.type.domain, state.shared});
+    }
+    for (size_t i : report_states(p_)) out_.finish.reports.push_back(static_cast<int32_t>(i));
+  }
+
+  void declare_reductions() {
+    std::vector<int> level = reduction_levels(p_);
+    for (ValueId r : s_.reductions) {
+      const Inst& inst = p_[r];
+      Domain from = p_[inst.operands[0]].type.domain;
+      Domain to = inst.type.domain;
+      out_.reductions.push_back(
+          {.value = r,
+           .op = inst.op,
+           .dtype = inst.type.dtype,
+           .from = from,
+           .to = to,
+           .partition =
+               abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to)),
+           .first_level = from == Domain::element && level[static_cast<size_t>(r)] == 1});
+      reduction_[r] = static_cast<int32_t>(out_.reductions.size() - 1);
+    }
+  }
+
+  // --- code outside of the element domain
+
+  std::vector<plan::Inst> lower_code(const std::vector<ValueId>& code) const {
+    std::vector<plan::Inst> out;
+    for (ValueId v : code) {
+      if (!out_[v].is_constant) out.push_back(lower_inst(v));
+    }
+    return out;
+  }
+  plan::Uniform lower_uniform(const UniformCode& code) const {
+    return {lower_code(code.step), lower_code(code.group), lower_code(code.tensor)};
+  }
+  plan::Inst lower_inst(ValueId v) const {
+    const Inst& inst = p_[v];
+    plan::Inst out{.value = v, .op = inst.op, .in = out_[v].dtype, .out = out_[v].dtype};
+    if (is_elementwise(inst.op)) {
+      out.operands = inst.operands;
+      out.in = out_[deciding(inst)].dtype;
+    }
+    if (inst.op == Op::arg) {
+      out.index = static_cast<int32_t>(out_.args.places[static_cast<size_t>(inst.slot)].word);
+    }
+    if (inst.op == Op::read) out.index = inst.slot;
+    if (is_reduction(inst.op)) out.index = reduction_.at(v);
+    return out;
+  }
+  static ValueId deciding(const Inst& inst) { return inst.operands[inst.op == Op::select ? 1 : 0]; }
+
+  // --- bodies
+
+  // Which phase is the last to load an array.
+  void find_last_loads() {
+    last_load_.assign(out_.arrays.size(), -1);
+    for (size_t i = 0; i < s_.phases.size(); ++i) {
+      for (const Body* body : {&s_.phases[i].body, &s_.phases[i].otherwise}) {
+        auto load = [&](int32_t array) {
+          last_load_[static_cast<size_t>(array)] = static_cast<int>(i);
+        };
+        for (const Kept& k : body->fetches) load(array_of(k));
+        for (ValueId v : body->code) {
+          if (p_[v].op == Op::load) load(p_[v].slot);
+        }
+      }
+    }
+  }
+
+  // One body for all signatures whose types are equal in all that it touches.
+  plan::Bodies lower_bodies(const Body& body) const {
+    plan::Bodies out;
+    if (body.empty()) return out;
+    for (size_t s = 0; s < s_.signatures.size(); ++s) {
+      plan::Body lowered = lower_body(body, s);
+      auto same = std::find_if(out.begin(), out.end(), [&](const plan::Body& b) {
+        return b.arrays == lowered.arrays && b.code == lowered.code && b.stores == lowered.stores;
+      });
+      if (same == out.end()) same = out.insert(same, std::move(lowered));
+      same->signatures.push_back(static_cast<uint32_t>(s));
+    }
+    return out;
+  }
+
+  plan::Body lower_body(const Body& body, size_t s) const {
+    std::map<int32_t, plan::ArrayUse> uses;
+    auto use = [&](int32_t array) -> plan::ArrayUse& {
+      auto i = static_cast<size_t>(array);
+      auto [it, added] = uses.try_emplace(array);
+      bool later = last_load_[i] > static_cast<int>(out_.phases.size());
+      if (added) {
+        it->second = {.array = array, .dtype = array_dtype(i, s), .loaded_later = later};
+      }
+      return it->second;
+    };
+    for (const Kept& k : body.fetches) use(array_of(k)).loaded = true;
+    for (ValueId v : body.code) {
+      if (p_[v].op == Op::load) use(p_[v].slot).loaded = true;
+    }
+    for (const StoreAction& a : body.stores) {
+      plan::ArrayUse& u = use(p_[a.store].slot);
+      u.stored = true;
+      u.predicated = a.predicate != kNoValue;
+    }
+    for (const Kept& k : body.keeps) use(array_of(k)).stored = true;
+
+    plan::Body out;
+    std::map<int32_t, int32_t> position;  // array -> its place in out.arrays
+    for (const auto& [array, u] : uses) {
+      position[array] = static_cast<int32_t>(out.arrays.size());
+      out.arrays.push_back(u);
+    }
+    auto load = [&](ValueId v, int32_t array) {
+      DType t = s_.dtype_of(v, s);
+      out.code.push_back({.value = v, .op = Op::load, .in = t, .out = t, .index = position[array]});
+    };
+    for (const Kept& k : body.fetches) load(k.value, array_of(k));
+    for (ValueId v : body.code) {
+      if (p_[v].op == Op::load) {
+        load(v, p_[v].slot);
+      } else {
+        out.code.push_back(lower_element(v, s));
+      }
+    }
+    for (ValueId r : body.reductions) {
+      out.reductions.push_back({reduction_.at(r), p_[r].operands[0]});
+    }
+    for (const StoreAction& a : body.stores) {
+      ValueId v = p_[a.store].operands[0];
+      out.stores.push_back(
+          {position[p_[a.store].slot], v, operand_dtype(v, s), a.predicate, out_[a.store].text});
+    }
+    for (const Kept& k : body.keeps) {
+      out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,
+                            fmt::format("keep %{}", p_.names[static_cast<size_t>(k.value)])});
+    }
+    return out;
+  }
+  plan::Inst lower_element(ValueId v, size_t s) const {
+    plan::Inst out = lower_inst(v);
+    out.in = out.out = s_.dtype_of(v, s);
+    if (is_elementwise(out.op)) out.in = operand_dtype(deciding(p_[v]), s);
+    return out;
+  }
+  DType operand_dtype(ValueId v, size_t s) const {
+    return out_.is_element(v) ? s_.dtype_of(v, s) : out_[v].dtype;
+  }
+
+  // --- phases
+
+  plan::Phase lower_phase(const Phase& phase) const {
+    plan::Phase out;
+    out.name = phase.name;
+    out.uniform = lower_uniform(phase.uniform);
+    out.guard = phase.guard;
+    out.bodies = lower_bodies(phase.body);
+    for (ValueId r : phase.body.reductions) out.reductions.push_back(reduction_.at(r));
+    if (phase.guard != kNoValue) {
+      out.otherwise = lower_bodies(phase.otherwise);
+      bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty() &&
+                 out.reductions.empty();
+      out.guards = all ? plan::Guard::launch : plan::Guard::chunk;
+    }
+    for (const Rollup& rollup : phase.rollups) {
+      plan::Rollup r{rollup.from, lower_uniform(rollup.uniform), {}};
+      for (ValueId v : rollup.reductions) {
+        r.reductions.push_back({reduction_.at(v), p_[v].operands[0]});
+      }
+      out.rollups.push_back(std::move(r));
+    }
+    return out;
+  }
+
+  void count_reduced_phases() {
+    for (size_t i = 0; i < out_.phases.size(); ++i) {
+      for (int32_t r : out_.phases[i].reductions) {
+        if (out_.reduction(r).first_level) out_.reduced_phases = static_cast<int32_t>(i) + 1;
+      }
+    }
+  }
+
+  // --- the end of the step
+
+  void lower_finish() {
+    out_.finish.step = lower_code(s_.finish.uniform.step);
+    for (const DomainInfo& d : kDomains) {
+      plan::Writes block{d.domain, {}, {}, {}};
+      for (ValueId w : s_.finish.writes) {
+        const Inst& inst = p_[w];
+        if (p_.states[static_cast<size_t>(inst.slot)].type.domain != d.domain) continue;
+        block.writes.push_back({inst.slot, inst.operands[0], inst.predicate, out_[w].text});
+      }
+      if (block.writes.empty()) continue;
+      add_code(&block);
+      out_.finish.writes.push_back(std::move(block));
+    }
+  }
+
+  // What of the finish's code these writes need.
+  void add_code(plan::Writes* block) const {
+    std::set<ValueId> needed;
+    for (const plan::Write& w : block->writes) {
+      needed.insert(w.value);
+      if (w.predicate != plan::kNone) needed.insert(w.predicate);
+    }
+    auto take = [&](const std::vector<ValueId>& list) {
+      std::vector<plan::Inst> code;
+      for (auto v = list.rbegin(); v != list.rend(); ++v) {
+        if (!needed.contains(*v) || out_[*v].is_constant) continue;
+        code.push_back(lower_inst(*v));
+        for_each_operand(code.back(), [&](plan::Id o) { needed.insert(o); });
+      }
+      std::reverse(code.begin(), code.end());
+      return code;
+    };
+    block->tensor = take(s_.finish.uniform.tensor);
+    block->group = take(s_.finish.uniform.group);
+  }
+
+  const Schedule& s_;
+  const Program& p_;
+  KernelPlan out_;
+  UniqueNames names_;
+  std::map<ValueId, int32_t> reduction_;  // -> its number
+  std::vector<int> last_load_;            // [array]
+};
+
+}  // namespace
+
+KernelPlan lower(const Schedule& schedule) { return Lowering(schedule).run(); }
+
+}  // namespace stepfuse

@@ -1,0 +1,240 @@
+// A step lowered for its kernels: what a Schedule means, with everything resolved that the text of
+// every language needs alike. Pure data, and the only thing that emitters read. Knows ir's types and
+// ops.
+//
+// Nothing here is of one machine: no vector, block or register. A type is concrete everywhere, a
+// value is known by its number, and what stands in an array by the array's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <stepfuse/form.hpp>
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
+
+#include "compiler/plan/arg_layout.hpp"
+
+namespace stepfuse::plan {
+
+using Id = int32_t;  // of a value: an index of KernelPlan::values
+inline constexpr Id kNone = -1;
+
+struct Value {
+  std::string name;  // in the text: a letter for the domain, '_' and what the step calls it
+  std::string text;  // its line in the step, for comments
+  Domain domain = Domain::step;
+  DType dtype = DType::f32;  // in a register; of element values it is the body that says it
+  bool is_constant = false;  // stands in no code
+  Bits literal;              // then
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+// An array over the elements of all tensors: a buffer, or a scratch array of the unfused form.
+struct Array {
+  std::string name;  // in the text
+  std::string text;  // in comments: "@grad"
+  bool scratch = false;
+  int32_t index = 0;       // among the buffers of a tensor, or the scratch arrays
+  uint32_t max_bytes = 0;  // of an element in the widest of its types; scratch places count in it
+  friend bool operator==(const Array&, const Array&) = default;
+};
+
+struct State {
+  std::string text;
+  DType dtype = DType::f32;
+  Domain domain = Domain::step;
+  bool shared = false;  // of something that several steps hold
+  friend bool operator==(const State&, const State&) = default;
+};
+
+// Values of `from`, one in each slot (of elements: one for each chunk), are folded into the members
+// of `to` that they belong to, in the canonical order of ir/reduction.hpp.
+struct Reduction {
+  Id value = kNone;  // whose name the result has
+  Op op = Op::reduce_add;
+  DType dtype = DType::f32;
+  Domain from = Domain::element;
+  Domain to = Domain::step;
+  uint32_t partition = 0;  // of abi::Context::parts
+  // Over elements, and of nothing that is itself reduced: what ranks may exchange.
+  bool first_level = false;
+  friend bool operator==(const Reduction&, const Reduction&) = default;
+};
+
+// Computes one value.
+struct Inst {
+  Id value = kNone;
+  Op op = Op::cast;        // a source, an elementwise op, or a reduction: its folded result
+  DType in = DType::f32;   // of the operand that decides (of select: the second)
+  DType out = DType::f32;  // of the value
+  std::array<Id, 3> operands = {kNone, kNone, kNone};
+  // arg: its word; read: the state; a reduction: its number; load: of Body::arrays
+  int32_t index = -1;
+  int arity() const { return is_elementwise(op) ? info(op).arity : 0; }
+  friend bool operator==(const Inst&, const Inst&) = default;
+};
+
+// Code outside of the element domain, operands first: once for a launch, a group, a tensor.
+struct Uniform {
+  std::vector<Inst> step, group, tensor;
+  friend bool operator==(const Uniform&, const Uniform&) = default;
+};
+
+struct ArrayUse {
+  int32_t array = 0;  // of KernelPlan::arrays
+  DType dtype = DType::f32;
+  bool loaded = false;
+  bool stored = false;
+  bool predicated = false;    // a store may leave some elements as they are
+  bool loaded_later = false;  // by a phase behind this one
+  friend bool operator==(const ArrayUse&, const ArrayUse&) = default;
+};
+
+struct Store {
+  int32_t array = 0;  // of Body::arrays
+  Id value = kNone;
+  DType from = DType::f32;  // its type where it is stored; the array's may be narrower
+  Id predicate = kNone;
+  std::string text;
+  friend bool operator==(const Store&, const Store&) = default;
+};
+
+struct Combine {
+  int32_t reduction = 0;
+  Id operand = kNone;
+  friend bool operator==(const Combine&, const Combine&) = default;
+};
+
+// What is done for each element of a chunk, in this order, where tensors have one mix of types.
+struct Body {
+  std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
+  std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
+  std::vector<Inst> code;            // loads included
+  std::vector<Combine> reductions;   // of the phase, all of them
+  std::vector<Store> stores;         // after everything of this element was loaded
+  friend bool operator==(const Body&, const Body&) = default;
+};
+// Every signature is of one body. None at all: there is nothing to do for any element.
+using Bodies = std::vector<Body>;
+
+// Operands of reductions over members of a group or tensor domain, absent tensors too.
+struct Rollup {
+  Domain from = Domain::tensor;
+  Uniform uniform;
+  std::vector<Combine> reductions;
+  friend bool operator==(const Rollup&, const Rollup&) = default;
+};
+
+// What a false guard skips.
+enum class Guard : uint8_t {
+  none,    // there is no guard
+  launch,  // everything: not even the chunks are looked at
+  chunk,   // `bodies` of the chunk at hand, for which `otherwise` is done
+};
+
+struct Phase {
+  std::string name;
+  Uniform uniform;
+  Guard guards = Guard::none;
+  Id guard = kNone;
+  std::vector<int32_t> reductions;  // over the elements of this phase; absent tensors: identities
+  Bodies bodies;
+  Bodies otherwise;
+  std::vector<Rollup> rollups;  // behind the fold of `reductions`, one after the other
+  bool has_work() const { return !bodies.empty() || !otherwise.empty(); }
+  bool folds() const { return !reductions.empty() || !rollups.empty(); }
+  friend bool operator==(const Phase&, const Phase&) = default;
+};
+
+// Consecutive phases in one launch, a grid barrier between each two.
+struct Kernel {
+  std::string name;  // an identifier, no other kernel's
+  int32_t first_phase = 0;
+  int32_t phase_count = 0;
+  int32_t end() const { return first_phase + phase_count; }
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+struct Write {
+  int32_t state = 0;
+  Id value = kNone;
+  Id predicate = kNone;
+  std::string text;
+  friend bool operator==(const Write&, const Write&) = default;
+};
+
+// The writes to the states of one domain, and the code that each member needs for them.
+struct Writes {
+  Domain domain = Domain::step;
+  std::vector<Inst> group, tensor;
+  std::vector<Write> writes;
+  friend bool operator==(const Writes&, const Writes&) = default;
+};
+
+// Done once nobody reads a state any more. `step` reads what it needs before the first write; the
+// finer domains, of present tensors only, are written first, for their code reads coarser states.
+struct Finish {
+  std::vector<Inst> step;
+  std::vector<Writes> writes;  // at most one of each domain, in their order
+  std::vector<int32_t>
+      reports;  // states told to the host behind the writes, in report_states' order
+  friend bool operator==(const Finish&, const Finish&) = default;
+};
+
+struct KernelPlan {
+  std::string name;  // of the step
+  Form form = Form::fused;
+  std::vector<std::string> signatures;  // as text: "@grad=f16 @weight=f32"
+  std::vector<Value> values;
+  std::vector<Array> arrays;  // the buffers, then the scratch arrays
+  int32_t buffer_count = 0;
+  std::vector<State> states;
+  ArgLayout args;
+  std::vector<Reduction> reductions;  // index = number of slots and result array
+  std::vector<Phase> phases;
+  std::vector<Kernel> kernels;  // the last one finishes; it may do only that
+  Finish finish;
+  int32_t reduced_phases = 1;  // so many make all reductions of the first level
+
+  const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
+  const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
+  const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
+  const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
+  size_t scratch_count() const { return arrays.size() - static_cast<size_t>(buffer_count); }
+  bool is_element(Id v) const { return (*this)[v].domain == Domain::element; }
+  friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
+};
+
+// Calls f(operand) for every value that the code uses.
+template <class F>
+void for_each_operand(const Inst& inst, F&& f) {
+  for (int i = 0; i < inst.arity(); ++i) f(inst.operands[static_cast<size_t>(i)]);
+}
+template <class F>
+void for_each_operand(const std::vector<Inst>& code, F&& f) {
+  for (const Inst& inst : code) for_each_operand(inst, f);
+}
+template <class F>
+void for_each_operand(const Body& body, F&& f) {
+  for_each_operand(body.code, f);
+  for (const Combine& c : body.reductions) f(c.operand);
+  for (const Store& s : body.stores) {
+    f(s.value);
+    if (s.predicate != kNone) f(s.predicate);
+  }
+}
+
+// Internal consistency: throws std::logic_error (a bug of ours).
+void verify(const KernelPlan& plan);
+
+// Readable text of the whole plan (`--emit=plan`).
+std::string print(const KernelPlan& plan);
+
+}  // namespace stepfuse::plan
+
+namespace stepfuse {
+using plan::KernelPlan;
+}

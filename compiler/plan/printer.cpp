@@ -1,0 +1,163 @@
+// Readable text of a KernelPlan: `stepfuse dump --emit=plan`. Knows the plan and fmt.
+#include <fmt/format.h>
+
+#include "compiler/plan/plan.hpp"
+
+namespace stepfuse::plan {
+namespace {
+
+std::string_view place(Domain d) { return info(d).name; }
+
+class Printer {
+ public:
+  explicit Printer(const KernelPlan& plan) : plan_(plan) {}
+
+  std::string run() {
+    line(0, "plan of @{}, form {}", plan_.name, stepfuse::name(plan_.form));
+    for (size_t s = 0; s < plan_.signatures.size(); ++s) {
+      line(0, "signature {}: {}", s, plan_.signatures[s]);
+    }
+    print_declarations();
+    for (const Kernel& k : plan_.kernels) {
+      line(0, "kernel {}", k.name);
+      for (int32_t i = k.first_phase; i < k.end(); ++i) {
+        if (i > k.first_phase) line(1, "barrier");
+        print_phase(plan_.phase(i));
+      }
+    }
+    print_finish();
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void line(size_t depth, fmt::format_string<Args...> format, Args&&... args) {
+    out_ += std::string(2 * depth, ' ') + fmt::format(format, std::forward<Args>(args)...) + '\n';
+  }
+  std::string operand(Id v) const {
+    const Value& value = plan_[v];
+    return value.is_constant ? literal_text(value.literal, value.dtype) : value.name;
+  }
+
+  void print_declarations() {
+    line(0, "arguments: {} words of the step, {} of each group", plan_.args.step_words,
+         plan_.args.group_words);
+    for (size_t i = 0; i < plan_.states.size(); ++i) {
+      const State& s = plan_.states[i];
+      line(0, "state {} {}: {} per {}{}", i, s.text, stepfuse::name(s.dtype), place(s.domain),
+           s.shared ? ", shared" : "");
+    }
+    for (const Array& a : plan_.arrays) {
+      if (a.scratch) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
+    }
+    for (size_t i = 0; i < plan_.reductions.size(); ++i) {
+      const Reduction& r = plan_.reductions[i];
+      line(0, "reduction {} {}: {} of {}, {} -> {}, partition {}{}", i, operand(r.value),
+           info(r.op).name, stepfuse::name(r.dtype), place(r.from), place(r.to), r.partition,
+           r.first_level ? ", first level" : "");
+    }
+  }
+
+  std::string source(const Inst& inst, const std::vector<ArrayUse>* arrays) const {
+    switch (inst.op) {
+      case Op::arg:
+        return fmt::format("arg word {}", inst.index);
+      case Op::read:
+        return fmt::format("read state {}", inst.index);
+      case Op::load:
+        return "load " + array((*arrays)[static_cast<size_t>(inst.index)]);
+      default:
+        return is_reduction(inst.op) ? fmt::format("result {}", inst.index)
+                                     : std::string(info(inst.op).name);
+    }
+  }
+  std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
+
+  void print_code(size_t depth, std::string_view title, const std::vector<Inst>& code,
+                  const std::vector<ArrayUse>* arrays = nullptr) {
+    if (code.empty()) return;
+    if (!title.empty()) line(depth++, "{}", title);
+    for (const Inst& inst : code) {
+      std::string text = source(inst, arrays);
+      for_each_operand(inst, [&, first = true](Id o) mutable {
+        text += (first ? " " : ", ") + operand(o);
+        first = false;
+      });
+      std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
+      line(depth, "{} = {} : {}{}", operand(inst.value), text, from, stepfuse::name(inst.out));
+    }
+  }
+  void print_uniform(size_t depth, const Uniform& code) {
+    print_code(depth, "once", code.step);
+    print_code(depth, "per group", code.group);
+    print_code(depth, "per tensor", code.tensor);
+  }
+
+  void print_phase(const Phase& phase) {
+    line(1, "phase {}", phase.name);
+    print_uniform(2, phase.uniform);
+    std::string guard =
+        phase.guards == Guard::none
+            ? ""
+            : fmt::format(", if {}{}", operand(phase.guard),
+                          phase.guards == Guard::launch ? ", else no chunk is looked at" : "");
+    for (const Body& b : phase.bodies) print_body(guard, b);
+    for (const Body& b : phase.otherwise) print_body(", otherwise", b);
+    for (int32_t r : phase.reductions) line(2, "fold reduction {}", r);
+    for (const Rollup& rollup : phase.rollups) {
+      line(2, "roll up {} values", place(rollup.from));
+      print_uniform(3, rollup.uniform);
+      for (const Combine& c : rollup.reductions) {
+        line(3, "slot of reduction {} = {}", c.reduction, operand(c.operand));
+      }
+      for (const Combine& c : rollup.reductions) line(3, "fold reduction {}", c.reduction);
+    }
+  }
+
+  void print_body(const std::string& guard, const Body& body) {
+    line(2, "per element of signature {}{}", fmt::join(body.signatures, ", "), guard);
+    for (const ArrayUse& a : body.arrays) {
+      line(3, "array {} : {}{}{}{}{}", array(a), stepfuse::name(a.dtype),
+           a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
+           a.loaded_later ? ", loaded later" : "");
+    }
+    print_code(3, "", body.code, &body.arrays);
+    for (const Combine& c : body.reductions) {
+      line(3, "combine {} into reduction {}", operand(c.operand), c.reduction);
+    }
+    for (const Store& s : body.stores) {
+      const ArrayUse& a = body.arrays[static_cast<size_t>(s.array)];
+      std::string narrowed = s.from == a.dtype ? ""
+                                               : fmt::format(" : {} -> {}", stepfuse::name(s.from),
+                                                             stepfuse::name(a.dtype));
+      std::string condition = s.predicate == kNone ? "" : " if " + operand(s.predicate);
+      line(3, "store {}, {}{}{}", array(a), operand(s.value), narrowed, condition);
+    }
+  }
+
+  void print_finish() {
+    line(0, "finish");
+    print_code(1, "once", plan_.finish.step);
+    for (const Writes& block : plan_.finish.writes) {
+      line(1, "states per {}", place(block.domain));
+      print_code(2, "per group", block.group);
+      print_code(2, "per tensor", block.tensor);
+      for (const Write& w : block.writes) {
+        std::string condition = w.predicate == kNone ? "" : " if " + operand(w.predicate);
+        line(2, "write state {}, {}{}", w.state, operand(w.value), condition);
+      }
+    }
+    if (!plan_.finish.reports.empty()) {
+      line(1, "report states {}", fmt::join(plan_.finish.reports, ", "));
+    }
+  }
+
+  const KernelPlan& plan_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const KernelPlan& plan) { return Printer(plan).run(); }
+
+}  // namespace stepfuse::plan

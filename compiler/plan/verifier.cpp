@@ -1,0 +1,199 @@
+// Internal consistency of a KernelPlan: a violation is a bug of ours. Knows the plan, the kernel ABI
+// and fmt.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+#include "compiler/abi.hpp"
+#include "compiler/plan/plan.hpp"
+
+namespace stepfuse::plan {
+namespace {
+
+using Ids = std::set<Id>;
+
+class Verifier {
+ public:
+  explicit Verifier(const KernelPlan& plan) : plan_(plan) {}
+
+  void run() {
+    check_names();
+    for (const Reduction& r : plan_.reductions) {
+      require(r.from > r.to, "a reduction goes to a coarser domain");
+      require(r.partition ==
+                  abi::partition_index(static_cast<uint32_t>(r.from), static_cast<uint32_t>(r.to)),
+              "a reduction's partition is that of its domains");
+    }
+    for (size_t i = 0; i < plan_.phases.size(); ++i) check_phase(i);
+    check_finish();
+    require(made_.size() == plan_.reductions.size(), "every reduction is made");
+    check_kernels();
+  }
+
+ private:
+  void require(bool ok, std::string_view what) const {
+    if (!ok) internal_error(fmt::format("plan of @{}: not so: {}", plan_.name, what));
+  }
+
+  static bool is_word(const std::string& name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+  }
+  void check_names() const {
+    std::set<std::string> seen;
+    auto check = [&](const std::string& name) {
+      require(is_word(name), "a name is a word");
+      require(seen.insert(name).second, "a name is one thing's");
+    };
+    for (const Value& v : plan_.values) {
+      if (!v.name.empty()) check(v.name);  // effects have none
+    }
+    for (const Array& a : plan_.arrays) check(a.name);
+    seen.clear();
+    for (const Kernel& k : plan_.kernels) check(k.name);
+  }
+
+  void need(const Ids& known, Id v) const {
+    require(v >= 0 && static_cast<size_t>(v) < plan_.values.size(), "an operand is a value");
+    require(plan_[v].is_constant || known.contains(v), "an operand is computed before its use");
+  }
+  void check_code(const std::vector<Inst>& code, Domain domain, Ids* known) const {
+    for (const Inst& inst : code) {
+      require(inst.in != DType::bound && inst.out != DType::bound, "every type is concrete");
+      require(!plan_[inst.value].is_constant, "constants are in no code");
+      require(plan_[inst.value].domain == domain, "code stands in the list of its domain");
+      if (is_reduction(inst.op)) {
+        require(plan_.reduction(inst.index).value == inst.value, "a result is its reduction's");
+        require(made_.contains(inst.index), "a result is made before its use");
+      }
+      for_each_operand(inst, [&](Id o) { need(*known, o); });
+      known->insert(inst.value);
+    }
+  }
+  Ids check_uniform(const Uniform& code) const {
+    Ids known;
+    check_code(code.step, Domain::step, &known);
+    check_code(code.group, Domain::group, &known);
+    check_code(code.tensor, Domain::tensor, &known);
+    return known;
+  }
+
+  void check_phase(size_t number) {
+    const Phase& phase = plan_.phases[number];
+    Ids known = check_uniform(phase.uniform);
+    require((phase.guards == Guard::none) == (phase.guard == kNone), "a guard is a value");
+    if (phase.guard != kNone) {
+      need(known, phase.guard);
+      require(!plan_.is_element(phase.guard), "a guard is coarser than elements");
+    }
+    bool skips = phase.guards == Guard::launch;
+    require(!skips || (phase.otherwise.empty() && phase.reductions.empty()),
+            "what is skipped as a whole leaves nothing to be done");
+    check_bodies(phase, phase.bodies, known);
+    check_bodies(phase, phase.otherwise, known);
+    for (int32_t r : phase.reductions) {
+      require(plan_.reduction(r).from == Domain::element, "a phase reduces elements");
+      require(made_.insert(r).second, "a reduction is made once");
+    }
+    for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
+  }
+
+  void check_rollup(const Rollup& rollup) {
+    Ids known = check_uniform(rollup.uniform);
+    for (const Combine& c : rollup.reductions) {
+      require(plan_.reduction(c.reduction).from == rollup.from, "a rollup is of one domain");
+      need(known, c.operand);
+    }
+    for (const Combine& c : rollup.reductions) {
+      require(made_.insert(c.reduction).second, "a reduction is made once");
+    }
+  }
+
+  void check_bodies(const Phase& phase, const Bodies& bodies, const Ids& uniform) const {
+    if (bodies.empty()) {
+      require(phase.reductions.empty() || &bodies == &phase.otherwise,
+              "a phase that reduces has bodies");
+      return;
+    }
+    std::set<uint32_t> served;
+    for (const Body& body : bodies) {
+      for (uint32_t s : body.signatures) {
+        require(served.insert(s).second, "a signature is of one body");
+      }
+      check_body(phase, body, uniform);
+    }
+    require(served.size() == plan_.signatures.size(), "every signature has a body");
+  }
+
+  void check_body(const Phase& phase, const Body& body, Ids known) const {
+    for (size_t i = 1; i < body.arrays.size(); ++i) {
+      require(body.arrays[i - 1].array < body.arrays[i].array, "arrays stand in order, once");
+    }
+    auto array = [&](int32_t index) -> const ArrayUse& {
+      require(index >= 0 && static_cast<size_t>(index) < body.arrays.size(), "arrays are listed");
+      return body.arrays[static_cast<size_t>(index)];
+    };
+    for (const Inst& inst : body.code) {
+      if (inst.op != Op::load) continue;
+      require(array(inst.index).loaded, "what is loaded is said so");
+      require(array(inst.index).dtype == inst.out, "a load has the array's type");
+    }
+    check_code(body.code, Domain::element, &known);
+    std::vector<int32_t> combined;
+    for (const Combine& c : body.reductions) {
+      combined.push_back(c.reduction);
+      need(known, c.operand);
+    }
+    require(combined == phase.reductions, "a body makes all reductions of its phase");
+    std::set<int32_t> stored;
+    for (const Store& s : body.stores) {
+      const ArrayUse& a = array(s.array);
+      require(a.stored && (s.predicate == kNone || a.predicated), "what is stored is said so");
+      require(stored.insert(s.array).second, "an array is stored once");
+      need(known, s.value);
+      if (s.predicate != kNone) need(known, s.predicate);
+    }
+  }
+
+  void check_finish() const {
+    Ids step;
+    check_code(plan_.finish.step, Domain::step, &step);
+    for (size_t i = 0; i < plan_.finish.writes.size(); ++i) {
+      const Writes& block = plan_.finish.writes[i];
+      require(i == 0 || plan_.finish.writes[i - 1].domain < block.domain,
+              "writes stand by domain, once");
+      Ids known = step;
+      check_code(block.group, Domain::group, &known);
+      check_code(block.tensor, Domain::tensor, &known);
+      for (const Write& w : block.writes) {
+        require(plan_.states[static_cast<size_t>(w.state)].domain == block.domain,
+                "a write is with those of its domain");
+        need(known, w.value);
+        if (w.predicate != kNone) need(known, w.predicate);
+      }
+    }
+  }
+
+  void check_kernels() const {
+    int32_t next = 0;
+    for (const Kernel& k : plan_.kernels) {
+      require(k.first_phase == next, "kernels follow each other");
+      next = k.end();
+    }
+    require(next == static_cast<int32_t>(plan_.phases.size()), "every phase is in a kernel");
+    require(!plan_.kernels.empty(), "there is a kernel");
+  }
+
+  const KernelPlan& plan_;
+  std::set<int32_t> made_;  // reductions, so far
+};
+
+}  // namespace
+
+void verify(const KernelPlan& plan) { Verifier(plan).run(); }
+
+}  // namespace stepfuse::plan

@@ -1,0 +1,25 @@
+// Lines of generated C and C++: indented, with comments. Knows only std.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stepfuse {
+
+// Collects lines; open() and close() write braces and indent what is between.
+class Text {
+ public:
+  void line(std::string_view code, std::string_view comment = {});
+  void open(std::string_view code, std::string_view comment = {});  // "code {"
+  void close(std::string_view tail = "}");
+  void reopen() { ++depth_; }  // after close("} else {")
+  void blank() { text_ += '\n'; }
+  void pragma(std::string_view code) { text_ += std::string(code) + "\n"; }
+  const std::string& str() const { return text_; }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+}  // namespace stepfuse

@@ -1,0 +1,26 @@
+// Compiles a generated C kernel with a compiler of the machine and runs it in a process of its own.
+// Knows the plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/schedule/schedule.hpp"
+#include "ir/step_data.hpp"
+
+namespace stepfuse::testing {
+
+struct CCompiler {
+  std::string name;
+  std::string command;   // with its flags
+  std::string emulator;  // what runs the program, if not this machine
+};
+
+// Those that are here; what is missing is printed as skipped.
+std::vector<CCompiler> c_compilers();
+
+// As interpret() does. Throws std::runtime_error with the compiler's or the program's complaint.
+void run_c(const Schedule& schedule, const std::string& text, const CCompiler& compiler,
+           StepData& data);
+
+}  // namespace stepfuse::testing

@@ -1,0 +1,101 @@
+// Generated C kernels, compiled by the compilers that are here: the interpreter's bits. Knows all
+// layers.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
+
+#include "compiler/emit.hpp"
+#include "compiler/passes/pass_manager.hpp"
+#include "ir/interpreter.hpp"
+#include "tests/c/c_runner.hpp"
+#include "tests/differential/check.hpp"
+#include "tests/differential/fold_case.hpp"
+#include "tests/differential/rng.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+std::string check(const Case& c, Form form, const CCompiler& compiler) {
+  TestData expected = c.data();
+  TestData actual(expected);
+  interpret(c.program, expected.step());
+  Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
+                                    {.form = form, .signatures = c.layout.signatures});
+  try {
+    run_c(schedule, emit_c(schedule), compiler, actual.step());
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return difference(c.program, expected, actual).value_or("");
+}
+
+}  // namespace
+
+TEST_CASE("random programs: C kernels give the interpreter's bits") {
+  constexpr uint64_t kPrograms = 8;
+  uint64_t first = 1;
+  for (const CCompiler& compiler : c_compilers()) {
+    for (uint64_t seed = first; seed < first + kPrograms; ++seed) {
+      Case c = random_case(seed);
+      Form form = Rng(seed, "form").pick({Form::fused, Form::split, Form::unfused});
+      std::string fault = check(c, form, compiler);
+      CHECK_MESSAGE(fault == "", compiler.name, ", seed ", seed, ", ", name(form), ": ", fault,
+                    "\n", print(c.program));
+    }
+    first += kPrograms;
+  }
+}
+
+TEST_CASE("recipes: C kernels give the interpreter's bits") {
+  RecipeOptions whole{.grad = DTypeSet(DType::f16) | DType::bf16 | DType::f32,
+                      .master = true,
+                      .loss_scale = LossScale::dynamic,
+                      .clip = Clip::l2,
+                      .zero_grad = true};
+  RecipeOptions groups{.clip = Clip::l2, .clip_per_group = true};
+  for (const CCompiler& compiler : c_compilers()) {
+    uint64_t seed = 0;
+    for (const Program& p : {make_recipe("adamw", whole), make_recipe("sgd", groups)}) {
+      for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+        Case c(p, ++seed);
+        c.inputs = inputs;
+        std::string fault = check(c, seed % 2 == 0 ? Form::unfused : Form::fused, compiler);
+        CHECK_MESSAGE(fault == "", compiler.name, ", @", p.name, ": ", fault);
+      }
+    }
+  }
+}
+
+TEST_CASE("a fault in a C kernel is seen") {
+  std::vector<CCompiler> compilers = c_compilers();
+  if (compilers.empty()) return;
+  Case c(make_recipe("sgd"), 1);
+  Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
+                                    {.form = Form::fused, .signatures = c.layout.signatures});
+  TestData expected = c.data();
+  TestData actual(expected);
+  interpret(c.program, expected.step());
+  std::string text = emit_c(schedule);
+  size_t at = text.find("fmaf(");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 5, "-fmaf(");
+  run_c(schedule, text, compilers[0], actual.step());
+  CHECK(difference(c.program, expected, actual).has_value());
+}
+
+TEST_CASE("parts of all sizes are folded as defined: C") {
+  for (const CCompiler& compiler : c_compilers()) {
+    for (bool nan : {false, true}) {
+      FoldCase c(nan);
+      TestData actual(c.data());
+      Schedule schedule =
+          make_schedule(c.program(), {.form = Form::fused, .signatures = c.layout().signatures});
+      run_c(schedule, emit_c(schedule), compiler, actual.step());
+      CHECK_MESSAGE(c.difference(actual.step()) == "", compiler.name);
+    }
+  }
+}

@@ -1,0 +1,163 @@
+// What lowering resolves, and what the plan's verifier refuses. Knows ir and compiler.
+#include <functional>
+#include <stdexcept>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/parser.hpp>
+#include <stepfuse/recipes.hpp>
+
+#include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+KernelPlan plan_of(const Program& program, Form form, std::vector<Signature> signatures) {
+  return lower(make_schedule(optimize(program, signatures),
+                             {.form = form, .signatures = std::move(signatures)}));
+}
+
+// Gradients of two types; the rest has one each.
+std::vector<Signature> two_signatures(const Program& p) {
+  std::vector<Signature> both;
+  for (DType grad : {DType::f16, DType::f32}) {
+    Signature s;
+    for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() == 1 ? b.dtypes.only() : grad);
+    both.push_back(s);
+  }
+  return both;
+}
+
+KernelPlan mixed(Form form) {
+  RecipeOptions o{.grad = DTypeSet(DType::f16) | DType::f32,
+                  .loss_scale = LossScale::dynamic,
+                  .clip = Clip::l2,
+                  .zero_grad = true};
+  Program p = make_recipe("adamw", o);
+  return plan_of(p, form, two_signatures(p));
+}
+
+const plan::ArrayUse& use(const KernelPlan& p, const plan::Body& body, std::string_view array) {
+  for (const plan::ArrayUse& u : body.arrays) {
+    if (p.array(u).text == array) return u;
+  }
+  throw std::runtime_error("the body does not touch the array");
+}
+
+}  // namespace
+
+TEST_CASE("arguments: those of the step, then a row for each group") {
+  Program p = parse(R"(step @args {
+    buffer @w : f32 inout
+    arg %a : {f32}
+    arg %b : f64
+    arg %c : {f64}
+    arg %d : i32
+    %w = load @w : [f32]
+    %x = mul %w, %a : [f32]
+    store @w, %x
+  })");
+  ArgLayout args(p.args);
+  CHECK(args.step_words == 2);
+  CHECK(args.group_words == 2);
+  CHECK(args.words(3) == 8);
+  CHECK(args.word(1, 0) == 0);
+  CHECK(args.word(3, 2) == 1);  // one for all groups
+  CHECK(args.word(0, 0) == 2);
+  CHECK(args.word(2, 0) == 3);
+  CHECK(args.word(0, 2) == 6);
+  KernelPlan plan = plan_of(p, Form::fused, {{DType::f32}});
+  CHECK(plan.args == args);
+  CHECK(plan.phases[0].uniform.group[0].index == 0);
+}
+
+TEST_CASE("signatures share a body where its types are equal") {
+  KernelPlan plan = mixed(Form::unfused);
+  // What loads the gradient has a body for each type of it, what works on the copy has one.
+  REQUIRE(plan.phases[0].bodies.size() == 2);
+  CHECK(plan.phases[0].bodies[1].signatures == std::vector<uint32_t>{1});
+  REQUIRE(plan.phases[1].bodies.size() == 1);
+  CHECK(plan.phases[1].bodies[0].signatures == std::vector<uint32_t>{0, 1});
+}
+
+TEST_CASE("arrays of a body: loaded, stored, in part, and again later") {
+  KernelPlan plan = mixed(Form::fused);
+  const plan::Body& reduce = plan.phases[0].bodies[0];
+  CHECK(reduce.arrays.size() == 1);
+  CHECK(use(plan, reduce, "@grad").loaded_later);
+  const plan::Body& update = plan.phases[1].bodies[0];
+  CHECK(use(plan, update, "@grad").dtype == DType::f16);
+  CHECK(use(plan, update, "@grad").stored);
+  CHECK(!use(plan, update, "@grad").predicated);
+  CHECK(!use(plan, update, "@grad").loaded_later);
+  CHECK(use(plan, update, "@weight").loaded);
+  CHECK(plan.phases[1].guards == plan::Guard::chunk);
+  CHECK(plan.phases[1].otherwise.size() == 2);  // zeroes a gradient of either type
+  CHECK(!use(plan, plan.phases[1].otherwise[0], "@grad").loaded);
+
+  Program p = parse(R"(step @part {
+    buffer @w : f32 inout
+    %w = load @w : [f32]
+    %zero = const 0 : f32
+    %some = lt %zero, %w : [bool]
+    store @w, %zero if %some
+  })");
+  KernelPlan part = plan_of(p, Form::fused, {{DType::f32}});
+  CHECK(use(part, part.phases[0].bodies[0], "@w").predicated);
+}
+
+TEST_CASE("a guard of the whole step skips the launch's work where nothing is left to do") {
+  RecipeOptions o{.check = true};
+  Program p = make_recipe("sgd", o);
+  KernelPlan plan = plan_of(p, Form::fused, {only_signature(p)});
+  CHECK(plan.phases.back().guards == plan::Guard::launch);
+  CHECK(mixed(Form::fused).phases.back().guards == plan::Guard::chunk);
+}
+
+TEST_CASE("the plan's verifier refuses what no emitter could write") {
+  using Edit = std::function<void(KernelPlan&)>;
+  struct Fault {
+    const char* name;
+    Edit edit;
+  };
+  const Fault faults[] = {
+      {"a value that is not computed", [](auto& p) { p.phases[1].uniform.step.clear(); }},
+      {"code behind its use",
+       [](auto& p) {
+         std::swap(p.phases[1].bodies[0].code.front(), p.phases[1].bodies[0].code.back());
+       }},
+      {"a type that is not concrete",
+       [](auto& p) { p.phases[0].bodies[0].code[0].out = DType::bound; }},
+      {"a load of another type", [](auto& p) { p.phases[0].bodies[0].code[0].out = DType::f64; }},
+      {"an array that is not said to be loaded",
+       [](auto& p) { p.phases[0].bodies[0].arrays[0].loaded = false; }},
+      {"arrays out of order",
+       [](auto& p) {
+         std::swap(p.phases[1].bodies[0].arrays[0], p.phases[1].bodies[0].arrays[1]);
+       }},
+      {"a signature without a body", [](auto& p) { p.phases[1].bodies.pop_back(); }},
+      {"a signature with two bodies",
+       [](auto& p) { p.phases[1].bodies[0].signatures.push_back(1); }},
+      {"a reduction that nobody makes",
+       [](auto& p) { p.phases[0].bodies[0].reductions.pop_back(); }},
+      {"a reduction made twice",
+       [](auto& p) { p.phases[0].reductions.push_back(p.phases[0].reductions[0]); }},
+      {"a result before it is made",
+       [](auto& p) { p.phases[0].uniform.step = p.phases[1].uniform.step; }},
+      {"another partition", [](auto& p) { p.reductions[0].partition = 5; }},
+      {"a write among those of another domain",
+       [](auto& p) { p.finish.writes[0].domain = Domain::tensor; }},
+      {"a guard that skips work", [](auto& p) { p.phases[1].guards = plan::Guard::launch; }},
+      {"a name that two things have", [](auto& p) { p.arrays[1].name = p.arrays[0].name; }},
+      {"a name that is no word", [](auto& p) { p.arrays[1].name = "b_x.1"; }},
+      {"a phase in no kernel", [](auto& p) { p.kernels.back().phase_count = 1; }},
+  };
+  plan::verify(mixed(Form::fused));
+  for (const Fault& f : faults) {
+    KernelPlan plan = mixed(Form::fused);
+    f.edit(plan);
+    CHECK_THROWS_AS_MESSAGE(plan::verify(plan), std::logic_error, f.name);
+  }
+}
