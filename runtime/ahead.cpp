@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/emit.hpp"
+#include "compiler/plan/lower.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "runtime/init_program.hpp"
@@ -39,7 +40,8 @@ std::optional<cuda::CodeTarget> cuda_target(std::string_view name, const std::st
 
 void ship_for_cuda(const Schedule& schedule, const std::string& name,
                    const cuda::CodeTarget& target, const std::string& folder, AheadKernel* out) {
-  std::string text = emit_cuda(schedule, cuda::launch_ladder(schedule, target)[0]);
+  KernelPlan plan = lower(schedule);
+  std::string text = emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
   std::string code = cuda::compile_fresh(schedule, target).code;
   out->bytes = code.size();
   ship(folder, name, shipped_preimage(schedule, name, target.options, text), code);
@@ -52,7 +54,7 @@ void ship_for_cpu(const Schedule& schedule, const std::string& level, const std:
                 "'host' would be this machine; name a level that others have, as in x86-64-v3");
   }
   CpuTarget target = cpu_target(level);
-  std::string text = emit_llvm(schedule, target);
+  std::string text = emit_llvm(lower(schedule), target);
   std::string object = compile_or_keep(schedule, text, target, level).bytes;
   out->bytes = object.size();
   ship(folder, level, shipped_preimage(schedule, level, "", text), object);

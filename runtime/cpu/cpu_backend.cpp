@@ -98,15 +98,16 @@ class CpuBackend final : public Backend {
     std::vector<std::string> targets = shipped_targets();
     if (targets.empty()) return false;
     std::vector<std::string> levels = runnable_cpu_levels();
+    KernelPlan plan = lower(schedule);
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
       if (level_ != "host" && level_ != *level) continue;
       if (std::find(targets.begin(), targets.end(), *level) == targets.end()) continue;
       std::string key =
-          shipped_preimage(schedule, *level, "", emit_llvm(schedule, cpu_target(*level)));
+          shipped_preimage(schedule, *level, "", emit_llvm(plan, cpu_target(*level)));
       auto object = find_shipped(*level, key);
       if (!object) continue;
       kernel_ = cpu_variants().get(
-          key, [&] { return CpuKernel::load(*object, schedule); }, &report.from_memory_cache);
+          key, [&] { return CpuKernel::load(*object, plan); }, &report.from_memory_cache);
       report.from_kernel_folder = true;
       report.load_ms = kernel_->load_ms();
       report.key = std::move(key);

@@ -135,10 +135,11 @@ std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_a
     return std::pair(a.kind == CodeKind::cubin, a.arch) >
            std::pair(b.kind == CodeKind::cubin, b.arch);
   });
+  KernelPlan plan = lower(schedule);
   for (const CodeTarget& target : targets) {
     std::string name =
         fmt::format("{}_{}", target.kind == CodeKind::cubin ? "sm" : "compute", target.arch);
-    std::string text = emit_cuda(schedule, launch_ladder(schedule, target)[0]);
+    std::string text = emit_cuda(plan, launch_ladder(plan, target)[0]);
     StepCode out{.kind = target.kind, .arch = target.arch};
     out.preimage = shipped_preimage(schedule, name, options, text);
     if (auto code = find_shipped(name, out.preimage)) {
