@@ -43,6 +43,16 @@ function(stepfuse_library target)
   endif()
 endfunction()
 
+# A program in C99, and nothing but that, on the C API.
+function(stepfuse_c_executable target)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+  target_compile_definitions(${target} PRIVATE _POSIX_C_SOURCE=200809L)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE stepfuse_shared m)
+endfunction()
+
 # An executable from every .cpp of the given folder.
 function(stepfuse_executable target folder)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)

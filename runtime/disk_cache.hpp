@@ -38,6 +38,11 @@ class DiskCache {
   // For a payload that the loader refused.
   void remove(const std::string& preimage) noexcept;
 
+  // An entry of a folder that was shipped rather than filled by this user: it may be root's, too, and
+  // nothing in it is changed.
+  static std::optional<std::string> load_shipped(const std::filesystem::path& folder,
+                                                 const std::string& preimage);
+
   struct Entry {
     std::string name;
     uint64_t bytes = 0;

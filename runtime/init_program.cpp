@@ -1,4 +1,4 @@
-// Builds the initialisation step. Knows ir.
+// Builds the initialisation step. Knows ir and the layout.
 #include "runtime/init_program.hpp"
 
 #include <set>
@@ -43,6 +43,20 @@ std::optional<Program> make_init_program(const Program& program) {
     b.store(refs[i], stored);
   }
   return b.finish();
+}
+
+Layout init_layout(const Program& init, const Layout& layout, size_t first) {
+  Layout out;
+  for (size_t i = first; i < layout.size(); ++i) {
+    const TensorSpec& t = layout.tensors()[i];
+    TensorSpec spec{.name = t.name, .size = t.size};
+    for (const Buffer& b : init.buffers) {
+      auto it = t.dtypes.find(b.name);
+      if (it != t.dtypes.end()) spec.dtypes.insert(*it);
+    }
+    out.add(std::move(spec));
+  }
+  return out;
 }
 
 }  // namespace stepfuse

@@ -94,21 +94,19 @@ Step& Step::operator=(Step&&) noexcept = default;
 
 void Step::prepare() { impl_->prepare(); }
 const CompileReport& Step::compile_report() const { return impl_->report; }
-void Step::bind(std::string_view buffer, std::span<void* const> pointers) {
-  impl_->bind(buffer, pointers);
-}
+void Step::bind(std::string_view buffer, Pointers pointers) { impl_->bind(buffer, pointers); }
 void Step::init_state(Stream stream) { impl_->init_state(0, stream); }
 void Step::init_tensors(size_t first, Stream stream) { impl_->init_state(first, stream); }
 ArgId Step::arg(std::string_view name) const { return impl_->shape->find(name); }
 Args Step::make_args() const { return impl_->make_args(); }
-void Step::run(std::span<void* const> gradients, const Args& args, Stream stream) {
+void Step::run(Pointers gradients, const Args& args, Stream stream) {
   impl_->run(gradients, impl_->by_value(args), stream);
 }
 void Step::set_args(const Args& args, Stream stream) { impl_->set_args(args, stream); }
-void Step::run(std::span<void* const> gradients, Stream stream) {
+void Step::run(Pointers gradients, Stream stream) {
   impl_->run(gradients, impl_->resident(), stream);
 }
-void Step::run(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::run(Pointers gradients, DeviceArgs args, Stream stream) {
   impl_->run(gradients, impl_->callers(args), stream);
 }
 size_t Step::args_bytes() const { return impl_->plan->workspace.args_bytes; }
@@ -117,23 +115,22 @@ void Step::write_args(const Args& args, std::span<uint64_t> words) const {
   impl_->write_args(args, words);
 }
 void* Step::device_arg(ArgId arg, int group) const { return impl_->device_arg(arg, group); }
-void Step::observe(size_t first, std::span<void* const> gradients, const Args& args,
-                   Stream stream) {
+void Step::observe(size_t first, Pointers gradients, const Args& args, Stream stream) {
   impl_->observe(first, gradients, impl_->by_value(args), stream);
 }
-void Step::observe(size_t first, std::span<void* const> gradients, Stream stream) {
+void Step::observe(size_t first, Pointers gradients, Stream stream) {
   impl_->observe(first, gradients, impl_->resident(), stream);
 }
-void Step::observe(size_t first, std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::observe(size_t first, Pointers gradients, DeviceArgs args, Stream stream) {
   impl_->observe(first, gradients, impl_->callers(args), stream);
 }
-void Step::reduce(std::span<void* const> gradients, const Args& args, Stream stream) {
+void Step::reduce(Pointers gradients, const Args& args, Stream stream) {
   impl_->reduce(gradients, impl_->by_value(args), stream);
 }
-void Step::reduce(std::span<void* const> gradients, Stream stream) {
+void Step::reduce(Pointers gradients, Stream stream) {
   impl_->reduce(gradients, impl_->resident(), stream);
 }
-void Step::reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream) {
+void Step::reduce(Pointers gradients, DeviceArgs args, Stream stream) {
   impl_->reduce(gradients, impl_->callers(args), stream);
 }
 Partials Step::partials() const { return impl_->partials(); }

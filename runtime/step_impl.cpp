@@ -212,17 +212,8 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     initialise_states(first_tensor, stream);
   }
   if (!init || first_tensor == total) return;
-  Layout layout;
-  for (size_t i = first_tensor; i < total; ++i) {
-    const TensorSpec& t = plan->layout.tensors()[i];
-    TensorSpec spec{.name = t.name, .size = t.size};
-    for (const Buffer& b : init->buffers) {
-      auto it = t.dtypes.find(b.name);
-      if (it != t.dtypes.end()) spec.dtypes.insert(*it);
-    }
-    layout.add(std::move(spec));
-  }
-  Impl step(*init, std::move(layout), device, {.allocator = options.allocator, .gradient = ""});
+  Impl step(*init, init_layout(*init, plan->layout, first_tensor), device,
+            {.allocator = options.allocator, .gradient = ""});
   step.recorder.reset();  // it is no step of the caller's
   step.prepare();
   std::vector<void*> pointers(total - first_tensor);

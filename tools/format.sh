@@ -18,7 +18,7 @@ fi
 
 mapfile -d '' -t files < <(
   find ir compiler runtime tools samples tests \
-    \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cuh' \) -print0 2>/dev/null | sort -z
+    \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' -o -name '*.cuh' \) -print0 2>/dev/null | sort -z
 )
 ((${#files[@]})) || exit 0
 if ! clang-format-19 "${mode[@]}" "${files[@]}"; then

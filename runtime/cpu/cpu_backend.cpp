@@ -2,6 +2,7 @@
 // backend interface.
 #include "runtime/cpu/cpu_backend.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "runtime/cpu/llvm_facts.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
+#include "runtime/kernel_folder.hpp"
 #include "runtime/process_cache.hpp"
 #include "runtime/variant_key.hpp"
 
@@ -25,7 +27,12 @@ class CpuBackend final : public Backend {
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
 
   void prepare(const Schedule& schedule, bool, CompileReport& report) override {
+    if (take_shipped(schedule, report)) return;
     const LlvmFacts& llvm = llvm_facts();
+    if (std::string problem = not_shipped(schedule, level_);
+        llvm.version.empty() && !problem.empty()) {
+      throw Error(ErrorKind::device, llvm_status().problem + problem);
+    }
     CpuTarget target = level_ == "host" && !llvm.version.empty() ? llvm.host : cpu_target(level_);
     std::string key = variant_key(
         schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
@@ -83,6 +90,28 @@ class CpuBackend final : public Backend {
   void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
 
  private:
+  // A kernel compiled ahead of time, of the best level that this processor and the device allow.
+  bool take_shipped(const Schedule& schedule, CompileReport& report) {
+    std::vector<std::string> targets = shipped_targets();
+    if (targets.empty()) return false;
+    std::vector<std::string> levels = runnable_cpu_levels();
+    for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+      if (level_ != "host" && level_ != *level) continue;
+      if (std::find(targets.begin(), targets.end(), *level) == targets.end()) continue;
+      std::string key =
+          shipped_preimage(schedule, *level, "", emit_llvm(schedule, cpu_target(*level)));
+      auto object = find_shipped(*level, key);
+      if (!object) continue;
+      kernel_ = cpu_variants().get(
+          key, [&] { return CpuKernel::load(*object, schedule); }, &report.from_memory_cache);
+      report.from_kernel_folder = true;
+      report.load_ms = kernel_->load_ms();
+      report.key = std::move(key);
+      return true;
+    }
+    return false;
+  }
+
   static std::shared_ptr<const CpuKernel> make_kernel(const Schedule& schedule,
                                                       const CpuTarget& target,
                                                       const std::string& level,

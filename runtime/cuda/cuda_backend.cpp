@@ -144,6 +144,14 @@ class CudaBackend final : public Backend {
   static constexpr uint32_t kReports = 256;
 
   std::shared_ptr<const CudaKernel> load(const Schedule& schedule, CompileReport& report) {
+    if (auto code = find_shipped_code(schedule, context_->device().arch, options_)) {
+      std::string loaded =
+          fmt::format("{}context {}\n", code->preimage, fmt::ptr(context_->handle()));
+      report.key = code->preimage;
+      report.from_kernel_folder = true;
+      return cuda_variants().get(
+          loaded, [&] { return load_code(schedule, *code, report); }, &report.from_memory_cache);
+    }
     CodeTarget target = choose_target(context_->device().arch);
     target.options = options_;
     std::string key = variant_key(schedule, target.key());

@@ -14,6 +14,7 @@
 #include "compiler/plan/traffic.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/disk_cache.hpp"
+#include "runtime/kernel_folder.hpp"
 #include "runtime/reproducer.hpp"
 #include "runtime/variant_key.hpp"
 
@@ -59,6 +60,17 @@ bool wants_unrolling(const Schedule& schedule) {
   return false;
 }
 
+// $STEPFUSE_CUDA_CODE: "ptx", "cubin", or nothing.
+std::string_view forced_kind() {
+  const char* forced = std::getenv("STEPFUSE_CUDA_CODE");
+  std::string_view wanted = forced != nullptr ? forced : "";
+  if (!wanted.empty() && wanted != "ptx" && wanted != "cubin") {
+    throw Error(ErrorKind::usage, fmt::format("STEPFUSE_CUDA_CODE={} is neither ptx nor cubin",
+                                              wanted.substr(0, 40)));
+  }
+  return wanted;
+}
+
 }  // namespace
 
 CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
@@ -67,8 +79,11 @@ CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
     return nvrtc_compile(
         {.text = text, .name = schedule.program.name, .arch = target.arch, .kind = target.kind});
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::compile) throw;
     std::string arch = fmt::format("sm_{}", target.arch);
+    if (e.kind() == ErrorKind::device) {
+      throw Error(e.kind(), e.what() + not_shipped(schedule, arch), e.loc());
+    }
+    if (e.kind() != ErrorKind::compile) throw;
     std::string command = fmt::format("dump --emit={} --arch={}", kind_name(target.kind), arch);
     if (!target.options.empty()) command += " --cuda-options=" + target.options;
     throw Error(e.kind(), e.what() + keep_reproducer({.schedule = schedule,
@@ -103,6 +118,37 @@ std::string CodeTarget::key() const {
                      fmt::join(nvrtc_options(arch, kind), " "));
 }
 
+std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_arch,
+                                          const std::string& options) {
+  std::vector<CodeTarget> targets;
+  std::string_view forced = forced_kind();
+  for (const std::string& name : shipped_targets()) {
+    bool cubin = name.starts_with("sm_"), ptx = name.starts_with("compute_");
+    if ((!cubin && !ptx) || forced == (cubin ? "ptx" : "cubin")) continue;
+    CodeTarget target{.kind = cubin ? CodeKind::cubin : CodeKind::ptx,
+                      .arch = std::atoi(name.c_str() + name.find('_') + 1),
+                      .options = options};
+    bool runs = target.arch <= device_arch && (ptx || target.arch / 10 == device_arch / 10);
+    if (runs) targets.push_back(std::move(target));
+  }
+  std::sort(targets.begin(), targets.end(), [](const CodeTarget& a, const CodeTarget& b) {
+    return std::pair(a.kind == CodeKind::cubin, a.arch) >
+           std::pair(b.kind == CodeKind::cubin, b.arch);
+  });
+  for (const CodeTarget& target : targets) {
+    std::string name =
+        fmt::format("{}_{}", target.kind == CodeKind::cubin ? "sm" : "compute", target.arch);
+    std::string text = emit_cuda(schedule, launch_ladder(schedule, target)[0]);
+    StepCode out{.kind = target.kind, .arch = target.arch};
+    out.preimage = shipped_preimage(schedule, name, options, text);
+    if (auto code = find_shipped(name, out.preimage)) {
+      out.code = std::move(*code);
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
 CodeTarget choose_target(int device_arch) {
   const NvrtcFacts& nvrtc = nvrtc_facts();
   CodeTarget target;
@@ -110,12 +156,7 @@ CodeTarget choose_target(int device_arch) {
     // A cubin runs on later devices of its own major version.
     if (arch <= device_arch && arch / 10 == device_arch / 10) target.arch = arch;
   }
-  const char* forced = std::getenv("STEPFUSE_CUDA_CODE");
-  std::string_view wanted = forced != nullptr ? forced : "";
-  if (!wanted.empty() && wanted != "ptx" && wanted != "cubin") {
-    throw Error(ErrorKind::usage, fmt::format("STEPFUSE_CUDA_CODE={} is neither ptx nor cubin",
-                                              wanted.substr(0, 40)));
-  }
+  std::string_view wanted = forced_kind();
   if (wanted == "ptx" || (target.arch == 0 && wanted.empty())) {
     target = {.kind = CodeKind::ptx};
     for (int arch : nvrtc.archs) {

@@ -2,6 +2,7 @@
 // compiler and NVRTC; needs no GPU.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,11 @@ std::vector<CudaOptions> launch_ladder(const Schedule& schedule, const CodeTarge
 
 // Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
+
+// What was compiled ahead of time for such a device: a cubin of its own arch or of the nearest that it
+// runs, else PTX of the nearest arch. $STEPFUSE_CUDA_CODE holds here, too.
+std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_arch,
+                                          const std::string& options);
 
 // The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,
 // remove the entry `preimage` and ask again.

@@ -1,18 +1,86 @@
 #!/usr/bin/env bash
-# Builds and runs the consumer against an installed stepfuse, or as a subdirectory.
-#   run.sh find_package|add_subdirectory SOURCE_DIR BUILD_DIR
+# Builds and runs somebody else's projects on stepfuse as it is installed, built, or a subdirectory.
+#   run.sh MODE SOURCE_DIR BUILD_DIR
+# MODE: shared, static (of the installed package), build_folder, c, pkg_config, headers (under every
+# compiler, standard and warning), add_subdirectory, parent (an installed library around stepfuse)
 set -euo pipefail
 mode=$1 source=$2 build=$3
+here=$source/tests/consumer
 work=$build/consumer-$mode
+prefix=$work/prefix
+rm -rf "$prefix"
 mkdir -p "$work"
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-if [ "$mode" = find_package ]; then
-  cmake --install "$build" --prefix "$work/prefix" >/dev/null
-  prefix=(-DCMAKE_PREFIX_PATH="$work/prefix")
-else
-  prefix=()
-fi
-cmake -S "$source/tests/consumer/$mode" -B "$work/build" -G Ninja "${prefix[@]}" "${launcher[@]}" >/dev/null
-cmake --build "$work/build" --target consumer -j2 >/dev/null
-"$(find "$work/build" -type f -name consumer -perm -u+x | head -n 1)"
+fail() { echo "$*" >&2 && exit 1; }
+
+configure() { # SOURCE BUILD OPTION...
+  cmake -S "$here/$1" -B "$2" -G Ninja "${launcher[@]}" "${@:3}" >/dev/null
+}
+run_consumer() { # SOURCE OPTION...
+  configure "$1" "$work/build" "${@:2}"
+  cmake --build "$work/build" --target consumer -j2 >/dev/null
+  "$(find "$work/build" -type f -name consumer -perm -u+x | head -n 1)"
+}
+# Nothing of ours stands beside include/stepfuse/, and the tool and the licence are there.
+install_stepfuse() {
+  cmake --install "$build" --prefix "$prefix" >/dev/null
+  [ "$(ls "$prefix/include")" = stepfuse ] || fail "headers outside of include/stepfuse: $(ls "$prefix/include")"
+  [ -n "$(find "$prefix" -name LICENSE)" ] || fail "no licence was installed"
+  [ ! -e "$build/bin/stepfuse" ] || "$prefix/bin/stepfuse" --version >/dev/null
+}
+
+case $mode in
+  shared | static)
+    install_stepfuse
+    run_consumer find_package -DCMAKE_PREFIX_PATH="$prefix" -DKIND="${mode/shared/}"
+    ldd "$work/build/consumer" | grep -q 'libstepfuse\.so\.0\.1' && linked=shared || linked=static
+    [ "$mode" = $linked ] || fail "the consumer is linked to the $linked library"
+    ;;
+  build_folder) run_consumer find_package -Dstepfuse_DIR="$build" ;;
+  c)
+    install_stepfuse
+    run_consumer c -DCMAKE_PREFIX_PATH="$prefix"
+    ;;
+  pkg_config)
+    command -v pkg-config >/dev/null || { echo "skipped: no pkg-config" && exit 0; }
+    install_stepfuse
+    rm -rf "$work/moved" && mv "$prefix" "$work/moved" # it may be moved
+    pc=$(dirname "$(find "$work/moved" -name stepfuse.pc)")
+    flags() { PKG_CONFIG_PATH=$pc pkg-config "$@" stepfuse; }
+    read -ra shared < <(flags --cflags --libs)
+    gcc -std=c99 -pedantic "$here/main.c" "${shared[@]}" -Wl,-rpath,"$(flags --variable=libdir)" -o "$work/consumer_c"
+    "$work/consumer_c"
+    read -ra static < <(flags --static --cflags --libs)
+    gcc -std=c99 "$here/main.c" "${static[@]/-lstepfuse/-l:libstepfuse.a}" -o "$work/consumer_static"
+    "$work/consumer_static"
+    ;;
+  headers)
+    includes=(-I"$source/ir/include" -I"$source/compiler/include" -I"$source/runtime/include" -I"$here" -I"$source")
+    warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only)
+    for compiler in g++ clang++-19; do
+      command -v $compiler >/dev/null || { echo "skipped: no $compiler" && continue; }
+      for standard in 20 23; do
+        # The README's snippet is of samples/embed/main.cpp.
+        for file in "$here/main.cpp" "$source/samples/embed/main.cpp"; do
+          $compiler -std=c++$standard "${warnings[@]}" "${includes[@]}" "$file"
+        done
+      done
+      for header in "$source"/*/include/stepfuse/*.h*; do # each by itself
+        echo "#include <stepfuse/${header##*/}>" | $compiler -std=c++20 "${warnings[@]}" "${includes[@]}" -x c++ -
+      done
+    done
+    gcc -std=c99 "${warnings[@]}" "${includes[@]}" "$here/main.c"
+    ;;
+  add_subdirectory)
+    run_consumer add_subdirectory
+    ! grep -q libstepfuse "$work/build/stepfuse/cmake_install.cmake" || fail "installs without being asked"
+    ;;
+  parent)
+    configure parent "$work/parent" -DCMAKE_INSTALL_PREFIX="$prefix"
+    cmake --build "$work/parent" -j2 >/dev/null
+    cmake --install "$work/parent" >/dev/null
+    run_consumer child -DCMAKE_PREFIX_PATH="$prefix"
+    ;;
+  *) fail "there is no mode $mode" ;;
+esac

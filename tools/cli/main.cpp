@@ -100,6 +100,7 @@ int run(std::vector<std::string> words) {
   add_run(app, action);
   add_env(app, action);
   add_cache(app, action);
+  add_aot(app, action);
   add_replay(app, action);
   if (words.empty()) {
     std::cout << app.help();

@@ -41,18 +41,18 @@ enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
 struct RecipeOptions {
-  DTypeSet grad = DType::f32;  // storage types that a gradient may have
-  DType moments = DType::f32;  // f32 or bf16
-  bool master = false;         // f32 master weights; `weight` is then the low-precision copy
-  std::optional<DType> model;  // of that copy; default f16 if gradients may be f16, else bf16
+  DTypeSet grad = DType::f32;       // storage types that a gradient may have
+  DType moments = DType::f32;       // f32 or bf16
+  bool master = false;              // f32 master weights; `weight` is then the low-precision copy
+  std::optional<DType> model = {};  // of that copy; default f16 if gradients may be f16, else bf16
   LossScale loss_scale = LossScale::none;
   ScaleRole scale_role = ScaleRole::owner;
-  bool scale_bounds = false;                // args min_scale and max_scale
-  bool check = false;                       // found_inf; implied by loss_scale, clip and skip_norm
-  std::optional<OnNonfinite> on_nonfinite;  // default: skip; peers without a scaler propagate
+  bool scale_bounds = false;  // args min_scale and max_scale
+  bool check = false;         // found_inf; implied by loss_scale, clip and skip_norm
+  std::optional<OnNonfinite> on_nonfinite = {};  // default: skip; peers without a scaler propagate
   Clip clip = Clip::none;
   bool clip_per_group = false;  // a norm, a coefficient and a max_norm for each group
-  std::optional<OnNormOverflow> on_norm_overflow;  // default: skip; peers: torch
+  std::optional<OnNormOverflow> on_norm_overflow = {};  // default: skip; peers: torch
   bool skip_norm = false;           // a step whose norm exceeds arg skip_norm is skipped
   bool external_norm = false;       // arg external_norm replaces the norm of the gradients
   bool external_found_inf = false;  // arg external_found_inf replaces the check
@@ -71,7 +71,7 @@ struct RecipeOptions {
   bool ema = false;         // moving average of the weights
   bool monitor = false;     // more reports: first non-finite tensor, counts, streaks
   Profile profile = Profile::standard;
-  std::optional<WeightDecay> weight_decay;  // default: the optimizer's own
+  std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
   bool maximize = false;
   bool amsgrad = false;   // adam, adamw
   bool momentum = false;  // sgd, rmsprop

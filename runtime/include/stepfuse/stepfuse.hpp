@@ -31,9 +31,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <stepfuse/error.hpp>
@@ -50,12 +52,29 @@ namespace stepfuse {
 // A CUstream (cudaStream_t); null is the legacy stream. The CPU ignores it and is done on return.
 using Stream = void*;
 
+// One pointer per tensor, in whatever the caller keeps them: vector<float*>, span<float* const>, an array
+// of pointers, or {{a, b}}. A view, like a span.
+class Pointers : public std::span<void* const> {
+ public:
+  using std::span<void* const>::span;
+  Pointers() = default;
+  Pointers(std::span<void* const> pointers) : std::span<void* const>(pointers) {}  // NOLINT
+  // Every compiler lets a void* be read where a pointer to an object stands.
+  template <std::ranges::contiguous_range R>
+    requires(std::is_pointer_v<std::ranges::range_value_t<R>> &&
+             std::is_object_v<std::remove_pointer_t<std::ranges::range_value_t<R>>> &&
+             !std::is_const_v<std::remove_pointer_t<std::ranges::range_value_t<R>>>)
+  Pointers(const R& pointers)  // NOLINT
+      : std::span<void* const>(reinterpret_cast<void* const*>(std::ranges::data(pointers)),
+                               std::ranges::size(pointers)) {}
+};
+
 // --- layout
 
 struct TensorSpec {
-  std::string name;   // for messages; may be empty
-  uint64_t size = 0;  // elements; 0 is allowed
-  int group = 0;      // parameter group, from 0
+  std::string name = {};  // for messages; may be empty
+  uint64_t size = 0;      // elements; 0 is allowed
+  int group = 0;          // parameter group, from 0
   // A shard: position of its first element in the full tensor, a multiple of 16,384, so that all
   // shards together give one device's bits. 0 for whole tensors.
   uint64_t offset = 0;
@@ -115,8 +134,8 @@ class Device {
 // Where a step's own memory comes from. Called at construction and by append(), never by run().
 struct Allocator {
   // At least 256-byte aligned memory of the step's device, usable on `stream`; null = out of memory.
-  std::function<void*(size_t bytes, Stream stream)> allocate;
-  std::function<void(void* memory, size_t bytes, Stream stream)> release;
+  std::function<void*(size_t bytes, Stream stream)> allocate = {};
+  std::function<void(void* memory, size_t bytes, Stream stream)> release = {};
 };
 
 // --- loss scaling
@@ -231,10 +250,11 @@ struct CompileReport {
   std::string key;  // readable preimage of the variant's key
   bool from_memory_cache = false;
   bool from_disk_cache = false;
-  double passes_ms = 0;    // stepfuse's own passes and emission
-  double parse_ms = 0;     // text into LLVM or NVRTC
-  double optimize_ms = 0;  // LLVM's passes
-  double codegen_ms = 0;   // machine code
+  bool from_kernel_folder = false;  // see use_kernels()
+  double passes_ms = 0;             // stepfuse's own passes and emission
+  double parse_ms = 0;              // text into LLVM or NVRTC
+  double optimize_ms = 0;           // LLVM's passes
+  double codegen_ms = 0;            // machine code
   double load_ms = 0;
   // Of prepare() as a whole: the above, and finding compilers, caches and the step's place on the
   // device.
@@ -267,7 +287,7 @@ class Step {
   // is 0). Checked here: count, null, alignment to the element size, overlap with other arrays.
   // Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
   // updated once.
-  void bind(std::string_view buffer, std::span<void* const> pointers);
+  void bind(std::string_view buffer, Pointers pointers);
   // States to their initial values, buffers as the program says (`= 0`, `= @weight`). Compiles a small
   // step the first time; the caches have it afterwards.
   void init_state(Stream stream = nullptr);
@@ -280,19 +300,19 @@ class Step {
   // One step. `gradients`: one pointer per tensor, nullptr where it has none this step (its
   // parameters, moments and counts then stay). Addresses may change at every call. Empty if the
   // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing.
-  void run(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
+  void run(Pointers gradients, const Args& args, Stream stream = nullptr);
 
   // For graphs: a captured run() would keep the arguments of the capture for ever, so by value is an
   // error there. set_args() brings them to the step's own block in device memory, in stream order,
   // before the capture and between replays, and the run() without arguments uses that block.
   void set_args(const Args& args, Stream stream = nullptr);
-  void run(std::span<void* const> gradients, Stream stream);
+  void run(Pointers gradients, Stream stream);
   // Where one argument stands in that block: what a kernel or copy of the caller may overwrite, in
   // stream order between set_args() and run(); say external_norm, computed on the device.
   void* device_arg(ArgId arg, int group = 0) const;
 
   // The arguments of a block of the caller's, laid out as DeviceArgs says.
-  void run(std::span<void* const> gradients, DeviceArgs args, Stream stream = nullptr);
+  void run(Pointers gradients, DeviceArgs args, Stream stream = nullptr);
   size_t args_bytes() const;
   size_t arg_offset(ArgId arg, int group = 0) const;  // bytes from the block's start
   void write_args(const Args& args, std::span<uint64_t> words) const;  // a block's contents
@@ -300,19 +320,17 @@ class Step {
   // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
   // still being computed; again = overwrite. The next run() does the rest, to the same bits. Needs
   // StepOptions::observe.
-  void observe(size_t first, std::span<void* const> gradients, const Args& args,
-               Stream stream = nullptr);
-  void observe(size_t first, std::span<void* const> gradients, Stream stream);
-  void observe(size_t first, std::span<void* const> gradients, DeviceArgs args,
-               Stream stream = nullptr);
+  void observe(size_t first, Pointers gradients, const Args& args, Stream stream = nullptr);
+  void observe(size_t first, Pointers gradients, Stream stream);
+  void observe(size_t first, Pointers gradients, DeviceArgs args, Stream stream = nullptr);
 
   // Between the phases: the rest of the first phase and its reductions, then stop. What partials()
   // names then stands in device memory, where work on the same stream may replace it (an all-reduce
   // over ranks, a norm of somebody else's) before run() goes on from it, with the same gradients.
   // Needs StepOptions::observe.
-  void reduce(std::span<void* const> gradients, const Args& args, Stream stream = nullptr);
-  void reduce(std::span<void* const> gradients, Stream stream);
-  void reduce(std::span<void* const> gradients, DeviceArgs args, Stream stream = nullptr);
+  void reduce(Pointers gradients, const Args& args, Stream stream = nullptr);
+  void reduce(Pointers gradients, Stream stream);
+  void reduce(Pointers gradients, DeviceArgs args, Stream stream = nullptr);
   Partials partials() const;
 
   // Reports of the newest finished step, if there is one; does not wait. stats() waits.
@@ -356,6 +374,11 @@ struct CacheStats {
   uint64_t hits = 0;
 };
 CacheStats cache_stats();
+
+// From now on this process looks for kernels in this folder, which `stepfuse aot` made, before it
+// compiles any; also $STEPFUSE_KERNELS. A process that finds all of its kernels needs neither LLVM nor
+// NVRTC. Throws Error{usage} if there is no such folder.
+void use_kernels(const std::string& folder);
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

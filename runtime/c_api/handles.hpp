@@ -1,0 +1,109 @@
+// What the C API's handles hold, how it reads its structs, and the one place where exceptions end. Knows
+// the public API.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <stepfuse/monitor.hpp>
+#include <stepfuse/stepfuse.h>
+#include <stepfuse/stepfuse.hpp>
+
+struct stepfuse_program {
+  stepfuse::Program value;
+};
+struct stepfuse_layout {
+  stepfuse::Layout value;
+};
+struct stepfuse_scaler {
+  stepfuse::LossScaler value;
+};
+struct stepfuse_step {
+  stepfuse::Step value;
+};
+struct stepfuse_args {
+  stepfuse::Args value;
+};
+struct stepfuse_stats {
+  stepfuse::StepStats value;
+};
+struct stepfuse_monitor {
+  stepfuse::Monitor value;
+};
+
+namespace stepfuse::c_api {
+
+// Keeps the exception being handled as this thread's message; returns its status.
+stepfuse_status note_exception() noexcept;
+
+template <class F>
+stepfuse_status guard(F&& f) noexcept {
+  try {
+    f();
+    return STEPFUSE_OK;
+  } catch (...) {
+    return note_exception();
+  }
+}
+
+[[noreturn]] void refuse_null(const char* what);
+
+template <class T>
+T& need(T* pointer, const char* what) {
+  if (pointer == nullptr) refuse_null(what);
+  return *pointer;
+}
+
+inline std::string_view text_of(const char* text, const char* what) { return &need(text, what); }
+inline std::string text_or(const char* text, const char* otherwise) {
+  return text != nullptr ? text : otherwise;
+}
+
+// Where a new handle goes; null until it is there.
+template <class T>
+T*& result(T** place) {
+  T*& r = need(place, "the place for the result");
+  r = nullptr;
+  return r;
+}
+
+// --- structs that begin with their size
+
+// Throws where the struct sets what this version does not have.
+void check_struct(const void* given, size_t given_size, size_t known, const char* name);
+
+// The caller's struct as this version's: what an older one lacks is 0.
+template <class S>
+S read_struct(const S* given, const char* name) {
+  const S& from = need(given, name);
+  check_struct(&from, from.size, sizeof(S), name);
+  S out{};
+  std::memcpy(&out, &from, std::min(from.size, sizeof(S)));
+  return out;
+}
+
+// Fills as much of the caller's struct as it has.
+template <class S>
+void write_struct(S* to, S value, const char* name) {
+  S& out = need(to, name);
+  size_t size = out.size;
+  if (size < sizeof size) check_struct(&out, size, sizeof(S), name);
+  value.size = size;
+  std::memcpy(&out, &value, std::min(size, sizeof(S)));
+}
+
+char* copy_text(const std::string& text);
+
+inline std::span<void* const> pointers_of(void* const* pointers, size_t count) {
+  if (count != 0) need(pointers, "the array of pointers");
+  return {pointers, count};
+}
+
+inline const Step& step_of(const stepfuse_step* step) { return need(step, "the step").value; }
+inline Step& step_of(stepfuse_step* step) { return need(step, "the step").value; }
+
+TensorSpec tensor_of(const stepfuse_tensor* tensor);
+DType dtype_of(stepfuse_dtype dtype);
+
+}  // namespace stepfuse::c_api

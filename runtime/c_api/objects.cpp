@@ -1,0 +1,144 @@
+// The C API: layouts, loss scalers, monitors. Knows the handles.
+#include <fmt/format.h>
+
+#include "runtime/c_api/handles.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::c_api;
+
+TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
+  stepfuse_tensor t = read_struct(tensor, "the stepfuse_tensor");
+  TensorSpec spec{.name = text_or(t.name, ""),
+                  .size = t.elements,
+                  .group = t.group,
+                  .offset = t.offset,
+                  .counted = t.uncounted == 0,
+                  .updated = t.frozen == 0};
+  for (size_t i = 0; i < t.storage_count; ++i) {
+    const stepfuse_storage& s = (&need(t.storage, "the array of storage types"))[i];
+    spec.dtypes[std::string(text_of(s.buffer, "a buffer's name"))] = dtype_of(s.dtype);
+  }
+  return spec;
+}
+
+// --- layout
+
+stepfuse_status stepfuse_layout_create(stepfuse_layout** layout) {
+  return guard([&] {
+    auto& out = result(layout);
+    out = new stepfuse_layout;
+  });
+}
+
+void stepfuse_layout_destroy(stepfuse_layout* layout) { delete layout; }
+
+stepfuse_status stepfuse_layout_add(stepfuse_layout* layout, const stepfuse_tensor* tensor) {
+  return guard([&] { need(layout, "the layout").value.add(tensor_of(tensor)); });
+}
+
+// --- loss scaler
+
+namespace {
+
+template <class T>
+void set_unless_zero(T& option, double given) {
+  if (given != 0) option = static_cast<T>(given);
+}
+
+LossScaler::Options scaler_options(const stepfuse_scaler_options* given) {
+  LossScaler::Options options;
+  if (given == nullptr) return options;
+  stepfuse_scaler_options o = read_struct(given, "the stepfuse_scaler_options");
+  set_unless_zero(options.init_scale, o.init_scale);
+  set_unless_zero(options.growth_factor, o.growth_factor);
+  set_unless_zero(options.backoff_factor, o.backoff_factor);
+  set_unless_zero(options.growth_interval, o.growth_interval);
+  return options;
+}
+
+}  // namespace
+
+stepfuse_status stepfuse_scaler_create(const stepfuse_scaler_options* options,
+                                       stepfuse_scaler** scaler) {
+  return guard([&] {
+    auto& out = result(scaler);
+    out = new stepfuse_scaler{LossScaler(scaler_options(options))};
+  });
+}
+
+void stepfuse_scaler_destroy(stepfuse_scaler* scaler) { delete scaler; }
+
+stepfuse_status stepfuse_scaler_device_scale(const stepfuse_scaler* scaler, const float** scale) {
+  return guard([&] {
+    auto& out = result(scale);
+    out = need(scaler, "the scaler").value.device_scale();
+  });
+}
+
+stepfuse_status stepfuse_scaler_read(const stepfuse_scaler* scaler, const char* state,
+                                     double* value) {
+  return guard([&] {
+    double& out = need(value, "the place for the result");
+    out = need(scaler, "the scaler").value.read(text_of(state, "the state's name"));
+  });
+}
+
+stepfuse_status stepfuse_scaler_write(stepfuse_scaler* scaler, const char* state, double value) {
+  return guard(
+      [&] { need(scaler, "the scaler").value.write(text_of(state, "the state's name"), value); });
+}
+
+// --- monitor
+
+namespace {
+
+stepfuse_status add_rule(stepfuse_monitor* monitor, stepfuse_finding finding, void* user,
+                         const auto& make_rule) noexcept {
+  return guard([&] {
+    Monitor& m = need(monitor, "the monitor").value;
+    if (finding == nullptr) refuse_null("the function to call");
+    m.add(make_rule(), [finding, user](const Finding& f) {
+      stepfuse_stats stats{f.stats};
+      finding(user, &stats, f.message.c_str());
+    });
+  });
+}
+
+}  // namespace
+
+stepfuse_status stepfuse_monitor_create(stepfuse_monitor** monitor) {
+  return guard([&] {
+    auto& out = result(monitor);
+    out = new stepfuse_monitor;
+  });
+}
+
+void stepfuse_monitor_destroy(stepfuse_monitor* monitor) { delete monitor; }
+
+stepfuse_status stepfuse_monitor_scale_below(stepfuse_monitor* monitor, double limit,
+                                             stepfuse_finding finding, void* user) {
+  return add_rule(monitor, finding, user, [&] { return scale_below(limit); });
+}
+
+stepfuse_status stepfuse_monitor_norm_near(stepfuse_monitor* monitor, double max_norm, double share,
+                                           int32_t in_a_row, stepfuse_finding finding, void* user) {
+  return add_rule(monitor, finding, user, [&] { return norm_near(max_norm, share, in_a_row); });
+}
+
+stepfuse_status stepfuse_monitor_never_clipped(stepfuse_monitor* monitor, int32_t steps,
+                                               stepfuse_finding finding, void* user) {
+  return add_rule(monitor, finding, user, [&] { return never_clipped(steps); });
+}
+
+stepfuse_status stepfuse_monitor_skipped(stepfuse_monitor* monitor, int32_t in_a_row,
+                                         stepfuse_finding finding, void* user) {
+  return add_rule(monitor, finding, user, [&] { return skipped_in_a_row(in_a_row); });
+}
+
+stepfuse_status stepfuse_monitor_feed(stepfuse_monitor* monitor, const stepfuse_step* step) {
+  return guard([&] { need(monitor, "the monitor").value.feed(need(step, "the step").value); });
+}
+
+uint64_t stepfuse_monitor_lost(const stepfuse_monitor* monitor) {
+  return monitor != nullptr ? monitor->value.lost() : 0;
+}

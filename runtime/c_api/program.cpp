@@ -1,0 +1,160 @@
+// The C API: dtypes, programs and recipes. Knows the handles.
+#include <fmt/format.h>
+
+#include "runtime/c_api/handles.hpp"
+#include "runtime/numbers.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::c_api;
+
+namespace {
+
+static_assert(STEPFUSE_F64 == static_cast<int>(DType::f64));
+static_assert(STEPFUSE_PER_ELEMENT == static_cast<int>(Domain::element));
+
+bool is_dtype(stepfuse_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
+
+// The declaration of that index, or an error that says how many there are.
+template <class T>
+const T& declared(const std::vector<T>& all, size_t index, const char* what) {
+  if (index < all.size()) return all[index];
+  throw Error(ErrorKind::usage,
+              fmt::format("there is no {} {}: the program declares {}", what, index, all.size()));
+}
+
+uint32_t mask_of(DTypeSet set) {
+  uint32_t mask = 0;
+  for (int t = 0; t < kDTypeCount; ++t) {
+    if (set.contains(static_cast<DType>(t))) mask |= 1U << t;
+  }
+  return mask;
+}
+
+RecipeOptions options_of(const char* const* options, size_t count) {
+  RecipeOptions out;
+  for (size_t i = 0; i < count; ++i) {
+    std::string_view option = text_of((&need(options, "the array of options"))[i], "an option");
+    size_t equals = option.find('=');
+    bool bare = equals == std::string_view::npos;
+    set_option(out, option.substr(0, equals), bare ? "" : option.substr(equals + 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+DType c_api::dtype_of(stepfuse_dtype dtype) {
+  if (is_dtype(dtype)) return static_cast<DType>(dtype);
+  throw Error(ErrorKind::usage, fmt::format("{} is no stepfuse_dtype", dtype));
+}
+
+// Names and helps in our tables are literals, and so end in a zero.
+const char* stepfuse_dtype_name(stepfuse_dtype dtype) {
+  return is_dtype(dtype) ? name(static_cast<DType>(dtype)).data() : nullptr;
+}
+
+size_t stepfuse_dtype_size(stepfuse_dtype dtype) {
+  return is_dtype(dtype) ? size_of(static_cast<DType>(dtype)) : 0;
+}
+
+stepfuse_status stepfuse_parse(const char* text, const char* file, stepfuse_program** program) {
+  return guard([&] {
+    auto& out = result(program);
+    out =
+        new stepfuse_program{parse(text_of(text, "the text of the step"), text_or(file, "<text>"))};
+  });
+}
+
+stepfuse_status stepfuse_recipe(const char* name, const char* const* options, size_t option_count,
+                                stepfuse_program** program) {
+  return guard([&] {
+    auto& out = result(program);
+    out = new stepfuse_program{
+        make_recipe(text_of(name, "the recipe's name"), options_of(options, option_count))};
+  });
+}
+
+void stepfuse_program_destroy(stepfuse_program* program) { delete program; }
+
+stepfuse_status stepfuse_program_print(const stepfuse_program* program, char** text) {
+  return guard([&] {
+    auto& out = result(text);
+    out = copy_text(print(need(program, "the program").value));
+  });
+}
+
+const char* stepfuse_program_name(const stepfuse_program* program) {
+  return program != nullptr ? program->value.name.c_str() : nullptr;
+}
+
+size_t stepfuse_program_buffer_count(const stepfuse_program* program) {
+  return program != nullptr ? program->value.buffers.size() : 0;
+}
+size_t stepfuse_program_state_count(const stepfuse_program* program) {
+  return program != nullptr ? program->value.states.size() : 0;
+}
+size_t stepfuse_program_arg_count(const stepfuse_program* program) {
+  return program != nullptr ? program->value.args.size() : 0;
+}
+
+stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t index,
+                                        stepfuse_buffer* buffer) {
+  return guard([&] {
+    const Buffer& b = declared(need(program, "the program").value.buffers, index, "buffer");
+    write_struct(buffer,
+                 {.size = 0,
+                  .name = b.name.c_str(),
+                  .dtypes = mask_of(b.dtypes),
+                  .is_written = b.access != Access::in,
+                  .initialised = b.init != Buffer::Init::none},
+                 "the stepfuse_buffer");
+  });
+}
+
+stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t index,
+                                       stepfuse_state* state) {
+  return guard([&] {
+    const State& s = declared(need(program, "the program").value.states, index, "state");
+    write_struct(state,
+                 {.size = 0,
+                  .name = s.name.c_str(),
+                  .dtype = static_cast<stepfuse_dtype>(s.type.dtype),
+                  .domain = static_cast<stepfuse_domain>(s.type.domain),
+                  .is_shared = s.shared,
+                  .is_report = s.report,
+                  .initial = s.initial.raw},
+                 "the stepfuse_state");
+  });
+}
+
+stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t index,
+                                     stepfuse_arg* arg) {
+  return guard([&] {
+    const Arg& a = declared(need(program, "the program").value.args, index, "argument");
+    write_struct(arg,
+                 {.size = 0,
+                  .name = a.name.c_str(),
+                  .dtype = static_cast<stepfuse_dtype>(a.type.dtype),
+                  .domain = static_cast<stepfuse_domain>(a.type.domain),
+                  .has_default = a.fallback.has_value(),
+                  .default_value = a.fallback ? to_double(*a.fallback, a.type.dtype) : 0.0},
+                 "the stepfuse_arg");
+  });
+}
+
+const char* stepfuse_recipe_name(size_t index) {
+  static const std::vector<RecipeInfo> recipes = list_recipes();
+  return index < recipes.size() ? recipes[index].name.data() : nullptr;
+}
+const char* stepfuse_recipe_help(size_t index) {
+  static const std::vector<RecipeInfo> recipes = list_recipes();
+  return index < recipes.size() ? recipes[index].help.data() : nullptr;
+}
+const char* stepfuse_recipe_option_name(size_t index) {
+  auto table = recipe_option_table();
+  return index < table.size() ? table[index].name.data() : nullptr;
+}
+const char* stepfuse_recipe_option_help(size_t index) {
+  auto table = recipe_option_table();
+  return index < table.size() ? table[index].help.data() : nullptr;
+}

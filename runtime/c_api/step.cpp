@@ -1,0 +1,254 @@
+// The C API: making a step, its memory, arguments, states and checkpoints. Knows the handles.
+#include <fmt/format.h>
+
+#include <stepfuse/checkpoint.hpp>
+
+#include "runtime/c_api/handles.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::c_api;
+
+namespace {
+
+Device device_of(const stepfuse_device* device) {
+  stepfuse_device d = read_struct(device, "the stepfuse_device");
+  switch (d.kind) {
+    case STEPFUSE_CPU:
+      return Device::cpu(d.threads, text_or(d.level, "host"));
+    case STEPFUSE_INTERPRETER:
+      return Device::interpreter();
+    case STEPFUSE_CUDA:
+      return Device::cuda(d.ordinal, text_or(d.options, ""));
+    default:
+      break;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("{} is no kind of device; there are STEPFUSE_CPU, STEPFUSE_INTERPRETER "
+                          "and STEPFUSE_CUDA",
+                          d.kind));
+}
+
+Allocator allocator_of(const stepfuse_step_options& o) {
+  if ((o.allocate == nullptr) != (o.release == nullptr)) {
+    throw Error(ErrorKind::usage, "allocate and release are given both or neither");
+  }
+  if (o.allocate == nullptr) return {};
+  return {
+      .allocate = [allocate = o.allocate, user = o.user](
+                      size_t bytes, Stream s) { return allocate(user, bytes, s); },
+      .release = [release = o.release, user = o.user](
+                     void* memory, size_t bytes, Stream s) { release(user, memory, bytes, s); }};
+}
+
+StepOptions options_of(const stepfuse_step_options* given) {
+  StepOptions options;
+  if (given == nullptr) return options;
+  stepfuse_step_options o = read_struct(given, "the stepfuse_step_options");
+  if (o.form < STEPFUSE_FUSED || o.form > STEPFUSE_UNFUSED) {
+    throw Error(ErrorKind::usage, fmt::format("{} is no form; there are STEPFUSE_FUSED, "
+                                              "STEPFUSE_SPLIT and STEPFUSE_UNFUSED",
+                                              o.form));
+  }
+  options.form = static_cast<Form>(o.form);
+  options.observe = o.observe != 0;
+  if (o.stats_ring != 0) options.stats_ring = o.stats_ring;
+  if (o.scaler != nullptr) options.scaler = &o.scaler->value;
+  options.gradient = text_or(o.gradient, "grad");
+  options.allocator = allocator_of(o);
+  return options;
+}
+
+const Args& args_of(const stepfuse_args* args) { return need(args, "the args").value; }
+
+}  // namespace
+
+stepfuse_status stepfuse_step_create(const stepfuse_program* program, const stepfuse_layout* layout,
+                                     const stepfuse_device* device,
+                                     const stepfuse_step_options* options, stepfuse_step** step) {
+  return guard([&] {
+    auto& out = result(step);
+    out =
+        new stepfuse_step{Step(need(program, "the program").value, need(layout, "the layout").value,
+                               device_of(device), options_of(options))};
+  });
+}
+
+void stepfuse_step_destroy(stepfuse_step* step) { delete step; }
+
+stepfuse_status stepfuse_step_prepare(stepfuse_step* step) {
+  return guard([&] { step_of(step).prepare(); });
+}
+
+stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
+                                             stepfuse_compile_report* report) {
+  return guard([&] {
+    const CompileReport& r = step_of(step).compile_report();
+    write_struct(report,
+                 {.size = 0,
+                  .from_memory_cache = r.from_memory_cache,
+                  .from_disk_cache = r.from_disk_cache,
+                  .from_kernel_folder = r.from_kernel_folder,
+                  .compile_ms = r.total_ms(),
+                  .prepare_ms = r.prepare_ms},
+                 "the stepfuse_compile_report");
+  });
+}
+
+stepfuse_status stepfuse_step_bind(stepfuse_step* step, const char* buffer, void* const* pointers,
+                                   size_t count) {
+  return guard([&] {
+    step_of(step).bind(text_of(buffer, "the buffer's name"), pointers_of(pointers, count));
+  });
+}
+
+stepfuse_status stepfuse_step_init_state(stepfuse_step* step, stepfuse_stream stream) {
+  return guard([&] { step_of(step).init_state(stream); });
+}
+
+stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, size_t first,
+                                           stepfuse_stream stream) {
+  return guard([&] { step_of(step).init_tensors(first, stream); });
+}
+
+stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor* tensor) {
+  return guard([&] { step_of(step).append(tensor_of(tensor)); });
+}
+
+size_t stepfuse_step_workspace_bytes(const stepfuse_step* step) {
+  return step != nullptr ? step->value.workspace_bytes() : 0;
+}
+
+// --- arguments
+
+stepfuse_status stepfuse_step_arg(const stepfuse_step* step, const char* name, int32_t* arg) {
+  return guard([&] {
+    int32_t& out = need(arg, "the place for the result");
+    out = step_of(step).arg(text_of(name, "the argument's name")).index;
+  });
+}
+
+stepfuse_status stepfuse_step_make_args(const stepfuse_step* step, stepfuse_args** args) {
+  return guard([&] {
+    auto& out = result(args);
+    out = new stepfuse_args{step_of(step).make_args()};
+  });
+}
+
+void stepfuse_args_destroy(stepfuse_args* args) { delete args; }
+
+stepfuse_status stepfuse_args_copy(const stepfuse_args* args, stepfuse_args** copy) {
+  return guard([&] {
+    auto& out = result(copy);
+    out = new stepfuse_args{args_of(args)};
+  });
+}
+
+stepfuse_status stepfuse_args_set(stepfuse_args* args, int32_t arg, double value) {
+  return guard([&] { need(args, "the args").value.set(ArgId{arg}, value); });
+}
+
+stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg, int32_t group,
+                                        double value) {
+  return guard([&] { need(args, "the args").value.set(ArgId{arg}, group, value); });
+}
+
+stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg, int32_t group,
+                                  double* value) {
+  return guard([&] {
+    double& out = need(value, "the place for the result");
+    out = args_of(args).get(ArgId{arg}, group);
+  });
+}
+
+stepfuse_status stepfuse_step_set_args(stepfuse_step* step, const stepfuse_args* args,
+                                       stepfuse_stream stream) {
+  return guard([&] { step_of(step).set_args(args_of(args), stream); });
+}
+
+stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg, int32_t group,
+                                         void** address) {
+  return guard([&] {
+    auto& out = result(address);
+    out = step_of(step).device_arg(ArgId{arg}, group);
+  });
+}
+
+size_t stepfuse_step_args_bytes(const stepfuse_step* step) {
+  return step != nullptr ? step->value.args_bytes() : 0;
+}
+
+stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg, int32_t group,
+                                         size_t* offset) {
+  return guard([&] {
+    size_t& out = need(offset, "the place for the result");
+    out = step_of(step).arg_offset(ArgId{arg}, group);
+  });
+}
+
+stepfuse_status stepfuse_step_write_args(const stepfuse_step* step, const stepfuse_args* args,
+                                         uint64_t* words, size_t count) {
+  return guard([&] {
+    step_of(step).write_args(args_of(args), {&need(words, "the array of words"), count});
+  });
+}
+
+// --- states
+
+stepfuse_status stepfuse_step_read_state(const stepfuse_step* step, const char* name,
+                                         uint64_t* values, size_t capacity, size_t* count,
+                                         stepfuse_stream stream) {
+  return guard([&] {
+    size_t& n = need(count, "the place for the count");
+    std::vector<Bits> bits = step_of(step).read_state(text_of(name, "the state's name"), stream);
+    n = bits.size();
+    if (capacity == 0) return;
+    if (capacity < n) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("state '{}' has {} values; there is room for {}", name, n, capacity));
+    }
+    uint64_t* out = &need(values, "the array of values");
+    for (size_t i = 0; i < n; ++i) out[i] = bits[i].raw;
+  });
+}
+
+stepfuse_status stepfuse_step_write_state(stepfuse_step* step, const char* name,
+                                          const uint64_t* values, size_t count,
+                                          stepfuse_stream stream) {
+  return guard([&] {
+    std::vector<Bits> bits;
+    bits.reserve(count);
+    for (size_t i = 0; i < count; ++i) bits.push_back({(&need(values, "the array of values"))[i]});
+    step_of(step).write_state(text_of(name, "the state's name"), bits, stream);
+  });
+}
+
+stepfuse_status stepfuse_step_device_state(const stepfuse_step* step, const char* name,
+                                           void** address) {
+  return guard([&] {
+    auto& out = result(address);
+    out = step_of(step).device_state(text_of(name, "the state's name"));
+  });
+}
+
+stepfuse_status stepfuse_save_checkpoint(const char* path, const stepfuse_step* step) {
+  return guard(
+      [&] { save_checkpoint(std::string(text_of(path, "the file's name")), step_of(step)); });
+}
+
+stepfuse_status stepfuse_load_checkpoint(const char* path, stepfuse_step* step) {
+  return guard(
+      [&] { load_checkpoint(std::string(text_of(path, "the file's name")), step_of(step)); });
+}
+
+// --- kernels
+
+stepfuse_status stepfuse_use_kernels(const char* folder) {
+  return guard([&] { use_kernels(std::string(text_of(folder, "the folder's name"))); });
+}
+
+stepfuse_status stepfuse_cache_stats(stepfuse_cache* stats) {
+  return guard([&] {
+    CacheStats s = cache_stats();
+    write_struct(stats, {.size = 0, .compiled = s.compiled, .hits = s.hits}, "the stepfuse_cache");
+  });
+}

@@ -1,0 +1,5 @@
+// The consumer's own header, which only happens to be called like one of stepfuse's insides.
+#pragma once
+namespace consumer {
+inline int own_form() { return 2; }
+}  // namespace consumer

@@ -1,0 +1,72 @@
+// `stepfuse aot`: compiles a step's kernels for machines that have no compiler. Knows the runtime's
+// compilation ahead of time.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "runtime/ahead.hpp"
+#include "tools/cli/cuda_code.hpp"
+#include "tools/cli/source.hpp"
+#include "tools/cli/table.hpp"
+#include "tools/cli/verbs.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse aot adamw --grad f16 --master --clip --for x86-64-v3,x86-64 -o kernels
+  stepfuse aot adamw --clip --for sm_80,sm_90,compute_90 -o kernels
+  stepfuse aot my_step.sf --layout model.json --for x86-64-v4,sm_100 -o kernels
+
+The folder serves any process that runs this version of stepfuse: STEPFUSE_KERNELS=kernels, or
+use_kernels("kernels"). It holds the step, what initialises its buffers, and with --observe what
+observe() and reduce() need, for the layout's storage types; sizes do not matter. A processor takes the
+best level that it has, a GPU the cubin (sm_NN) nearest to it, or PTX (compute_NN) where it is newer.)";
+
+struct Options {
+  SourceArguments source;
+  std::string form = "fused";
+  std::string cuda_options;
+  std::vector<std::string> targets;
+  std::string output;
+  bool observe = false;
+};
+
+int aot(const Options& o) {
+  Source source = load_source(o.source);
+  Layout layout = make_layout(load_layout(o.source, 1), source.program, source.bindings);
+  AheadRequest request{.program = source.program,
+                       .layout = layout,
+                       .form = *form_from_name(o.form),
+                       .observe = o.observe,
+                       .cuda_options = o.cuda_options,
+                       .targets = o.targets};
+  Table table;
+  for (const AheadKernel& k : compile_ahead(request, o.output)) {
+    table.row({k.target, k.step, k.form, human_bytes(static_cast<double>(k.bytes))});
+  }
+  fmt::print("{}", table.text());
+  return kOk;
+}
+
+}  // namespace
+
+void add_aot(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("aot", "Compile kernels ahead of time, for machines without");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  verb->add_option("--for", o->targets, "Processor levels, cubins (sm_NN) and PTX (compute_NN)")
+      ->required()
+      ->delimiter(',')
+      ->type_name("TARGET,…");
+  verb->add_option("-o,--output", o->output, "The folder; kernels are added to it")
+      ->required()
+      ->type_name("DIR");
+  verb->add_flag("--observe", o->observe, "Also what observe() and reduce() need");
+  add_form(*verb, o->form);
+  add_cuda_options(*verb, o->cuda_options);
+  add_source(*verb, o->source, true);
+  verb->callback([&action, o] { action = [o] { return aot(*o); }; });
+}
+
+}  // namespace stepfuse::cli
