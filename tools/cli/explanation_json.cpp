@@ -101,7 +101,7 @@ std::string explanation_json(const Explanation& e) {
   Json j = {{"step", e.title},      {"layout", e.layout},
             {"tensors", e.tensors}, {"parameters", e.parameters},
             {"forms", forms},       {"time_floor", floors}};
-  return j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return j.dump(2) + "\n";
 }
 
 }  // namespace stepfuse::cli

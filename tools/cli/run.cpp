@@ -160,7 +160,7 @@ void print_json(const Summary& s) {
   }
   j["reports"] = reports;
   if (s.options.digest) j["digest"] = r.digest;
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", j.dump(2));
 }
 
 // The members of a list in one cell, the first ones only where there are many.

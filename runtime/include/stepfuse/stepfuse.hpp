@@ -57,6 +57,7 @@ using Stream = void*;
 class Pointers : public std::span<void* const> {
  public:
   using std::span<void* const>::span;
+  Pointers() = default;
   Pointers(std::span<void* const> pointers) : std::span<void* const>(pointers) {}  // NOLINT
   // Every compiler lets a void* be read where a pointer to an object stands.
   template <std::ranges::contiguous_range R>
