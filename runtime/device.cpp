@@ -45,7 +45,8 @@ std::unique_ptr<Backend> make_backend(const Device& device, bool interpreted) {
 
 VariantCache<CpuKernel>& cpu_variants() {
   // Leaked on purpose: threads may still run kernels while the process ends.
-  static auto* cache = new VariantCache<CpuKernel>;
+  // Bounded: each takes two of the mappings that a process may have.
+  static auto* cache = new VariantCache<CpuKernel>(256);
   return *cache;
 }
 

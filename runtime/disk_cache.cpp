@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <new>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ constexpr char kMagic[16] = {'s', 't', 'e', 'p', 'f', 'u', 's', 'e',
                              '-', 'v', 'a', 'r', ' ', '1', '\n'};
 constexpr std::string_view kSuffix = ".variant";
 constexpr std::string_view kTemporary = ".partial";
+constexpr size_t kDigits = 32;
+constexpr uint64_t kLargestBody = uint64_t{1} << 28;  // hundreds of times the largest kernel
 
 struct Header {
   char magic[16];
@@ -87,7 +90,8 @@ struct Content {
 };
 
 Content read_entry(const fs::path& path, bool may_be_roots = false) {
-  File file(path, O_RDONLY | O_NOFOLLOW);
+  // A pipe of that name would let open() wait for ever.
+  File file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat s{};
   if (!file || ::fstat(file.get(), &s) != 0) return {};
   if (may_be_roots && s.st_uid == 0) s.st_uid = ::geteuid();
@@ -99,9 +103,9 @@ Content read_entry(const fs::path& path, bool may_be_roots = false) {
   if (size < sizeof h) return content;
   if (!read_all(file.get(), reinterpret_cast<char*>(&h), sizeof h)) return {};
   uint64_t body_size = size - sizeof h;
-  // The sizes are compared with the file's before anything of that size is allocated.
-  bool sane = std::memcmp(h.magic, kMagic, sizeof kMagic) == 0 && h.preimage_size <= body_size &&
-              h.payload_size == body_size - h.preimage_size;
+  // Before anything of that size is allocated: a file may claim a terabyte and take up nothing.
+  bool sane = std::memcmp(h.magic, kMagic, sizeof kMagic) == 0 && body_size <= kLargestBody &&
+              h.preimage_size <= body_size && h.payload_size == body_size - h.preimage_size;
   if (!sane) return content;
   std::string body(body_size, '\0');
   if (!read_all(file.get(), body.data(), body.size())) return {};
@@ -149,7 +153,44 @@ fs::path folder_from_environment() {
   return {};
 }
 
-bool is_entry(const fs::path& p) { return p.extension() == kSuffix; }
+// Names that are ours to the letter: the folder may be one that somebody keeps other things in.
+bool is_entry(const fs::path& p) {
+  std::string name = p.filename().string();
+  return name.size() == kDigits + kSuffix.size() && name.ends_with(kSuffix) &&
+         name.find_first_not_of("0123456789abcdef") == kDigits;
+}
+bool is_temporary(const fs::path& p) {  // <digits of the entry>.<process>.<number>.partial
+  std::string name = p.filename().string();
+  if (name.size() < kDigits + kTemporary.size() || !name.ends_with(kTemporary)) return false;
+  std::string_view middle(name);
+  middle.remove_suffix(kTemporary.size());
+  if (middle.find_first_not_of("0123456789abcdef") != kDigits || middle[kDigits] != '.') {
+    return false;
+  }
+  middle.remove_prefix(kDigits + 1);
+  size_t dot = middle.find_first_not_of("0123456789");
+  return dot != 0 && dot != std::string_view::npos && middle[dot] == '.' &&
+         dot + 1 < middle.size() &&
+         middle.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+}
+bool is_file(const fs::directory_entry& e) {
+  std::error_code ec;
+  return fs::is_regular_file(e.symlink_status(ec));
+}
+
+// What STEPFUSE_CACHE asks for; "" if the cache is to work.
+std::string refusal_from_environment() {
+  const char* set = std::getenv("STEPFUSE_CACHE");
+  std::string_view mode = set != nullptr ? set : "";
+  for (std::string_view on : {"", "on", "1", "yes", "true"}) {
+    if (mode == on) return "";
+  }
+  for (std::string_view off : {"off", "0", "no", "false"}) {
+    if (mode == off) return fmt::format("STEPFUSE_CACHE={}", mode);
+  }
+  return fmt::format("STEPFUSE_CACHE={} is neither on nor off; STEPFUSE_CACHE_DIR names a folder",
+                     mode);
+}
 
 }  // namespace
 
@@ -160,8 +201,7 @@ DiskCache& DiskCache::process() {
   // Leaked on purpose: steps may still compile while the process ends.
   static DiskCache* cache = [] {
     auto* c = new DiskCache(folder_from_environment());
-    const char* mode = std::getenv("STEPFUSE_CACHE");
-    if (mode != nullptr && std::string_view(mode) == "off") c->problem_ = "STEPFUSE_CACHE=off";
+    if (std::string off = refusal_from_environment(); !off.empty()) c->problem_ = off;
     return c;
   }();
   return *cache;
@@ -178,7 +218,7 @@ std::optional<std::string> DiskCache::load_shipped(const fs::path& folder,
   return std::move(content.payload);
 }
 
-std::optional<std::string> DiskCache::load(const std::string& preimage) {
+std::optional<std::string> DiskCache::load(const std::string& preimage) try {
   if (!problem_.empty()) return std::nullopt;
   fs::path path = path_of(preimage);
   Content content = read_entry(path);
@@ -195,10 +235,12 @@ std::optional<std::string> DiskCache::load(const std::string& preimage) {
   auto used = fs::last_write_time(path, ec);
   if (!ec && now - used > std::chrono::hours(24)) fs::last_write_time(path, now, ec);
   return std::move(content.payload);
+} catch (const std::bad_alloc&) {
+  return std::nullopt;
 }
 
 void DiskCache::store(const std::string& preimage, const std::string& payload) noexcept try {
-  if (!problem_.empty()) return;
+  if (!problem_.empty() || preimage.size() + payload.size() > kLargestBody) return;
   static std::atomic<uint64_t> counter{0};
   fs::path path = path_of(preimage);
   fs::path partial = folder_ / fmt::format("{}.{}.{}{}", path.stem().string(), ::getpid(),
@@ -233,7 +275,7 @@ std::vector<DiskCache::Entry> DiskCache::list() const {
   std::vector<Entry> entries;
   std::error_code ec;
   for (fs::directory_iterator it(folder_, ec), end; !ec && it != end; it.increment(ec)) {
-    if (!is_entry(it->path())) continue;
+    if (!is_entry(it->path()) || !is_file(*it)) continue;
     std::error_code gone;  // another process may clear it meanwhile
     Entry e{it->path().stem().string(), it->file_size(gone), it->last_write_time(gone)};
     if (!gone) entries.push_back(std::move(e));
@@ -259,7 +301,7 @@ size_t DiskCache::clear() {
   std::error_code ec;
   for (fs::directory_iterator it(folder_, ec), end; !ec && it != end; it.increment(ec)) {
     std::error_code gone;
-    bool ours = is_entry(it->path()) || it->path().extension() == kTemporary;
+    bool ours = (is_entry(it->path()) || is_temporary(it->path())) && is_file(*it);
     if (ours && fs::remove(it->path(), gone) && is_entry(it->path())) ++removed;
   }
   return removed;
@@ -281,7 +323,7 @@ void DiskCache::evict() noexcept try {
   auto stale = fs::file_time_type::clock::now() - std::chrono::hours(1);
   for (fs::directory_iterator it(folder_, ec), end; !ec && it != end; it.increment(ec)) {
     std::error_code gone;
-    if (it->path().extension() == kTemporary && it->last_write_time(gone) < stale && !gone) {
+    if (is_temporary(it->path()) && is_file(*it) && it->last_write_time(gone) < stale && !gone) {
       fs::remove(it->path(), gone);
     }
   }

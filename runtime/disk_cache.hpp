@@ -9,7 +9,7 @@
 // It holds machine code: the folder must belong to the user and be writable by nobody else, and so
 // must every file. A file is written under another name and renamed, so that readers see all of it
 // or nothing; there are no locks. A damaged entry is deleted and compiled again; a read that fails
-// is a miss. STEPFUSE_CACHE=off turns the cache off.
+// is a miss. STEPFUSE_CACHE=off (or 0) turns the cache off.
 #pragma once
 
 #include <cstdint>

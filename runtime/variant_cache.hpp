@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,30 +15,66 @@ namespace stepfuse {
 
 // `Kernel` is a loaded kernel. Concurrent requests for one key compile once, outside the lock; a
 // failure reaches all that wait for it and is then forgotten, so that the next request tries again.
+// The `most` variants that were asked for last stay loaded; older ones as long as somebody uses them.
 template <class Kernel>
 class VariantCache {
  public:
   using Pointer = std::shared_ptr<const Kernel>;
 
+  explicit VariantCache(size_t most = ~size_t{0}) : most_(most) {}
+
   Pointer get(const std::string& key, const std::function<Pointer()>& compile, bool* hit) {
     std::promise<Pointer> promise;
-    std::shared_future<Pointer> future;
-    bool mine = false;
+    std::shared_future<Pointer> pending;
+    Pointer oldest;  // unloaded outside the lock
     {
       std::lock_guard lock(mutex_);
-      auto [it, inserted] = entries_.try_emplace(key);
-      mine = inserted;
-      if (mine) it->second = promise.get_future().share();
-      future = it->second;
+      auto it = entries_.try_emplace(key).first;
+      Entry& e = it->second;
+      Pointer loaded = e.loaded.lock();
+      *hit = loaded || e.pending.valid();
+      if (*hit) ++hits_;
+      if (loaded) {
+        oldest = keep(it->first, e, loaded);
+        return loaded;
+      }
+      if (!*hit) e.pending = promise.get_future().share();
+      pending = e.pending;
     }
-    *hit = !mine;
-    if (!mine) {
-      ++hits_;
-      return future.get();
-    }
+    if (!*hit) compile_into(promise, key, compile);
+    return pending.get();
+  }
+
+  uint64_t compiled() const { return compiled_; }
+  uint64_t hits() const { return hits_; }
+  // Keys that it remembers anything of.
+  size_t known() const {
+    std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+
+ private:
+  struct Entry {
+    std::shared_future<Pointer> pending;  // valid while somebody compiles it
+    std::weak_ptr<const Kernel> loaded;
+    Pointer kept;                                              // while it is among the newest
+    typename std::list<const std::string*>::iterator place{};  // in newest_, while kept
+  };
+
+  void compile_into(std::promise<Pointer>& promise, const std::string& key,
+                    const std::function<Pointer()>& compile) {
     try {
-      promise.set_value(compile());
+      Pointer made = compile();
+      Pointer oldest;
+      {
+        std::lock_guard lock(mutex_);
+        auto it = entries_.find(key);
+        it->second.pending = {};
+        it->second.loaded = made;
+        oldest = keep(it->first, it->second, made);
+      }
       ++compiled_;
+      promise.set_value(std::move(made));
     } catch (...) {
       {
         std::lock_guard lock(mutex_);
@@ -45,15 +82,33 @@ class VariantCache {
       }
       promise.set_exception(std::current_exception());
     }
-    return future.get();
   }
 
-  uint64_t compiled() const { return compiled_; }
-  uint64_t hits() const { return hits_; }
+  // Makes it the newest; returns the one that is one too many.
+  Pointer keep(const std::string& key, Entry& e, const Pointer& loaded) {
+    if (e.kept) {
+      newest_.splice(newest_.begin(), newest_, e.place);
+      return nullptr;
+    }
+    e.place = newest_.insert(newest_.begin(), &key);
+    e.kept = loaded;
+    if (newest_.size() <= most_) return nullptr;
+    Pointer oldest = std::move(entries_.find(*newest_.back())->second.kept);
+    newest_.pop_back();
+    // Keys of those that nobody uses any more go now and then.
+    if (entries_.size() / 2 > most_) {
+      std::erase_if(entries_, [](const auto& entry) {
+        const Entry& e = entry.second;
+        return !e.kept && !e.pending.valid() && e.loaded.expired();
+      });
+    }
+    return oldest;
+  }
 
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_future<Pointer>> entries_;
+  size_t most_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+  std::list<const std::string*> newest_;
   std::atomic<uint64_t> compiled_{0};
   std::atomic<uint64_t> hits_{0};
 };

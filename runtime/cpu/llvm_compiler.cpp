@@ -10,6 +10,7 @@
 
 #include "runtime/cpu/llvm_library.hpp"
 #include "runtime/cpu/llvm_module.hpp"
+#include "runtime/kernel_size.hpp"
 
 namespace stepfuse {
 namespace {
@@ -134,6 +135,7 @@ class Compilation {
 }  // namespace
 
 CpuObject compile_cpu(const std::string& text, const CpuTarget& target) {
+  check_kernel_size(text, "LLVM IR");
   return Compilation(text, target).run();
 }
 

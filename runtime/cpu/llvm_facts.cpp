@@ -1,10 +1,11 @@
 // Remembers which LLVM a search finds, and what it calls this processor. Knows LLVM's front.
 #include "runtime/cpu/llvm_facts.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -15,14 +16,41 @@
 namespace stepfuse {
 namespace {
 
-// The lines of /proc/cpuinfo that say which processor it is and what it can do, of the first core.
-std::string describe_processor() {
+std::string question() {
+  const char* named = ::secure_getenv("STEPFUSE_LLVM_LIBRARY");
+  std::string file = named != nullptr ? named : "";
+  std::ifstream processor("/proc/cpuinfo");
+  return fmt::format("stepfuse: which LLVM, which processor 1\n{} {}\n{}\n{}", file,
+                     file_identity(file), describe_loader_search(), describe_processor(processor));
+}
+
+bool made_of(std::string_view text, std::string_view more) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || more.find(c) != more.npos;
+  });
+}
+
+std::optional<LlvmFacts> recall() {
+  auto answer = recall_answer(question());
+  return answer ? parse_llvm_facts(*answer) : std::nullopt;
+}
+
+LlvmFacts ask() {
+  const LlvmStatus& status = llvm_status();
+  if (!status.available) return {};
+  LlvmFacts facts{status.version, host_cpu_target()};
+  remember_answer(question(), status.library, print_llvm_facts(facts));
+  return facts;
+}
+
+}  // namespace
+
+std::string describe_processor(std::istream& cpuinfo) {
   static constexpr std::array<std::string_view, 9> kLines = {"vendor_id", "cpu family", "model",
                                                              "stepping",  "flags",      "Features",
                                                              "CPU impl",  "CPU v",      "CPU part"};
   std::string out;
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line) && !line.empty();) {
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
     for (std::string_view start : kLines) {
       if (line.starts_with(start)) out += line + "\n";
     }
@@ -30,35 +58,22 @@ std::string describe_processor() {
   return out;
 }
 
-std::string question() {
-  const char* named = ::secure_getenv("STEPFUSE_LLVM_LIBRARY");
-  std::string file = named != nullptr ? named : "";
-  return fmt::format("stepfuse: which LLVM, which processor 1\n{} {}\n{}\n{}", file,
-                     file_identity(file), describe_loader_search(), describe_processor());
+std::string print_llvm_facts(const LlvmFacts& facts) {
+  return fmt::format("{}\n{}\n{}\n{}", facts.version, facts.host.vector_bits, facts.host.cpu,
+                     facts.host.features);
 }
 
-// "19.1.7\n512\nznver5\n+avx,…"
-std::optional<LlvmFacts> recall() {
-  auto answer = recall_answer(question());
-  if (!answer) return std::nullopt;
-  std::istringstream in(*answer);
+std::optional<LlvmFacts> parse_llvm_facts(const std::string& text) {
+  std::istringstream in(text);
   LlvmFacts facts;
   in >> facts.version >> facts.host.vector_bits >> facts.host.cpu >> facts.host.features;
-  if (!in) return std::nullopt;
+  int bits = facts.host.vector_bits;
+  bool sane = in && (bits == 128 || bits == 256 || bits == 512) && made_of(facts.version, ".") &&
+              made_of(facts.host.cpu, "._-") && made_of(facts.host.features, "+-,._") &&
+              print_llvm_facts(facts) == text;
+  if (!sane) return std::nullopt;
   return facts;
 }
-
-LlvmFacts ask() {
-  const LlvmStatus& status = llvm_status();
-  if (!status.available) return {};
-  LlvmFacts facts{status.version, host_cpu_target()};
-  remember_answer(question(), status.library,
-                  fmt::format("{}\n{}\n{}\n{}", facts.version, facts.host.vector_bits,
-                              facts.host.cpu, facts.host.features));
-  return facts;
-}
-
-}  // namespace
 
 const LlvmFacts& llvm_facts() {
   static const LlvmFacts facts = [] {

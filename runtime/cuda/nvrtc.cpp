@@ -14,6 +14,7 @@
 
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
+#include "runtime/kernel_size.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -135,6 +136,7 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
 CompiledCode nvrtc_compile(const CompileRequest& request) {
   const Front& nvrtc = front();
   require_arch(nvrtc.status, request.arch);
+  check_kernel_size(request.text, "CUDA text");
   auto start = std::chrono::steady_clock::now();
   Program program(nvrtc.library, std::string(request.text), request.name + ".cu");
   int result = program.compile(nvrtc_options(request.arch, request.kind));

@@ -2,10 +2,14 @@
 // never a wrong payload, never a crash.
 #include "runtime/disk_cache.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -115,8 +119,14 @@ TEST_CASE("folders and files that others may write are refused") {
   fs::permissions(f.path, fs::perms::owner_all);
   DiskCache cache(f.path);
   cache.store("key", "payload");
-  fs::permissions(f.only_file(), fs::perms::owner_all | fs::perms::others_write);
-  CHECK(!cache.load("key"));
+  CHECK(cache.load("key") == "payload");
+  for (fs::perms other : {fs::perms::others_write, fs::perms::group_write}) {
+    fs::permissions(f.path, fs::perms::owner_all | other);
+    CHECK(DiskCache(f.path).problem().find("chmod 700") != std::string::npos);
+    fs::permissions(f.path, fs::perms::owner_all);
+    fs::permissions(f.only_file(), fs::perms::owner_all | other);
+    CHECK(!cache.load("key"));
+  }
   fs::path target = f.path.parent_path() / "elsewhere";
   fs::permissions(f.only_file(), fs::perms::owner_all);
   fs::path file = f.only_file();
@@ -233,4 +243,153 @@ TEST_CASE("the oldest entries go first") {
   CHECK(total <= 10000);
   CHECK(cache.load("key29"));
   CHECK(!cache.load("key0"));
+}
+
+TEST_CASE("a pipe, a device or a folder under an entry's name is a miss, and waits for nobody") {
+  Folder f;
+  DiskCache cache(f.path);
+  cache.store("key", "payload");
+  fs::path file = f.only_file();
+  fs::remove(file);
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    ::_exit(cache.load("key") || cache.show("") || cache.clear() != 0 ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(fs::is_fifo(file));
+  fs::remove(file);
+  fs::create_directory(file);
+  CHECK(!cache.load("key"));
+  CHECK(cache.clear() == 0);
+  CHECK(fs::exists(file));
+}
+
+TEST_CASE("an entry that claims a terabyte is a miss, without the memory for it") {
+  Folder f;
+  DiskCache cache(f.path);
+  cache.store("key", "payload");
+  fs::path file = f.only_file();
+  uint64_t size = uint64_t{1} << 40;
+  std::string header = read(file).substr(0, 48);
+  uint64_t payload = size - header.size() - 3;
+  std::memcpy(header.data() + 24, &payload, sizeof payload);
+  write(file, header);
+  if (::truncate(file.c_str(), static_cast<off_t>(size)) != 0) {
+    MESSAGE("skipped: this file system has no sparse files of a terabyte");
+    return;
+  }
+  CHECK(!cache.load("key"));
+  CHECK(!fs::exists(file));
+}
+
+TEST_CASE("what is not ours to the letter stays") {
+  Folder f;
+  DiskCache cache(f.path, 3000);
+  std::string digits(32, 'a');
+  std::vector<std::string> others = {"mine.variant",
+                                     digits + "0.variant",
+                                     digits + ".old.variant",
+                                     digits.substr(1) + ".variant",
+                                     digits.substr(1) + "g.variant",
+                                     digits.substr(1) + "A.variant",
+                                     "download.partial",
+                                     digits + ".partial",
+                                     digits + ".1.partial",
+                                     digits + ".1.x.partial",
+                                     digits + "..1.partial",
+                                     digits + ".1.2.partial.bak"};
+  auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(48);
+  for (const std::string& name : others) {
+    write(f.path / name, std::string(5000, 'x'));
+    fs::last_write_time(f.path / name, long_ago);
+  }
+  for (int i = 0; i < 5; ++i) cache.store("key" + std::to_string(i), std::string(1000, 'x'));
+  CHECK(cache.list().size() == 2);
+  CHECK(cache.clear() == 2);
+  for (const std::string& name : others) CHECK_MESSAGE(fs::exists(f.path / name), name);
+}
+
+TEST_CASE("the remains of killed writers go after an hour, and with clear()") {
+  Folder f;
+  DiskCache cache(f.path);
+  fs::path old = f.path / (std::string(32, '0') + ".17.3.partial");
+  fs::path young = f.path / (std::string(32, '0') + ".18.0.partial");
+  write(old, "x");
+  write(young, "x");
+  auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(old, now - std::chrono::minutes(70));
+  fs::last_write_time(young, now - std::chrono::minutes(50));
+  cache.store("key", "payload");
+  CHECK(!fs::exists(old));
+  CHECK(fs::exists(young));
+  CHECK(cache.clear() == 1);
+  CHECK(!fs::exists(young));
+}
+
+TEST_CASE("a full cache goes down to nine tenths") {
+  Folder f;
+  DiskCache cache(f.path, 100000);
+  auto total = [&] {
+    uint64_t bytes = 0;
+    for (const auto& e : cache.list()) bytes += e.bytes;
+    return bytes;
+  };
+  // 1000 bytes each, with header and key.
+  auto name = [](int i) { return "key" + std::to_string(100 + i); };
+  for (int i = 0; i < 100; ++i) cache.store(name(i), std::string(1000 - 48 - 6, 'x'));
+  CHECK(total() == 100000);
+  cache.store(name(100), std::string(1000 - 48 - 6, 'x'));
+  CHECK(total() == 90000);
+}
+
+TEST_CASE("eviction goes by the time of the last use, which a day is exact enough for") {
+  Folder f;
+  DiskCache cache(f.path, 4000);
+  auto payload = std::string(1000, 'x');
+  auto now = fs::file_time_type::clock::now();
+  auto store_at = [&](const std::string& key, std::chrono::hours age) {
+    std::vector<std::string> before;
+    for (const auto& e : cache.list()) before.push_back(e.name);
+    cache.store(key, payload);
+    for (const auto& e : cache.list()) {
+      if (std::find(before.begin(), before.end(), e.name) != before.end()) continue;
+      fs::last_write_time(f.path / (e.name + ".variant"), now - age);
+    }
+  };
+  store_at("used", std::chrono::hours(100));
+  store_at("idle", std::chrono::hours(50));
+  store_at("young", std::chrono::hours(5));
+  CHECK(cache.load("used"));
+  CHECK(cache.load("young"));
+  std::vector<DiskCache::Entry> entries = cache.list();
+  REQUIRE(entries.size() == 3);
+  CHECK(entries[0].used > now - std::chrono::hours(1));   // the one that was used
+  CHECK(entries[1].used < now - std::chrono::hours(4));   // too young to be touched
+  CHECK(entries[2].used < now - std::chrono::hours(49));  // the idle one
+  cache.store("new", payload);
+  CHECK(!cache.load("idle"));
+  CHECK(cache.load("used"));
+  CHECK(cache.load("young"));
+}
+
+TEST_CASE("an ambiguous prefix shows nothing") {
+  Folder f;
+  DiskCache cache(f.path);
+  // More keys than hexadecimal digits: two names begin alike.
+  for (int i = 0; i < 17; ++i) cache.store("key" + std::to_string(i), "payload");
+  std::string seen;
+  std::optional<char> shared;
+  for (const auto& e : cache.list()) {
+    bool again = seen.find(e.name[0]) != std::string::npos;
+    if (again) shared = e.name[0];
+    seen += e.name[0];
+  }
+  REQUIRE(shared);
+  CHECK(!cache.show(std::string(1, *shared)));
+  CHECK(!cache.show(""));
+  for (const auto& e : cache.list()) CHECK(cache.show(e.name)->starts_with("key"));
 }

@@ -20,7 +20,8 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse cache clear
 
 Besides variants it holds which NVRTC, LLVM and processor were found, so that a process which finds its
-variants here need not open the compilers. STEPFUSE_CACHE_DIR names another folder, STEPFUSE_CACHE=off turns the cache off.)";
+variants here need not open the compilers. STEPFUSE_CACHE_DIR names another folder, STEPFUSE_CACHE=off (or 0) turns the
+cache off.)";
 
 DiskCache& working_cache() {
   DiskCache& cache = DiskCache::process();
