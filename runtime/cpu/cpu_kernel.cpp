@@ -14,6 +14,7 @@
 #include "runtime/cpu/elf_object.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/cpu/llvm_module.hpp"
+#include "runtime/cpu/perf_map.hpp"
 
 namespace stepfuse {
 namespace {
@@ -45,8 +46,14 @@ uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end, int th
 // An object in this process: placed by ourselves, or by LLVM where we do not know how.
 class CpuKernel::Module {
  public:
-  explicit Module(std::string_view object) : elf_(ElfObject::load(object)) {
-    if (!elf_) llvm_ = std::make_unique<LlvmModule>(object);
+  Module(std::string_view object, const std::string& step) : elf_(ElfObject::load(object)) {
+    if (!elf_) {
+      llvm_ = std::make_unique<LlvmModule>(object);
+      return;
+    }
+    for (const auto& [name, f] : elf_->functions()) {
+      name_for_profilers(f.address, f.bytes, step, name);
+    }
   }
   void* symbol(const std::string& name) const {
     if (llvm_) return llvm_->symbol(name);
@@ -66,7 +73,7 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object,
                                                  const Schedule& schedule) {
   auto start = std::chrono::steady_clock::now();
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
-  kernel->module_ = std::make_unique<Module>(object);
+  kernel->module_ = std::make_unique<Module>(object, schedule.program.name);
   const Program& program = schedule.program;
   for (ValueId r : schedule.reductions) {
     const Inst& inst = program[r];

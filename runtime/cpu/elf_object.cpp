@@ -76,6 +76,12 @@ class Placement {
     return true;
   }
 
+  bool is_function(const Elf64_Sym& symbol) const {
+    if (symbol.st_shndx >= sections_.size()) return false;
+    const Elf64_Shdr& home = sections_[symbol.st_shndx];
+    return ELF64_ST_BIND(symbol.st_info) != STB_LOCAL && (home.sh_flags & SHF_EXECINSTR) != 0 &&
+           symbol.st_value < home.sh_size && symbol.st_size <= home.sh_size - symbol.st_value;
+  }
   // Null for one that is not defined here.
   char* address(const Elf64_Sym& symbol, char* memory) const {
     if (symbol.st_shndx >= places_.size() || places_[symbol.st_shndx] == kNowhere) return nullptr;
@@ -133,9 +139,11 @@ class Placement {
       if (symbol == nullptr || target.sh_size < width || r->r_offset > target.sh_size - width) {
         return false;
       }
-      char* place = base + r->r_offset;
-      auto value = reinterpret_cast<intptr_t>(symbol) + r->r_addend;
-      if (!apply(static_cast<uint32_t>(ELF64_R_TYPE(r->r_info)), value, place)) return false;
+      int64_t value = 0;
+      if (__builtin_add_overflow(reinterpret_cast<intptr_t>(symbol), r->r_addend, &value) ||
+          !apply(static_cast<uint32_t>(ELF64_R_TYPE(r->r_info)), value, base + r->r_offset)) {
+        return false;
+      }
     }
     return true;
   }
@@ -147,9 +155,9 @@ class Placement {
         return true;
       case R_X86_64_PC32:
       case R_X86_64_PLT32: {
-        int64_t distance = value - static_cast<int64_t>(reinterpret_cast<intptr_t>(place));
-        auto narrow = static_cast<int32_t>(distance);
-        if (narrow != distance) return false;
+        // Not one that would reach elsewhere, which the narrowing would hide.
+        int32_t narrow = 0;
+        if (__builtin_sub_overflow(value, reinterpret_cast<intptr_t>(place), &narrow)) return false;
         std::memcpy(place, &narrow, sizeof narrow);
         return true;
       }
@@ -183,11 +191,11 @@ std::unique_ptr<ElfObject> ElfObject::load(std::string_view bytes) {
   for (const Elf64_Sym& s : placement.symbols()) {
     char* address = placement.address(s, object->memory_);
     auto name = placement.name(s);
-    bool global = ELF64_ST_BIND(s.st_info) != STB_LOCAL;
-    if (global && address != nullptr && name) object->symbols_[*name] = address;
+    if (address == nullptr || !name || !placement.is_function(s)) continue;
+    object->functions_[*name] = {address, static_cast<size_t>(s.st_size)};
   }
   // Never writable and executable at once.
-  size_t code = placement.code_begin();
+  size_t code = object->code_ = placement.code_begin();
   bool done = (code == 0 || ::mprotect(object->memory_, code, PROT_READ) == 0) &&
               ::mprotect(object->memory_ + code, object->bytes_ - code, PROT_READ | PROT_EXEC) == 0;
   return done ? std::move(object) : nullptr;
@@ -202,8 +210,13 @@ ElfObject::~ElfObject() {
 }
 
 void* ElfObject::symbol(const std::string& name) const {
-  auto it = symbols_.find(name);
-  return it != symbols_.end() ? it->second : nullptr;
+  auto it = functions_.find(name);
+  return it != functions_.end() ? it->second.address : nullptr;
+}
+
+bool ElfObject::is_code(const void* address) const {
+  const auto* at = static_cast<const char*>(address);
+  return at >= memory_ + code_ && at < memory_ + bytes_;
 }
 
 }  // namespace stepfuse

@@ -21,13 +21,21 @@ class ElfObject {
   ElfObject(const ElfObject&) = delete;
   ElfObject& operator=(const ElfObject&) = delete;
 
-  void* symbol(const std::string& name) const;  // null if there is none
+  struct Function {
+    void* address = nullptr;
+    size_t bytes = 0;
+  };
+  // The global ones by name, each within the pages of code.
+  const std::map<std::string, Function>& functions() const { return functions_; }
+  void* symbol(const std::string& name) const;  // of a function; null if there is none
+  bool is_code(const void* address) const;
 
  private:
   ElfObject() = default;
   char* memory_ = nullptr;
   size_t bytes_ = 0;
-  std::map<std::string, void*> symbols_;  // the global ones
+  size_t code_ = 0;  // from here on
+  std::map<std::string, Function> functions_;
 };
 
 }  // namespace stepfuse

@@ -1,7 +1,9 @@
 // Objects placed without a linker's library: all of ours are, nothing else is, and damage is refused.
 #include "runtime/cpu/elf_object.hpp"
 
+#include <cstdint>
 #include <cstring>
+#include <elf.h>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -62,6 +64,103 @@ TEST_CASE(
       CHECK(protection_of(object->symbol("sf_finish")) == "r-xp");
       CHECK(object->symbol("sf_nothing") == nullptr);
     }
+  }
+}
+
+namespace {
+
+// What the tests change in an object: its section headers, symbols and relocations.
+struct Parts {
+  std::string bytes;
+  explicit Parts(std::string object) : bytes(std::move(object)) {}
+
+  template <class T>
+  T at(size_t offset) const {
+    T value;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+  }
+  template <class T>
+  void put(size_t offset, const T& value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+  }
+  // The first section that `wanted` holds of, by index.
+  template <class F>
+  size_t find_section(F wanted) const {
+    auto header = at<Elf64_Ehdr>(0);
+    for (size_t i = 0; i < header.e_shnum; ++i) {
+      if (wanted(section(i))) return i;
+    }
+    return 0;
+  }
+  Elf64_Shdr section(size_t i) const {
+    return at<Elf64_Shdr>(at<Elf64_Ehdr>(0).e_shoff + i * sizeof(Elf64_Shdr));
+  }
+  size_t symbol_offset(std::string_view name) const {
+    Elf64_Shdr table =
+        section(find_section([](const Elf64_Shdr& s) { return s.sh_type == SHT_SYMTAB; }));
+    for (size_t i = 0; i < table.sh_size; i += sizeof(Elf64_Sym)) {
+      auto symbol = at<Elf64_Sym>(table.sh_offset + i);
+      if (name == bytes.data() + section(table.sh_link).sh_offset + symbol.st_name) {
+        return table.sh_offset + i;
+      }
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a function is a symbol within executable pages, and nothing else is") {
+  if (!llvm_status().available) {
+    MESSAGE("skipped: " << llvm_status().problem);
+    return;
+  }
+  const Parts whole(object_of({.clip = Clip::l2}, "host"));
+  const size_t at = whole.symbol_offset("sf_finish");
+  REQUIRE(at != 0);
+  const auto symbol = whole.at<Elf64_Sym>(at);
+  const uint64_t end = whole.section(symbol.st_shndx).sh_size;
+  size_t constants = whole.find_section([](const Elf64_Shdr& s) {
+    return s.sh_type == SHT_PROGBITS && (s.sh_flags & SHF_ALLOC) != 0 &&
+           (s.sh_flags & SHF_EXECINSTR) == 0 && s.sh_size > 0;
+  });
+  REQUIRE(constants != 0);
+  auto loaded = [&](auto change) {
+    Parts p = whole;
+    Elf64_Sym s = symbol;
+    change(s);
+    p.put(at, s);
+    auto object = ElfObject::load(p.bytes);
+    return object != nullptr && object->symbol("sf_finish") != nullptr;
+  };
+  CHECK(loaded([](Elf64_Sym&) {}));
+  CHECK(!loaded([&](Elf64_Sym& s) { s.st_shndx = static_cast<uint16_t>(constants); }));
+  CHECK(!loaded([&](Elf64_Sym& s) { s.st_value = end, s.st_size = 0; }));
+  CHECK(!loaded([&](Elf64_Sym& s) { s.st_value = end + 1, s.st_size = 0; }));
+  CHECK(loaded([&](Elf64_Sym& s) { s.st_value = end - 1, s.st_size = 1; }));
+  CHECK(!loaded([&](Elf64_Sym& s) { s.st_size = end - s.st_value + 1; }));
+}
+
+TEST_CASE("a relocation that would reach beyond its field, or beyond numbers, is refused") {
+  if (!llvm_status().available) {
+    MESSAGE("skipped: " << llvm_status().problem);
+    return;
+  }
+  const Parts whole(object_of({.clip = Clip::l2}, "host"));
+  size_t list = whole.find_section([&](const Elf64_Shdr& s) {
+    return s.sh_type == SHT_RELA && (whole.section(s.sh_info).sh_flags & SHF_EXECINSTR) != 0;
+  });
+  REQUIRE(list != 0);
+  size_t at = whole.section(list).sh_offset;
+  const auto relocation = whole.at<Elf64_Rela>(at);
+  for (int64_t addend : {INT64_MAX, INT64_MIN, int64_t{1} << 32, -(int64_t{1} << 32)}) {
+    CAPTURE(addend);
+    Parts p = whole;
+    Elf64_Rela changed = relocation;
+    changed.r_addend = addend;
+    p.put(at, changed);
+    CHECK(ElfObject::load(p.bytes) == nullptr);
   }
 }
 
