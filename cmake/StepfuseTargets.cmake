@@ -4,7 +4,8 @@
 # by default wherever FMA is baseline.
 function(stepfuse_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Werror
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic
+                         $<$<BOOL:${STEPFUSE_WERROR}>:-Werror>
                          # Designated initializers leave the defaulted rest out on purpose.
                          -Wno-missing-field-initializers
                          # g++ 12 sees overlaps in std::string that cannot be (GCC bug 105651).

@@ -75,6 +75,11 @@ case $mode in
   add_subdirectory)
     run_consumer add_subdirectory
     ! grep -q libstepfuse "$work/build/stepfuse/cmake_install.cmake" || fail "installs without being asked"
+    # The parent chose no build type and no -Werror, and keeps both; an option of ours turns the latter on.
+    grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/build/CMakeCache.txt" || fail "the parent's build type was changed"
+    ! grep -q -e -Werror "$work/build/build.ninja" || fail "a consumer's compiler gets -Werror"
+    configure add_subdirectory "$work/strict" -DSTEPFUSE_WERROR=ON
+    grep -q -e -Werror "$work/strict/build.ninja" || fail "STEPFUSE_WERROR=ON does nothing"
     ;;
   parent)
     configure parent "$work/parent" -DCMAKE_INSTALL_PREFIX="$prefix"
