@@ -57,10 +57,13 @@ class Parser {
   }
   [[noreturn]] void fail_expected(std::string_view what) {
     const Token& t = lexer_.peek();
-    std::string_view shown = t.text.substr(0, 40);
-    lexer_.fail(t.loc, t.kind == TokenKind::end
-                           ? fmt::format("expected {}, but the text ends here", what)
-                           : fmt::format("expected {}, found '{}'", what, shown));
+    std::string_view sigil = t.kind == TokenKind::at_name        ? "@"
+                             : t.kind == TokenKind::percent_name ? "%"
+                                                                 : "";
+    lexer_.fail(t.loc,
+                t.kind == TokenKind::end
+                    ? fmt::format("expected {}, but the text ends here", what)
+                    : fmt::format("expected {}, found '{}{}'", what, sigil, t.text.substr(0, 40)));
   }
   Token expect(TokenKind kind, std::string_view what) {
     if (lexer_.peek().kind != kind) fail_expected(what);

@@ -6,6 +6,7 @@
 
 #include <stepfuse/parser.hpp>
 
+#include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 #include "tools/workload/text_file.hpp"
 
@@ -28,7 +29,7 @@ int check(const std::vector<std::string>& files) {
       fmt::print("{}: step @{}, {} instructions, {} buffers: in order\n", file, p.name,
                  p.insts.size(), p.buffers.size());
     } catch (const Error& e) {
-      fmt::print(stderr, "{}\n", e.what());
+      complain(fmt::format("{}\n", e.what()));
       code = kFaultInFile;
     }
   }

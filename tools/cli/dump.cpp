@@ -58,16 +58,14 @@ std::string passes_text(const Source& source, const SourceArguments& arguments) 
 
 void print_resources(const cuda::StepCode& code) {
   for (const cuda::KernelResources& k : code.kernels) {
-    fmt::print(stderr, "{}: {} registers, {} bytes of shared memory, ", k.kernel, k.registers,
-               k.shared_bytes);
-    if (k.spills()) {
-      fmt::print(stderr, "spills {} + {} bytes\n", k.spill_store_bytes, k.spill_load_bytes);
-    } else {
-      fmt::print(stderr, "no spills\n");
-    }
+    std::string spills =
+        k.spills() ? fmt::format("spills {} + {} bytes", k.spill_store_bytes, k.spill_load_bytes)
+                   : "no spills";
+    complain(fmt::format("{}: {} registers, {} bytes of shared memory, {}\n", k.kernel, k.registers,
+                         k.shared_bytes, spills));
   }
-  fmt::print(stderr, "sm_{}, {}, compiled in {:.0f} ms\n", code.arch, print(code.options),
-             code.compile_ms);
+  complain(fmt::format("sm_{}, {}, compiled in {:.0f} ms\n", code.arch, print(code.options),
+                       code.compile_ms));
 }
 
 std::string cuda_stage(const Schedule& schedule, const Options& o) {
@@ -107,10 +105,7 @@ int dump(const Options& o) {
     write_file(o.output, text);
     return kOk;
   }
-  bool ok = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) != 0 || !ok) {
-    throw Error(ErrorKind::usage, "cannot write to standard output");
-  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
   return kOk;
 }
 

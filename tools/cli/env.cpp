@@ -26,8 +26,9 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse env --json
   STEPFUSE_NVRTC_DIR=/opt/nvrtc stepfuse env       take NVRTC from a folder of your choice
 
-Nothing here is needed to start: without LLVM steps run in the interpreter, without NVRTC there is
-CUDA text but no machine code, without a driver there are cubins but no launch.)";
+Nothing here is needed to start: without LLVM steps run where it is asked for in the interpreter
+(--backend=interpret, Device::interpreter()) or on a GPU, and the CPU as a device is an error; without
+NVRTC there is CUDA text but no machine code, without a driver there are cubins but no launch.)";
 
 Json processor() {
   Json j = {{"available", true}, {"name", cpu_name()}, {"threads", CpuExecutor(0).threads()}};

@@ -1,5 +1,6 @@
 // The `stepfuse` command line tool: parses the verb, runs it, and turns errors into exit codes. Knows
 // CLI11 and the verbs.
+#include <cstdio>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "ir/printable.hpp"
 #include "tools/cli/near_names.hpp"
 #include "tools/cli/recipe_flags.hpp"
+#include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 
 namespace stepfuse::cli {
@@ -43,7 +45,7 @@ int exit_code(ErrorKind kind) {
 // Errors in a file's text begin with file and line, as editors want them; others with our name.
 int report(const Error& e) {
   bool in_text = e.kind() == ErrorKind::parse || e.kind() == ErrorKind::verify;
-  fmt::print(stderr, "{}{}\n", in_text ? "" : "stepfuse: ", e.what());
+  complain(fmt::format("{}{}\n", in_text ? "" : "stepfuse: ", e.what()));
   return exit_code(e.kind());
 }
 
@@ -53,10 +55,11 @@ int run_action(const Action& action) {
   } catch (const Error& e) {
     return report(e);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "stepfuse: out of memory\n");
+    complain("stepfuse: out of memory\n");
     return kMachine;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "stepfuse: {}\n", printable(e.what()));
+    // fmt's, where it could not print: finish_output() says so.
+    if (std::ferror(stdout) == 0) complain(fmt::format("stepfuse: {}\n", printable(e.what())));
     return kBug;
   }
 }
@@ -81,7 +84,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
                           did_you_mean(extra.substr(0, extra.find('=')), known));
   }
   std::string name = verb == &app ? "stepfuse" : "stepfuse " + verb->get_name();
-  fmt::print(stderr, "{}: {}\nTry `{} --help`.\n", name, printable(message), name);
+  complain(fmt::format("{}: {}\nTry `{} --help`.\n", name, printable(message), name));
   return kUsage;
 }
 
@@ -120,5 +123,7 @@ int run(std::vector<std::string> words) {
 }  // namespace stepfuse::cli
 
 int main(int argc, char** argv) {
-  return stepfuse::cli::run(std::vector<std::string>(argv + 1, argv + argc));
+  using namespace stepfuse::cli;
+  claim_standard_streams();
+  return finish_output(run(std::vector<std::string>(argv + 1, argv + argc)));
 }

@@ -1,4 +1,5 @@
-// Progress on standard error, where somebody watches. Knows the terminal and the clock.
+// Standard output and standard error: progress where somebody watches, and what is lost. Knows the
+// terminal and the clock.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,16 @@
 namespace stepfuse::cli {
 
 bool is_terminal(int descriptor);
+
+// A closed standard stream would be the next file that is opened: from here on it is none, and reading
+// or writing it fails.
+void claim_standard_streams();
+
+// To standard error. Never throws: where nobody can be told, the exit code still says it.
+void complain(std::string_view text) noexcept;
+
+// The exit code, once everything printed has reached standard output; that of a mistake if it has not.
+int finish_output(int code);
 
 // One line that is redrawn, shown only on a terminal and only after a second; gone when done.
 class Progress {
