@@ -1,0 +1,105 @@
+// Damaged step texts: a clear error with its place, or a program that prints, optimizes, is scheduled
+// in every form and written by both emitters. Knows ir, the compiler and LLVM's front.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
+#include "compiler/emit.hpp"
+#include "compiler/passes/pass_manager.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
+#include "tests/differential/random_program.hpp"
+#include "tests/fuzz/fuzz.hpp"
+#include "tests/source_dir.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+std::vector<std::string> sample_texts() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(STEPFUSE_SOURCE_DIR "/samples/steps")) {
+    if (entry.path().extension() == ".sf") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());  // a seed means the same everywhere
+  std::vector<std::string> texts;
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    texts.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return texts;
+}
+
+// Words for others of their kind (%names, @names, numbers, the rest), and whole lines taken out: more
+// of these are still steps than of damaged bytes.
+std::string with_words_exchanged(std::string text, Rng& rng) {
+  constexpr std::string_view kEnds = " \n,:=[]<>{}|";
+  auto kind = [](char c) { return c == '%' || c == '@' ? c : c >= '0' && c <= '9' ? '0' : 'a'; };
+  std::vector<std::pair<size_t, size_t>> words;
+  for (size_t at = text.find_first_not_of(kEnds); at != std::string::npos;) {
+    size_t end = std::min(text.find_first_of(kEnds, at), text.size());
+    words.emplace_back(at, end - at);
+    at = text.find_first_not_of(kEnds, end);
+  }
+  if (rng.chance(20)) {
+    size_t begin = text.rfind('\n', rng.below(text.size()));
+    if (begin == std::string::npos) begin = 0;
+    return text.erase(begin, text.find('\n', begin + 1) - begin);
+  }
+  auto [to, old] = rng.pick(words);
+  for (int tries = 0; tries < 100; ++tries) {
+    auto [from, length] = rng.pick(words);
+    if (kind(text[from]) != kind(text[to])) continue;
+    return text.replace(to, old, text.substr(from, length));
+  }
+  return text;
+}
+
+void emit_all(const Program& program, Rng& rng) {
+  Signature signature;
+  for (const Buffer& b : program.buffers) signature.push_back(b.dtypes.first());
+  std::vector<Signature> signatures = {signature};
+  Program optimized = optimize(program, signatures);
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    Schedule s = make_schedule(optimized, {.form = form, .signatures = signatures});
+    CHECK(!emit_cuda(s).empty());
+    CpuTarget target = cpu_target("x86-64");
+    std::string text = emit_llvm(s, target);
+    if (llvm_status().available && rng.chance(2)) CHECK(!compile_cpu(text, target).bytes.empty());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("fuzz: texts of steps, through both emitters") {
+  const std::vector<std::string> samples = sample_texts();
+  REQUIRE(samples.size() > 5);
+  uint64_t accepted = 0;
+  fuzz(3000, [&](Rng& rng) {
+    std::string text = rng.chance(50) ? rng.pick(samples) : print(random_program(rng.next()));
+    text = rng.chance(60) ? with_words_exchanged(text, rng) : damaged(text, rng);
+    CAPTURE(text);
+    Program program;
+    try {
+      program = parse(text, "f.sf");
+    } catch (const Error& e) {
+      std::string message = e.what();
+      CHECK(message.starts_with("f.sf:"));
+      CHECK(message.find('\x1b') == std::string::npos);
+      return;
+    }
+    ++accepted;
+    CHECK(parse(print(program)) == program);
+    emit_all(program, rng);
+  });
+  MESSAGE(accepted << " texts were still steps");
+  if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > 100);
+}
