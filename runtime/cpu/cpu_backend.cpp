@@ -102,8 +102,7 @@ class CpuBackend final : public Backend {
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
       if (level_ != "host" && level_ != *level) continue;
       if (std::find(targets.begin(), targets.end(), *level) == targets.end()) continue;
-      std::string key =
-          shipped_preimage(schedule, *level, "", emit_llvm(plan, cpu_target(*level)));
+      std::string key = shipped_preimage(schedule, *level, "", emit_llvm(plan, cpu_target(*level)));
       auto object = find_shipped(*level, key);
       if (!object) continue;
       kernel_ = cpu_variants().get(

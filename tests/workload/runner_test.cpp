@@ -27,7 +27,7 @@ LayoutFile odd_layout() {
     {"name": "d", "shape": [16385], "group": 1, "misalign": {"grad": 3}}]})");
 }
 
-RunPlan plan() {
+RunPlan run_plan() {
   RunPlan p;
   p.device = Device::interpreter();
   p.inputs.inputs = Inputs::special;
@@ -41,12 +41,12 @@ std::string digest(const RunPlan& p, const RecipeOptions& o = kWhole) {
 }  // namespace
 
 TEST_CASE("the same plan has the same digest, and each part of it another") {
-  RunPlan base = plan();
+  RunPlan base = run_plan();
   std::string d = digest(base);
   CHECK(d.size() == 32);
   CHECK(digest(base) == d);
   auto changed = [&](auto change) {
-    RunPlan p = plan();
+    RunPlan p = run_plan();
     change(p);
     return digest(p) != d;
   };
@@ -61,9 +61,9 @@ TEST_CASE("the same plan has the same digest, and each part of it another") {
 }
 
 TEST_CASE("what must not change a bit does not") {
-  std::string d = digest(plan());
+  std::string d = digest(run_plan());
   auto same = [&](auto change) {
-    RunPlan p = plan();
+    RunPlan p = run_plan();
     change(p);
     return digest(p) == d;
   };
@@ -77,7 +77,7 @@ TEST_CASE("what must not change a bit does not") {
 TEST_CASE("special inputs bring good steps, overflows and overflowing norms") {
   RecipeOptions o = kWhole;
   o.grad = DType::bf16;
-  RunReport r = run_workload(make_recipe("adamw", o), odd_layout(), {}, plan());
+  RunReport r = run_workload(make_recipe("adamw", o), odd_layout(), {}, run_plan());
   REQUIRE(r.stats.size() == 4);
   CHECK(r.seconds.size() == 4);
   std::vector<double> found_inf;
@@ -93,13 +93,13 @@ TEST_CASE("special inputs bring good steps, overflows and overflowing norms") {
 }
 
 TEST_CASE("a program without gradients or tensors runs too") {
-  RunPlan p = plan();
+  RunPlan p = run_plan();
   RunReport r = run_workload(make_recipe("loss_scale_update", {}), {.name = "none"}, {}, p);
   CHECK(r.digest.size() == 32);
 }
 
 TEST_CASE("tensors without a gradient are left alone") {
-  RunPlan p = plan();
+  RunPlan p = run_plan();
   p.inputs.absent = 1;
   p.steps = 1;
   RecipeOptions o = {.grad = DType::f32};
@@ -112,7 +112,7 @@ TEST_CASE("tensors without a gradient are left alone") {
 }
 
 TEST_CASE("mistakes throw what a step throws") {
-  RunPlan p = plan();
+  RunPlan p = run_plan();
   p.args = {{"lrr", -1, 1}};
   CHECK_THROWS_AS(digest(p), Error);
   p.args = {{"lr", 7, 1}};
@@ -124,10 +124,10 @@ TEST_CASE("interpreter and CPU agree in every form, on one and two threads") {
     MESSAGE("skipped: no LLVM: " << llvm_status().problem);
     return;
   }
-  std::string d = digest(plan());
+  std::string d = digest(run_plan());
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
     for (int threads : {1, 2}) {
-      RunPlan p = plan();
+      RunPlan p = run_plan();
       p.device = Device::cpu(threads);
       p.form = form;
       p.inputs.moving = true;
