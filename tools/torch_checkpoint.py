@@ -89,6 +89,9 @@ def read(path):
             scaler[rest] = value.item()
     for i, count in enumerate(arrays.get("state.step", ())):
         states[i]["step"] = count.to(torch.float32)
+    for i, begun in enumerate(arrays.get("state.momentum_begun", ())):
+        if not begun:  # PyTorch has no buffer yet
+            states[i].pop("momentum_buffer", None)
     return states, scaler, found["step"]
 
 
@@ -96,10 +99,11 @@ def write(path, step, states, shapes, scaler):
     """The inverse: `states` by index, empty for a parameter without; `shapes` of all parameters."""
     like = {name: value for state in states.values() for name, value in state.items() if torch.is_tensor(value)}
     arrays = {}
-    counts = []
+    counts, begun = [], []
     for i, shape in enumerate(shapes):
         state = {name: value for name, value in states.get(i, {}).items() if value is not None}
         counts.append(int(state["step"]) if "step" in state else int("momentum_buffer" in state))
+        begun.append("momentum_buffer" in state)
         for name in like.keys() - {"step"}:
             value = state[name] if name in state else torch.zeros(tuple(shape), dtype=like[name].dtype)
             if value.numel() != math.prod(shape):
@@ -107,6 +111,8 @@ def write(path, step, states, shapes, scaler):
             arrays[f"buffer.{name}.{i}"] = value.detach().cpu().contiguous().clone()
     if "step" in like or "momentum_buffer" in like:
         arrays["state.step"] = torch.tensor(counts, dtype=torch.int64)
+    if step == "sgd" and "momentum_buffer" in like:
+        arrays["state.momentum_begun"] = torch.tensor(begun, dtype=torch.bool)
     if scaler:
         arrays["scaler.scale"] = torch.tensor([scaler["scale"]], dtype=torch.float32)
         arrays["scaler.growth_tracker"] = torch.tensor([scaler["growth_tracker"]], dtype=torch.int32)
