@@ -15,11 +15,8 @@ namespace stepfuse {
 namespace {
 
 bool is_wanted() {
-  static const bool wanted = [] {
-    const char* set = std::getenv("STEPFUSE_PERF_MAP");
-    return set != nullptr && std::string_view(set) == "1";
-  }();
-  return wanted;
+  const char* set = std::getenv("STEPFUSE_PERF_MAP");
+  return set != nullptr && std::string_view(set) == "1";
 }
 
 }  // namespace

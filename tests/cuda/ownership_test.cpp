@@ -151,6 +151,8 @@ TEST_CASE("the caller's context is current again after every call") {
   CHECK(unchanged());
   own->step->prepare();
   CHECK(unchanged());
+  own->step->init_state();
+  CHECK(unchanged());
   own->run();
   CHECK(unchanged());
   own->step->set_args(own->step->make_args());

@@ -350,7 +350,7 @@ TEST_CASE("misuse between the phases is explained") {
   std::vector<void*> gradients = {g.data()};
   CHECK_THROWS_WITH_AS(plain.reduce(gradients, plain.make_args()),
                        doctest::Contains("StepOptions::observe"), Error);
-  CHECK_THROWS_WITH_AS(make_recipe("sgd", {.all_reduce = true}), doctest::Contains("--all-reduce"),
+  CHECK_THROWS_WITH_AS(make_recipe("sgd", {.all_reduce = true}), doctest::Contains(".all_reduce"),
                        Error);
 }
 
