@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string>
 
@@ -21,6 +22,8 @@ class DeviceMemory {
   virtual void release(void* memory, size_t bytes, Stream stream) noexcept = 0;
   // In stream order; the host memory may be reused on return.
   virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) = 0;
+  // Calls f with the device's context current, as an allocator of the caller's may expect.
+  virtual void on_device(const std::function<void()>& f) { f(); }
   // What is wrong with an array at `p`, if kernels of this device cannot use it: "memory of cuda:1".
   virtual std::string problem_with(const void*) { return {}; }
   // Whether work on the stream becomes part of a graph instead of being done.

@@ -29,7 +29,7 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
     base_ = static_cast<char*>(memory_->allocate(bytes_, nullptr));
     return;
   }
-  base_ = static_cast<char*>(allocator_.allocate(bytes_, nullptr));
+  memory_->on_device([&] { base_ = static_cast<char*>(allocator_.allocate(bytes_, nullptr)); });
   if (base_ == nullptr && bytes_ != 0) {
     throw Error(ErrorKind::device, "the caller's allocator returned null for the step's workspace");
   }
@@ -54,7 +54,7 @@ void WorkspaceBlock::release() noexcept {
     if (!allocator_.allocate) {
       memory_->release(base_, bytes_, nullptr);
     } else if (allocator_.release) {
-      allocator_.release(base_, bytes_, nullptr);
+      memory_->on_device([&] { allocator_.release(base_, bytes_, nullptr); });
     }
   } catch (const std::exception& e) {
     fmt::print(stderr, "stepfuse: the allocator's release failed, and {} bytes may be lost: {}\n",

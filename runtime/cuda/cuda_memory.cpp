@@ -49,6 +49,11 @@ void CudaMemory::copy_to_host(void* host, const void* device, size_t bytes, Stre
   check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
+void CudaMemory::on_device(const std::function<void()>& f) {
+  Context::Scope scope(*context_);
+  f();
+}
+
 bool CudaMemory::is_capturing(Stream stream) {
   Context::Scope scope(*context_);
   int status = 0;

@@ -18,6 +18,7 @@ class CudaMemory final : public DeviceMemory {
   void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) override;
   void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) override;
   bool is_capturing(Stream stream) override;
+  void on_device(const std::function<void()>& f) override;
   std::string problem_with(const void* p) override;
 
  private:

@@ -131,7 +131,8 @@ class Device {
   std::string options_;
 };
 
-// Where a step's own memory comes from. Called at construction and by append(), never by run().
+// Where a step's own memory comes from. Called at construction, by append(), init_state() and
+// destruction, never by run(); with the context of the step's device current.
 struct Allocator {
   // At least 256-byte aligned memory of the step's device, usable on `stream`; null = out of memory.
   std::function<void*(size_t bytes, Stream stream)> allocate = {};
