@@ -6,6 +6,14 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+// Not every step uses everything, and some compare a value with itself.
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wtautological-compare"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#endif
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -123,8 +123,7 @@ std::string input_of(const KernelPlan& plan, const Sizes& sizes, const abi::Cont
 
 std::vector<CCompiler> c_compilers() {
   // In the default mode gcc fuses products and sums, and clang within an expression.
-  const std::string flags =
-      "-std=c11 -O2 -ffp-contract=off -Wall -Wextra -Werror -Wno-unused-function";
+  const std::string flags = "-std=c11 -O2 -ffp-contract=off -Wall -Wextra -Werror";
   std::vector<CCompiler> found;
   auto add = [&](const std::string& name, const std::string& command, const std::string& emulator) {
     for (const std::string& tool : {command.substr(0, command.find(' ')), emulator}) {

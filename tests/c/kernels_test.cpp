@@ -36,7 +36,7 @@ std::string check(const Case& c, Form form, const CCompiler& compiler) {
 }  // namespace
 
 TEST_CASE("random programs: C kernels give the interpreter's bits") {
-  constexpr uint64_t kPrograms = 8;
+  constexpr uint64_t kPrograms = 12;
   uint64_t first = 1;
   for (const CCompiler& compiler : c_compilers()) {
     for (uint64_t seed = first; seed < first + kPrograms; ++seed) {
