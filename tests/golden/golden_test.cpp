@@ -51,7 +51,7 @@ TEST_CASE("golden: each thing that kernels do") {
     for (DType grad : f.grads) signatures.push_back(signature(p, grad));
     Schedule s = make_schedule(optimize(p, signatures), {.form = f.form, .signatures = signatures});
     for (std::string_view stage : f.texts) {
-      check_golden(fmt::format("features/{}.{}", f.name, stage), text_of(s, stage));
+      check_golden(fmt::format("features/{}.{}.txt", f.name, stage), text_of(s, stage));
     }
   }
 }
