@@ -135,7 +135,10 @@ TEST_CASE("a function is a symbol within executable pages, and nothing else is")
     return object != nullptr && object->symbol("sf_finish") != nullptr;
   };
   CHECK(loaded([](Elf64_Sym&) {}));
-  CHECK(!loaded([&](Elf64_Sym& s) { s.st_shndx = static_cast<uint16_t>(constants); }));
+  CHECK(!loaded([&](Elf64_Sym& s) {
+    s.st_shndx = static_cast<uint16_t>(constants);
+    s.st_value = s.st_size = 0;
+  }));
   CHECK(!loaded([&](Elf64_Sym& s) { s.st_value = end, s.st_size = 0; }));
   CHECK(!loaded([&](Elf64_Sym& s) { s.st_value = end + 1, s.st_size = 0; }));
   CHECK(loaded([&](Elf64_Sym& s) { s.st_value = end - 1, s.st_size = 1; }));
