@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "compiler": {"ir", "compiler"},
     "runtime": {"ir", "compiler", "runtime"},
     "tools": {"ir", "compiler", "runtime", "tools"},
+    "python": {"python"},
     "samples": {"tools", "samples"},
     "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
 }

@@ -17,7 +17,7 @@ if ! command -v clang-format-19 >/dev/null; then
 fi
 
 mapfile -d '' -t files < <(
-  find ir compiler runtime tools samples tests \
+  find ir compiler runtime python tools samples tests \
     \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' -o -name '*.cuh' \) -print0 2>/dev/null | sort -z
 )
 ((${#files[@]})) || exit 0

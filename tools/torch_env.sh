@@ -11,13 +11,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 version=2.13.0
 folder=${1:-build/torch}
 usable() {
-  "$folder/bin/python" -c "import numpy, safetensors, torch, xxhash; assert torch.__version__.split('+')[0] == '$version'" 2>/dev/null
+  "$folder/bin/python" -c "import expecttest, numpy, pytest, safetensors, torch, xxhash; assert torch.__version__.split('+')[0] == '$version'" 2>/dev/null
 }
 
 usable && exit
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
 if ! { python3 -m venv --clear "$folder" &&
-  "$folder/bin/pip" install --quiet "torch==$version" numpy safetensors xxhash; } >"$log" 2>&1; then
+  "$folder/bin/pip" install --quiet "torch==$version" expecttest numpy pytest safetensors xxhash; } >"$log" 2>&1; then
   rm -rf "$folder"
   echo "skipped: no PyTorch $version in $folder: $(grep . "$log" | tail -1)"
   exit 3

@@ -110,6 +110,10 @@ stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, size_t first,
   return guard([&] { step_of(step).init_tensors(first, stream); });
 }
 
+stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step) {
+  return guard([&] { step_of(step).adopt_state(); });
+}
+
 stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor* tensor) {
   return guard([&] { step_of(step).append(tensor_of(tensor)); });
 }

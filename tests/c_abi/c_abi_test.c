@@ -387,11 +387,19 @@ static void test_allocator_and_append(void) {
     OK(stepfuse_step_bind(t->step, "master", s, 3));
     OK(stepfuse_step_bind(t->step, "exp_avg", a, 3));
     OK(stepfuse_step_bind(t->step, "exp_avg_sq", b, 3));
-    OK(stepfuse_step_init_tensors(t->step, 2, NULL));
-    CHECK(master[0] == 0 && m[3] == 0);
     FAILS(STEPFUSE_ERROR_USAGE, "append", stepfuse_step_run(t->step, g, 3, t->args, NULL));
     stepfuse_args_destroy(t->args);
     OK(stepfuse_step_make_args(t->step, &t->args));
+    FAILS(STEPFUSE_ERROR_USAGE, "adopt_state", stepfuse_step_run(t->step, g, 3, t->args, NULL));
+    master[0] = master[1] = master[2] = master[3] = 2;
+    memset(m, 0, sizeof m);
+    memset(v, 0, sizeof v);
+    OK(stepfuse_step_adopt_state(t->step));
+    OK(stepfuse_step_run(t->step, g, 3, t->args, NULL));
+    CHECK(master[3] > 1.9F);
+    memset(weight, 0, sizeof weight);
+    OK(stepfuse_step_init_tensors(t->step, 2, NULL));
+    CHECK(master[0] == 0 && m[3] == 0);
     OK(stepfuse_step_run(t->step, g, 3, t->args, NULL));
   }
   free_trainer(t);

@@ -277,6 +277,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_bind(stepfuse_step* step, const char*
 STEPFUSE_API stepfuse_status stepfuse_step_init_state(stepfuse_step* step, stepfuse_stream stream);
 STEPFUSE_API stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, size_t first,
                                                         stepfuse_stream stream);
+// Instead of both: the arrays hold what the step shall go on from.
+STEPFUSE_API stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step);
 // Adds a tensor; then prepare, bind again, and init_tensors.
 STEPFUSE_API stepfuse_status stepfuse_step_append(stepfuse_step* step,
                                                   const stepfuse_tensor* tensor);

@@ -1,0 +1,41 @@
+// What a tensor library tells others of its tensors, declared after the published DLPack 1.x layout; knows only C.
+#pragma once
+
+#include <cstdint>
+
+namespace stepfuse_python::dlpack {
+
+enum DeviceType : int32_t { kCpu = 1, kCuda = 2 };
+
+struct Tensor {
+  void* data;
+  int32_t device_type;
+  int32_t device_id;
+  int32_t ndim;
+  uint8_t code;  // 2: float
+  uint8_t bits;
+  uint16_t lanes;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+};
+
+struct Managed {
+  Tensor tensor;
+  void* context;
+  void (*deleter)(Managed*);
+};
+
+// The table in the capsule torch.Tensor.__dlpack_c_exchange_api__; only what is used here has its type.
+struct ExchangeApi {
+  uint32_t major;
+  uint32_t minor;
+  ExchangeApi* previous;
+  void* allocate;
+  void* managed_from_object;
+  void* object_from_managed;
+  int (*tensor_from_object)(void* object, Tensor* out);  // borrows, allocates nothing
+  void* current_stream;
+};
+
+}  // namespace stepfuse_python::dlpack

@@ -1,0 +1,124 @@
+// The module stepfuse._core: the C API's handles and the walk, for the Python above it.
+#include "python/core/objects.hpp"
+#include "python/core/walk.hpp"
+
+namespace stepfuse_python {
+namespace {
+
+PyTypeObject* the_walk_type = nullptr;
+
+PyObject* walk_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&] {
+    PyObject* capsule = nullptr;
+    PyObject* tensor_type = nullptr;
+    if (PyArg_ParseTuple(args, "OO:Walk", &capsule, &tensor_type) == 0) throw Raised();
+    const dlpack::ExchangeApi* api = nullptr;
+    if (capsule != Py_None) {
+      api = static_cast<const dlpack::ExchangeApi*>(
+          PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+      if (api == nullptr) throw Raised();
+      if (api->major != 1 || api->tensor_from_object == nullptr) api = nullptr;
+    }
+    return Ref(instance(type, new Walk(api, tensor_type)));
+  });
+}
+
+PyObject* walk_add(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* param = nullptr;
+    int part = 0;
+    unsigned long long slot = 0;
+    PyObject* address = nullptr;
+    PyObject* strides = nullptr;
+    PyObject* gradient_strides = nullptr;
+    if (PyArg_ParseTuple(args, "OiKOOO:add", &param, &part, &slot, &address, &strides,
+                         &gradient_strides) == 0) {
+      throw Raised();
+    }
+    self_of<Walk>(self).add(param, part, slot, to_address(address), strides, gradient_strides);
+    return none();
+  });
+}
+
+PyObject* walk_watch(PyObject* self, PyObject* state) {
+  return guarded([&] {
+    self_of<Walk>(self).watch(state);
+    return none();
+  });
+}
+
+PyObject* walk_scan(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* groups = nullptr;
+    PyObject* state = nullptr;
+    if (PyArg_ParseTuple(args, "OO!:scan", &groups, &PyDict_Type, &state) == 0) throw Raised();
+    std::vector<size_t> odd;
+    if (self_of<Walk>(self).scan(groups, state, odd) == Walk::Found::changed) return none();
+    Ref list = checked(PyList_New(0));
+    for (size_t index : odd) {
+      checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(index)).get()));
+    }
+    return list;
+  });
+}
+
+PyObject* walk_set(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    unsigned long long index = 0;
+    PyObject* address = nullptr;
+    if (PyArg_ParseTuple(args, "KO:set", &index, &address) == 0) throw Raised();
+    self_of<Walk>(self).set(index, to_address(address));
+    return none();
+  });
+}
+
+PyMethodDef walk_methods[] = {
+    {"add", walk_add, METH_VARARGS,
+     "add(parameter, part or -1, slot, address, strides, strides of its gradient)"},
+    {"watch", walk_watch, METH_O, "Remembers the dict of dicts whose values are bound."},
+    {"scan", walk_scan, METH_VARARGS,
+     "scan(groups' lists, state): None where anything changed but gradients, else the indices of "
+     "parameters whose gradient is to be looked at."},
+    {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
+    {}};
+PyType_Slot walk_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(walk_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Walk>)},
+    {Py_tp_methods, walk_methods},
+    {Py_tp_doc, const_cast<char*>("Walk(DLPack's exchange API or None, type of plain tensors)")},
+    {}};
+PyType_Spec walk_spec = {"stepfuse._core.Walk", sizeof(Object<Walk>), 0, Py_TPFLAGS_DEFAULT,
+                         walk_slots};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "stepfuse._core",
+                          "The C library's handles; for the rest of the package only.",
+                          -1,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
+
+void add_walk_type(PyObject* module) { the_walk_type = add_type(module, "Walk", walk_spec); }
+PyTypeObject* walk_type() { return the_walk_type; }
+
+}  // namespace stepfuse_python
+
+PyMODINIT_FUNC PyInit__core() {
+  using namespace stepfuse_python;
+  return guarded([] {
+    Ref module = checked(PyModule_Create(&definition));
+    error_type = PyErr_NewExceptionWithDoc("stepfuse.Error",
+                                           "What stepfuse could not do, and what to do about it.",
+                                           PyExc_RuntimeError, nullptr);
+    checked(PyModule_AddObjectRef(module.get(), "Error", error_type));
+    checked(PyModule_AddStringConstant(module.get(), "version", stepfuse_version()));
+    add_program_types(module.get());
+    add_step_type(module.get());
+    add_walk_type(module.get());
+    return module;
+  });
+}

@@ -1,0 +1,63 @@
+// The Python types of the C API's handles; knows stepfuse.h and CPython.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <stepfuse/stepfuse.h>
+
+#include "python/core/python.hpp"
+
+namespace stepfuse_python {
+
+// stepfuse.Error; set by the module.
+extern PyObject* error_type;
+
+// Raises the library's own message.
+inline void check(stepfuse_status status) {
+  if (status == STEPFUSE_OK) return;
+  PyErr_SetString(error_type, stepfuse_error_message());
+  throw Raised();
+}
+
+template <auto destroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* handle) const {
+    destroy(handle);
+  }
+};
+
+struct Program {
+  std::unique_ptr<stepfuse_program, Destroy<stepfuse_program_destroy>> handle;
+};
+
+struct Scaler {
+  std::unique_ptr<stepfuse_scaler, Destroy<stepfuse_scaler_destroy>> handle;
+};
+
+struct Step {
+  Ref scaler;  // outlives the step
+  std::unique_ptr<stepfuse_step, Destroy<stepfuse_step_destroy>> handle;
+  std::unique_ptr<stepfuse_args, Destroy<stepfuse_args_destroy>> args;
+  std::unique_ptr<stepfuse_stats, Destroy<stepfuse_stats_destroy>> stats;
+  size_t tensors = 0;
+};
+
+// Makes the types and adds them to the module.
+void add_program_types(PyObject* module);
+void add_step_type(PyObject* module);
+void add_walk_type(PyObject* module);
+
+PyTypeObject* program_type();
+PyTypeObject* scaler_type();
+PyTypeObject* walk_type();
+
+// A type from its slots, added under its name.
+inline PyTypeObject* add_type(PyObject* module, const char* name, PyType_Spec& spec) {
+  Ref type = checked(PyType_FromSpec(&spec));
+  checked(PyModule_AddObjectRef(module, name, type.get()));
+  return reinterpret_cast<PyTypeObject*>(type.release());
+}
+
+}  // namespace stepfuse_python

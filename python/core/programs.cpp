@@ -1,0 +1,189 @@
+// Program and Scaler: a recipe's declarations, and the loss scale that steps share.
+#include <string>
+
+#include "python/core/dlpack.hpp"
+#include "python/core/objects.hpp"
+
+namespace stepfuse_python {
+
+PyObject* error_type = nullptr;
+
+namespace {
+
+PyTypeObject* the_program_type = nullptr;
+PyTypeObject* the_scaler_type = nullptr;
+
+PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&] {
+    const char* name = nullptr;
+    PyObject* options = nullptr;
+    if (PyArg_ParseTuple(args, "sO:Program", &name, &options) == 0) throw Raised();
+    std::vector<std::string> texts;
+    for_each(options, [&](PyObject* option) { texts.emplace_back(to_text(option)); });
+    std::vector<const char*> pointers;
+    pointers.reserve(texts.size());
+    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    stepfuse_program* program = nullptr;
+    check(stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
+    auto value = std::make_unique<Program>();
+    value->handle.reset(program);
+    return Ref(instance(type, value.release()));
+  });
+}
+
+PyObject* program_text(PyObject* self, PyObject*) {
+  return guarded([&] {
+    char* text = nullptr;
+    check(stepfuse_program_print(self_of<Program>(self).handle.get(), &text));
+    Ref result(PyUnicode_FromString(text));
+    stepfuse_free(text);
+    return checked(result.release());
+  });
+}
+
+// A list with what `item(index)` makes of each declaration.
+template <class Item>
+PyObject* declarations(size_t count, Item&& item) {
+  return guarded([&] {
+    Ref list = checked(PyList_New(0));
+    for (size_t i = 0; i < count; ++i) checked(PyList_Append(list.get(), checked(item(i)).get()));
+    return list;
+  });
+}
+
+PyObject* program_buffers(PyObject* self, PyObject*) {
+  const stepfuse_program* program = self_of<Program>(self).handle.get();
+  return declarations(stepfuse_program_buffer_count(program), [&](size_t i) {
+    stepfuse_buffer buffer = STEPFUSE_BUFFER;
+    check(stepfuse_program_buffer(program, i, &buffer));
+    return PyUnicode_FromString(buffer.name);
+  });
+}
+
+PyObject* program_states(PyObject* self, PyObject*) {
+  const stepfuse_program* program = self_of<Program>(self).handle.get();
+  return declarations(stepfuse_program_state_count(program), [&](size_t i) {
+    stepfuse_state state = STEPFUSE_STATE;
+    check(stepfuse_program_state(program, i, &state));
+    return PyUnicode_FromString(state.name);
+  });
+}
+
+PyObject* program_args(PyObject* self, PyObject*) {
+  const stepfuse_program* program = self_of<Program>(self).handle.get();
+  return declarations(stepfuse_program_arg_count(program), [&](size_t i) {
+    stepfuse_arg arg = STEPFUSE_ARG;
+    check(stepfuse_program_arg(program, i, &arg));
+    return PyUnicode_FromString(arg.name);
+  });
+}
+
+PyMethodDef program_methods[] = {
+    {"text", program_text, METH_NOARGS, "The step's text, in the language."},
+    {"buffers", program_buffers, METH_NOARGS, "Names of its buffers."},
+    {"states", program_states, METH_NOARGS, "Names of its states."},
+    {"args", program_args, METH_NOARGS, "Names of its arguments, in the order of their indices."},
+    {}};
+PyType_Slot program_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(program_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Program>)},
+    {Py_tp_methods, program_methods},
+    {Py_tp_doc, const_cast<char*>("Program(recipe, options): a built-in step.")},
+    {}};
+PyType_Spec program_spec = {"stepfuse._core.Program", sizeof(Object<Program>), 0,
+                            Py_TPFLAGS_DEFAULT, program_slots};
+
+PyObject* scaler_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&] {
+    stepfuse_scaler_options options = STEPFUSE_SCALER_OPTIONS;
+    if (PyArg_ParseTuple(args, "dddi:Scaler", &options.init_scale, &options.growth_factor,
+                         &options.backoff_factor, &options.growth_interval) == 0) {
+      throw Raised();
+    }
+    stepfuse_scaler* scaler = nullptr;
+    check(stepfuse_scaler_create(&options, &scaler));
+    auto value = std::make_unique<Scaler>();
+    value->handle.reset(scaler);
+    return Ref(instance(type, value.release()));
+  });
+}
+
+PyObject* scaler_read(PyObject* self, PyObject* name) {
+  return guarded([&] {
+    double value = 0;
+    check(stepfuse_scaler_read(self_of<Scaler>(self).handle.get(), to_text(name), &value));
+    return checked(PyFloat_FromDouble(value));
+  });
+}
+
+PyObject* scaler_write(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* name = nullptr;
+    double value = 0;
+    if (PyArg_ParseTuple(args, "sd:write", &name, &value) == 0) throw Raised();
+    check(stepfuse_scaler_write(self_of<Scaler>(self).handle.get(), name, value));
+    return none();
+  });
+}
+
+// The capsule owns what the tensor needs until a consumer takes it over.
+struct ScaleTensor {
+  dlpack::Managed managed{};
+  Ref scaler;
+};
+void free_scale(dlpack::Managed* managed) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  delete static_cast<ScaleTensor*>(managed->context);
+  PyGILState_Release(gil);
+}
+void free_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;  // taken over
+  auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  managed->deleter(managed);
+}
+
+PyObject* scaler_tensor(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int device_type = 0;
+    int device_id = 0;
+    if (PyArg_ParseTuple(args, "ii:tensor", &device_type, &device_id) == 0) throw Raised();
+    const float* scale = nullptr;
+    check(stepfuse_scaler_device_scale(self_of<Scaler>(self).handle.get(), &scale));
+    auto owner = std::make_unique<ScaleTensor>();
+    owner->scaler = Ref::borrow(self);
+    owner->managed.tensor = {
+        const_cast<float*>(scale), device_type, device_id, 0, 2, 32, 1, nullptr, nullptr, 0};
+    owner->managed.context = owner.get();
+    owner->managed.deleter = free_scale;
+    Ref capsule = checked(PyCapsule_New(&owner->managed, "dltensor", free_capsule));
+    owner.release();
+    return capsule;
+  });
+}
+
+PyMethodDef scaler_methods[] = {
+    {"read", scaler_read, METH_O, "A state by name; waits for the device."},
+    {"write", scaler_write, METH_VARARGS, "Sets a state by name."},
+    {"tensor", scaler_tensor, METH_VARARGS,
+     "The scale on its device as a DLPack capsule, once a step is made with the scaler."},
+    {}};
+PyType_Slot scaler_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(scaler_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Scaler>)},
+    {Py_tp_methods, scaler_methods},
+    {Py_tp_doc,
+     const_cast<char*>("Scaler(init_scale, growth_factor, backoff_factor, growth_interval)")},
+    {}};
+PyType_Spec scaler_spec = {"stepfuse._core.Scaler", sizeof(Object<Scaler>), 0, Py_TPFLAGS_DEFAULT,
+                           scaler_slots};
+
+}  // namespace
+
+void add_program_types(PyObject* module) {
+  the_program_type = add_type(module, "Program", program_spec);
+  the_scaler_type = add_type(module, "Scaler", scaler_spec);
+}
+PyTypeObject* program_type() { return the_program_type; }
+PyTypeObject* scaler_type() { return the_scaler_type; }
+
+}  // namespace stepfuse_python

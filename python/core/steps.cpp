@@ -1,0 +1,248 @@
+// Step: one compiled step over a list of tensors, run with the addresses that a walk found.
+#include <string>
+
+#include "python/core/objects.hpp"
+#include "python/core/walk.hpp"
+
+namespace stepfuse_python {
+namespace {
+
+void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
+  for_each(tensors, [&](PyObject* item) {
+    const char* name = nullptr;
+    unsigned long long elements = 0;
+    stepfuse_tensor tensor = STEPFUSE_TENSOR;
+    if (PyArg_ParseTuple(item, "sKi", &name, &elements, &tensor.group) == 0) throw Raised();
+    tensor.name = name;
+    tensor.elements = elements;
+    check(stepfuse_layout_add(layout, &tensor));
+  });
+}
+
+// Releases Python's lock while kernels are compiled or run.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { PyEval_RestoreThread(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+template <class Call>
+void check_unlocked(Call&& call) {
+  stepfuse_status status = STEPFUSE_OK;
+  {
+    Unlocked unlocked;
+    status = call();
+  }
+  check(status);
+}
+
+PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  return guarded([&] {
+    PyObject* program = nullptr;
+    PyObject* tensors = nullptr;
+    PyObject* scaler = nullptr;
+    stepfuse_device device = STEPFUSE_DEVICE;
+    if (PyArg_ParseTuple(arguments, "O!OiiiO:Step", program_type(), &program, &tensors,
+                         &device.kind, &device.ordinal, &device.threads, &scaler) == 0) {
+      throw Raised();
+    }
+    stepfuse_layout* made = nullptr;
+    check(stepfuse_layout_create(&made));
+    std::unique_ptr<stepfuse_layout, Destroy<stepfuse_layout_destroy>> layout(made);
+    add_tensors(layout.get(), tensors);
+    auto value = std::make_unique<Step>();
+    stepfuse_step_options options = STEPFUSE_STEP_OPTIONS;
+    if (scaler != Py_None) {
+      if (PyObject_TypeCheck(scaler, scaler_type()) == 0) {
+        PyErr_SetString(PyExc_TypeError, "the scaler is a Scaler or None");
+        throw Raised();
+      }
+      value->scaler = Ref::borrow(scaler);
+      options.scaler = self_of<Scaler>(scaler).handle.get();
+    }
+    stepfuse_step* step = nullptr;
+    check(stepfuse_step_create(self_of<Program>(program).handle.get(), layout.get(), &device,
+                               &options, &step));
+    value->handle.reset(step);
+    check_unlocked([&] { return stepfuse_step_prepare(step); });
+    stepfuse_args* args = nullptr;
+    check(stepfuse_step_make_args(step, &args));
+    value->args.reset(args);
+    stepfuse_stats* stats = nullptr;
+    check(stepfuse_stats_create(&stats));
+    value->stats.reset(stats);
+    value->tensors = static_cast<size_t>(PySequence_Size(tensors));
+    return Ref(instance(type, value.release()));
+  });
+}
+
+PyObject* step_bind(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* buffer = nullptr;
+    PyObject* addresses = nullptr;
+    if (PyArg_ParseTuple(args, "sO:bind", &buffer, &addresses) == 0) throw Raised();
+    std::vector<void*> pointers;
+    for_each(addresses, [&](PyObject* address) { pointers.push_back(to_address(address)); });
+    check(stepfuse_step_bind(self_of<Step>(self).handle.get(), buffer, pointers.data(),
+                             pointers.size()));
+    return none();
+  });
+}
+
+PyObject* step_adopt_state(PyObject* self, PyObject*) {
+  return guarded([&] {
+    check(stepfuse_step_adopt_state(self_of<Step>(self).handle.get()));
+    return none();
+  });
+}
+
+PyObject* step_set(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int arg = 0;
+    int group = 0;
+    double value = 0;
+    if (PyArg_ParseTuple(args, "iid:set", &arg, &group, &value) == 0) throw Raised();
+    stepfuse_args* all = self_of<Step>(self).args.get();
+    check(group < 0 ? stepfuse_args_set(all, arg, value)
+                    : stepfuse_args_set_group(all, arg, group, value));
+    return none();
+  });
+}
+
+PyObject* step_write_state(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* name = nullptr;
+    PyObject* values = nullptr;
+    if (PyArg_ParseTuple(args, "sO:write_state", &name, &values) == 0) throw Raised();
+    std::vector<uint64_t> words;
+    for_each(values, [&](PyObject* value) {
+      words.push_back(static_cast<uint64_t>(PyLong_AsLongLong(value)));
+      if (PyErr_Occurred() != nullptr) throw Raised();
+    });
+    check(stepfuse_step_write_state(self_of<Step>(self).handle.get(), name, words.data(),
+                                    words.size(), nullptr));
+    return none();
+  });
+}
+
+PyObject* step_read_state(PyObject* self, PyObject* name) {
+  return guarded([&] {
+    const stepfuse_step* step = self_of<Step>(self).handle.get();
+    const char* text = to_text(name);
+    size_t count = 0;
+    check(stepfuse_step_read_state(step, text, nullptr, 0, &count, nullptr));
+    std::vector<uint64_t> words(count);
+    check(stepfuse_step_read_state(step, text, words.data(), count, &count, nullptr));
+    Ref list = checked(PyList_New(0));
+    for (uint64_t word : words) {
+      checked(PyList_Append(list.get(),
+                            checked(PyLong_FromLongLong(static_cast<int64_t>(word))).get()));
+    }
+    return list;
+  });
+}
+
+// The step counts of a step on the CPU, where the state's memory is the host's.
+const int64_t* host_counts(const Step& step) {
+  void* address = nullptr;
+  check(stepfuse_step_device_state(step.handle.get(), "step", &address));
+  return static_cast<const int64_t*>(address);
+}
+
+PyObject* step_counts_equal(PyObject* self, PyObject* address) {
+  return guarded([&] {
+    const Step& step = self_of<Step>(self);
+    const int64_t* counts = host_counts(step);
+    const auto* floats = static_cast<const float*>(to_address(address));
+    for (size_t i = 0; i < step.tensors; ++i) {
+      if (floats[i] != static_cast<float>(counts[i])) return checked(PyBool_FromLong(0));
+    }
+    return checked(PyBool_FromLong(1));
+  });
+}
+
+PyObject* step_store_counts(PyObject* self, PyObject* address) {
+  return guarded([&] {
+    const Step& step = self_of<Step>(self);
+    const int64_t* counts = host_counts(step);
+    auto* floats = static_cast<float*>(to_address(address));
+    for (size_t i = 0; i < step.tensors; ++i) floats[i] = static_cast<float>(counts[i]);
+    return none();
+  });
+}
+
+PyObject* step_run(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* walk = nullptr;
+    int part = 0;
+    PyObject* stream = nullptr;
+    if (PyArg_ParseTuple(args, "O!iO:run", walk_type(), &walk, &part, &stream) == 0) throw Raised();
+    const Step& step = self_of<Step>(self);
+    const std::vector<void*>& gradients = self_of<Walk>(walk).gradients(static_cast<size_t>(part));
+    stepfuse_stream handle = to_address(stream);
+    check_unlocked([&] {
+      return stepfuse_step_run(step.handle.get(), gradients.data(), gradients.size(),
+                               step.args.get(), handle);
+    });
+    return none();
+  });
+}
+
+PyObject* step_stats(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int wait = 0;
+    PyObject* stream = nullptr;
+    if (PyArg_ParseTuple(args, "pO:stats", &wait, &stream) == 0) throw Raised();
+    const Step& step = self_of<Step>(self);
+    stepfuse_stats* stats = step.stats.get();
+    stepfuse_stream handle = to_address(stream);
+    int32_t found = 0;
+    if (wait != 0) {
+      check_unlocked([&] { return stepfuse_step_wait(step.handle.get(), handle, stats, &found); });
+    } else {
+      check(stepfuse_step_latest(step.handle.get(), stats, &found));
+    }
+    if (found == 0) return none();
+    Ref result = checked(PyDict_New());
+    for (size_t i = 0; i < stepfuse_stats_count(stats); ++i) {
+      const char* name = stepfuse_stats_name(stats, i);
+      double value = 0;
+      check(stepfuse_stats_get(stats, name, &value));
+      checked(PyDict_SetItemString(result.get(), name, checked(PyFloat_FromDouble(value)).get()));
+    }
+    return result;
+  });
+}
+
+PyMethodDef step_methods[] = {
+    {"bind", step_bind, METH_VARARGS, "bind(buffer, addresses)"},
+    {"adopt_state", step_adopt_state, METH_NOARGS, "What is bound holds what to go on from."},
+    {"set", step_set, METH_VARARGS, "set(argument's index, group or -1, value)"},
+    {"write_state", step_write_state, METH_VARARGS, "write_state(name, integers)"},
+    {"read_state", step_read_state, METH_O, "read_state(name): integers; waits for the device"},
+    {"counts_equal", step_counts_equal, METH_O,
+     "Whether the f32 counts at an address are its own."},
+    {"store_counts", step_store_counts, METH_O, "Writes its counts as f32 to an address."},
+    {"run", step_run, METH_VARARGS, "run(walk, part, stream)"},
+    {"stats", step_stats, METH_VARARGS, "stats(wait, stream): the newest finished step's reports"},
+    {}};
+PyType_Slot step_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(step_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
+    {Py_tp_methods, step_methods},
+    {Py_tp_doc, const_cast<char*>("Step(program, [(name, elements, group)], device's kind, "
+                                  "ordinal, threads, scaler or None): compiled.")},
+    {}};
+PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,
+                         step_slots};
+
+}  // namespace
+
+void add_step_type(PyObject* module) { Py_DECREF(add_type(module, "Step", step_spec)); }
+
+}  // namespace stepfuse_python

@@ -1,0 +1,62 @@
+// One walk over an optimizer's parameters: the addresses of their gradients, and whether anything else changed.
+// Knows CPython and DLPack, not torch.
+#pragma once
+
+#include <vector>
+
+#include "python/core/dlpack.hpp"
+#include "python/core/python.hpp"
+
+namespace stepfuse_python {
+
+class Walk {
+ public:
+  // `exchange` may be null: then a tensor is asked by its methods.
+  Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type);
+
+  // A parameter in the order of the groups, its strides, and those that its gradient must have to be
+  // read in place; part < 0: it has had no gradient so far.
+  void add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
+           PyObject* gradient_strides);
+  // Remembers whose state is bound.
+  void watch(PyObject* state);
+
+  enum class Found { same, changed };
+  // Fills the parts' addresses; `odd` are the parameters whose gradient only Python can judge.
+  Found scan(PyObject* groups, PyObject* state, std::vector<size_t>& odd);
+  void set(size_t index, void* gradient);
+  const std::vector<void*>& gradients(size_t part) const { return parts_[part]; }
+
+ private:
+  struct Strides {
+    explicit Strides(PyObject* tuple);
+    bool fit(const dlpack::Tensor& tensor) const;
+
+    Ref tuple;
+    std::vector<int64_t> values;
+  };
+  struct Entry {
+    Ref param;
+    int part = -1;
+    size_t slot = 0;
+    void* address = nullptr;
+    Strides strides;
+    Strides gradient_strides;
+  };
+  enum class Gradient { none, plain, odd };
+  Gradient read(const Entry& entry, void*& address) const;
+  bool locate(PyObject* tensor, const Strides& strides, void*& address) const;
+  bool same_state(PyObject* state) const;
+  bool moved(const Entry& entry) const;
+
+  const dlpack::ExchangeApi* exchange_;
+  Ref tensor_type_;
+  Ref grad_name_;
+  Ref data_ptr_name_;
+  Ref stride_name_;
+  std::vector<Entry> entries_;
+  std::vector<std::vector<void*>> parts_;
+  std::vector<Ref> state_;
+};
+
+}  // namespace stepfuse_python

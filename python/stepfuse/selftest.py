@@ -1,0 +1,104 @@
+"""`python -m stepfuse.selftest`: what is found in this environment, and whether a step gives the right bits in it.
+
+Prints a line for each thing; exit code 0 where steps work, 1 and the reason where they do not.
+"""
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import struct
+import sys
+import time
+
+import stepfuse
+from stepfuse import _core
+
+CPU, INTERPRETER, CUDA = 0, 1, 2
+SIZES = (1000, 1, 0, 257)
+OPTIONS = ("clip=l2", "loss-scale=dynamic")
+
+
+def digits(kind: int) -> bytes:
+    """Three steps of AdamW with clip and loss scale, the second overflowing; the bytes of weights and moments."""
+    scaler = _core.Scaler(1024.0, 2.0, 0.5, 2)
+    layout = [(f"tensor {i}", n, i % 2) for i, n in enumerate(SIZES)]
+    step = _core.Step(_core.Program("adamw", OPTIONS), layout, kind, 0, 0, scaler)
+    arrays = {name: [(ctypes.c_float * max(1, n))() for n in SIZES]
+              for name in ("grad", "weight", "exp_avg", "exp_avg_sq")}
+    for t, n in enumerate(SIZES):
+        for i in range(n):
+            arrays["weight"][t][i] = ((i * 37 + t) % 101) / 50 - 1
+            arrays["grad"][t][i] = 1024 * (((i * 53 + t) % 97) / 40 - 1.2)
+    for name in ("weight", "exp_avg", "exp_avg_sq"):
+        step.bind(name, [ctypes.addressof(a) for a in arrays[name]])
+    step.adopt_state()
+
+    class Held:
+        """What the walk takes for a parameter."""
+
+        def __init__(self, grad: object) -> None:
+            self.grad = grad
+
+    class Memory:
+        """And for a gradient."""
+
+        def __init__(self, array: ctypes.Array) -> None:
+            self.array = array
+
+        def data_ptr(self) -> int:
+            return ctypes.addressof(self.array)
+
+        def stride(self) -> tuple[int, ...]:
+            return (1,)
+
+    class Parameter(Held, Memory):
+        def __init__(self, array: ctypes.Array, grad: Memory) -> None:
+            Held.__init__(self, grad)
+            Memory.__init__(self, array)
+
+    walk = _core.Walk(None, Memory)
+    params = [Parameter(w, Memory(g)) for w, g in zip(arrays["weight"], arrays["grad"])]
+    for slot, p in enumerate(params):
+        walk.add(p, 0, slot, p.data_ptr(), (1,), (1,))
+    for i in range(3):
+        if walk.scan([params], {}) != []:
+            raise RuntimeError("the walk does not find the parameters where they are")
+        first = arrays["grad"][0]
+        kept = first[5]
+        first[5] = float("inf") if i == 1 else kept
+        step.run(walk, 0, 0)
+        first[5] = kept
+        skipped = step.stats(True, 0)["skipped"]
+        if skipped != (i == 1):
+            raise RuntimeError(f"step {i} {'was' if skipped else 'was not'} skipped")
+    scale = struct.pack("d", scaler.read("scale"))
+    return scale + b"".join(bytes(a) for name in ("weight", "exp_avg", "exp_avg_sq") for a in arrays[name])
+
+
+def main() -> int:
+    print(f"stepfuse {stepfuse.__version__} in {stepfuse.__path__[0]}")
+    has_torch = importlib.util.find_spec("torch") is not None
+    print(f"torch {importlib.metadata.version('torch') if has_torch else 'is not installed'}")
+    expected = digits(INTERPRETER)
+    began = time.perf_counter()
+    try:
+        found = digits(CPU)
+    except _core.Error as error:
+        print(f"CPU: {error}")
+        return 1
+    print(f"CPU: compiled or found, and run, in {time.perf_counter() - began:.1f} s")
+    if found != expected:
+        print("CPU: its bits are not the interpreter's: please report this")
+        return 1
+    print("CPU: the same bits as the interpreter")
+    try:
+        _core.Step(_core.Program("adamw", OPTIONS), [("w", 8, 0)], CUDA, 0, 0, _core.Scaler(1.0, 2.0, 0.5, 1))
+        print("CUDA: a kernel was compiled and loaded")
+    except _core.Error as error:
+        print(f"CUDA: not used: {error}")
+    print("ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

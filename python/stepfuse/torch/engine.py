@@ -1,0 +1,335 @@
+"""Between an optimizer's parameters and state and the compiled steps: makes, binds and runs them.
+
+Everything is bound lazily, at the first step and whenever the walk says that something other than gradients changed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+
+if TYPE_CHECKING:
+    from .optimizers import Fused
+
+# Arrays of a step that torch keeps in a parameter's state, and the master copy that it does not know.
+BUFFERS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg", "sum", "master")
+DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+FLAGS = ("maximize", "amsgrad", "nesterov", "centered")
+PLAIN = (Tensor, torch.nn.Parameter)
+CPU, CUDA = 0, 2
+EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
+
+_programs: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+
+def program(recipe: str, options: tuple[str, ...]) -> Any:
+    key = (recipe, options)
+    if key not in _programs:
+        _programs[key] = _core.Program(recipe, options)
+    return _programs[key]
+
+
+def flags(group: dict[str, Any]) -> tuple[Any, ...]:
+    """What of a group decides the program; everything else is data."""
+    return (*(bool(group.get(f)) for f in FLAGS), bool(group.get("momentum")), bool(group.get("fused")),
+            bool(group.get("decoupled_weight_decay")))
+
+
+def type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def same_layout(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and all(
+        n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
+
+
+def is_dense(p: Tensor) -> bool:
+    return same_layout(torch.empty_like(p, device="meta"), p)
+
+
+def overlaps_itself(p: Tensor) -> bool:
+    """Whether two elements may share memory; exact for everything that slicing and transposing make."""
+    reach = 0
+    for stride, n in sorted((s, n) for s, n in zip(p.stride(), p.shape) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (n - 1)
+    return False
+
+
+class Part:
+    """The parameters of one device, dtype and kind of group: one step."""
+
+    def __init__(self, options: tuple[str, ...], device: torch.device) -> None:
+        self.options = options
+        self.device = device
+        self.params: list[Tensor] = []
+        self.names: list[str] = []
+        self.groups: list[dict[str, Any]] = []
+        self.group_of: list[int] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
+        self.counts: Tensor | None = None  # f32, what torch's state calls `step`
+        self.args: list[tuple[int, int, dict[str, Any] | None, str]] = []
+        self.last: dict[tuple[int, int], float] = {}
+        self.step: Any = None
+
+    def add(self, p: Tensor, name: str, group: dict[str, Any]) -> int:
+        if not self.groups or self.groups[-1] is not group:
+            self.groups.append(group)
+        self.params.append(p)
+        self.names.append(name)
+        self.group_of.append(len(self.groups) - 1)
+        return len(self.params) - 1
+
+    def stream(self) -> int:
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
+
+    def set(self, arg: int, group: int, value: float) -> None:
+        if self.last.get((arg, group)) != value:
+            self.step.set(arg, group, value)
+            self.last[arg, group] = value
+
+
+class Engine:
+    def __init__(self, optimizer: Fused) -> None:
+        self.optimizer = optimizer
+        self.parts: list[Part] = []
+        self.order: list[tuple[Tensor, str, Tensor]] = []  # parameter, name, what its gradient is laid out as
+        self.walk: Any = None
+        self.flags: list[tuple[Any, ...]] = []
+        self.pid = os.getpid()
+
+    # --- a step
+
+    def run(self, norm: float | None) -> None:
+        if self.pid != os.getpid():
+            raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
+                              "behind: make a new one in the child, or start the child with 'spawn'")
+        groups = self.optimizer.param_groups
+        lists = [g["params"] for g in groups]
+        odd = None
+        if self.walk is not None and self.flags == [flags(g) for g in groups] and self.counts_equal():
+            odd = self.walk.scan(lists, self.optimizer.state)
+        if odd is None:
+            self.bind()
+            odd = self.walk.scan(lists, self.optimizer.state)
+            if odd is None:
+                raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
+        kept = [self.dense_gradient(i) for i in odd]
+        for index, part in enumerate(self.parts):
+            self.set_args(part, norm)
+            for p, copy in part.copies:
+                copy.copy_(p)
+            part.step.run(self.walk, index, part.stream())
+            for p, copy in part.copies:
+                p.copy_(copy)
+            torch.autograd.graph.increment_version(part.params)
+            if part.counts is not None and part.device.type == "cpu":
+                part.step.store_counts(part.counts.data_ptr())
+        del kept  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
+
+    def counts_equal(self) -> bool:
+        return all(p.counts is None or p.device.type != "cpu" or p.step.counts_equal(p.counts.data_ptr())
+                   for p in self.parts)
+
+    def set_args(self, part: Part, norm: float | None) -> None:
+        for arg, group, source, name in part.args:
+            if source is not None:
+                value = source["betas"][int(name[-1]) - 1] if name.startswith("beta") else source[name]
+            elif name == "external_norm":
+                value = norm
+            elif name == "max_norm":
+                value = self.optimizer.max_norm
+            else:
+                value = self.optimizer.scaler._factors[name]
+            part.set(arg, group, float(value))
+
+    def dense_gradient(self, index: int) -> Tensor:
+        """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
+        p, name, like = self.order[index]
+        grad = p.grad
+        who = type(self.optimizer).__name__
+        if type(grad) is not Tensor:
+            raise TypeError(f"{who} takes plain tensors; the gradient of {name} is a {type_name(grad)}")
+        if grad.layout != torch.strided:
+            raise RuntimeError(f"{who} does not support sparse gradients: that of {name} is one; use torch.optim.SparseAdam "
+                               "for it, or sparse=False in its embedding")
+        copy = torch.empty_like(like, dtype=grad.dtype)
+        copy.copy_(grad)
+        self.walk.set(index, copy.data_ptr())
+        return copy
+
+    def stats(self, wait: bool) -> dict[str, float] | None:
+        found = [s for s in (part.step.stats(wait, part.stream()) for part in self.parts) if s is not None]
+        return found[0] if found else None
+
+    # --- binding
+
+    def pull(self) -> None:
+        """Makes the optimizer's state true: counts that live on a GPU, buffers that no step has begun."""
+        state = self.optimizer.state
+        for part in self.parts:
+            if part.counts is not None and part.device.type != "cpu":
+                part.counts.copy_(torch.tensor(part.step.read_state("step"), dtype=torch.float32))
+            if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
+                for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
+                    if not begun and p in state:
+                        state[p].pop("momentum_buffer", None)
+
+    def bind(self) -> None:
+        self.pull()
+        old = {(part.options, part.device): part for part in self.parts}
+        known = {id(p) for part in self.parts for p in part.params}
+        self.walk = None
+        self.parts, places = self.divide(known)
+        native = self.optimizer.max_norm is not None or self.optimizer.scaler is not None
+        if native and len(self.parts) > 1:
+            kinds = "; ".join(f"{p.device}: {', '.join(p.options)}" for p in self.parts)
+            raise _core.Error("clip and loss scale inside of the step need parameters of one device, dtype and kind of "
+                              f"group; here are {kinds}. Use torch's GradScaler and clip_grad_norm_ with this optimizer "
+                              "instead")
+        self.check_disjoint()
+        walk = _core.Walk(EXCHANGE, Tensor)
+        like = {}
+        for index, part in enumerate(self.parts):
+            self.make_step(part, old.get((part.options, part.device)))
+            like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part))})
+        self.order = []
+        for p, name, part, slot in places:
+            weight = like.get(id(p), p)
+            self.order.append((p, name, weight))
+            walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride())
+        walk.watch(self.optimizer.state)
+        self.flags = [flags(g) for g in self.optimizer.param_groups]
+        self.walk = walk
+
+    def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
+        """The parameters that had a gradient or have state, in parts; and where each parameter stands."""
+        state = self.optimizer.state
+        index: dict[tuple[tuple[str, ...], torch.device], int] = {}
+        parts: list[Part] = []
+        places = []
+        for g, group in enumerate(self.optimizer.param_groups):
+            names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
+            for p, name in zip(group["params"], names):
+                if p.grad is None and id(p) not in known and not state.get(p):
+                    places.append((p, name, -1, 0))
+                    continue
+                self.check(p, name)
+                key = (self.options(group, p), p.device)
+                if key not in index:
+                    index[key] = len(parts)
+                    parts.append(Part(*key))
+                places.append((p, name, index[key], parts[index[key]].add(p, name, group)))
+        return parts, places
+
+    def check(self, p: Tensor, name: str) -> None:
+        who = type(self.optimizer).__name__
+        if type(p) not in PLAIN:
+            raise TypeError(f"{who} takes plain tensors and torch.nn.Parameter; {name} is a {type_name(p)}")
+        if p.layout != torch.strided:
+            raise TypeError(f"{who} does not take sparse parameters; {name} is one")
+        if p.dtype not in DTYPES:
+            raise TypeError(f"{who} takes parameters in float32, float16 and bfloat16; {name} is {p.dtype}")
+        if p.device.type not in ("cpu", "cuda"):
+            raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
+        if overlaps_itself(p):
+            raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
+
+    def check_disjoint(self) -> None:
+        spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
+                       for part in self.parts for p, name in zip(part.params, part.names) if p.numel() and is_dense(p))
+        for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
+            if begin < end:
+                raise RuntimeError(f"{type(self.optimizer).__name__}: {name} and {other} share memory")
+
+    def options(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
+        optimizer = self.optimizer
+        dtype = DTYPES[p.dtype]
+        options = [f"grad={dtype}"]
+        if optimizer._recipe != "lion":
+            options.append("profile=torch-fused" if group.get("fused") else "profile=torch-foreach")
+        if dtype != "f32":
+            options += ["master", f"model={dtype}"]
+        options += [f for f in FLAGS if group.get(f)]
+        if group.get("momentum"):
+            options.append("momentum")
+        if optimizer._recipe == "adam" and group.get("decoupled_weight_decay"):
+            options.append("weight-decay=decoupled")
+        if optimizer._norm is not None:
+            options.append(f"clip={optimizer._norm}")
+        if optimizer._external_norm:
+            options.append("external-norm")
+        if optimizer.scaler is not None:
+            options.append("loss-scale=dynamic")
+        return tuple(options)
+
+    def make_step(self, part: Part, old: Part | None) -> None:
+        """Compiles, or takes the old step where only addresses are new."""
+        made = program(self.optimizer._recipe, part.options)
+        scaler = self.optimizer.scaler
+        layout = [(name, p.numel(), g) for name, p, g in zip(part.names, part.params, part.group_of)]
+        begun = {}
+        if old is not None and "momentum_begun" in made.states():
+            begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
+        cuda = part.device.type == "cuda"
+        part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
+                               0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native)
+        if scaler is not None:
+            scaler._attach(part.device)
+        for index, name in enumerate(made.args()):
+            if name in ("beta1", "beta2") or name in part.groups[0]:
+                part.args += [(index, g, group, name) for g, group in enumerate(part.groups)]
+            else:
+                part.args.append((index, -1, None, name))
+        state = self.optimizer.state
+        if self.optimizer._counts:
+            part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)
+            part.step.write_state("step", [int(c) for c in part.counts.tolist()])
+            for i, p in enumerate(part.params):
+                state[p]["step"] = part.counts[i]
+        if "momentum_begun" in made.states():
+            part.step.write_state("momentum_begun", [
+                int(state[p].get("momentum_buffer") is not None and begun.get(id(p), 1)) for p in part.params])
+
+    def bind_arrays(self, part: Part) -> list[Tensor]:
+        """Binds weights and state; returns what each parameter's gradient has to be laid out as."""
+        weights = []
+        for p in part.params:
+            weight = p.detach()
+            if not is_dense(p):
+                weight = p.detach().contiguous()
+                part.copies.append((p, weight))
+            weights.append(weight)
+        part.step.bind("weight", [w.data_ptr() for w in weights])
+        for name in program(self.optimizer._recipe, part.options).buffers():
+            if name not in ("grad", "weight"):
+                arrays = [self.array(p, w, label, name) for p, w, label in zip(part.params, weights, part.names)]
+                part.step.bind(name, [a.data_ptr() for a in arrays])
+        part.step.adopt_state()
+        return weights
+
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str) -> Tensor:
+        """An array of a parameter's state: f32 and laid out as the weight; made, or made so, where it is not."""
+        state = self.optimizer.state[p]
+        have = state.get(name)
+        if type(have) is Tensor and have.dtype == torch.float32 and have.device == p.device and same_layout(have, weight):
+            return have
+        made = torch.empty_like(weight, dtype=torch.float32, memory_format=torch.preserve_format)
+        if have is None:
+            made.copy_(weight) if name == "master" else made.fill_(self.initial(name))
+        elif have.numel() == p.numel():
+            made.copy_(have.reshape(p.shape))
+        else:
+            raise ValueError(f"state '{name}' of {label} has shape {tuple(have.shape)}, the parameter {tuple(p.shape)}")
+        state[name] = made
+        return made
+
+    def initial(self, name: str) -> float:
+        return self.optimizer.defaults.get("initial_accumulator_value", 0.0) if name == "sum" else 0.0

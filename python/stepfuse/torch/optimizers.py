@@ -1,0 +1,248 @@
+"""The optimizers: torch's own classes with another step. What is not about stepping is inherited from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .engine import BUFFERS, Engine
+from .scaler import LossScaler
+
+if TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
+
+NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
+
+
+class Fused(torch.optim.Optimizer):
+    """What the optimizers share: a step that is one kernel, and clip and loss scale inside of it where wanted."""
+
+    _recipe = ""
+    _counts = True  # torch's state of a parameter has a `step`
+    _max_norm: float | None = None
+    _norm: str | None = None
+    _external_norm = False
+    _scaler: LossScaler | None = None
+    _engine: Engine | None = None
+    _loading: dict[str, Any] | None = None
+
+    def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
+                scaler: LossScaler | None) -> None:
+        for group in self.param_groups:
+            for flag in ("capturable", "differentiable"):
+                if group.get(flag):
+                    raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
+        if max_norm is not None and float(norm_type) not in NORMS:
+            raise ValueError(f"norm_type is 1, 2 or inf, not {norm_type}")
+        if external_norm and max_norm is None:
+            raise ValueError("external_norm=True needs max_norm")
+        self._max_norm = max_norm
+        self._norm = None if max_norm is None else NORMS[float(norm_type)]
+        self._external_norm = external_norm
+        self._scaler = scaler
+        # torch's GradScaler unscales for us as for any optimizer.
+        self._step_supports_amp_scaling = False
+
+    @property
+    def max_norm(self) -> float | None:
+        """What the step clips the gradients' global norm to; may change at any time, but not from or to None."""
+        return self._max_norm
+
+    @max_norm.setter
+    def max_norm(self, value: float) -> None:
+        if self._max_norm is None or value is None:
+            raise ValueError("whether a step clips is decided by its constructor's max_norm")
+        self._max_norm = value
+
+    @property
+    def scaler(self) -> LossScaler | None:
+        """The loss scaler given to the constructor."""
+        return self._scaler
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss times the scaler's scale, to call backward() on."""
+        if self._scaler is None:
+            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler: pass scaler=LossScaler()")
+        return self._scaler.scale(loss)
+
+    def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
+        """One step in one launch per device and kind of group; returns what the closure does.
+
+        `norm` is the gradients' norm before clipping (of unscaled gradients), where external_norm=True.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if (norm is not None) != self._external_norm:
+            raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
+        if self._engine is None:
+            self._engine = Engine(self)
+        with torch.no_grad():
+            self._engine.run(None if norm is None else float(norm))
+        return loss
+
+    def stats(self, wait: bool = True) -> dict[str, float] | None:
+        """Reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
+
+        Without `wait` never waits for the device. A step that neither clips nor scales reports nothing.
+        """
+        return None if self._engine is None else self._engine.stats(wait)
+
+    # --- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """In torch's own format: torch.optim's class of the same name loads it."""
+        self._pull()
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From a state_dict() of this class or of torch.optim's; moments, masters and counts keep their f32."""
+
+        def keep(_optimizer: Any, final: dict[str, Any]) -> None:
+            self._loading = final
+
+        hook = self.register_load_state_dict_pre_hook(keep)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            hook.remove()
+            self._loading = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._pull()
+        return {**super().__getstate__(), "_max_norm": self._max_norm, "_norm": self._norm,
+                "_external_norm": self._external_norm, "_scaler": self._scaler}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._engine = None
+        if self._loading is not None:
+            self._keep_precision(self._loading)
+
+    def _keep_precision(self, loaded: dict[str, Any]) -> None:
+        """torch has cast all state to the parameters' dtype, or taken it as it is: copies of what was loaded."""
+        ids = [i for g in loaded["param_groups"] for i in g["params"]]
+        params = [p for g in self.param_groups for p in g["params"]]
+        for i, p in zip(ids, params):
+            for name, value in loaded["state"].get(i, {}).items():
+                if name in BUFFERS and isinstance(value, Tensor):
+                    self.state[p][name] = value.detach().to(device=p.device, copy=True)
+                elif name == "step":
+                    self.state[p][name] = torch.tensor(float(value), dtype=torch.float32)
+
+    def _pull(self) -> None:
+        if self._engine is not None:
+            self._engine.pull()
+
+
+class AdamW(Fused, torch.optim.AdamW):
+    """torch.optim.AdamW, its step in one kernel.
+
+    Arguments are torch's. `fused=True` takes the rounding order of torch's fused kernel, otherwise that of foreach;
+    both are one launch here. Parameters in f16 and bf16 get f32 moments and an f32 master copy (state `master`).
+
+    Args:
+        max_norm: clip the gradients' global norm to this inside of the step, instead of clip_grad_norm_.
+        norm_type: 1, 2 or inf.
+        external_norm: the norm is given to step(norm=…) instead of being computed.
+        scaler: a LossScaler: the step unscales, skips overflows and adapts the scale.
+
+    Example:
+        >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
+        >>> loss.backward()
+        >>> optimizer.step()
+    """
+
+    _recipe = "adamw"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+                 external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
+                         capturable=capturable, differentiable=differentiable, fused=fused)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Adam(Fused, torch.optim.Adam):
+    """torch.optim.Adam, its step in one kernel; further arguments as of AdamW."""
+
+    _recipe = "adam"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+                         capturable=capturable, differentiable=differentiable, fused=fused,
+                         decoupled_weight_decay=decoupled_weight_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class SGD(Fused, torch.optim.SGD):
+    """torch.optim.SGD, its step in one kernel; further arguments as of AdamW."""
+
+    _recipe = "sgd"
+    _counts = False
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+                 weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
+                 scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
+                         foreach=foreach, differentiable=differentiable, fused=fused)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class RMSprop(Fused, torch.optim.RMSprop):
+    """torch.optim.RMSprop, its step in one kernel; further arguments as of AdamW."""
+
+    _recipe = "rmsprop"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
+                 scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
+                         differentiable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Adagrad(Fused, torch.optim.Adagrad):
+    """torch.optim.Adagrad, its step in one kernel; further arguments as of AdamW."""
+
+    _recipe = "adagrad"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
+                 scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
+                         maximize=maximize, differentiable=differentiable, fused=fused)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Lion(Fused):
+    """Lion (Chen et al., 2023): the sign of an interpolated momentum; torch has none. Further arguments as of AdamW."""
+
+    _recipe = "lion"
+    _counts = False
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
+                 weight_decay: float = 0, *, maximize: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        if lr < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError("Lion needs lr >= 0, weight_decay >= 0 and betas in [0, 1)")
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
+        self._set_up(max_norm, norm_type, external_norm, scaler)

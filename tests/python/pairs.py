@@ -1,0 +1,37 @@
+"""A model's parameters twice, for one of our optimizers and for torch's, with the same gradients."""
+
+import torch
+
+SHAPES = ((16, 8), (32,), (4, 4, 8))  # multiples of 8: torch's fused kernels round their last few elements otherwise
+
+
+class Pair:
+    def __init__(self, ours, theirs, shapes=SHAPES, dtype=torch.float32, theirs_kw=None, **kw):
+        torch.manual_seed(1)
+        self.a = [torch.nn.Parameter(torch.randn(s).to(dtype)) for s in shapes]
+        self.b = [torch.nn.Parameter(p.detach().clone()) for p in self.a]
+        self.ours = ours(self.a, **kw)
+        self.theirs = theirs(self.b, **(kw if theirs_kw is None else theirs_kw))
+
+    def gradients(self, scale=1.0, missing=()):
+        for i, (p, q) in enumerate(zip(self.a, self.b)):
+            g = torch.randn(p.shape).to(p.dtype) * scale
+            p.grad = None if i in missing else g.clone()
+            q.grad = None if i in missing else g.clone()
+
+    def steps(self, count, **kw):
+        for _ in range(count):
+            self.gradients(**kw)
+            self.ours.step()
+            self.theirs.step()
+
+    def equal(self):
+        return all(torch.equal(p, q) for p, q in zip(self.a, self.b))
+
+
+def same_state(a, b):
+    """Two state_dicts' states, bit for bit."""
+    if a["state"].keys() != b["state"].keys():
+        return False
+    return all(s.keys() == b["state"][i].keys() and all(torch.equal(v, b["state"][i][k]) for k, v in s.items())
+               for i, s in a["state"].items())

@@ -1,0 +1,33 @@
+"""The package in processes: its self-test, and what is left of an optimizer after a fork."""
+
+import os
+import subprocess
+import sys
+
+import torch
+
+import stepfuse
+from stepfuse.torch import AdamW
+
+
+def test_selftest():
+    done = subprocess.run([sys.executable, "-m", "stepfuse.selftest"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same bits as the interpreter" in done.stdout
+    assert done.stdout.splitlines()[-1] == "ok"
+
+
+def test_a_forked_child_is_told():
+    p = torch.nn.Parameter(torch.ones(8))
+    p.grad = torch.ones(8)
+    optimizer = AdamW([p])
+    optimizer.step()
+    child = os.fork()
+    if child == 0:
+        try:
+            optimizer.step()
+        except stepfuse.Error as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    optimizer.step()
