@@ -14,9 +14,9 @@ using namespace stepfuse;
 
 namespace {
 
-KernelPlan plan_of(const Program& program, Form form, std::vector<Signature> signatures) {
-  return lower(make_schedule(optimize(program, signatures),
-                             {.form = form, .signatures = std::move(signatures)}));
+KernelPlan plan_of(const Program& program, Form form, const std::vector<Signature>& signatures) {
+  return lower(
+      make_schedule(optimize(program, signatures), {.form = form, .signatures = signatures}));
 }
 
 // Gradients of two types; the rest has one each.
