@@ -1,5 +1,5 @@
-// How a step is executed: kernels, phases, and what each phase computes. The only thing that
-// emitters read. Knows ir.
+// How a step is executed: kernels, phases, and what each phase computes, in terms of the program.
+// A KernelPlan is lowered from it. Knows ir.
 //
 // A reduction's result belongs to the phases after the one that computes its elements. Within a
 // phase every element is independent of every other. `fused` is one kernel with a barrier between
