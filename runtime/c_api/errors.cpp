@@ -67,6 +67,10 @@ void refuse_null(const char* what) {
   throw Error(ErrorKind::usage, fmt::format("{} is NULL", what));
 }
 
+void refuse_index(const char* what, size_t index, const char* has, size_t count) {
+  throw Error(ErrorKind::usage, fmt::format("there is no {} {}: {} {}", what, index, has, count));
+}
+
 void check_struct(const void* given, size_t given_size, size_t known, const char* name) {
   if (given_size < sizeof(size_t)) {
     throw Error(ErrorKind::usage,

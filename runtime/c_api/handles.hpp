@@ -15,6 +15,7 @@ struct stepfuse_program {
 };
 struct stepfuse_layout {
   stepfuse::Layout value;
+  mutable std::vector<stepfuse_storage> storage = {};  // of the tensor that was last read
 };
 struct stepfuse_scaler {
   stepfuse::LossScaler value;
@@ -48,6 +49,7 @@ stepfuse_status guard(F&& f) noexcept {
 }
 
 [[noreturn]] void refuse_null(const char* what);
+[[noreturn]] void refuse_index(const char* what, size_t index, const char* has, size_t count);
 
 template <class T>
 T& need(T* pointer, const char* what) {
@@ -66,6 +68,13 @@ T*& result(T** place) {
   T*& r = need(place, "the place for the result");
   r = nullptr;
   return r;
+}
+
+// The element of that index, or an error that says how many there are: "the program declares" 5.
+template <class T>
+const T& declared(const std::vector<T>& all, size_t index, const char* what, const char* has) {
+  if (index < all.size()) return all[index];
+  refuse_index(what, index, has, all.size());
 }
 
 // --- structs that begin with their size

@@ -36,6 +36,39 @@ stepfuse_status stepfuse_layout_add(stepfuse_layout* layout, const stepfuse_tens
   return guard([&] { need(layout, "the layout").value.add(tensor_of(tensor)); });
 }
 
+size_t stepfuse_layout_size(const stepfuse_layout* layout) {
+  return layout != nullptr ? layout->value.size() : 0;
+}
+size_t stepfuse_layout_group_count(const stepfuse_layout* layout) {
+  return layout != nullptr ? static_cast<size_t>(layout->value.group_count()) : 0;
+}
+uint64_t stepfuse_layout_element_count(const stepfuse_layout* layout) {
+  return layout != nullptr ? layout->value.element_count() : 0;
+}
+
+stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t index,
+                                       stepfuse_tensor* tensor) {
+  return guard([&] {
+    const stepfuse_layout& l = need(layout, "the layout");
+    const TensorSpec& t = declared(l.value.tensors(), index, "tensor", "the layout has");
+    l.storage.clear();
+    for (const auto& [buffer, dtype] : t.dtypes) {
+      l.storage.push_back({buffer.c_str(), static_cast<stepfuse_dtype>(dtype)});
+    }
+    write_struct(tensor,
+                 {.size = 0,
+                  .name = t.name.c_str(),
+                  .elements = t.size,
+                  .group = t.group,
+                  .offset = t.offset,
+                  .uncounted = !t.counted,
+                  .frozen = !t.updated,
+                  .storage = l.storage.data(),
+                  .storage_count = l.storage.size()},
+                 "the stepfuse_tensor");
+  });
+}
+
 // --- loss scaler
 
 namespace {
@@ -68,6 +101,20 @@ stepfuse_status stepfuse_scaler_create(const stepfuse_scaler_options* options,
 
 void stepfuse_scaler_destroy(stepfuse_scaler* scaler) { delete scaler; }
 
+stepfuse_status stepfuse_scaler_get_options(const stepfuse_scaler* scaler,
+                                            stepfuse_scaler_options* options) {
+  return guard([&] {
+    const LossScaler::Options& o = need(scaler, "the scaler").value.options();
+    write_struct(options,
+                 {.size = 0,
+                  .init_scale = o.init_scale,
+                  .growth_factor = o.growth_factor,
+                  .backoff_factor = o.backoff_factor,
+                  .growth_interval = o.growth_interval},
+                 "the stepfuse_scaler_options");
+  });
+}
+
 stepfuse_status stepfuse_scaler_device_scale(const stepfuse_scaler* scaler, const float** scale) {
   return guard([&] {
     auto& out = result(scale);
@@ -86,6 +133,10 @@ stepfuse_status stepfuse_scaler_read(const stepfuse_scaler* scaler, const char* 
 stepfuse_status stepfuse_scaler_write(stepfuse_scaler* scaler, const char* state, double value) {
   return guard(
       [&] { need(scaler, "the scaler").value.write(text_of(state, "the state's name"), value); });
+}
+
+stepfuse_status stepfuse_scaler_update(stepfuse_scaler* scaler, double new_scale) {
+  return guard([&] { need(scaler, "the scaler").value.update(new_scale); });
 }
 
 // --- monitor
@@ -135,8 +186,27 @@ stepfuse_status stepfuse_monitor_skipped(stepfuse_monitor* monitor, int32_t in_a
   return add_rule(monitor, finding, user, [&] { return skipped_in_a_row(in_a_row); });
 }
 
+stepfuse_status stepfuse_monitor_rule(stepfuse_monitor* monitor, const char* name,
+                                      stepfuse_condition holds, int32_t in_a_row,
+                                      stepfuse_finding finding, void* user) {
+  return add_rule(monitor, finding, user, [&] {
+    if (holds == nullptr) refuse_null("the condition");
+    auto condition = [holds, user](const StepStats& s) -> std::optional<bool> {
+      stepfuse_stats stats{s};
+      int32_t answer = holds(user, &stats);
+      return answer < 0 ? std::nullopt : std::optional<bool>(answer != 0);
+    };
+    return Rule{std::string(text_of(name, "the rule's name")), condition, in_a_row};
+  });
+}
+
 stepfuse_status stepfuse_monitor_feed(stepfuse_monitor* monitor, const stepfuse_step* step) {
   return guard([&] { need(monitor, "the monitor").value.feed(need(step, "the step").value); });
+}
+
+stepfuse_status stepfuse_monitor_feed_stats(stepfuse_monitor* monitor,
+                                            const stepfuse_stats* stats) {
+  return guard([&] { need(monitor, "the monitor").value.feed(need(stats, "the stats").value); });
 }
 
 uint64_t stepfuse_monitor_lost(const stepfuse_monitor* monitor) {

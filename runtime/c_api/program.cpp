@@ -14,13 +14,7 @@ static_assert(STEPFUSE_PER_ELEMENT == static_cast<int>(Domain::element));
 
 bool is_dtype(stepfuse_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
-// The declaration of that index, or an error that says how many there are.
-template <class T>
-const T& declared(const std::vector<T>& all, size_t index, const char* what) {
-  if (index < all.size()) return all[index];
-  throw Error(ErrorKind::usage,
-              fmt::format("there is no {} {}: the program declares {}", what, index, all.size()));
-}
+constexpr const char* kDeclares = "the program declares";
 
 uint32_t mask_of(DTypeSet set) {
   uint32_t mask = 0;
@@ -100,7 +94,8 @@ size_t stepfuse_program_arg_count(const stepfuse_program* program) {
 stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t index,
                                         stepfuse_buffer* buffer) {
   return guard([&] {
-    const Buffer& b = declared(need(program, "the program").value.buffers, index, "buffer");
+    const Buffer& b =
+        declared(need(program, "the program").value.buffers, index, "buffer", kDeclares);
     write_struct(buffer,
                  {.size = 0,
                   .name = b.name.c_str(),
@@ -114,7 +109,7 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
 stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t index,
                                        stepfuse_state* state) {
   return guard([&] {
-    const State& s = declared(need(program, "the program").value.states, index, "state");
+    const State& s = declared(need(program, "the program").value.states, index, "state", kDeclares);
     write_struct(state,
                  {.size = 0,
                   .name = s.name.c_str(),
@@ -130,7 +125,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
 stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t index,
                                      stepfuse_arg* arg) {
   return guard([&] {
-    const Arg& a = declared(need(program, "the program").value.args, index, "argument");
+    const Arg& a = declared(need(program, "the program").value.args, index, "argument", kDeclares);
     write_struct(arg,
                  {.size = 0,
                   .name = a.name.c_str(),

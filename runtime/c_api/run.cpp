@@ -74,24 +74,35 @@ stepfuse_status stepfuse_step_partials(const stepfuse_step* step, void** block, 
   });
 }
 
+namespace {
+
+void write_partial(stepfuse_partial* to, const Partial& p) {
+  stepfuse_partial out{};
+  std::snprintf(out.name, sizeof out.name, "%s", p.name.c_str());
+  std::snprintf(out.op, sizeof out.op, "%s", std::string(info(p.op).name).c_str());
+  out.dtype = static_cast<stepfuse_dtype>(p.dtype);
+  out.count = p.count;
+  out.offset = p.offset;
+  out.pieces = p.pieces;
+  out.piece_count = p.piece_count;
+  write_struct(to, out, "the stepfuse_partial");
+}
+
+}  // namespace
+
 stepfuse_status stepfuse_step_partial(const stepfuse_step* step, size_t index,
                                       stepfuse_partial* partial) {
   return guard([&] {
     Partials partials = step_of(step).partials();
-    if (index >= partials.all.size()) {
-      throw Error(ErrorKind::usage, fmt::format("there is no partial {}: the step has {}", index,
-                                                partials.all.size()));
-    }
-    const Partial& p = partials.all[index];
-    stepfuse_partial out{};
-    std::snprintf(out.name, sizeof out.name, "%s", p.name.c_str());
-    std::snprintf(out.op, sizeof out.op, "%s", std::string(info(p.op).name).c_str());
-    out.dtype = static_cast<stepfuse_dtype>(p.dtype);
-    out.count = p.count;
-    out.offset = p.offset;
-    out.pieces = p.pieces;
-    out.piece_count = p.piece_count;
-    write_struct(partial, out, "the stepfuse_partial");
+    write_partial(partial, declared(partials.all, index, "partial", "the step has"));
+  });
+}
+
+stepfuse_status stepfuse_step_partial_at(const stepfuse_step* step, const char* name,
+                                         stepfuse_partial* partial) {
+  return guard([&] {
+    Partials partials = step_of(step).partials();
+    write_partial(partial, partials.at(text_of(name, "the partial's name")));
   });
 }
 
@@ -147,7 +158,15 @@ uint64_t stepfuse_stats_index(const stepfuse_stats* stats) {
 stepfuse_status stepfuse_stats_get(const stepfuse_stats* stats, const char* report, double* value) {
   return guard([&] {
     double& out = need(value, "the place for the result");
-    out = need(stats, "the stats").value.at(text_of(report, "the report's name"));
+    const StepStats& s = need(stats, "the stats").value;
+    std::string_view name = text_of(report, "the report's name");
+    if (s.find_list(name) != nullptr) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' is reported of groups or tensors: read it with "
+                              "stepfuse_stats_list",
+                              name));
+    }
+    out = s.at(name);
   });
 }
 
@@ -157,6 +176,33 @@ size_t stepfuse_stats_count(const stepfuse_stats* stats) {
 
 const char* stepfuse_stats_name(const stepfuse_stats* stats, size_t index) {
   return index < stepfuse_stats_count(stats) ? stats->value.values[index].first.c_str() : nullptr;
+}
+
+size_t stepfuse_stats_list_count(const stepfuse_stats* stats) {
+  return stats != nullptr ? stats->value.lists.size() : 0;
+}
+
+const char* stepfuse_stats_list_name(const stepfuse_stats* stats, size_t index) {
+  return index < stepfuse_stats_list_count(stats) ? stats->value.lists[index].first.c_str()
+                                                  : nullptr;
+}
+
+stepfuse_status stepfuse_stats_list(const stepfuse_stats* stats, const char* report,
+                                    const double** values, size_t* count) {
+  return guard([&] {
+    auto& out = result(values);
+    size_t& n = need(count, "the place for the count");
+    const StepStats& s = need(stats, "the stats").value;
+    std::string_view name = text_of(report, "the report's name");
+    const std::vector<double>* list = s.find_list(name);
+    if (list == nullptr) {
+      s.at(name);  // says so if there is no such report at all
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' is one value: read it with stepfuse_stats_get", name));
+    }
+    n = list->size();
+    out = list->data();
+  });
 }
 
 stepfuse_status stepfuse_stats_json(const stepfuse_stats* stats, char** line) {

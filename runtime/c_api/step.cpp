@@ -10,22 +10,27 @@ using namespace stepfuse::c_api;
 
 namespace {
 
-Device device_of(const stepfuse_device* device) {
-  stepfuse_device d = read_struct(device, "the stepfuse_device");
-  switch (d.kind) {
-    case STEPFUSE_CPU:
-      return Device::cpu(d.threads, text_or(d.level, "host"));
-    case STEPFUSE_INTERPRETER:
-      return Device::interpreter();
-    case STEPFUSE_CUDA:
-      return Device::cuda(d.ordinal, text_or(d.options, ""));
-    default:
-      break;
-  }
+static_assert(STEPFUSE_CUDA == static_cast<int>(Device::Kind::cuda));
+
+Device::Kind kind_of(int32_t kind) {
+  if (kind >= STEPFUSE_CPU && kind <= STEPFUSE_CUDA) return static_cast<Device::Kind>(kind);
   throw Error(ErrorKind::usage,
               fmt::format("{} is no kind of device; there are STEPFUSE_CPU, STEPFUSE_INTERPRETER "
                           "and STEPFUSE_CUDA",
-                          d.kind));
+                          kind));
+}
+
+Device device_of(const stepfuse_device* device) {
+  stepfuse_device d = read_struct(device, "the stepfuse_device");
+  switch (kind_of(d.kind)) {
+    case Device::Kind::cpu:
+      return Device::cpu(d.threads, text_or(d.level, "host"));
+    case Device::Kind::interpreter:
+      return Device::interpreter();
+    case Device::Kind::cuda:
+      break;
+  }
+  return Device::cuda(d.ordinal, text_or(d.options, ""));
 }
 
 Allocator allocator_of(const stepfuse_step_options& o) {
@@ -54,8 +59,17 @@ StepOptions options_of(const stepfuse_step_options* given) {
   if (o.stats_ring != 0) options.stats_ring = o.stats_ring;
   if (o.scaler != nullptr) options.scaler = &o.scaler->value;
   options.gradient = text_or(o.gradient, "grad");
+  options.check_args = o.unchecked_args == 0;
   options.allocator = allocator_of(o);
   return options;
+}
+
+std::vector<std::string> names_of(const char* const* names, size_t count) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) {
+    out.emplace_back(text_of((&need(names, "the array of names"))[i], "a name"));
+  }
+  return out;
 }
 
 const Args& args_of(const stepfuse_args* args) { return need(args, "the args").value; }
@@ -89,7 +103,13 @@ stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
                   .from_disk_cache = r.from_disk_cache,
                   .from_kernel_folder = r.from_kernel_folder,
                   .compile_ms = r.total_ms(),
-                  .prepare_ms = r.prepare_ms},
+                  .prepare_ms = r.prepare_ms,
+                  .passes_ms = r.passes_ms,
+                  .parse_ms = r.parse_ms,
+                  .optimize_ms = r.optimize_ms,
+                  .codegen_ms = r.codegen_ms,
+                  .load_ms = r.load_ms,
+                  .key = r.key.c_str()},
                  "the stepfuse_compile_report");
   });
 }
@@ -120,6 +140,46 @@ stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor*
 
 size_t stepfuse_step_workspace_bytes(const stepfuse_step* step) {
   return step != nullptr ? step->value.workspace_bytes() : 0;
+}
+
+stepfuse_status stepfuse_workspace_bytes(const stepfuse_program* program,
+                                         const stepfuse_layout* layout,
+                                         const stepfuse_step_options* options, int32_t device_kind,
+                                         size_t* bytes) {
+  return guard([&] {
+    size_t& out = need(bytes, "the place for the result");
+    out =
+        Step::workspace_bytes(need(program, "the program").value, need(layout, "the layout").value,
+                              options_of(options), kind_of(device_kind));
+  });
+}
+
+stepfuse_status stepfuse_step_program(const stepfuse_step* step, stepfuse_program** program) {
+  return guard([&] {
+    auto& out = result(program);
+    out = new stepfuse_program{step_of(step).program()};
+  });
+}
+
+stepfuse_status stepfuse_step_layout(const stepfuse_step* step, stepfuse_layout** layout) {
+  return guard([&] {
+    auto& out = result(layout);
+    out = new stepfuse_layout{step_of(step).layout()};
+  });
+}
+
+stepfuse_status stepfuse_step_device(const stepfuse_step* step, stepfuse_device* device) {
+  return guard([&] {
+    const Device& d = step_of(step).device();
+    write_struct(device,
+                 {.size = 0,
+                  .kind = static_cast<int32_t>(d.kind()),
+                  .threads = d.threads(),
+                  .ordinal = d.ordinal(),
+                  .level = d.level().c_str(),
+                  .options = d.options().c_str()},
+                 "the stepfuse_device");
+  });
 }
 
 // --- arguments
@@ -242,6 +302,19 @@ stepfuse_status stepfuse_save_checkpoint(const char* path, const stepfuse_step* 
 stepfuse_status stepfuse_load_checkpoint(const char* path, stepfuse_step* step) {
   return guard(
       [&] { load_checkpoint(std::string(text_of(path, "the file's name")), step_of(step)); });
+}
+
+stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* step,
+                                              const stepfuse_load_options* options) {
+  return guard([&] {
+    LoadOptions load;
+    if (options != nullptr) {
+      stepfuse_load_options o = read_struct(options, "the stepfuse_load_options");
+      load.optional = names_of(o.optional, o.optional_count);
+      load.ignored = names_of(o.ignored, o.ignored_count);
+    }
+    load_checkpoint(std::string(text_of(path, "the file's name")), step_of(step), load);
+  });
 }
 
 // --- kernels

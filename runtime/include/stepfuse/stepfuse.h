@@ -187,6 +187,13 @@ STEPFUSE_API stepfuse_status stepfuse_layout_create(stepfuse_layout** layout);
 STEPFUSE_API void stepfuse_layout_destroy(stepfuse_layout* layout);
 STEPFUSE_API stepfuse_status stepfuse_layout_add(stepfuse_layout* layout,
                                                  const stepfuse_tensor* tensor);
+// What is in it. A tensor's name is valid until the layout is added to, its storage types until the
+// next call.
+STEPFUSE_API size_t stepfuse_layout_size(const stepfuse_layout* layout);
+STEPFUSE_API size_t stepfuse_layout_group_count(const stepfuse_layout* layout);
+STEPFUSE_API uint64_t stepfuse_layout_element_count(const stepfuse_layout* layout);
+STEPFUSE_API stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t index,
+                                                    stepfuse_tensor* tensor);
 
 // --- device
 
@@ -217,6 +224,8 @@ typedef struct stepfuse_scaler_options {
 STEPFUSE_API stepfuse_status stepfuse_scaler_create(const stepfuse_scaler_options* options,
                                                     stepfuse_scaler** scaler);
 STEPFUSE_API void stepfuse_scaler_destroy(stepfuse_scaler* scaler);
+STEPFUSE_API stepfuse_status stepfuse_scaler_get_options(const stepfuse_scaler* scaler,
+                                                         stepfuse_scaler_options* options);
 // The scale on the device, to multiply the loss with; once a step is made with the scaler.
 STEPFUSE_API stepfuse_status stepfuse_scaler_device_scale(const stepfuse_scaler* scaler,
                                                           const float** scale);
@@ -225,6 +234,9 @@ STEPFUSE_API stepfuse_status stepfuse_scaler_read(const stepfuse_scaler* scaler,
                                                   double* value);
 STEPFUSE_API stepfuse_status stepfuse_scaler_write(stepfuse_scaler* scaler, const char* state,
                                                    double value);
+// GradScaler.update(new_scale), after a run: this scale instead of the one that the run left, and the
+// trackers as they were before it.
+STEPFUSE_API stepfuse_status stepfuse_scaler_update(stepfuse_scaler* scaler, double new_scale);
 
 // --- step
 
@@ -244,9 +256,10 @@ typedef struct stepfuse_step_options {
   void* (*allocate)(void* user, size_t bytes, stepfuse_stream stream);
   void (*release)(void* user, void* memory, size_t bytes, stepfuse_stream stream);
   void* user;
+  int32_t unchecked_args;  // a recipe's arguments may be what they cannot be (a negative lr)
 } stepfuse_step_options;
 #define STEPFUSE_STEP_OPTIONS \
-  {sizeof(stepfuse_step_options), STEPFUSE_FUSED, 0, 0, NULL, NULL, NULL, NULL, NULL}
+  {sizeof(stepfuse_step_options), STEPFUSE_FUSED, 0, 0, NULL, NULL, NULL, NULL, NULL, 0}
 
 // `options` may be NULL.
 STEPFUSE_API stepfuse_status stepfuse_step_create(const stepfuse_program* program,
@@ -265,8 +278,12 @@ typedef struct stepfuse_compile_report {
   int32_t from_kernel_folder;
   double compile_ms;  // emission, compilers, loading
   double prepare_ms;  // all of it
+  // compile_ms in parts: ours; text into LLVM or NVRTC; LLVM's passes; machine code; loading.
+  double passes_ms, parse_ms, optimize_ms, codegen_ms, load_ms;
+  const char* key;  // what the caches know the kernel by, to read; valid until the next prepare
 } stepfuse_compile_report;
-#define STEPFUSE_COMPILE_REPORT {sizeof(stepfuse_compile_report), 0, 0, 0, 0.0, 0.0}
+#define STEPFUSE_COMPILE_REPORT \
+  {sizeof(stepfuse_compile_report), 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL}
 STEPFUSE_API stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
                                                           stepfuse_compile_report* report);
 
@@ -284,6 +301,18 @@ STEPFUSE_API stepfuse_status stepfuse_step_append(stepfuse_step* step,
                                                   const stepfuse_tensor* tensor);
 // Bytes of the step's own memory on its device.
 STEPFUSE_API size_t stepfuse_step_workspace_bytes(const stepfuse_step* step);
+// The same for a step that is not made yet, on a device of that kind; `options` may be NULL.
+STEPFUSE_API stepfuse_status stepfuse_workspace_bytes(const stepfuse_program* program,
+                                                      const stepfuse_layout* layout,
+                                                      const stepfuse_step_options* options,
+                                                      int32_t device_kind, size_t* bytes);
+// What the step is made of: copies, to be destroyed, and the device, with texts of the step's.
+STEPFUSE_API stepfuse_status stepfuse_step_program(const stepfuse_step* step,
+                                                   stepfuse_program** program);
+STEPFUSE_API stepfuse_status stepfuse_step_layout(const stepfuse_step* step,
+                                                  stepfuse_layout** layout);
+STEPFUSE_API stepfuse_status stepfuse_step_device(const stepfuse_step* step,
+                                                  stepfuse_device* device);
 
 // --- arguments
 
@@ -360,6 +389,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_partials(const stepfuse_step* step, v
                                                     size_t* bytes, size_t* count);
 STEPFUSE_API stepfuse_status stepfuse_step_partial(const stepfuse_step* step, size_t index,
                                                    stepfuse_partial* partial);
+STEPFUSE_API stepfuse_status stepfuse_step_partial_at(const stepfuse_step* step, const char* name,
+                                                      stepfuse_partial* partial);
 
 // --- statistics
 
@@ -380,6 +411,12 @@ STEPFUSE_API stepfuse_status stepfuse_stats_get(const stepfuse_stats* stats, con
                                                 double* value);
 STEPFUSE_API size_t stepfuse_stats_count(const stepfuse_stats* stats);
 STEPFUSE_API const char* stepfuse_stats_name(const stepfuse_stats* stats, size_t index);
+// Reports of groups and tensors, which have a value for each (grad_norm with clip-per-group). The values
+// live until `stats` is filled again.
+STEPFUSE_API size_t stepfuse_stats_list_count(const stepfuse_stats* stats);
+STEPFUSE_API const char* stepfuse_stats_list_name(const stepfuse_stats* stats, size_t index);
+STEPFUSE_API stepfuse_status stepfuse_stats_list(const stepfuse_stats* stats, const char* report,
+                                                 const double** values, size_t* count);
 STEPFUSE_API stepfuse_status stepfuse_stats_json(const stepfuse_stats* stats, char** line);
 
 // Rules over them; see stepfuse/monitor.hpp.
@@ -398,9 +435,16 @@ STEPFUSE_API stepfuse_status stepfuse_monitor_never_clipped(stepfuse_monitor* mo
                                                             void* user);
 STEPFUSE_API stepfuse_status stepfuse_monitor_skipped(stepfuse_monitor* monitor, int32_t in_a_row,
                                                       stepfuse_finding finding, void* user);
-// Looks at the steps finished since the last call.
+// A rule of the caller's. `holds` says 1, 0, or less where the step does not report what it asks for.
+typedef int32_t (*stepfuse_condition)(void* user, const stepfuse_stats* stats);
+STEPFUSE_API stepfuse_status stepfuse_monitor_rule(stepfuse_monitor* monitor, const char* name,
+                                                   stepfuse_condition holds, int32_t in_a_row,
+                                                   stepfuse_finding finding, void* user);
+// Looks at the steps finished since the last call; or at one of them.
 STEPFUSE_API stepfuse_status stepfuse_monitor_feed(stepfuse_monitor* monitor,
                                                    const stepfuse_step* step);
+STEPFUSE_API stepfuse_status stepfuse_monitor_feed_stats(stepfuse_monitor* monitor,
+                                                         const stepfuse_stats* stats);
 STEPFUSE_API uint64_t stepfuse_monitor_lost(const stepfuse_monitor* monitor);
 
 // --- states and checkpoints
@@ -419,6 +463,19 @@ STEPFUSE_API stepfuse_status stepfuse_step_device_state(const stepfuse_step* ste
 
 STEPFUSE_API stepfuse_status stepfuse_save_checkpoint(const char* path, const stepfuse_step* step);
 STEPFUSE_API stepfuse_status stepfuse_load_checkpoint(const char* path, stepfuse_step* step);
+
+// What of step and file need not agree, by the names of states and buffers, as in "ema".
+typedef struct stepfuse_load_options {
+  size_t size;
+  const char* const* optional;  // the file may lack these: they keep what init_state gave them
+  size_t optional_count;
+  const char* const* ignored;  // the file may hold these though the step does not have them
+  size_t ignored_count;
+} stepfuse_load_options;
+#define STEPFUSE_LOAD_OPTIONS {sizeof(stepfuse_load_options), NULL, 0, NULL, 0}
+// `options` may be NULL.
+STEPFUSE_API stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* step,
+                                                           const stepfuse_load_options* options);
 
 // --- kernels
 

@@ -1,0 +1,43 @@
+"""The sample samples/pytorch: what it saves and resumes from, and its comparison."""
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+import torch
+
+SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch" / "train_gpt.py"
+
+
+@pytest.fixture
+def train(monkeypatch):
+    spec = importlib.util.spec_from_file_location("train_gpt", SAMPLE)
+    sample = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sample)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", [str(SAMPLE), *map(str, arguments)])
+        sample.main()
+
+    return run
+
+
+def test_resumes_to_the_bit(train, tmp_path):
+    whole, half, resumed = (tmp_path / name for name in ("whole.pt", "half.pt", "resumed.pt"))
+    common = ("--steps", 6, "--dtype", "f16")
+    train(*common, "--save", whole)
+    train(*common, "--stop", 3, "--save", half)
+    train(*common, "--resume", half, "--save", resumed)
+    a, b = torch.load(whole, weights_only=True), torch.load(resumed, weights_only=True)
+    assert len(torch.load(half, weights_only=True)["losses"]) == 3
+    assert a["losses"] == b["losses"] and len(a["losses"]) == 6
+    assert a["scaler"] == b["scaler"]
+    assert all(torch.equal(v, b["model"][k]) for k, v in a["model"].items())
+
+
+def test_compares(train, tmp_path, capsys):
+    train("--steps", 3, "--dtype", "f32", "--compare", "--svg", tmp_path / "losses.svg")
+    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 2
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith(("| stepfuse", "| classic"))]
+    assert float(rows[0][2]) == pytest.approx(float(rows[1][2]), abs=2e-3)
