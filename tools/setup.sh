@@ -46,6 +46,12 @@ have_cmake() {
 
 have_python() { have python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'; }
 
+have_python_headers() {
+  have python3 && [[ -e $(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h ]]
+}
+
+have_venv() { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
 have_llvm() {
   local version
   for version in "${llvm_versions[@]}"; do
@@ -112,6 +118,8 @@ find_missing() {
   need python3 "python3 3.9 or newer" have_python
   need "$(llvm_package)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
   if [[ $purpose == test ]]; then
+    wish python3-dev "Python's headers (python3-dev: tests of the PyTorch package)" have_python_headers
+    wish python3-venv "venv (python3-venv: an environment with PyTorch for the tests)" have_venv
     # Other versions format differently, so this one is asked for by number.
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
