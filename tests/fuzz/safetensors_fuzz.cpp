@@ -1,0 +1,68 @@
+// Damaged safetensors files: refused, or of arrays that lie one behind the other and are all of the
+// file, in no more memory than the file. Knows the reader.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/checkpoint.hpp>
+
+#include "runtime/safetensors.hpp"
+#include "tests/fuzz/damaged_safetensors.hpp"
+#include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/saved_step.hpp"
+#include "tests/runtime/file_faults.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+// What the reader promises of each file that it takes.
+void check_arrays(const TensorReader& file, const std::string& bytes) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  std::vector<std::pair<uint64_t, uint64_t>> places;
+  for (const auto& [name, array] : file.arrays()) {
+    Wide size = size_of(array.dtype);
+    for (uint64_t d : array.shape) size *= d;
+    CHECK(size == array.bytes);
+    CHECK(file.read(array) == bytes.substr(array.begin, array.bytes));
+    places.emplace_back(array.begin, array.begin + array.bytes);
+  }
+  std::sort(places.begin(), places.end());
+  uint64_t at = sizeof length + length;
+  for (auto [begin, end] : places) {
+    CHECK(begin == at);
+    at = end;
+  }
+  CHECK(at == bytes.size());
+}
+
+}  // namespace
+
+TEST_CASE("fuzz: safetensors") {
+  SavedStep saved;
+  const std::string path = saved.path();
+  save_checkpoint(path, saved.step);
+  const std::string good = read_bytes(path);
+  fuzz(4000, [&](Rng& rng) {
+    const std::string bad = damaged_safetensors(good, rng);
+    write_bytes(path, bad);
+    try {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+      LittleMemory room(size_t{4} << 20);
+#endif
+      TensorReader file(path);
+      check_arrays(file, bad);
+      file.check_digest();
+      CHECK(bad == good);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::usage);
+      CHECK(std::string_view(e.what()).find('\x1b') == std::string_view::npos);
+    }
+  });
+}
