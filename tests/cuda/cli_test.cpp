@@ -32,7 +32,8 @@ const std::map<std::string, std::string> kLayouts = {
     {"odd", R"({"name": "odd", "tensors": [
        {"name": "a", "shape": [3001], "misalign": 1}, {"name": "b", "shape": [0]},
        {"name": "c", "shape": [1], "group": 1}, {"name": "d", "shape": [16390], "misalign": {"grad": 3}},
-       {"name": "e", "shape": [247], "group": 1}, {"name": "f", "shape": [256], "misalign": 2}]})"},
+       {"name": "e", "shape": [247], "group": 1}, {"name": "f", "shape": [256], "misalign": 2},
+       {"name": "alone", "shape": [40], "group": 2}]})"},
     {"tiny",
      R"({"name": "tiny", "tensors": [{"name": "t", "shape": [7], "count": 60, "misalign": 1}]})"},
     {"mixed", R"({"name": "mixed", "tensors": [
@@ -57,7 +58,7 @@ class Layouts {
 std::vector<Factor> all_factors() {
   std::vector<Factor> factors = recipe_option_factors();
   factors.push_back({"layout", {"odd", "tiny", "mixed", "single", "none"}});
-  factors.push_back({"inputs", {"normal", "special"}});
+  factors.push_back({"inputs", {"normal", "special", "single"}});
   factors.push_back({"form", {"fused", "split", "unfused"}});
   factors.push_back({"observe", {"", "true"}});
   factors.push_back({"moving", {"", "true"}});
@@ -98,6 +99,8 @@ std::string compare(const Point& point, const Layouts& layouts) {
     if (a.name == "external_norm") words.insert(words.end(), {"--set", "external_norm=1.5"});
     if (a.name == "external_found_inf")
       words.insert(words.end(), {"--set", "external_found_inf=0"});
+    // Below every norm, so that clipping acts.
+    if (a.name == "max_norm") words.insert(words.end(), {"--set", "max_norm=0.001"});
     // So that the scale grows within the four steps.
     if (a.name == "growth_interval") words.insert(words.end(), {"--set", "growth_interval=2"});
   }

@@ -22,7 +22,8 @@ LayoutFile odd_layout() {
     {"name": "c", "shape": [1], "group": 1},
     {"name": "d", "shape": [16385], "group": 1, "misalign": {"grad": 3}},
     {"name": "e", "shape": [247]},
-    {"name": "f", "shape": [256], "misalign": 2}]})");
+    {"name": "f", "shape": [256], "misalign": 2},
+    {"name": "alone", "shape": [40], "group": 2}]})");
 }
 
 struct Options {

@@ -26,7 +26,8 @@ LayoutFile sizes() {
     {"name": "one", "shape": [1], "group": 1},
     {"name": "bias", "shape": [247], "group": 1},
     {"name": "shifted", "shape": [16385], "group": 1, "misalign": {"grad": 3}},
-    {"name": "exact", "shape": [1048576]}]})");
+    {"name": "exact", "shape": [1048576]},
+    {"name": "alone", "shape": [999], "group": 2}]})");
 }
 
 struct Recipe {
@@ -57,6 +58,8 @@ const std::vector<Recipe>& recipes() {
 
 std::string digest(const Recipe& r, const LayoutFile& layout, RunPlan plan, const Device& device) {
   plan.device = device;
+  // Below every norm, so that clipping acts.
+  if (r.options.clip != Clip::none) plan.args.push_back({.name = "max_norm", .value = 0.001});
   return run_workload(make_recipe("adamw", r.options), layout, {}, plan).digest;
 }
 
@@ -65,7 +68,7 @@ std::string digest(const Recipe& r, const LayoutFile& layout, RunPlan plan, cons
 TEST_CASE("the GPU has the CPU's bits, in every form and with every input") {
   STEPFUSE_NEEDS_GPU();
   for (const Recipe& r : recipes()) {
-    for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+    for (Inputs inputs : {Inputs::normal, Inputs::special, Inputs::single}) {
       RunPlan plan;
       plan.steps = 6;
       plan.vary_args = true;

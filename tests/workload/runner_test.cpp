@@ -92,6 +92,27 @@ TEST_CASE("special inputs bring good steps, overflows and overflowing norms") {
   CHECK(r.workspace_bytes > 0);
 }
 
+TEST_CASE("single inputs bring one non-finite gradient into every second step") {
+  Program program = make_recipe("adamw", {.grad = DType::f32});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Workload workload(program, odd_layout(), {},
+                      {.seed = seed, .inputs = Inputs::single, .absent = 0.3});
+    for (uint64_t index = 0; index < 4; ++index) {
+      std::span<void* const> given = workload.gradients(index);
+      int nonfinite = 0;
+      uint64_t elements = 0;
+      for (size_t t = 0; t < given.size(); ++t) {
+        if (given[t] == nullptr) continue;
+        uint64_t size = workload.layout().tensors()[t].size;
+        std::span<const float> values(static_cast<const float*>(given[t]), size);
+        elements += size;
+        for (float v : values) nonfinite += std::isfinite(v) ? 0 : 1;
+      }
+      CHECK(nonfinite == (index % 2 == 1 && elements > 0 ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("a program without gradients or tensors runs too") {
   RunPlan p = run_plan();
   RunReport r = run_workload(make_recipe("loss_scale_update", {}), {.name = "none"}, {}, p);

@@ -32,8 +32,8 @@ constexpr std::string_view kFooter = R"(Examples:
 
 Inputs depend on --seed, names and sizes only. --inputs=special puts NaN, infinities, subnormals, -0
 and the largest values into weights and moments, and in turn good, non-finite, good and overflowing
-gradients into steps 0, 1, 2, 3. --digest prints one hash over every buffer and state afterwards:
-equal digests are equal bits.)";
+gradients into steps 0, 1, 2, 3; --inputs=single one NaN or infinity into every second step. --digest
+prints one hash over every buffer and state afterwards: equal digests are equal bits.)";
 
 constexpr uint64_t kDefaultParams = 100'000;
 
@@ -103,7 +103,9 @@ RunPlan make_plan(const Options& o, const Program& program) {
   RunPlan plan = o.plan;
   plan.device = device_of(o);
   plan.form = *form_from_name(o.form);
-  plan.inputs.inputs = o.inputs == "special" ? Inputs::special : Inputs::normal;
+  plan.inputs.inputs = o.inputs == "special"  ? Inputs::special
+                       : o.inputs == "single" ? Inputs::single
+                                              : Inputs::normal;
   plan.digest = o.digest;
   for (const std::string& s : o.set) plan.args.push_back(parse_setting(s, program));
   check_all_set(program, plan.args);
@@ -235,8 +237,8 @@ void add_input_options(CLI::App& verb, Options& o) {
   verb.add_option("--steps", o.plan.steps, "How many [4]")->check(CLI::Range(0, 1'000'000'000));
   verb.add_option("--seed", in.seed, "Of the inputs [1]");
   verb.add_option("--inputs", o.inputs, "Kind of values [normal]")
-      ->type_name("normal|special")
-      ->check(one_of({"normal", "special"}));
+      ->type_name("normal|special|single")
+      ->check(one_of({"normal", "special", "single"}));
   verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0));

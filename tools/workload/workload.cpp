@@ -12,7 +12,7 @@ constexpr float kGradient = 0.02F;
 constexpr float kParameter = 0.05F;
 
 Spice gradient_spice(Inputs inputs, uint64_t step) {
-  if (inputs == Inputs::normal) return Spice::none;
+  if (inputs != Inputs::special) return Spice::none;
   switch (step % 4) {
     case 1:
       return Spice::nonfinite;
@@ -93,7 +93,7 @@ void Workload::start(Step& step) {
   }
   // init_state() checks that nothing overlaps, gradients included once they were given.
   step.init_state();
-  if (options_.inputs == Inputs::normal) return;
+  if (options_.inputs != Inputs::special) return;
   for (size_t b = 0; b < program_.buffers.size(); ++b) {
     if (!is_gradient(b)) fill_buffer(b, Spice::all);
   }
@@ -115,7 +115,23 @@ std::span<void* const> Workload::gradients(uint64_t index) {
     bool absent = RandomStream(options_.seed, "absent", t, index).uniform(0) < options_.absent;
     if (absent) given_[t] = nullptr;
   }
+  if (options_.inputs == Inputs::single && index % 2 == 1) spoil_one(index);
   return given_;
+}
+
+void Workload::spoil_one(uint64_t index) {
+  const ArraySet& arrays = arrays_[current()];
+  std::vector<size_t> whole;
+  for (size_t t = 0; t < given_.size(); ++t) {
+    if (given_[t] != nullptr && arrays.spec(t).size > 0) whole.push_back(t);
+  }
+  if (whole.empty()) return;
+  RandomStream random(options_.seed, "single", 0, index);
+  size_t t = whole[random.bits(0) % whole.size()];
+  const auto& spec = arrays.spec(t);
+  uint64_t place = random.bits(1) % spec.size;
+  fill_values(static_cast<char*>(given_[t]) + place * size_of(spec.dtype), 1, spec.dtype, random,
+              {.spice = Spice::nonfinite});
 }
 
 std::string Workload::digest(const Step& step) const {

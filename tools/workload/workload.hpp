@@ -23,6 +23,9 @@ enum class Inputs : uint8_t {
   // Gradients take turns by step number: mild, non-finite, mild, huge (so that good steps, overflows
   // and overflowing norms all happen), and start with a mild one.
   special,
+  // Ordinary values, and in every second step, from step 1 on, a NaN or infinity in one place of one
+  // tensor that has a gradient: a lane that loses it is seen.
+  single,
 };
 
 struct WorkloadOptions {
@@ -63,6 +66,7 @@ class Workload {
   bool is_gradient(size_t buffer) const { return static_cast<int>(buffer) == gradient_; }
   size_t current() const;
   void fill_buffer(size_t buffer, Spice spice);
+  void spoil_one(uint64_t index);
   float gradient_scale(size_t tensor) const;
 
   Program program_;
