@@ -58,6 +58,25 @@ DONE:
 }
 )";
 
+// Each block says that it is here, and waits until all are.
+constexpr const char* kMeeting = R"(
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry meet(.param .u64 arrived)
+{
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [arrived];
+  mov.u32 %r1, %nctaid.x;
+  atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], 1;
+WAIT:
+  ld.acquire.gpu.global.u32 %r3, [%rd1];
+  setp.lt.u32 %p1, %r3, %r1;
+  @%p1 bra WAIT;
+  ret;
+}
+)";
+
 struct Fixture {
   void* context = nullptr;
   void* function = nullptr;
@@ -149,6 +168,29 @@ TEST_CASE_FIXTURE(Fixture, "refuses what a device refuses") {
   CHECK(call("cuStreamSynchronize", reinterpret_cast<void*>(0x1234)) == kInvalidHandle);
   DevicePointer huge = 0;
   CHECK(call("cuMemAlloc_v2", &huge, std::size_t{1} << 40) == kOutOfMemory);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a grid barrier without the cooperative attribute is named") {
+  void* module = nullptr;
+  REQUIRE(call("cuModuleLoadData", &module, kMeeting) == 0);
+  REQUIRE(call("cuModuleGetFunction", &function, module, "meet") == 0);
+  DevicePointer arrived = allocate(4);
+  auto meet = [&](unsigned blocks, bool cooperative) {
+    CHECK(call<int, DevicePointer, unsigned, std::size_t>("cuMemsetD32_v2", arrived, 0u, 1) == 0);
+    void* params[] = {&arrived};
+    LaunchAttribute attribute{
+        .id = kAttributeCooperative, .padding = {}, .value = {.number = cooperative ? 1 : 0}};
+    LaunchConfig config{{blocks, 1, 1}, {1, 1, 1}, 0, stream, &attribute, 1};
+    return call<int, const LaunchConfig*, void*, void**, void**>("cuLaunchKernelEx", &config,
+                                                                 function, params, nullptr);
+  };
+  for (int k = 0; k < 8; ++k) CHECK(meet(3, true) == 0);
+  CHECK(meet(1, false) == 0);
+  CHECK(read(arrived, 1)[0] == 1);
+  CHECK(meet(3, false) == kLaunchTimeout);
+  std::string error = call<const char*>("stepfuse_fake_error");
+  CHECK(error.find("hang: meet") == 0);
+  CHECK_MESSAGE(error.find("only a cooperative launch") != std::string::npos, error);
 }
 
 TEST_CASE_FIXTURE(Fixture, "fails on demand") {
