@@ -83,7 +83,7 @@ void fuzz(uint64_t count, const std::function<void(Rng&)>& one) {
     try {
       one(rng);
     } catch (const std::exception& e) {
-      FAIL_CHECK("left the fuzzer: ", e.what());
+      FAIL_CHECK("left the fuzzer: ", std::string(e.what()));
     }
   }
 }
