@@ -125,7 +125,8 @@ std::string file_name(const std::string& preimage) {
 // Creates the folder if need be; returns what is wrong with it.
 std::string check_folder(const fs::path& folder) {
   if (folder.empty())
-    return "no cache folder: neither STEPFUSE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set";
+    return "no cache folder: neither STEPFUSE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set, or the "
+           "program has other rights than its caller";
   std::error_code ec;
   fs::create_directories(folder.parent_path(), ec);
   ::mkdir(folder.c_str(), 0700);
@@ -144,7 +145,7 @@ std::string check_folder(const fs::path& folder) {
 
 fs::path folder_from_environment() {
   auto get = [](const char* name) -> fs::path {
-    const char* v = std::getenv(name);
+    const char* v = ::secure_getenv(name);
     return v != nullptr ? fs::path(v) : fs::path();
   };
   if (fs::path dir = get("STEPFUSE_CACHE_DIR"); !dir.empty()) return dir;

@@ -1,7 +1,8 @@
 // Compiled variants, and what is known of their compilers, beyond the end of the process: one
 // checksummed file per key. Knows std and the file system.
 //
-//   folder  := $STEPFUSE_CACHE_DIR, else $XDG_CACHE_HOME/stepfuse, else ~/.cache/stepfuse
+//   folder  := $STEPFUSE_CACHE_DIR, else $XDG_CACHE_HOME/stepfuse, else ~/.cache/stepfuse; none where
+//              the process has other rights than its caller
 //   file    := <32 hex digits of the preimage's hash> ".variant"
 //   content := magic (16 bytes), preimage size, payload size (8 bytes each, little-endian),
 //              XXH3-128 of all that follows and of the sizes (16 bytes), preimage, payload
@@ -31,6 +32,7 @@ class DiskCache {
 
   const std::filesystem::path& folder() const { return folder_; }
   const std::string& problem() const { return problem_; }  // empty if the cache works
+  std::filesystem::path path_of(const std::string& preimage) const;
 
   std::optional<std::string> load(const std::string& preimage);
   // Never throws: a cache that cannot be written is only slow.
@@ -54,7 +56,6 @@ class DiskCache {
   size_t clear();  // entries removed
 
  private:
-  std::filesystem::path path_of(const std::string& preimage) const;
   void evict() noexcept;
   std::filesystem::path folder_;
   uint64_t capacity_;

@@ -13,6 +13,8 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/disk_cache.hpp"
+#include "runtime/fork_watch.hpp"
+#include "runtime/trusted_file.hpp"
 #include "runtime/variant_key.hpp"
 
 namespace stepfuse {
@@ -31,7 +33,7 @@ Folders& folders() {
 
 std::vector<std::string> from_environment() {
   std::vector<std::string> out;
-  const char* set = std::getenv("STEPFUSE_KERNELS");
+  const char* set = ::secure_getenv("STEPFUSE_KERNELS");
   std::string_view rest = set != nullptr ? set : "";
   while (!rest.empty()) {
     size_t end = std::min(rest.find(':'), rest.size());
@@ -43,14 +45,21 @@ std::vector<std::string> from_environment() {
 
 void check_folder(const std::string& folder, std::string_view from) {
   std::error_code ec;
-  if (fs::is_directory(folder, ec)) return;
-  throw Error(ErrorKind::usage, fmt::format("{}: '{}' is not a folder; `stepfuse aot` makes one",
-                                            from, folder.substr(0, 200)));
+  if (!fs::is_directory(folder, ec)) {
+    throw Error(ErrorKind::usage, fmt::format("{}: '{}' is not a folder; `stepfuse aot` makes one",
+                                              from, folder.substr(0, 200)));
+  }
+  if (is_trusted(folder)) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("{}: '{}' holds code, and another user owns it or may write it: make it "
+                          "yours or root's and chmod go-w it",
+                          from, folder.substr(0, 200)));
 }
 
 }  // namespace
 
 std::vector<std::string> kernel_folders() {
+  ForkWatch watch;
   static const std::vector<std::string> environment = from_environment();
   for (const std::string& folder : environment) check_folder(folder, "STEPFUSE_KERNELS");
   std::lock_guard lock(folders().mutex);
@@ -61,6 +70,7 @@ std::vector<std::string> kernel_folders() {
 
 void use_kernels(const std::string& folder) {
   check_folder(folder, "use_kernels");
+  ForkWatch watch;
   std::lock_guard lock(folders().mutex);
   folders().named.insert(folders().named.begin(), folder);
 }
@@ -84,7 +94,9 @@ std::string shipped_preimage(const Schedule& schedule, std::string_view target,
 
 std::optional<std::string> find_shipped(const std::string& target, const std::string& preimage) {
   for (const std::string& folder : kernel_folders()) {
-    if (auto kernel = DiskCache::load_shipped(fs::path(folder) / target, preimage)) return kernel;
+    fs::path path = fs::path(folder) / target;
+    if (!is_trusted(path)) continue;
+    if (auto kernel = DiskCache::load_shipped(path, preimage)) return kernel;
   }
   return std::nullopt;
 }
@@ -92,8 +104,16 @@ std::optional<std::string> find_shipped(const std::string& target, const std::st
 void ship(const std::string& folder, const std::string& target, const std::string& preimage,
           const std::string& kernel) {
   fs::path path = fs::path(folder) / target;
+  using fs::perms;
+  constexpr perms kRead = perms::owner_read | perms::group_read | perms::others_read;
+  constexpr perms kEnter = perms::owner_exec | perms::group_exec | perms::others_exec;
   std::error_code ec;
-  fs::create_directories(path, ec);
+  // Whatever the umask says, the folders made here are of use to everybody and written by us alone.
+  for (const fs::path& made : {fs::path(folder), path}) {
+    if (fs::create_directories(made, ec)) {
+      fs::permissions(made, kRead | kEnter | perms::owner_write, ec);
+    }
+  }
   DiskCache files(path, ~uint64_t{0});
   files.store(preimage, kernel);
   if (DiskCache::load_shipped(path, preimage) != kernel) {
@@ -101,14 +121,7 @@ void ship(const std::string& folder, const std::string& target, const std::strin
                 fmt::format("cannot write kernels to {}{}{}", path.string(),
                             files.problem().empty() ? "" : ": ", files.problem()));
   }
-  using fs::perms;
-  constexpr perms kRead = perms::owner_read | perms::group_read | perms::others_read;
-  constexpr perms kEnter = perms::owner_exec | perms::group_exec | perms::others_exec;
-  fs::permissions(path, kRead | kEnter | perms::owner_write, ec);
-  for (fs::directory_iterator it(path, ec), end; !ec && it != end; it.increment(ec)) {
-    std::error_code gone;
-    fs::permissions(it->path(), kRead | perms::owner_write, gone);
-  }
+  fs::permissions(files.path_of(preimage), kRead | perms::owner_write, ec);
 }
 
 std::string not_shipped(const Schedule& schedule, std::string_view target) {

@@ -17,8 +17,9 @@
 
 namespace stepfuse {
 
-// Of the process: use_kernels(), then $STEPFUSE_KERNELS (separated by ':', read once). Throws
-// Error{usage} for one that is not there.
+// Of the process: use_kernels(), then $STEPFUSE_KERNELS (separated by ':', read once; not where the
+// process has other rights than its caller). Throws Error{usage} for one that is not there or that
+// another user may write.
 std::vector<std::string> kernel_folders();
 
 // The targets that these have kernels for.

@@ -52,6 +52,23 @@ class Aot(Case):
         file.chmod(0o666)
         self.fails(3, "aot", "run", "sgd", "--params=10", "--backend=cpu", environment={**self.without, "LD_DEBUG": ""})
 
+    def test_folders_that_others_may_write(self):
+        self.need("llvm")
+        self.ok("aot", "sgd", "--for", "x86-64-v3", "-o", self.folder)
+        note = self.folder / "x86-64-v3" / "note"
+        note.touch(mode=0o600)
+        self.ok("aot", "adamw", "--for", "x86-64-v3", "-o", self.folder)
+        self.assertEqual(note.stat().st_mode & 0o777, 0o600)  # not ours to change
+        run = ("run", "sgd", "--params=10", "--backend=cpu")
+        quiet = {**self.without, "LD_DEBUG": ""}
+        self.folder.chmod(0o777)
+        self.fails(2, [str(self.folder), "chmod go-w"], *run, environment=quiet)
+        self.folder.chmod(0o755)
+        note.parent.chmod(0o777)
+        self.fails(3, "aot", *run, environment=quiet)
+        note.parent.chmod(0o755)
+        self.run_without("libLLVM", *run[1:])
+
     def test_ptx_and_cubins(self):
         driver = self.fake_driver()
         expected = self.digest(self.ok("run", *RUN, "--backend=cuda", environment=driver))

@@ -43,6 +43,14 @@ class Installed {
   bool opens(const fs::path& nvrtc) const {
     return env().find("path         " + nvrtc.string()) != std::string::npos;
   }
+  // Makes the tool one that runs with another user's rights.
+  void give_away() const {
+    REQUIRE(::chown(tool.c_str(), kNobody, kNobody) == 0);
+    REQUIRE(::chmod(tool.c_str(), 04755) == 0);
+    for (fs::path p = tool.parent_path(); p != root.parent_path(); p = p.parent_path()) {
+      REQUIRE(::chmod(p.c_str(), 0755) == 0);
+    }
+  }
 
  private:
   ScratchFolder folder_;
@@ -119,14 +127,35 @@ TEST_CASE("a program that has another user's rights takes no library from the en
   std::string own = here.env(variables);
   CHECK(own.find(named) != std::string::npos);
   CHECK(own.find("/named/llvm.so") != std::string::npos);
-  REQUIRE(::chown(here.tool.c_str(), kNobody, kNobody) == 0);
-  REQUIRE(::chmod(here.tool.c_str(), 04755) == 0);
-  for (fs::path p = here.tool.parent_path(); p != here.root.parent_path(); p = p.parent_path()) {
-    REQUIRE(::chmod(p.c_str(), 0755) == 0);
-  }
+  here.give_away();
   std::string foreign = here.env(variables);
   REQUIRE(foreign.find("processor") != std::string::npos);
   CHECK(foreign.find(named) == std::string::npos);
   CHECK(foreign.find("/named") == std::string::npos);
+}
+
+TEST_CASE("a program that has another user's rights takes no folder of code from the environment") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can make such a program");
+    return;
+  }
+  Installed here;
+  std::string kernels = here.root / "no_kernels", cache = here.root / "named_cache";
+  auto run = [&] {
+    return output_of(
+        fmt::format("STEPFUSE_KERNELS={} STEPFUSE_CACHE=off {} run sgd --params=10 "
+                    "--backend=cpu",
+                    kernels, here.tool.string()));
+  };
+  auto env = [&] {
+    return output_of(
+        fmt::format("STEPFUSE_CACHE=on STEPFUSE_CACHE_DIR={} {} env", cache, here.tool.string()));
+  };
+  CHECK(run().find(kernels) != std::string::npos);
+  CHECK(env().find(cache) != std::string::npos);
+  here.give_away();
+  CHECK(run().find(kernels) == std::string::npos);
+  CHECK(env().find(cache) == std::string::npos);
+  CHECK(env().find("other rights than its caller") != std::string::npos);
 }
 #endif
