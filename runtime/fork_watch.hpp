@@ -1,11 +1,12 @@
-// What a fork() must not cut in half: compiling, and what is done under a lock. Knows only std.
+// What a fork() must not cut in half: compiling, and what is done under a lock. Knows nothing.
 #pragma once
 
 namespace stepfuse {
 
 // While one lives, a lock may be held and a kernel be compiled. A process that was forked meanwhile,
 // by another thread, has those locks and unfinished kernels without the thread that would release and
-// finish them: its next ForkWatch throws Error{usage} instead of waiting for ever.
+// finish them: its next ForkWatch throws Error{usage} instead of waiting for ever. To be destroyed by
+// the thread that made it.
 class ForkWatch {
  public:
   ForkWatch();

@@ -4,8 +4,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
+#include <optional>
 #include <pthread.h>
+#include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -140,6 +144,28 @@ TEST_CASE("a forked process uses its parent's step, on its one thread") {
   CHECK(in_child([&] { return trainer.run_updates() ? 0 : 1; }) == 0);
   CHECK(in_child([&] { return Trainer().run_updates() ? 0 : 1; }) == 0);
   CHECK(trainer.run_updates());
+}
+
+TEST_CASE("a process forked in the midst of a thread's own preparation goes on with it") {
+  std::optional<ForkWatch> watch(std::in_place);
+  int code = in_child([&] {
+    watch.reset();
+    return Trainer().run_updates() ? 0 : 1;
+  });
+  CHECK(code == 0);
+}
+
+TEST_CASE("in a process without steps" * doctest::skip()) {  // run by the next one
+  CHECK(in_child([] { return is_forked() ? 1 : 0; }) == 0);
+  CHECK(in_child([] { return Trainer().run_updates() && !is_forked() ? 0 : 1; }) == 0);
+  Trainer trainer;
+  CHECK(in_child([] { return is_forked() ? 0 : 1; }) == 0);
+}
+
+TEST_CASE("workers that a launcher without steps forked may use threads") {
+  std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  std::string command = "'" + self + "' --no-skip -tc='in a process without steps' >&2";
+  CHECK(std::system(command.c_str()) == 0);
 }
 
 TEST_CASE("a process forked while another thread prepares is told so") {
