@@ -28,10 +28,10 @@ class Output(Case):
                       ["run", "adamw", "--backend=interpret", "--params=10"],
                       ["run", "adamw", "--backend=interpret", "--params=10", "--digest"]):
             done = self.shell(">/dev/full", *words)
-            self.assertEqual(done.returncode, 2, words)
+            self.assertEqual(done.returncode, 3, words)
             self.assertRegex(done.stderr.decode(), f"\\A{LOST}(: No space left on device)?\n\\Z", words)
             done = self.shell(">&-", *words)
-            self.assertEqual(done.returncode, 2, words)
+            self.assertEqual(done.returncode, 3, words)
             self.assertIn(LOST, done.stderr.decode(), words)
 
     def test_a_failure_keeps_its_code_when_output_is_lost(self):

@@ -33,7 +33,7 @@ int finish_output(int code) {
   // Where an earlier write failed, its reason is gone by now.
   std::string why = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";
   complain(fmt::format("stepfuse: cannot write to standard output{}\n", why));
-  return code == kOk || code == kBug ? kUsage : code;
+  return code == kOk || code == kBug ? kMachine : code;
 }
 
 void Progress::show(double done, std::string_view what) {

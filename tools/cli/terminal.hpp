@@ -16,7 +16,8 @@ void claim_standard_streams();
 // To standard error. Never throws: where nobody can be told, the exit code still says it.
 void complain(std::string_view text) noexcept;
 
-// The exit code, once everything printed has reached standard output; that of a mistake if it has not.
+// The exit code, once everything printed has reached standard output; that of a machine that
+// failed if it has not.
 int finish_output(int code);
 
 // One line that is redrawn, shown only on a terminal and only after a second; gone when done.
