@@ -27,9 +27,12 @@ import argparse
 import json
 import math
 import os
+import pathlib
 import pickle
+import shutil
 import struct
 import sys
+import tempfile
 
 import torch
 import xxhash
@@ -117,18 +120,18 @@ def write(path, step, states, shapes, scaler):
         arrays["scaler.scale"] = torch.tensor([scaler["scale"]], dtype=torch.float32)
         arrays["scaler.growth_tracker"] = torch.tensor([scaler["growth_tracker"]], dtype=torch.int32)
     layout = " ".join(f"{math.prod(shape)}:0" for shape in shapes)
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
+    target = pathlib.Path(path).resolve()  # a link stays one
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as private:
+        partial = os.path.join(private, "partial")
         safetensors.save_file(arrays, partial, {**FORMAT, "step": step, "layout": layout,
                                                 "index": str(max(counts, default=0)), DIGEST: ZEROS})
         digits, at = digest(partial, ZEROS)
         with open(partial, "r+b") as f:
             f.seek(at)
             f.write(digits.encode())
-        os.replace(partial, path)
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
+        if target.exists():
+            shutil.copymode(target, partial)
+        os.replace(partial, target)
 
 
 def to_optimizer_state(optimizer_state, states, step, shapes=None):

@@ -4,6 +4,7 @@
 Needs torch, safetensors and xxhash; exits with 77 (skipped) where they are missing.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -203,6 +204,24 @@ def mistakes(check, folder):
     check.equal("no gradient, no count", int(torch_checkpoint.read(path)[0][1]["step"]), 0)
 
 
+def written_in_place(check, folder):
+    """A link stays one, the file behind it keeps its mode, and nothing else is left or followed."""
+    real, link = folder / "real" / "f.safetensors", folder / "f.safetensors"
+    real.parent.mkdir()
+    real.touch()
+    real.chmod(0o640)
+    link.symlink_to(real)
+    other = folder / "other"
+    other.write_text("kept")
+    for place in (real, link):  # what somebody who knows our number could have put there
+        pathlib.Path(f"{place}.{os.getpid()}.partial").symlink_to(other)
+    torch_checkpoint.write(link, "adamw", {0: {"exp_avg": torch.ones(8), "step": torch.tensor(1.0)}}, [(8,)], {})
+    check.equal("a link is written through", link.is_symlink() and int(torch_checkpoint.read(real)[0][0]["step"]), 1)
+    check.equal("its file's mode", real.stat().st_mode & 0o777, 0o640)
+    check.equal("another's file", other.read_text(), "kept")
+    check.equal("files left behind", len(list(real.parent.iterdir())), 2)
+
+
 def main():
     check = Check()
     with tempfile.TemporaryDirectory() as folder:
@@ -211,6 +230,7 @@ def main():
                 both_ways(case, check, pathlib.Path(folder))
         low_precision(check, pathlib.Path(folder))
         mistakes(check, pathlib.Path(folder))
+        written_in_place(check, pathlib.Path(folder))
     print(f"{len(compare.CASES)} recipes, {len(check.failed)} faults")
     sys.exit(1 if check.failed else 0)
 
