@@ -6,7 +6,7 @@ string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
 file(READ ${SOURCE}/cuda/prelude.cuh prelude)
 file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
 file(READ ${SOURCE}/c/prelude.h c_prelude)
-file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh and prelude_reduce.cuh.
+file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh, prelude_reduce.cuh and c/prelude.h.
 #include \"compiler/embedded.hpp\"
 namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
