@@ -303,6 +303,8 @@ class Emitter {
 std::string emit_c(const KernelPlan& plan) {
   std::string head = fmt::format(
       "// step @{}, form {}: generated, self-contained C11.\n"
+      "// Call it with rounding to nearest and subnormals kept (fesetenv(FE_DFL_ENV)): it leaves "
+      "the mode as it is.\n"
       "enum {{ SF_LANES = {}, SF_PIECE = {} }};\n",
       plan.name, name(plan.form), kLanes, kPieceElements);
   return head + std::string(embedded_c_prelude()) + "\n" + Emitter(plan).run();

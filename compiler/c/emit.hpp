@@ -13,7 +13,8 @@ namespace stepfuse {
 //   void sf_rollup_<p>_<r>(const sf_context*)                            operands -> slots
 //   void sf_finish(const sf_context*)                                    writes the states
 //   void sf_run(const sf_context*)                                       the whole step, folds too
-// where sf_context is abi::Context. It is compiled with -ffp-contract=off and linked with libm.
+// where sf_context is abi::Context. It is compiled with -ffp-contract=off and linked with libm. The caller
+// sets the floating-point mode: to nearest, subnormals kept.
 std::string emit_c(const KernelPlan& plan);
 
 }  // namespace stepfuse
