@@ -1,5 +1,5 @@
 // Damaged step texts: a clear error with its place, or a program that prints, optimizes, is scheduled
-// in every form and written by both emitters. Knows ir, the compiler and LLVM's front.
+// in every form and written by every emitter. Knows ir, the compiler and LLVM's front.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -71,6 +71,7 @@ void emit_all(const Program& program, Rng& rng) {
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
     Schedule s = make_schedule(optimized, {.form = form, .signatures = signatures});
     CHECK(!emit_cuda(s).empty());
+    CHECK(!emit_c(s).empty());
     CpuTarget target = cpu_target("x86-64");
     std::string text = emit_llvm(s, target);
     if (llvm_status().available && rng.chance(2)) CHECK(!compile_cpu(text, target).bytes.empty());
@@ -79,7 +80,7 @@ void emit_all(const Program& program, Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("fuzz: texts of steps, through both emitters") {
+TEST_CASE("fuzz: texts of steps, through every emitter") {
   const std::vector<std::string> samples = sample_texts();
   REQUIRE(samples.size() > 5);
   uint64_t accepted = 0;
