@@ -7,6 +7,7 @@ namespace stepfuse {
 namespace {
 
 constexpr size_t kAlignment = 64;
+
 }  // namespace
 
 size_t member_count(Domain domain, size_t group_count, size_t tensor_count) {

@@ -179,8 +179,8 @@ struct Writes {
 struct Finish {
   std::vector<Inst> step;
   std::vector<Writes> writes;  // at most one of each domain, in their order
-  std::vector<int32_t>
-      reports;  // states told to the host behind the writes, in report_states' order
+  // States told to the host behind the writes, in report_states' order.
+  std::vector<int32_t> reports;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
@@ -203,7 +203,6 @@ struct KernelPlan {
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
-  size_t scratch_count() const { return arrays.size() - static_cast<size_t>(buffer_count); }
   bool is_element(Id v) const { return (*this)[v].domain == Domain::element; }
   friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
 };

@@ -76,12 +76,6 @@ const std::vector<ValueId>& UniformCode::of(Domain d) const {
   internal_error("no list of uniform code");
 }
 
-int32_t Schedule::reduction_index(ValueId v) const {
-  auto it = std::find(reductions.begin(), reductions.end(), v);
-  check_internal(it != reductions.end(), "not a reduction of this schedule");
-  return static_cast<int32_t>(it - reductions.begin());
-}
-
 Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
   if (options.signatures.empty()) {
     throw Error(ErrorKind::compile, "a schedule needs the storage types of at least one tensor");

@@ -111,7 +111,6 @@ struct Schedule {
   std::vector<ValueId> reductions;  // every Op::reduce_*; index = its slot and result array
   std::vector<Type> scratch;        // element type of each scratch array, perhaps bound
 
-  int32_t reduction_index(ValueId v) const;
   // The concrete dtype of `type` for a tensor of signature `s`.
   DType resolve(Type type, size_t s) const {
     return type.dtype == DType::bound ? signatures[s][static_cast<size_t>(type.buffer)]
