@@ -139,10 +139,32 @@ void Binding::find_duplicates() {
     auto [it, inserted] = seen.emplace(std::move(arrays), static_cast<uint32_t>(t));
     bool same_size = layout_.tensors()[it->second].size == layout_.tensors()[t].size;
     if (inserted || !same_size) continue;
+    check_same(it->second, t);
     duplicate_of_[t] = it->second;
     duplicates_.push_back(static_cast<uint32_t>(t));
   }
   for (size_t t = 0; t < layout_.size(); ++t) set_present(t);
+}
+
+// One of them stands for both: what is done with it must be what the other asks for.
+void Binding::check_same(size_t first, size_t second) const {
+  const TensorSpec& a = layout_.tensors()[first];
+  const TensorSpec& b = layout_.tensors()[second];
+  bool same_types = true;
+  for (size_t buffer = 0; buffer < bound_.size(); ++buffer) {
+    same_types = same_types && tables_.dtype(first, buffer) == tables_.dtype(second, buffer);
+  }
+  const char* what = !same_types              ? "storage types"
+                     : a.group != b.group     ? "groups"
+                     : a.offset != b.offset   ? "offsets"
+                     : a.counted != b.counted ? "'counted'"
+                     : a.updated != b.updated ? "'updated'"
+                                              : nullptr;
+  if (what == nullptr) return;
+  throw Error(ErrorKind::bind,
+              fmt::format("tensors {} '{}' and {} '{}' are the same arrays, but their {} differ: "
+                          "lay out tied tensors alike, or leave one of them out",
+                          first, a.name.substr(0, 80), second, b.name.substr(0, 80), what));
 }
 
 void Binding::check_overlaps() {

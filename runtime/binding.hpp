@@ -58,6 +58,7 @@ class Binding {
   bool is_written(size_t buffer) const { return program_.buffers[buffer].access != Access::in; }
   void check_pointer(size_t tensor, size_t buffer, void* pointer) const;
   void find_duplicates();
+  void check_same(size_t first, size_t second) const;
   void set_present(size_t tensor);
   std::span<void* const> fold_duplicates(size_t first, std::span<void* const> pointers);
   void check_range(size_t first, size_t count) const;

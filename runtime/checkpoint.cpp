@@ -161,6 +161,7 @@ void save_checkpoint(const std::string& path, const Step& step) {
 
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options) {
   Step::Impl& impl = step.impl();
+  Step::Impl::Busy busy(impl);
   TensorReader file(path);
   check_metadata(file, impl);
   std::vector<Piece> pieces = matched(file, impl, options);

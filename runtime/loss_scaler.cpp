@@ -25,8 +25,7 @@ LossScaler::Shared::~Shared() {
   if (block_ != nullptr) memory_->release(block_, kBytes, nullptr);
 }
 
-void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<DeviceMemory>& memory,
-                                 const void* step) {
+void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<DeviceMemory>& memory) {
   ForkWatch watch;
   std::lock_guard lock(mutex_);
   if (block_ == nullptr) {
@@ -40,7 +39,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
     if ((entries_.size() + 1) * kStride > kBytes) {
       throw Error(ErrorKind::bind, "a LossScaler holds at most 32 shared states");
     }
-    it = entries_.emplace(state.name, Entry{state.type.dtype, entries_.size() * kStride, {}}).first;
+    it = entries_.emplace(state.name, Entry{state.type.dtype, entries_.size() * kStride}).first;
     Bits initial = state.name == "scale" && state.type.dtype == DType::f32 ? Bits::of(init_scale_)
                                                                            : state.initial;
     memory_->copy_to_device(block_ + it->second.offset, &initial.raw, size_of(state.type.dtype),
@@ -51,7 +50,6 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
                 fmt::format("shared state @{} is {} here and {} in another step of the scaler",
                             state.name, name(state.type.dtype), name(it->second.dtype)));
   }
-  it->second.steps.insert(step);
   return block_ + it->second.offset;
 }
 
@@ -167,7 +165,15 @@ bool LossScaler::Shared::has(std::string_view name) const {
 bool LossScaler::Shared::counts_micro_batches() const {
   std::lock_guard lock(mutex_);
   auto it = entries_.find("micro_batches");
-  return it != entries_.end() && (it->second.steps.size() > 1 || it->second.is_written);
+  return !opener_.expired() || (it != entries_.end() && it->second.is_written);
+}
+
+std::shared_ptr<const void> LossScaler::Shared::open_windows() {
+  ForkWatch watch;
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<const void> token = opener_.lock();
+  if (token == nullptr) opener_ = token = std::make_shared<const char>();
+  return token;
 }
 
 LossScaler::LossScaler(const Options& options)

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include <stepfuse/stepfuse.hpp>
@@ -22,7 +21,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
 
   // Device pointer of the state; made with its initial value when first asked for. Throws
   // Error{bind} for another dtype or another device than before.
-  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory, const void* step);
+  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
   // A step that will use the states: what it has under way is waited for before they are read or
   // written.
   void serve(std::shared_ptr<PendingWork> step);
@@ -32,8 +31,10 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   void write(std::string_view name, double value);
   void update(double new_scale);
   bool has(std::string_view name) const;
-  // Whether another step than the one that closes windows counts their micro-batches.
+  // Whether a step opens accumulation windows, as long as it keeps what open_windows() gave it, or
+  // the caller counts their micro-batches.
   bool counts_micro_batches() const;
+  std::shared_ptr<const void> open_windows();
   // The trackers were set from outside: the last run's change is not theirs any more.
   void forget_changes();
 
@@ -41,8 +42,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   struct Entry {
     DType dtype = DType::f32;
     size_t offset = 0;
-    std::set<const void*> steps;  // that use it
-    bool is_written = false;      // by the host
+    bool is_written = false;  // by the host
   };
   static constexpr size_t kBytes = 4096;
   static constexpr size_t kStride = 128;
@@ -60,6 +60,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   char* block_ = nullptr;
   std::map<std::string, Entry, std::less<>> entries_;
   std::vector<std::weak_ptr<PendingWork>> steps_;
+  std::weak_ptr<const void> opener_;  // shared by all steps that open windows
 };
 
 }  // namespace stepfuse

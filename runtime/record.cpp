@@ -2,16 +2,15 @@
 #include "runtime/record.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "ir/printable.hpp"
 #include "runtime/loss_scaler.hpp"
 #include "runtime/numbers.hpp"
+#include "runtime/say.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
@@ -36,12 +35,6 @@ void note(std::optional<Difference>& d, Bits a, Bits b, DType t, const std::stri
   if (canonical_nan(a, t) == canonical_nan(b, t)) return;
   if (!d) d = Difference{what, line, literal_text(a, t), literal_text(b, t), 0};
   ++d->count;
-}
-
-// A closed or full standard error is no reason to stop a run: fmt::print would throw.
-void say(const std::string& line) {
-  std::string text = printable(line) + '\n';
-  std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace

@@ -132,7 +132,10 @@ const CompileReport& Step::compile_report() const { return impl().report; }
 void Step::bind(std::string_view buffer, Pointers pointers) { impl().bind(buffer, pointers); }
 void Step::init_state(Stream stream) { impl().init_state(0, stream); }
 void Step::init_tensors(size_t first, Stream stream) { impl().init_state(first, stream); }
-void Step::adopt_state() { impl().adopt_state(); }
+void Step::adopt_state() {
+  Impl::Busy busy(impl());
+  impl().adopt_state();
+}
 ArgId Step::arg(std::string_view name) const { return impl().shape->find(name); }
 Args Step::make_args() const { return impl().make_args(); }
 void Step::run(Pointers gradients, const Args& args, Stream stream) {

@@ -84,7 +84,7 @@ void Step::Impl::set_args(const Args& args, Stream stream) {
   Busy busy(*this);
   ArgSource source = by_value(args);
   check_ready();
-  backend->set_args(inputs(source, false, stream), own_block());
+  backend->set_args(inputs(source, stream), own_block());
   args_set_ = true;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -14,6 +13,7 @@
 #include "runtime/host_reports.hpp"
 #include "runtime/init_program.hpp"
 #include "runtime/loss_scaler.hpp"
+#include "runtime/say.hpp"
 
 namespace stepfuse {
 namespace {
@@ -28,9 +28,8 @@ bool override_form(const Device& device, StepOptions& options) {
     static std::once_flag told;
     if (device.kind() != Device::Kind::interpreter) {
       std::call_once(told, [] {
-        fmt::print(stderr,
-                   "stepfuse: STEPFUSE_FORM=interpret: every step of this process is "
-                   "interpreted on the host, which is slow\n");
+        say("stepfuse: STEPFUSE_FORM=interpret: every step of this process is interpreted on the "
+            "host, which is slow");
       });
     }
     return true;
@@ -99,10 +98,13 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   begins_somehow_ = std::any_of(program.buffers.begin(), program.buffers.end(),
                                 [](const Buffer& b) { return b.init != Buffer::Init::none; });
   int window = program.find_state("micro_batches");
-  closes_windows_ = window >= 0 && program.states[static_cast<size_t>(window)].shared &&
-                    program.find_arg("accumulation") >= 0;
+  if (window >= 0 && program.states[static_cast<size_t>(window)].shared) {
+    closes_windows_ = program.find_arg("accumulation") >= 0;
+    if (!closes_windows_) opens_windows_ = options.scaler->shared().open_windows();
+  }
   allocate();
   initialise_states(0, nullptr);
+  fit_ring();
 }
 
 Step::Impl::~Impl() {
@@ -123,31 +125,29 @@ size_t Step::Impl::block_bytes() const {
   return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
 }
 
-// Memory, binding and argument shape for the current plan.
+// Memory, binding, argument shape and names for the current plan.
 void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
                                       options.gradient, backend->memory());
   int groups = plan->layout.group_count();
   shape = std::make_shared<Args::Shape>(program, groups, options.check_args);
-  states_.clear();
   if (options.scaler != nullptr) options.scaler->shared().serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
-    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory(), this)
+    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory())
                                : block->base() + plan->workspace.states[i]);
-  }
-  size_t reports = report_count(program, static_cast<size_t>(groups), plan->layout.size());
-  // append() makes records of another width where there are reports of tensors or groups.
-  if (!ring || ring->reports() != reports) {
-    ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
   }
   name_ranges();
   observed_.assign(plan->layout.size(), 0);
-  args_set_ = false;
-  any_observed_ = false;
-  reduced_ = false;
-  prepared_ = false;
+}
+
+// append() makes records of another width where there are reports of tensors or groups.
+void Step::Impl::fit_ring() {
+  size_t reports =
+      report_count(program, static_cast<size_t>(shape->group_count), plan->layout.size());
+  if (ring && ring->reports() == reports) return;
+  ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
 }
 
 // A graph holds the addresses of the step's tables and blocks, and the tables those of the arrays.
@@ -177,6 +177,8 @@ void Step::Impl::prepare() {
   Busy busy(*this);
   NvtxRange range(nvtx, (range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
+  prepared_ = false;
+  backend->collect(*ring, true, nullptr);  // what was reported of before
   report = {};
   report.passes_ms = plan->passes_ms;
   auto start = std::chrono::steady_clock::now();
@@ -236,10 +238,13 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     Busy busy(*this);
     binding->check_complete();
     wait();
+    initialised_ = first_tensor;  // should the rest fail
     initialise_states(first_tensor, stream);
   }
-  initialised_ = total;
-  if (!init || first_tensor == total) return;
+  if (!init || first_tensor == total) {
+    initialised_ = total;
+    return;
+  }
   Impl step(*init, init_layout(*init, plan->layout, first_tensor), device,
             {.allocator = options.allocator, .gradient = ""});
   step.recorder.reset();  // it is no step of the caller's
@@ -254,6 +259,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   }
   Args args = step.make_args();
   step.run({}, step.by_value(args), stream);
+  initialised_ = total;
 }
 
 void Step::Impl::check_ready() {
@@ -282,15 +288,14 @@ void Step::Impl::check_ready() {
 }
 
 void Step::Impl::adopt_state() {
-  Busy busy(*this);
   initialised_ = plan->layout.size();
   if (options.scaler != nullptr) options.scaler->shared().forget_changes();
 }
 
-RunInputs Step::Impl::inputs(const ArgSource& args, bool changed, Stream stream) const {
+RunInputs Step::Impl::inputs(const ArgSource& args, Stream stream) const {
   RunInputs in;
   in.tables = &plan->tables;
-  in.tables_changed = changed;
+  in.tables_changed = tables_changed_;
   if (args.values != nullptr) {
     in.step_args = args.values->step_values_;
     in.group_args = args.values->group_values_;
@@ -309,8 +314,8 @@ void Step::Impl::append(TensorSpec tensor) {
   Layout layout = plan->layout;
   layout.add(std::move(tensor));
   check_tensor_flags(program, layout);
-  // The new plan and block are made before anything of the old is given up.
-  auto next = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  StepParts next;
+  next.plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report
   wait();
   std::vector<std::vector<char>> saved(program.states.size());
@@ -320,20 +325,21 @@ void Step::Impl::append(TensorSpec tensor) {
     saved[i].resize(member_count(s.type.domain, plan->layout) * size_of(s.type.dtype));
     backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), nullptr);
   }
-  plan.swap(next);
-  std::unique_ptr<WorkspaceBlock> old_block = std::move(block);
-  std::unique_ptr<Binding> old_binding = std::move(binding);
+  // Nothing of the old parts is given up before all of the new ones are there.
+  StepParts& parts = *this;
+  auto old_shape = shape;
+  std::swap(parts, next);
   try {
     allocate();
+    initialise_states(0, nullptr);
+    for (size_t i = 0; i < saved.size(); ++i) {
+      backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), nullptr);
+    }
+    fit_ring();
   } catch (...) {
-    plan.swap(next);
-    block = std::move(old_block);
-    binding = std::move(old_binding);
+    std::swap(parts, next);
+    shape = std::move(old_shape);
     throw;
-  }
-  initialise_states(0, nullptr);
-  for (size_t i = 0; i < saved.size(); ++i) {
-    backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), nullptr);
   }
 }
 

@@ -59,8 +59,24 @@ struct ArgSource {
   const uint64_t* block = nullptr;  // in device memory, if not by value
 };
 
-class STEPFUSE_HIDDEN Step::Impl {
+// Of a step, what append() replaces as a whole.
+struct STEPFUSE_HIDDEN StepParts {
+  std::unique_ptr<StepPlan> plan;
+  std::unique_ptr<Binding> binding;
+  std::unique_ptr<WorkspaceBlock> block;
+  std::vector<void*> states_;               // [state]
+  std::vector<uint8_t> observed_;           // [tensor] what its gradient leaves of phase 0 is there
+  std::string range_name;                   // of this step on a profiler's timeline
+  std::string observe_name_, reduce_name_;  // its parts there
+  bool any_observed_ = false;
+  bool reduced_ = false;  // by reduce(), since the last run
+  bool prepared_ = false;
+  bool args_set_ = false;  // the step's own argument block is filled
+};
+
+class STEPFUSE_HIDDEN Step::Impl : public StepParts {
  public:
+  class Busy;  // one call at a time, detected
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
   // Waits for the device: what this step was given may be taken back afterwards.
   ~Impl();
@@ -113,43 +129,33 @@ class STEPFUSE_HIDDEN Step::Impl {
   Device device;
   StepOptions options;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<StepPlan> plan;
-  std::unique_ptr<Binding> binding;
-  std::unique_ptr<WorkspaceBlock> block;
   std::shared_ptr<const Args::Shape> shape;
   std::unique_ptr<StatsRing> ring;
   std::optional<Recorder> recorder;
   const nvtx::Functions& nvtx = nvtx::functions();
-  std::string range_name;  // of this step on a profiler's timeline
   CompileReport report;
 
  private:
-  class Busy;  // one run at a time, detected
   void allocate();
+  void fit_ring();
   void name_ranges();
   void check_ready();
   void check_observes(std::string_view what) const;
   void check_count(std::span<void* const> gradients) const;
   std::string_view first_half() const;
   void check_unmoved(std::span<const Binding::Moved> moved, std::string_view after) const;
-  void finish_observing(const ArgSource& args, bool changed, Stream stream);
-  bool set_gradients(size_t first, std::span<void* const> gradients, std::string_view after);
+  void finish_observing(const ArgSource& args, Stream stream);
+  void set_gradients(size_t first, std::span<void* const> gradients, std::string_view after);
   void refuse_in_live_graph(std::string_view what) const;
   void check_shape(const Args& args) const;
   uint64_t* own_block() const;
-  RunInputs inputs(const ArgSource& args, bool changed, Stream stream) const;
+  RunInputs inputs(const ArgSource& args, Stream stream) const;
 
-  std::vector<void*> states_;               // [state]
-  std::vector<uint8_t> observed_;           // [tensor] what its gradient leaves of phase 0 is there
-  std::string observe_name_, reduce_name_;  // its parts there
-  bool any_observed_ = false;
-  bool reduced_ = false;  // by reduce(), since the last run
-  bool prepared_ = false;
   size_t initialised_ = 0;       // tensors with initial values, from the first on
   bool begins_somehow_ = false;  // the program says how its buffers begin
   bool closes_windows_ = false;  // of accumulation, and it is not checked yet that any are opened
-  bool tables_changed_ = false;  // by bind(), since the last run or observe
-  bool args_set_ = false;        // the step's own argument block is filled
+  bool tables_changed_ = false;  // since the backend last took them over
+  std::shared_ptr<const void> opens_windows_;  // known to the scaler while this step lives
   uint64_t number_of(uint64_t own) const {
     return own < resumed_own_ ? own : own - resumed_own_ + resumed_at_;
   }

@@ -1,13 +1,13 @@
 // Plans a step: tables, schedule and workspace from program and layout. Knows the compiler.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/lower.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
+#include "runtime/say.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
@@ -33,7 +33,13 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
   if (base_ == nullptr && bytes_ != 0) {
     throw Error(ErrorKind::device, "the caller's allocator returned null for the step's workspace");
   }
-  std::string problem = memory_->problem_with(base_);
+  std::string problem;
+  try {
+    problem = memory_->problem_with(base_);
+  } catch (...) {
+    release();
+    throw;
+  }
   if (reinterpret_cast<uintptr_t>(base_) % 256 != 0) {
     problem = "memory that is not 256-byte aligned";
   }
@@ -50,18 +56,25 @@ WorkspaceBlock::~WorkspaceBlock() { release(); }
 
 // Also while an error is on its way: one of the caller's own cannot go anywhere from here.
 void WorkspaceBlock::release() noexcept {
+  if (!allocator_.allocate) return memory_->release(base_, bytes_, nullptr);
+  if (!allocator_.release) return;
+  bool asked = false;
+  auto give_back = [&] {
+    asked = true;
+    allocator_.release(base_, bytes_, nullptr);
+  };
   try {
-    if (!allocator_.allocate) {
-      memory_->release(base_, bytes_, nullptr);
-    } else if (allocator_.release) {
-      memory_->on_device([&] { allocator_.release(base_, bytes_, nullptr); });
+    try {
+      memory_->on_device(give_back);
+    } catch (const Error&) {
+      if (asked) throw;
+      give_back();  // the context is gone; the caller's memory need not be
     }
   } catch (const std::exception& e) {
-    fmt::print(stderr, "stepfuse: the allocator's release failed, and {} bytes may be lost: {}\n",
-               bytes_, e.what());
+    say(fmt::format("stepfuse: the allocator's release failed, and {} bytes may be lost: {}",
+                    bytes_, e.what()));
   } catch (...) {
-    fmt::print(stderr, "stepfuse: the allocator's release failed, and {} bytes may be lost\n",
-               bytes_);
+    say(fmt::format("stepfuse: the allocator's release failed, and {} bytes may be lost", bytes_));
   }
 }
 

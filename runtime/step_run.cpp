@@ -1,7 +1,6 @@
 // What a step does again and again: observe, reduce, run. Knows the runtime's parts and fmt. Nothing
 // here allocates, locks or waits.
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,9 +8,8 @@
 
 namespace stepfuse {
 
-// Takes over the gradients of tensors [first, first + gradients.size()). Returns whether the tables
-// changed since the last run or observe.
-bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
+// Takes over the gradients of tensors [first, first + gradients.size()).
+void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
                                std::string_view after) {
   std::span<const Binding::Moved> moved = binding->find_moved(first, gradients);
   if (!moved.empty()) {
@@ -21,7 +19,6 @@ bool Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
     binding->accept_moved();
     tables_changed_ = true;
   }
-  return std::exchange(tables_changed_, false);
 }
 
 // What a first phase has read must be what the rest reads. A tensor that was observed without a
@@ -37,7 +34,7 @@ void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
 }
 
 // Phase 0 of what was not observed, in one launch, and its fold.
-void Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream stream) {
+void Step::Impl::finish_observing(const ArgSource& args, Stream stream) {
   uint32_t begin = 0, end = 0;
   for (size_t t = 0; t < observed_.size(); ++t) {
     uint32_t from = plan->tables.first_chunk[t], to = plan->tables.first_chunk[t + 1];
@@ -45,7 +42,8 @@ void Step::Impl::finish_observing(const ArgSource& args, bool changed, Stream st
     if (begin == end) begin = from;
     end = to;
   }
-  backend->finish_observing(inputs(args, changed, stream), begin, end);
+  backend->finish_observing(inputs(args, stream), begin, end);
+  tables_changed_ = false;
   // What a tensor without a gradient left stays good until it has one.
   for (size_t t = 0; t < observed_.size(); ++t) observed_[t] = binding->is_present(t) ? 0 : 1;
   any_observed_ = false;
@@ -56,14 +54,13 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   NvtxRange range(nvtx, range_name.c_str());
   check_ready();
   check_count(gradients);
-  bool changed = set_gradients(0, gradients, first_half());
+  set_gradients(0, gradients, first_half());
   int first_phase = 0;
   if (any_observed_) {
-    finish_observing(args, changed, stream);
-    changed = false;
+    finish_observing(args, stream);
     first_phase = 1;
   }
-  RunInputs in = inputs(args, changed, stream);
+  RunInputs in = inputs(args, stream);
   if (reduced_) {
     in.reduced = true;
     first_phase = plan->kernels.reduced_phases;
@@ -71,6 +68,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   }
   bool may_record = recorder && recorder->before(*this, args, stream);
   backend->run(in, first_phase, *ring);
+  tables_changed_ = false;
   if (may_record) recorder->after(*this, stream);
   ++next_index_;
 }
@@ -107,11 +105,12 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
   NvtxRange range(nvtx, observe_name_.c_str());
   check_ready();
   check_observes("observe");
-  bool changed = set_gradients(first, gradients, "");
+  set_gradients(first, gradients, "");
   if (gradients.empty()) return;
-  backend->observe(inputs(args, changed, stream), plan->tables.first_chunk[first],
+  backend->observe(inputs(args, stream), plan->tables.first_chunk[first],
                    plan->tables.first_chunk[first + gradients.size()]);
   std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
+  tables_changed_ = false;
   any_observed_ = true;
   reduced_ = false;
 }
@@ -122,14 +121,14 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
   check_ready();
   check_observes("reduce");
   check_count(gradients);
-  bool changed = set_gradients(0, gradients, first_half());
+  set_gradients(0, gradients, first_half());
   int done = 0;
   if (any_observed_) {
-    finish_observing(args, changed, stream);
-    changed = false;
+    finish_observing(args, stream);
     done = 1;
   }
-  backend->run_phases(inputs(args, changed, stream), done, plan->kernels.reduced_phases);
+  backend->run_phases(inputs(args, stream), done, plan->kernels.reduced_phases);
+  tables_changed_ = false;
   reduced_ = true;
 }
 

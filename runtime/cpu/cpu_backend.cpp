@@ -105,8 +105,12 @@ class CpuBackend final : public Backend {
       std::string key = shipped_preimage(schedule, *level, "", emit_llvm(plan, cpu_target(*level)));
       auto object = find_shipped(*level, key);
       if (!object) continue;
-      kernel_ = cpu_variants().get(
-          key, [&] { return CpuKernel::load(*object, plan); }, &report.from_memory_cache);
+      try {
+        kernel_ = cpu_variants().get(
+            key, [&] { return CpuKernel::load(*object, plan); }, &report.from_memory_cache);
+      } catch (const Error&) {
+        continue;  // whole, but it does not load here; another level's may
+      }
       report.from_kernel_folder = true;
       report.load_ms = kernel_->load_ms();
       report.key = std::move(key);

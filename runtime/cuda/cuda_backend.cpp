@@ -144,20 +144,28 @@ class CudaBackend final : public Backend {
  private:
   static constexpr uint32_t kReports = 256;
 
+  // Modules belong to a context.
+  std::string in_context(const std::string& key) const {
+    return fmt::format("{}context {}\n", key, context_->id());
+  }
+
   std::shared_ptr<const CudaKernel> load(const Schedule& schedule, CompileReport& report) {
-    if (auto code = find_shipped_code(schedule, context_->device().arch, options_)) {
-      std::string loaded =
-          fmt::format("{}context {}\n", code->preimage, fmt::ptr(context_->handle()));
-      report.key = code->preimage;
+    std::shared_ptr<const CudaKernel> kernel;
+    auto take = [&](const StepCode& code) {
+      auto make = [&] { return load_code(schedule, code, report); };
+      try {
+        kernel = cuda_variants().get(in_context(code.preimage), make, &report.from_memory_cache);
+      } catch (const Error&) {
+        return false;  // refused by this driver; another target's may do
+      }
+      report.key = code.preimage;
       report.from_kernel_folder = true;
-      return cuda_variants().get(
-          loaded, [&] { return load_code(schedule, *code, report); }, &report.from_memory_cache);
-    }
+      return true;
+    };
+    if (find_shipped_code(schedule, context_->device().arch, options_, take)) return kernel;
     CodeTarget target = choose_target(context_->device().arch);
     target.options = options_;
     std::string key = variant_key(schedule, target.key());
-    // Modules belong to a context.
-    std::string loaded = fmt::format("{}context {}\n", key, context_->id());
     auto make = [&]() -> std::shared_ptr<const CudaKernel> {
       StepCode code = compile_step(schedule, target, key);
       report.passes_ms += code.emit_ms;
@@ -175,7 +183,7 @@ class CudaBackend final : public Backend {
         return load_code(schedule, code, report);
       }
     };
-    auto kernel = cuda_variants().get(loaded, make, &report.from_memory_cache);
+    kernel = cuda_variants().get(in_context(key), make, &report.from_memory_cache);
     report.key = std::move(key);
     return kernel;
   }
@@ -207,8 +215,8 @@ class CudaBackend final : public Backend {
 
   // Waits its turn, in the stream, and brings records and arguments to where the kernels look for them.
   LastWork::Turn begin(const RunInputs& in) {
-    bool capturing = is_capturing(in.stream);
     stale_ |= in.tables_changed;
+    bool capturing = is_capturing(in.stream);
     if (capturing) check_capture(in);
     LastWork::Turn turn(*work_, in.stream, capturing);
     if (stale_) {
@@ -371,7 +379,8 @@ size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables) {
 
 VariantCache<CudaKernel>& cuda_variants() {
   // Leaked on purpose: the driver may be gone when static objects are destroyed.
-  static auto* cache = new VariantCache<CudaKernel>;
+  // Bounded: each takes memory on the device.
+  static auto* cache = new VariantCache<CudaKernel>(256);
   return *cache;
 }
 

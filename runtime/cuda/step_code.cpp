@@ -118,8 +118,8 @@ std::string CodeTarget::key() const {
                      fmt::join(nvrtc_options(arch, kind), " "));
 }
 
-std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_arch,
-                                          const std::string& options) {
+bool find_shipped_code(const Schedule& schedule, int device_arch, const std::string& options,
+                       const std::function<bool(const StepCode&)>& take) {
   std::vector<CodeTarget> targets;
   std::string_view forced = forced_kind();
   for (const std::string& name : shipped_targets()) {
@@ -135,6 +135,7 @@ std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_a
     return std::pair(a.kind == CodeKind::cubin, a.arch) >
            std::pair(b.kind == CodeKind::cubin, b.arch);
   });
+  if (targets.empty()) return false;
   KernelPlan plan = lower(schedule);
   for (const CodeTarget& target : targets) {
     std::string name =
@@ -144,10 +145,10 @@ std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_a
     out.preimage = shipped_preimage(schedule, name, options, text);
     if (auto code = find_shipped(name, out.preimage)) {
       out.code = std::move(*code);
-      return out;
+      if (take(out)) return true;
     }
   }
-  return std::nullopt;
+  return false;
 }
 
 CodeTarget choose_target(int device_arch) {

@@ -2,7 +2,7 @@
 // compiler and NVRTC; needs no GPU.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -45,10 +45,11 @@ std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget&
 // Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
 StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
 
-// What was compiled ahead of time for such a device: a cubin of its own arch or of the nearest that it
-// runs, else PTX of the nearest arch. $STEPFUSE_CUDA_CODE holds here, too.
-std::optional<StepCode> find_shipped_code(const Schedule& schedule, int device_arch,
-                                          const std::string& options);
+// What was compiled ahead of time for such a device, best first until `take` accepts one, which it
+// returns: a cubin of its own arch or of the nearest that it runs, then PTX of the nearest arch.
+// $STEPFUSE_CUDA_CODE holds here, too.
+bool find_shipped_code(const Schedule& schedule, int device_arch, const std::string& options,
+                       const std::function<bool(const StepCode&)>& take);
 
 // The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,
 // remove the entry `preimage` and ask again.

@@ -1,6 +1,7 @@
 // Who owns what and until when: the caller's memory is given back only when the device is done with
 // it, contexts are as they were, kernels belong to one context.
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -243,4 +244,34 @@ TEST_CASE("reports are asked for by several threads, and each arrives once and i
   std::vector<StepStats> history = owner.step->history();
   REQUIRE(history.size() == kRuns);
   for (uint64_t i = 0; i < kRuns; ++i) CHECK(history[i].index == i);
+}
+
+TEST_CASE("what moved before a run that failed has moved for the next") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Trainer want(Device::interpreter(), Form::fused, kSizes);
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  want.run(0, 0);
+  t.run(0, 0);
+  want.run(1, 1);
+  fail_driver("cuStreamIsCapturing", 1, 400);
+  CHECK_THROWS_AS(t.run(1, 1), Error);
+  t.run(1, 1);
+  CHECK(t.weights() == want.weights());
+}
+
+TEST_CASE("a second prepare() loses no reports, and one that fails leaves a step that says so") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Owner owner(make_recipe("adamw", {.clip = Clip::l2}));
+  owner.step->init_state();
+  owner.run();
+  owner.run();
+  owner.step->prepare();
+  CHECK(owner.step->history().size() == 2);
+  ::setenv("STEPFUSE_CUDA_CODE", "nonsense", 1);
+  CHECK_THROWS_AS(owner.step->prepare(), Error);
+  ::setenv("STEPFUSE_CUDA_CODE", "ptx", 1);
+  CHECK_THROWS_WITH_AS(owner.run(), doctest::Contains("call prepare()"), Error);
+  owner.step->prepare();
+  owner.run();
+  CHECK(owner.step->stats()->index == 2);
 }

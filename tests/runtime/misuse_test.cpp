@@ -1,8 +1,12 @@
 // What a step refuses before it does harm: runs on nothing, values that an argument cannot have, halves
 // of a window on two scalers, objects moved from, numbers out of range.
 #include <cmath>
+#include <cstdio>
 #include <limits>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -189,4 +193,68 @@ TEST_CASE("messages name options as the caller writes them") {
   CHECK_THROWS_WITH_AS(
       Step(make_recipe("sgd", {.loss_scale = LossScale::dynamic}), two_tensors(), Device::cpu()),
       Contains("StepOptions::scaler"), Error);
+}
+
+TEST_CASE("a caller's memory that fails leaves the step as it was") {
+  alignas(256) static char memory[2][1 << 16];
+  int given = 0;
+  Allocator allocator{[&](size_t bytes, Stream) -> void* {
+                        REQUIRE(bytes <= sizeof memory[0]);
+                        if (given == 1) throw std::runtime_error("none left");
+                        return memory[given++];
+                      },
+                      [](void*, size_t, Stream) {}};
+  std::vector<float> weight(2, 1), m(2, 1e30F), v = m, grad(2, 1);
+  Step step(make_recipe("adamw"), two_tensors(), Device::interpreter(), {.allocator = allocator});
+  step.prepare();
+  step.bind("weight", Adam::pointers(weight, 2));
+  step.bind("exp_avg", Adam::pointers(m, 2));
+  step.bind("exp_avg_sq", Adam::pointers(v, 2));
+  auto run = [&] { step.run(Adam::pointers(grad, 2), step.make_args()); };
+  CHECK_THROWS_AS(step.init_state(), std::runtime_error);  // its own step needs memory, too
+  CHECK_THROWS_WITH_AS(run(), Contains("call init_state()"), Error);
+  m.assign(2, 0);
+  v.assign(2, 0);
+  step.adopt_state();
+  run();
+  CHECK_THROWS_AS(step.append({.name = "c", .size = 1}), std::runtime_error);
+  CHECK(step.layout().size() == 2);
+  run();
+  CHECK(step.read_state("step").size() == 2);
+  CHECK(weight[0] < 1);
+}
+
+TEST_CASE(
+    "an allocator whose release throws ends no process, not even one without standard error") {
+  int kept = ::dup(2);
+  REQUIRE(kept >= 0);
+  ::close(2);
+  std::setvbuf(stderr, nullptr, _IONBF, 0);
+  alignas(256) static char memory[1 << 16];
+  Allocator allocator{[&](size_t, Stream) -> void* { return memory; },
+                      [](void*, size_t, Stream) { throw std::runtime_error("no"); }};
+  {
+    Step step(make_recipe("sgd"), two_tensors(), Device::interpreter(), {.allocator = allocator});
+  }
+  ::dup2(kept, 2);
+  ::close(kept);
+}
+
+TEST_CASE("steps that close windows count nothing for one another, nor does one that is gone") {
+  LossScaler scaler({.init_scale = 1});
+  RecipeOptions options{.loss_scale = LossScale::dynamic, .window = true};
+  auto make = [&](const char* recipe, const RecipeOptions& o) {
+    return std::make_unique<Step>(make_recipe(recipe, o), two_tensors(), Device::interpreter(),
+                                  StepOptions{.scaler = &scaler});
+  };
+  auto opener = make("accumulate", {});
+  auto step = make("sgd", options), other = make("sgd", options);
+  std::vector<float> w = {1, 1}, g = {1, 1};
+  step->bind("weight", {{&w[0], &w[1]}});
+  step->prepare();
+  auto run = [&] { step->run({{&g[0], &g[1]}}, step->make_args()); };
+  opener.reset();
+  CHECK_THROWS_WITH_AS(run(), Contains("the same StepOptions::scaler"), Error);
+  opener = make("accumulate", {});
+  CHECK_NOTHROW(run());
 }

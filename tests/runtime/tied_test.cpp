@@ -161,3 +161,16 @@ TEST_CASE("observe() of tensors that there are not") {
   }
   CHECK(f.run({0, 1, 2}) == 111);
 }
+
+TEST_CASE("tied: one array is not two tensors of different groups") {
+  Layout layout;
+  layout.add({.name = "in", .size = 1}).add({.name = "out", .size = 1, .group = 1});
+  Step step(parse(kClipped), layout, Device::cpu(1));
+  step.prepare();
+  float weight = 1, grad = 1;
+  step.bind("weight", {{&weight, &weight}});
+  CHECK_THROWS_WITH_AS(step.run({{&grad, &grad}}, step.make_args()),
+                       doctest::Contains("tensors 0 'in' and 1 'out' are the same arrays, but "
+                                         "their groups differ"),
+                       Error);
+}

@@ -1,0 +1,68 @@
+// Kernels compiled ahead of time on a device: they belong to one context, and one that the driver
+// refuses is passed over.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "runtime/cuda/context.hpp"
+#include "runtime/cuda/step_code.hpp"
+#include "runtime/kernel_folder.hpp"
+#include "runtime/step_impl.hpp"
+#include "tests/cuda/fake_device.hpp"
+#include "tests/cuda/graph.hpp"
+#include "tests/cuda/trainer.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+const Trainer::Sizes kSizes = {300, 1, 17};
+
+// Ships what this step would compile, or `instead` of it.
+void ship_for(const Step& step, const std::string& folder, const std::string& instead = "") {
+  const Schedule& schedule = step.impl().plan->schedule;
+  cuda::CodeTarget target = cuda::choose_target(cuda::Context(1).device().arch);
+  REQUIRE(target.kind == cuda::CodeKind::ptx);
+  KernelPlan plan = lower(schedule);
+  std::string text = emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
+  std::string name = fmt::format("compute_{}", target.arch);
+  ship(folder, name, shipped_preimage(schedule, name, "", text),
+       instead.empty() ? cuda::compile_fresh(schedule, target).code : instead);
+}
+
+std::vector<float> learn(const Device& device, bool shipped) {
+  Trainer t(device, Form::fused, kSizes);
+  CHECK(t.step().compile_report().from_kernel_folder == shipped);
+  for (int i = 0; i < 3; ++i) t.run(i, 0);
+  return t.weights();
+}
+
+}  // namespace
+
+TEST_CASE("shipped kernels of a context that was destroyed are not those of the next") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  ScratchFolder folder;
+  ship_for(Trainer(Device::cuda(1), Form::fused, kSizes).step(), folder.path());
+  use_kernels(folder.path());
+  make_context_current(0);
+  std::vector<float> want = learn(Device::interpreter(), false);
+  CHECK(learn(Device::cuda(1), true) == want);
+  void *before = nullptr, *after = nullptr;
+  REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &before, 1) == 0);
+  REQUIRE(call_driver("cuDevicePrimaryCtxReset_v2", 1) == 0);
+  REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &after, 1) == 0);
+  REQUIRE(before == after);  // the address says nothing
+  CHECK(learn(Device::cuda(1), true) == want);
+}
+
+TEST_CASE("a shipped kernel that the driver refuses is passed over") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  ScratchFolder folder;
+  ship_for(Trainer(Device::cuda(1), Form::fused, kSizes).step(), folder.path(), "no PTX at all");
+  use_kernels(folder.path());
+  CHECK(learn(Device::cuda(1), false) == learn(Device::interpreter(), false));
+}
