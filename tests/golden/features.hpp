@@ -17,10 +17,9 @@ struct Feature {
   std::vector<DType> grads = {DType::f32};  // a signature for each, of buffers that have several
 };
 
-inline const std::vector<Feature>& features() {
-  static const std::vector<Feature> all = {
-      {"update",  // where an argument becomes a register, and a dtype a load
-       R"(step @update {
+inline const std::vector<Feature> kFeatures = {
+    {"update",  // where an argument becomes a register, and a dtype a load
+     R"(step @update {
   buffer @grad : f16 in
   buffer @weight : f32 inout
   arg %lr : {f64} = 0.1
@@ -32,9 +31,9 @@ inline const std::vector<Feature>& features() {
   %w1 = fma %g, %down, %w : [f32]
   store @weight, %w1
 })",
-       {"plan", "cuda", "llvm", "c"}},
-      {"reduction",  // a barrier, and a guard of all that is behind it
-       R"(step @reduction {
+     {"plan", "cuda", "llvm", "c"}},
+    {"reduction",  // a barrier, and a guard of all that is behind it
+     R"(step @reduction {
   buffer @grad : f32 in
   buffer @weight : f32 inout
   %g = load @grad : [f32]
@@ -45,9 +44,9 @@ inline const std::vector<Feature>& features() {
   %w1 = div %w, %sum : [f32]
   store @weight, %w1 if %good
 })",
-       {"plan", "cuda", "c"}},
-      {"otherwise",  // what a false guard leaves to be done
-       R"(step @otherwise {
+     {"plan", "cuda", "c"}},
+    {"otherwise",  // what a false guard leaves to be done
+     R"(step @otherwise {
   buffer @grad : f32 inout
   buffer @weight : f32 inout
   state @bad : <bool>
@@ -60,9 +59,9 @@ inline const std::vector<Feature>& features() {
   store @weight, %w1 if %good
   store @grad, %zero
 })",
-       {"plan", "cuda", "c"}},
-      {"predicate",  // some elements of an array keep what they were
-       R"(step @predicate {
+     {"plan", "cuda", "c"}},
+    {"predicate",  // some elements of an array keep what they were
+     R"(step @predicate {
   buffer @mask : i32 in
   buffer @weight : f32 inout
   %mask = load @mask : [i32]
@@ -71,9 +70,9 @@ inline const std::vector<Feature>& features() {
   %zero = const 0 : f32
   store @weight, %zero if %off
 })",
-       {"plan", "cuda", "c"}},
-      {"signatures",  // bodies for each storage type
-       R"(step @signatures {
+     {"plan", "cuda", "c"}},
+    {"signatures",  // bodies for each storage type
+     R"(step @signatures {
   buffer @grad : f16|bf16|f32 in
   buffer @weight : f32 inout
   %raw = load @grad : [@grad]
@@ -82,11 +81,11 @@ inline const std::vector<Feature>& features() {
   %w1 = sub %w, %g : [f32]
   store @weight, %w1
 })",
-       {"plan", "cuda", "c"},
-       Form::fused,
-       {DType::f16, DType::bf16, DType::f32}},
-      {"rollup",  // sums of tensors to groups, of groups to the step
-       R"(step @rollup {
+     {"plan", "cuda", "c"},
+     Form::fused,
+     {DType::f16, DType::bf16, DType::f32}},
+    {"rollup",  // sums of tensors to groups, of groups to the step
+     R"(step @rollup {
   buffer @grad : f32 in
   report @groups : {f32}
   report @most : f32
@@ -98,9 +97,9 @@ inline const std::vector<Feature>& features() {
   write @groups, %groups
   write @most, %most
 })",
-       {"plan", "cuda", "c"}},
-      {"states",  // writes by domain, and what is reported
-       R"(step @states {
+     {"plan", "cuda", "c"}},
+    {"states",  // writes by domain, and what is reported
+     R"(step @states {
   buffer @weight : f32 inout
   state @count : <i64>
   state @rate : {f32} = 1
@@ -122,9 +121,9 @@ inline const std::vector<Feature>& features() {
   write @rate, %next
   write @steps, %all
 })",
-       {"plan", "cuda", "c"}},
-      {"scratch",  // values that cross kernels
-       R"(step @scratch {
+     {"plan", "cuda", "c"}},
+    {"scratch",  // values that cross kernels
+     R"(step @scratch {
   buffer @grad : f16 in
   buffer @weight : f16 inout
   arg %scale : f32 = 1
@@ -139,10 +138,10 @@ inline const std::vector<Feature>& features() {
   %w = cast %c : [f16]
   store @weight, %w
 })",
-       {"schedule", "plan", "c"},
-       Form::unfused},
-  };
-  return all;
-}
+     {"schedule", "plan", "c"},
+     Form::unfused},
+};
+
+inline const std::vector<Feature>& features() { return kFeatures; }
 
 }  // namespace stepfuse::testing
