@@ -63,6 +63,10 @@ TEST_CASE("a shipped kernel that the driver refuses is passed over") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   ScratchFolder folder;
   ship_for(Trainer(Device::cuda(1), Form::fused, kSizes).step(), folder.path(), "no PTX at all");
+  void* context = nullptr;
+  REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &context, 1) == 0);
+  REQUIRE(call_driver("cuDevicePrimaryCtxReset_v2", 1) ==
+          0);  // what it has in memory is no longer its own
   use_kernels(folder.path());
   CHECK(learn(Device::cuda(1), false) == learn(Device::interpreter(), false));
 }
