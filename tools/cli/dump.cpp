@@ -31,7 +31,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse dump adamw --clip --emit=cubin --cuda-options unroll=2,cache=streaming -o adamw.cubin
   stepfuse dump adamw --clip --emit=plan                  where everything stands, for all emitters
   stepfuse dump adamw --clip --emit=llvm --cpu-level=x86-64-v3
-  stepfuse dump adamw --clip --emit=c -o adamw.c && cc -std=c11 -O2 -ffp-contract=off -c adamw.c
+  stepfuse dump adamw --clip --emit=c -o adamw.c
   stepfuse dump adamw --grad 'f16|bf16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
 
 Kernels are made for the storage types of the layout; without one, for every combination of those
