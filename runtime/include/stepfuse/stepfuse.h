@@ -348,7 +348,7 @@ STEPFUSE_API stepfuse_status stepfuse_step_write_args(const stepfuse_step* step,
 // --- run
 
 // One step. One gradient per tensor, NULL where it has none this time; other addresses at every call
-// are welcome. Allocates nothing, locks nothing, waits for nothing. args NULL: those of set_args.
+// are welcome. After the first, allocates, locks, waits for nothing. args NULL: those of set_args.
 STEPFUSE_API stepfuse_status stepfuse_step_run(stepfuse_step* step, void* const* gradients,
                                                size_t count, const stepfuse_args* args,
                                                stepfuse_stream stream);

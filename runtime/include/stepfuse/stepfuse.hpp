@@ -316,7 +316,8 @@ class Step {
 
   // One step. `gradients`: one pointer per tensor, nullptr where it has none this step (its
   // parameters, moments and counts then stay). Addresses may change at every call. Empty if the
-  // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing.
+  // program has no gradient buffer. Allocates nothing, takes no lock, waits for nothing, but for the
+  // first run after a bind().
   void run(Pointers gradients, const Args& args, Stream stream = nullptr);
 
   // For graphs: a captured run() would keep the arguments of the capture for ever, so by value is an
