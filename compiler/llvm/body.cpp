@@ -41,6 +41,8 @@ void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
   open_streams(is_large);
   open_lanes();
   std::string done = f_.label("body.done");
+  if (walks_columns()) emit_columns(done);
+  zero_lanes();
   emit_passes(done);
   f_.block(done);
   fold();
@@ -101,7 +103,6 @@ void BodyEmitter::open_streams(const std::string& is_large) {
   }
 }
 
-// The lanes at their identities.
 void BodyEmitter::open_lanes() {
   bool has_lanes = false;
   for (Reducer& r : reducers_) {
@@ -126,9 +127,14 @@ void BodyEmitter::open_lanes() {
   std::string straight = f_.set("lane.short", "icmp eq i64 {}, 0", lane_start_);
   std::string both = f_.set("lane.short", "and i1 {}, {}", is_short, straight);
   lane_count_ = f_.set("lane.count", "select i1 {}, i64 {}, i64 {}", both, few, kLanes);
-  use_helper(m_, "sf_zero_lanes");
+}
+
+// The lanes at their identities.
+void BodyEmitter::zero_lanes() {
   for (const Reducer& r : reducers_) {
-    if (r.in_lanes) f_.line("call void @sf_zero_lanes(ptr {}, i64 {})", r.array, lane_count_);
+    if (!r.in_lanes) continue;
+    use_helper(m_, "sf_zero_lanes");
+    f_.line("call void @sf_zero_lanes(ptr {}, i64 {})", r.array, lane_count_);
   }
 }
 
@@ -214,7 +220,8 @@ void BodyEmitter::emit_passes(const std::string& done) {
   // Which of the two a register reduction comes from is decided in fold().
   for (Reducer& r : reducers_) {
     if (!r.in_lanes) {
-      r.before = fmt::format("[ {}, %{} ], [ {}, %{} ]", r.after, whole_end, r.next, tail_out);
+      r.before = fmt::format("{}[ {}, %{} ], [ {}, %{} ]", r.arrivals, r.after, whole_end, r.next,
+                             tail_out);
     }
   }
 }
@@ -270,15 +277,19 @@ void BodyEmitter::emit_element(const std::string& i) {
     return s.use->stored && !plan_.array(*s.use).scratch;
   });
   if (!in_place) prefetch();
-  for (const plan::Inst& inst : body_.code) {
-    f_.comment(plan_[inst.value].text);
-    evaluate(inst, i);
-  }
+  emit_code(i);
   for (Reducer& r : reducers_) {
     f_.comment(r.text);
     reduce(r, i);
   }
   emit_stores();
+}
+
+void BodyEmitter::emit_code(const std::string& i) {
+  for (const plan::Inst& inst : body_.code) {
+    f_.comment(plan_[inst.value].text);
+    evaluate(inst, i);
+  }
 }
 
 void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {

@@ -74,20 +74,29 @@ class BodyEmitter {
     bool in_lanes = false;
     std::string array, tail, pointer;                   // in_lanes
     std::string before, in_pass, in_loop, next, after;  // else
+    std::string arrivals;                               // else: "[ value, %block ], " at the end
   };
 
   void collect();
   void open_streams(const std::string& is_large);
   void open_lanes();
+  void zero_lanes();
   void splat_uniforms();
   void need_vector(plan::Id v);
+
+  // Whole pieces of a phase that only reads; the current block is then what every other chunk enters.
+  bool walks_columns() const;
+  void emit_columns(const std::string& done);
 
   void emit_passes(const std::string& done);
   void emit_loop(const std::string& count, const std::string& pass_label, const std::string& after);
   void prefetch();
   void emit_element(const std::string& i);
+  void emit_code(const std::string& i);
   void evaluate(const plan::Inst& inst, const std::string& i);
   void reduce(Reducer& r, const std::string& i);
+  // What the current element's values make of a vector of the reduction.
+  std::string combine_next(const Reducer& r, const std::string& old);
   void emit_stores();
   void store(size_t index, plan::Id predicate);
   void store_vector(const Stream& s, const std::string& value);

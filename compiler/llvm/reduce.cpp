@@ -17,8 +17,15 @@ std::string BodyEmitter::combine(const Reducer& r, const std::string& a, const s
   return vector_.apply(reduction_combiner(r.op), r.dtype, r.dtype, args, hint);
 }
 
-void BodyEmitter::reduce(Reducer& r, const std::string& i) {
+std::string BodyEmitter::combine_next(const Reducer& r, const std::string& old) {
   std::string v = vectors_.at(r.operand);
+  if (r.op == Op::reduce_any) {
+    v = f_.set("seen", "sext {} {} to {}", vector_.type(DType::boolean), v, vector_.type(r.dtype));
+  }
+  return combine(r, old, v, "combined");
+}
+
+void BodyEmitter::reduce(Reducer& r, const std::string& i) {
   if (r.in_lanes) {
     // Rows of 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
     std::string walked =
@@ -27,16 +34,13 @@ void BodyEmitter::reduce(Reducer& r, const std::string& i) {
     std::string at = f_.address("lane", r.pointer, lane, sizeof(float));
     std::string old =
         f_.set("lane", "load {}, ptr {}, align {}", vector_.type(r.dtype), at, m_.lanes * 4);
-    std::string sum = combine(r, old, v, "lane");
+    std::string sum = combine_next(r, old);
     f_.line("store {} {}, ptr {}, align {}", vector_.type(r.dtype), sum, at, m_.lanes * 4);
     return;
   }
-  // Integers, minima, maxima and `any` have the same result in every order.
-  if (r.op == Op::reduce_any) {
-    v = f_.set("seen", "sext {} {} to {}", vector_.type(DType::boolean), v, vector_.type(r.dtype));
-  }
-  std::string combined = combine(r, r.in_loop, v, "combined");
-  // r.next was promised to the loop's phi under its own name.
+  // Integers, minima, maxima and `any` have the same result in every order. r.next was promised to the
+  // loop's phi under its own name.
+  std::string combined = combine_next(r, r.in_loop);
   f_.line("{} = bitcast {} {} to {}", r.next, vector_.type(r.dtype), combined,
           vector_.type(r.dtype));
 }

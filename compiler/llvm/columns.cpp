@@ -1,0 +1,77 @@
+// A whole piece of a phase that only reads, column by column. Knows the plan, the kernel ABI, and the
+// reduction order.
+//
+// A lane combines the elements of its column in rising order, so a column's vector of lanes can stay
+// in registers while the rows of the piece go by; the loads of all rows stand in one block and follow
+// as many address streams, where a walk along the piece waits for the memory's latency.
+#include <algorithm>
+
+#include "compiler/llvm/body.hpp"
+#include "ir/reduction.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+constexpr int kRows = kPieceElements / kLanes;
+// The code stands once for each row.
+constexpr size_t kLongestColumnCode = 48;
+}  // namespace
+
+bool BodyEmitter::walks_columns() const {
+  bool only_reads =
+      std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.use->stored; });
+  return only_reads && !reducers_.empty() && body_.code.size() <= kLongestColumnCode;
+}
+
+void BodyEmitter::emit_columns(const std::string& done) {
+  std::string columns = f_.label("columns");
+  std::string column = f_.label("column");
+  std::string rows = f_.label("rows");
+  std::string full = f_.set("piece.full", "icmp eq i64 {}, {}", chunk_.length, kPieceElements);
+  std::string lane = f_.set("piece.lane", "and i64 {}, {}", chunk_.position, kLanes - 1);
+  std::string straight = f_.set("piece.straight", "icmp eq i64 {}, 0", lane);
+  std::string whole = f_.set("piece.whole", "and i1 {}, {}", full, straight);
+  f_.branch(whole, columns, rows);
+  f_.block(columns);
+  f_.jump(column);
+
+  f_.block(column);
+  std::string next = f_.name("column.next");
+  std::string c = f_.set("column", "phi i64 [ 0, %{} ], [ {}, %{} ]", columns, next, column);
+  std::vector<std::string> before;  // of the reductions in registers, whatever the column
+  for (Reducer& r : reducers_) {
+    before.push_back(r.before);
+    r.after = f_.name(r.name + ".column");
+    if (r.in_lanes) {
+      r.in_loop = vector_.constant(r.dtype, {});
+    } else {
+      r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
+                         columns, r.after, column);
+    }
+  }
+  pass_position_ = chunk_.position;
+  for (int row = 0; row < kRows; ++row) {
+    std::string i = f_.set("i", "add i64 {}, {}", c, row * (kLanes / m_.lanes));
+    for (Stream& s : streams_) s.address = f_.address("at", s.base, i, vector_bytes(s.dtype));
+    emit_code(i);
+    for (Reducer& r : reducers_) r.in_loop = combine_next(r, r.in_loop);
+  }
+  for (size_t k = 0; k < reducers_.size(); ++k) {
+    Reducer& r = reducers_[k];
+    if (r.in_lanes) {
+      std::string at = f_.address("lane", r.array, c, vector_bytes(r.dtype));
+      vector_.store(r.dtype, r.in_loop, at);
+    } else {
+      // r.after was promised to the column's phi under its own name.
+      f_.line("{} = bitcast {} {} to {}", r.after, vector_.type(r.dtype), r.in_loop,
+              vector_.type(r.dtype));
+      r.arrivals = fmt::format("[ {}, %{} ], ", r.after, column);
+      r.before = before[k];
+    }
+  }
+  f_.line("{} = add nuw i64 {}, 1", next, c);
+  std::string more = f_.set("more", "icmp ult i64 {}, {}", next, kLanes / m_.lanes);
+  f_.branch(more, column, done);
+  f_.block(rows);
+}
+
+}  // namespace stepfuse::llvm
