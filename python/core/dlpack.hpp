@@ -7,14 +7,20 @@ namespace stepfuse_python::dlpack {
 
 enum DeviceType : int32_t { kCpu = 1, kCuda = 2 };
 
+struct Type {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+};
+constexpr Type kF32 = {2, 32, 1};
+constexpr Type kBool = {6, 8, 1};
+
 struct Tensor {
   void* data;
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
-  uint8_t code;  // 2: float
-  uint8_t bits;
-  uint16_t lanes;
+  Type type;
   int64_t* shape;
   int64_t* strides;
   uint64_t byte_offset;

@@ -72,6 +72,10 @@ PyObject* walk_set(PyObject* self, PyObject* args) {
   });
 }
 
+PyObject* walk_any(PyObject* self, PyObject*) {
+  return guarded([&] { return checked(PyBool_FromLong(self_of<Walk>(self).any() ? 1 : 0)); });
+}
+
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
      "add(parameter, part or -1, slot, address, strides, strides of its gradient)"},
@@ -80,6 +84,7 @@ PyMethodDef walk_methods[] = {
      "scan(groups' lists, state): None where anything changed but gradients, else the indices of "
      "parameters whose gradient is to be looked at."},
     {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
+    {"any", walk_any, METH_NOARGS, "Whether the last scan found any gradient."},
     {}};
 PyType_Slot walk_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(walk_new)},

@@ -1,7 +1,7 @@
 // Program and Scaler: a recipe's declarations, and the loss scale that steps share.
 #include <string>
 
-#include "python/core/dlpack.hpp"
+#include "python/core/capsule.hpp"
 #include "python/core/objects.hpp"
 
 namespace stepfuse_python {
@@ -126,22 +126,6 @@ PyObject* scaler_write(PyObject* self, PyObject* args) {
   });
 }
 
-// The capsule owns what the tensor needs until a consumer takes it over.
-struct ScaleTensor {
-  dlpack::Managed managed{};
-  Ref scaler;
-};
-void free_scale(dlpack::Managed* managed) {
-  PyGILState_STATE gil = PyGILState_Ensure();
-  delete static_cast<ScaleTensor*>(managed->context);
-  PyGILState_Release(gil);
-}
-void free_capsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;  // taken over
-  auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
-  managed->deleter(managed);
-}
-
 PyObject* scaler_tensor(PyObject* self, PyObject* args) {
   return guarded([&] {
     int device_type = 0;
@@ -149,15 +133,7 @@ PyObject* scaler_tensor(PyObject* self, PyObject* args) {
     if (PyArg_ParseTuple(args, "ii:tensor", &device_type, &device_id) == 0) throw Raised();
     const float* scale = nullptr;
     check(stepfuse_scaler_device_scale(self_of<Scaler>(self).handle.get(), &scale));
-    auto owner = std::make_unique<ScaleTensor>();
-    owner->scaler = Ref::borrow(self);
-    owner->managed.tensor = {
-        const_cast<float*>(scale), device_type, device_id, 0, 2, 32, 1, nullptr, nullptr, 0};
-    owner->managed.context = owner.get();
-    owner->managed.deleter = free_scale;
-    Ref capsule = checked(PyCapsule_New(&owner->managed, "dltensor", free_capsule));
-    owner.release();
-    return capsule;
+    return number_capsule(self, const_cast<float*>(scale), device_type, device_id, dlpack::kF32);
   });
 }
 

@@ -1,6 +1,7 @@
 // Step: one compiled step over a list of tensors, run with the addresses that a walk found.
 #include <string>
 
+#include "python/core/capsule.hpp"
 #include "python/core/objects.hpp"
 #include "python/core/walk.hpp"
 
@@ -47,8 +48,10 @@ PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     PyObject* tensors = nullptr;
     PyObject* scaler = nullptr;
     stepfuse_device device = STEPFUSE_DEVICE;
-    if (PyArg_ParseTuple(arguments, "O!OiiiO:Step", program_type(), &program, &tensors,
-                         &device.kind, &device.ordinal, &device.threads, &scaler) == 0) {
+    stepfuse_step_options options = STEPFUSE_STEP_OPTIONS;
+    if (PyArg_ParseTuple(arguments, "O!OiiiOp:Step", program_type(), &program, &tensors,
+                         &device.kind, &device.ordinal, &device.threads, &scaler,
+                         &options.observe) == 0) {
       throw Raised();
     }
     stepfuse_layout* made = nullptr;
@@ -56,7 +59,6 @@ PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     std::unique_ptr<stepfuse_layout, Destroy<stepfuse_layout_destroy>> layout(made);
     add_tensors(layout.get(), tensors);
     auto value = std::make_unique<Step>();
-    stepfuse_step_options options = STEPFUSE_STEP_OPTIONS;
     if (scaler != Py_None) {
       if (PyObject_TypeCheck(scaler, scaler_type()) == 0) {
         PyErr_SetString(PyExc_TypeError, "the scaler is a Scaler or None");
@@ -193,6 +195,58 @@ PyObject* step_run(PyObject* self, PyObject* args) {
   });
 }
 
+// The first phase alone; the next run goes on from it. One that no run came after is forgotten, which
+// the library does where it observes.
+PyObject* step_reduce(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* walk = nullptr;
+    int part = 0;
+    PyObject* stream = nullptr;
+    int again = 0;
+    if (PyArg_ParseTuple(args, "O!iOp:reduce", walk_type(), &walk, &part, &stream, &again) == 0) {
+      throw Raised();
+    }
+    const Step& step = self_of<Step>(self);
+    const std::vector<void*>& gradients = self_of<Walk>(walk).gradients(static_cast<size_t>(part));
+    stepfuse_stream handle = to_address(stream);
+    check_unlocked([&] {
+      stepfuse_status status = STEPFUSE_OK;
+      if (again != 0) {
+        status = stepfuse_step_observe(step.handle.get(), 0, gradients.data(), gradients.size(),
+                                       step.args.get(), handle);
+      }
+      return status != STEPFUSE_OK
+                 ? status
+                 : stepfuse_step_reduce(step.handle.get(), gradients.data(), gradients.size(),
+                                        step.args.get(), handle);
+    });
+    return none();
+  });
+}
+
+PyObject* step_partials(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int device_type = 0;
+    int device_id = 0;
+    if (PyArg_ParseTuple(args, "ii:partials", &device_type, &device_id) == 0) throw Raised();
+    const stepfuse_step* step = self_of<Step>(self).handle.get();
+    void* block = nullptr;
+    size_t bytes = 0;
+    size_t count = 0;
+    check(stepfuse_step_partials(step, &block, &bytes, &count));
+    Ref result = checked(PyDict_New());
+    for (size_t i = 0; i < count; ++i) {
+      stepfuse_partial partial = STEPFUSE_PARTIAL;
+      check(stepfuse_step_partial(step, i, &partial));
+      dlpack::Type type = partial.dtype == STEPFUSE_F32 ? dlpack::kF32 : dlpack::kBool;
+      Ref capsule = number_capsule(self, static_cast<char*>(block) + partial.offset, device_type,
+                                   device_id, type);
+      checked(PyDict_SetItemString(result.get(), partial.name, capsule.get()));
+    }
+    return result;
+  });
+}
+
 PyObject* step_stats(PyObject* self, PyObject* args) {
   return guarded([&] {
     int wait = 0;
@@ -229,6 +283,13 @@ PyMethodDef step_methods[] = {
      "Whether the f32 counts at an address are its own."},
     {"store_counts", step_store_counts, METH_O, "Writes its counts as f32 to an address."},
     {"run", step_run, METH_VARARGS, "run(walk, part, stream)"},
+    {"reduce", step_reduce, METH_VARARGS,
+     "reduce(walk, part, stream, again): the part of a step that only reads gradients; `again` "
+     "where "
+     "no run came after the last one"},
+    {"partials", step_partials, METH_VARARGS,
+     "partials(DLPack's device type, device): what is reduced over the gradients, by name, each a "
+     "DLPack capsule of its place on the device"},
     {"stats", step_stats, METH_VARARGS, "stats(wait, stream): the newest finished step's reports"},
     {}};
 PyType_Slot step_slots[] = {
@@ -236,7 +297,8 @@ PyType_Slot step_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
     {Py_tp_methods, step_methods},
     {Py_tp_doc, const_cast<char*>("Step(program, [(name, elements, group)], device's kind, "
-                                  "ordinal, threads, scaler or None): compiled.")},
+                                  "ordinal, threads, scaler or None, whether reduce() is called): "
+                                  "compiled.")},
     {}};
 PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,
                          step_slots};

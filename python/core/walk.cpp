@@ -2,6 +2,8 @@
 // but the gradients' own.
 #include "python/core/walk.hpp"
 
+#include <algorithm>
+
 namespace stepfuse_python {
 namespace {
 
@@ -142,6 +144,13 @@ Walk::Found Walk::scan(PyObject* groups, PyObject* state, std::vector<size_t>& o
   });
   changed = changed || index != entries_.size() || !same_state(state);
   return changed ? Found::changed : Found::same;
+}
+
+bool Walk::any() const {
+  for (const std::vector<void*>& part : parts_) {
+    if (std::any_of(part.begin(), part.end(), [](void* g) { return g != nullptr; })) return true;
+  }
+  return false;
 }
 
 void Walk::set(size_t index, void* gradient) {

@@ -26,6 +26,8 @@ class Walk {
   Found scan(PyObject* groups, PyObject* state, std::vector<size_t>& odd);
   void set(size_t index, void* gradient);
   const std::vector<void*>& gradients(size_t part) const { return parts_[part]; }
+  // Whether the last scan found any gradient.
+  bool any() const;
 
  private:
   struct Strides {

@@ -5,14 +5,19 @@ import importlib.util
 import pathlib
 import sys
 
-missing = [name for name in ("torch", "pytest") if importlib.util.find_spec(name) is None]
-if missing:
-    print(f"skipped: {sys.executable} has no {' and no '.join(missing)}; tools/torch_env.sh makes one that does")
-    sys.exit(77)
 
-import pytest
+def main() -> int:
+    missing = [name for name in ("torch", "pytest") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: {sys.executable} has no {' and no '.join(missing)}; tools/torch_env.sh makes one that does")
+        return 77
+    import pytest
 
-import stepfuse
+    import stepfuse
 
-print(f"stepfuse {stepfuse.__version__} from {stepfuse.__file__}")
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", str(pathlib.Path(__file__).parent), *sys.argv[1:]]))
+    print(f"stepfuse {stepfuse.__version__} from {stepfuse.__file__}")
+    return pytest.main(["-q", "-p", "no:cacheprovider", str(pathlib.Path(__file__).parent), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,12 +6,13 @@ Everything is bound lazily, at the first step and whenever the walk says that so
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import _core
+from .scaler import DLPACK
 
 if TYPE_CHECKING:
     from .optimizers import Fused
@@ -63,6 +64,27 @@ def overlaps_itself(p: Tensor) -> bool:
     return False
 
 
+class Mode(NamedTuple):
+    """What a step does beside updating."""
+
+    norm: str | None = None  # clips by it
+    external_norm: bool = False
+    scaler: Any = None  # unscales by its scale, skips where that found inf
+    deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
+
+    def options(self) -> list[str]:
+        options = []
+        if self.norm is not None:
+            options.append(f"clip={self.norm}")
+        if self.external_norm:
+            options.append("external-norm")
+        if self.scaler is not None:
+            options.append("loss-scale=fixed" if self.deferred else "loss-scale=dynamic")
+        if self.deferred:  # sums that add up over the parts; and what torch's calls do with an infinite norm
+            options += ["all-reduce", "on-norm-overflow=torch"]
+        return options
+
+
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
 
@@ -78,6 +100,7 @@ class Part:
         self.args: list[tuple[int, int, dict[str, Any] | None, str]] = []
         self.last: dict[tuple[int, int], float] = {}
         self.step: Any = None
+        self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
 
     def add(self, p: Tensor, name: str, group: dict[str, Any]) -> int:
         if not self.groups or self.groups[-1] is not group:
@@ -99,31 +122,31 @@ class Part:
 class Engine:
     def __init__(self, optimizer: Fused) -> None:
         self.optimizer = optimizer
+        self.mode = Mode()
+        self.max_norm = 0.0
         self.parts: list[Part] = []
         self.order: list[tuple[Tensor, str, Tensor]] = []  # parameter, name, what its gradient is laid out as
         self.walk: Any = None
         self.flags: list[tuple[Any, ...]] = []
+        self.measured = False
+        self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
 
     # --- a step
 
-    def run(self, norm: float | None) -> None:
-        if self.pid != os.getpid():
-            raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
-                              "behind: make a new one in the child, or start the child with 'spawn'")
-        groups = self.optimizer.param_groups
-        lists = [g["params"] for g in groups]
-        odd = None
-        if self.walk is not None and self.flags == [flags(g) for g in groups] and self.counts_equal():
-            odd = self.walk.scan(lists, self.optimizer.state)
-        if odd is None:
-            self.bind()
-            odd = self.walk.scan(lists, self.optimizer.state)
-            if odd is None:
-                raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
-        kept = [self.dense_gradient(i) for i in odd]
+    def measure(self, mode: Mode) -> None:
+        """The part of a deferred step that only reads gradients."""
+        self.scan(mode, {})
+        self.reduce()
+
+    def run(self, mode: Mode, max_norm: float | None, norm: float | None) -> None:
+        # What was measured and not stepped with is of other gradients.
+        measured = self.measured and mode == self.mode
+        self.scan(mode, self.kept if measured else {})
+        if mode.deferred and not self.measured and len(self.parts) > 1:
+            self.reduce()
         for index, part in enumerate(self.parts):
-            self.set_args(part, norm)
+            self.set_args(part, max_norm, norm)
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
@@ -132,25 +155,73 @@ class Engine:
             torch.autograd.graph.increment_version(part.params)
             if part.counts is not None and part.device.type == "cpu":
                 part.step.store_counts(part.counts.data_ptr())
-        del kept  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
+        self.measured = False
+        self.kept = {}  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
+
+    def scan(self, mode: Mode, kept: dict[int, Tensor]) -> None:
+        """Finds the gradients, and binds anew where anything else changed."""
+        if self.pid != os.getpid():
+            raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
+                              "behind: make a new one in the child, or start the child with 'spawn'")
+        groups = self.optimizer.param_groups
+        lists = [g["params"] for g in groups]
+        odd = None
+        if (self.walk is not None and self.mode == mode and self.flags == [flags(g) for g in groups]
+                and self.counts_equal()):
+            odd = self.walk.scan(lists, self.optimizer.state)
+        if odd is None:
+            self.mode = mode
+            self.bind()
+            kept = {}
+            odd = self.walk.scan(lists, self.optimizer.state)
+            if odd is None:
+                raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
+        self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd}
+
+    def reduce(self) -> None:
+        for index, part in enumerate(self.parts):
+            part.step.reduce(self.walk, index, part.stream(), self.measured)
+        self.measured = True
+        for name in self.parts[0].sums if len(self.parts) > 1 else ():
+            sums = [part.sums[name] for part in self.parts]
+            total = torch.stack(sums)
+            total = total.amax() if self.mode.norm == "inf" else total.sum()
+            for s in sums:
+                s.copy_(total)
+
+    def norm(self) -> Tensor:
+        """Of the measured gradients, on their device."""
+        if not self.parts:
+            return torch.tensor(0.0)
+        if self.mode.norm == "l2":
+            total = self.parts[0].sums["sum"]
+            return total.sqrt() if total.is_cuda else total.double().sqrt().float()  # torch's f32 one is an ulp off
+        return self.parts[0].sums["norm"].clamp(min=0.0)
+
+    def found_inf(self) -> Tensor | None:
+        """Whether the newest step found inf, as what is not 0; None where it did not look, or there was no gradient."""
+        if self.walk is None or not self.walk.any():
+            return None
+        sums = self.parts[0].sums
+        return sums.get("nonfinite_sum", sums.get("found_inf"))
 
     def counts_equal(self) -> bool:
         return all(p.counts is None or p.device.type != "cpu" or p.step.counts_equal(p.counts.data_ptr())
                    for p in self.parts)
 
-    def set_args(self, part: Part, norm: float | None) -> None:
+    def set_args(self, part: Part, max_norm: float | None, norm: float | None) -> None:
         for arg, group, source, name in part.args:
             if source is not None:
                 value = source["betas"][int(name[-1]) - 1] if name.startswith("beta") else source[name]
             elif name == "external_norm":
                 value = norm
             elif name == "max_norm":
-                value = self.optimizer.max_norm
+                value = max_norm
             else:
-                value = self.optimizer.scaler._factors[name]
+                value = self.mode.scaler._factors[name]
             part.set(arg, group, float(value))
 
-    def dense_gradient(self, index: int) -> Tensor:
+    def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
         p, name, like = self.order[index]
         grad = p.grad
@@ -160,7 +231,8 @@ class Engine:
         if grad.layout != torch.strided:
             raise RuntimeError(f"{who} does not support sparse gradients: that of {name} is one; use torch.optim.SparseAdam "
                                "for it, or sparse=False in its embedding")
-        copy = torch.empty_like(like, dtype=grad.dtype)
+        if copy is None:
+            copy = torch.empty_like(like, dtype=grad.dtype)
         copy.copy_(grad)
         self.walk.set(index, copy.data_ptr())
         return copy
@@ -187,13 +259,16 @@ class Engine:
         old = {(part.options, part.device): part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
         self.walk = None
+        self.measured = False
         self.parts, places = self.divide(known)
-        native = self.optimizer.max_norm is not None or self.optimizer.scaler is not None
+        native = not self.mode.deferred and (self.mode.norm is not None or self.mode.scaler is not None)
         if native and len(self.parts) > 1:
             kinds = "; ".join(f"{p.device}: {', '.join(p.options)}" for p in self.parts)
             raise _core.Error("clip and loss scale inside of the step need parameters of one device, dtype and kind of "
                               f"group; here are {kinds}. Use torch's GradScaler and clip_grad_norm_ with this optimizer "
                               "instead")
+        if self.mode.deferred:
+            self.check_deferred()
         self.check_disjoint()
         walk = _core.Walk(EXCHANGE, Tensor)
         like = {}
@@ -242,6 +317,13 @@ class Engine:
         if overlaps_itself(p):
             raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
 
+    def check_deferred(self) -> None:
+        if len({part.device for part in self.parts}) > 1:
+            raise _core.Error("unscaling and clipping are deferred into the step only for parameters of one device: leave "
+                              "out defer_unscale=True, and give torch.nn.utils.clip_grad_norm_ the parameters")
+        if self.mode.scaler is not None and any(part.params[0].dtype == torch.float16 for part in self.parts):
+            raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
+
     def check_disjoint(self) -> None:
         spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
                        for part in self.parts for p, name in zip(part.params, part.names) if p.numel() and is_dense(p))
@@ -262,27 +344,24 @@ class Engine:
             options.append("momentum")
         if optimizer._recipe == "adam" and group.get("decoupled_weight_decay"):
             options.append("weight-decay=decoupled")
-        if optimizer._norm is not None:
-            options.append(f"clip={optimizer._norm}")
-        if optimizer._external_norm:
-            options.append("external-norm")
-        if optimizer.scaler is not None:
-            options.append("loss-scale=dynamic")
-        return tuple(options)
+        return (*options, *self.mode.options())
 
     def make_step(self, part: Part, old: Part | None) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
-        scaler = self.optimizer.scaler
+        scaler = self.mode.scaler
         layout = [(name, p.numel(), g) for name, p, g in zip(part.names, part.params, part.group_of)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
         cuda = part.device.type == "cuda"
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
-                               0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native)
+                               0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
+                               self.mode.deferred)
         if scaler is not None:
             scaler._attach(part.device)
+        part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
+            DLPACK[part.device.type], part.device.index or 0).items()}
         for index, name in enumerate(made.args()):
             if name in ("beta1", "beta2") or name in part.groups[0]:
                 part.args += [(index, g, group, name) for g, group in enumerate(part.groups)]

@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .engine import BUFFERS, Engine
+from .engine import BUFFERS, Engine, Mode
 from .scaler import LossScaler
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
 
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
+
+
+class Deferred:
+    """What torch's calls before a step left to it: unscaling by a GradScaler's scale, and clipping."""
+
+    def __init__(self, scaler: Any = None) -> None:
+        self.scaler = scaler
+        self.norm: str | None = None
+        self.max_norm = 0.0
+
+    def mode(self) -> Mode:
+        return Mode(norm=self.norm, scaler=self.scaler, deferred=True)
 
 
 class Fused(torch.optim.Optimizer):
@@ -28,6 +40,8 @@ class Fused(torch.optim.Optimizer):
     _scaler: LossScaler | None = None
     _engine: Engine | None = None
     _loading: dict[str, Any] | None = None
+    _deferred: Deferred | None = None
+    _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None) -> None:
@@ -79,11 +93,41 @@ class Fused(torch.optim.Optimizer):
                 loss = closure()
         if (norm is not None) != self._external_norm:
             raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
+        deferred, self._deferred = self._deferred, None
+        own = Mode(self._norm, self._external_norm, self._scaler)
+        self._found = None
+        with torch.no_grad():
+            if deferred is None:
+                self._bound().run(own, self._max_norm, None if norm is None else float(norm))
+            else:
+                self._bound().run(deferred.mode(), deferred.max_norm, None)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._deferred = None  # was for the gradients that end here
+        super().zero_grad(set_to_none)
+
+    def _bound(self) -> Engine:
         if self._engine is None:
             self._engine = Engine(self)
+        return self._engine
+
+    def _measure(self) -> Engine:
+        """The deferred step's first launch, which reads the gradients."""
         with torch.no_grad():
-            self._engine.run(None if norm is None else float(norm))
-        return loss
+            self._bound().measure(self._deferred.mode())
+        return self._engine
+
+    @property
+    def last_step_skipped(self) -> Tensor | None:
+        """Whether the newest step was skipped for inf or NaN: a bool on the device; reading it with item() waits.
+
+        None where nobody looked.
+        """
+        found = self._found
+        if found is None and self._engine is not None:
+            found = [t for t in (self._engine.found_inf(),) if t is not None]
+        return torch.stack([t.to(found[0].device) for t in found]).ne(0).any() if found else None
 
     def stats(self, wait: bool = True) -> dict[str, float] | None:
         """Reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
@@ -119,7 +163,7 @@ class Fused(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._engine = None
+        self._engine = self._deferred = self._found = None
         if self._loading is not None:
             self._keep_precision(self._loading)
 

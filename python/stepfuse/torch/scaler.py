@@ -9,6 +9,13 @@ from torch import Tensor
 
 from .. import _core
 
+DLPACK = {"cpu": 1, "cuda": 2}  # its types of devices
+
+
+def on_device(native: Any, device: torch.device) -> Tensor:
+    """The scale itself, once a step is made with the scaler."""
+    return torch.utils.dlpack.from_dlpack(native.tensor(DLPACK[device.type], device.index or 0))
+
 
 class LossScaler:
     """A dynamic loss scale inside of an optimizer's step: what torch.amp.GradScaler keeps, without its launches.
@@ -51,8 +58,7 @@ class LossScaler:
     def _attach(self, device: torch.device) -> None:
         """Once a step was made with it."""
         if self._tensor is None:
-            kind = {"cpu": 1, "cuda": 2}[device.type]
-            self._tensor = torch.utils.dlpack.from_dlpack(self._native.tensor(kind, device.index or 0))
+            self._tensor = on_device(self._native, device)
             self._native.write("growth_tracker", self._tracker)
 
     def __getstate__(self) -> dict[str, Any]:

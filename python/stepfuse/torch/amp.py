@@ -1,0 +1,192 @@
+"""torch's calls in torch's order, GradScaler and clip_grad_norm_, which may leave their work to the step."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import OptState
+
+from .. import _core
+from .optimizers import NORMS, Deferred, Fused
+from .scaler import on_device
+
+_torch_clip = torch.nn.utils.clip_grad_norm_
+_unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # by a scaler, and perhaps stepped since
+
+
+class GradScaler(torch.amp.GradScaler):
+    """torch.amp.GradScaler; with `defer_unscale=True` the unscaling becomes part of the step.
+
+    Then `unscale_` leaves the gradients as they are, `clip_grad_norm_` of this package reads them once, and the
+    optimizer's step unscales, clips and updates in one pass, or leaves all as it is where a gradient was inf or NaN.
+    That holds for the optimizers of this package without `max_norm=` and `scaler=`; others are unscaled as ever.
+
+    Args:
+        device, init_scale, growth_factor, backoff_factor, growth_interval, enabled: as torch's.
+        defer_unscale: nobody looks at `.grad` between `unscale_` and `step`.
+        exact_skips: wait for the device before `optimizer.step()` and do not call it where the step is skipped, as
+            torch does; otherwise the device decides, and the optimizer's hooks run in any case.
+
+    Example:
+        >>> scaler = stepfuse.torch.GradScaler(defer_unscale=True)
+        >>> scaler.scale(loss).backward()
+        >>> scaler.unscale_(optimizer)
+        >>> stepfuse.torch.clip_grad_norm_(model.parameters(), 1.0)
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+    """
+
+    _native: Any = None
+
+    def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+                 backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True, *,
+                 defer_unscale: bool = False, exact_skips: bool = False) -> None:
+        super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        self._defer_unscale = defer_unscale
+        self._exact_skips = exact_skips
+        self._shared: Tensor | None = None  # _scale, where the steps read it
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._defers(optimizer):
+            return super().unscale_(optimizer)
+        self._check_scale_growth_tracker("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        state["stage"] = OptState.UNSCALED
+        optimizer._deferred = Deferred(self)
+        _unscaled_later.add(optimizer)
+        self._share()
+        return None
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if not self._enabled:
+            return super().step(optimizer, *args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if self._defers(optimizer) and state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        deferred = getattr(optimizer, "_deferred", None)
+        if deferred is None or deferred.scaler is not self:
+            result = super().step(optimizer, *args, **kwargs)
+            if isinstance(optimizer, Fused) and optimizer._scaler is None:
+                optimizer._found = list(state["found_inf_per_device"].values())
+            return result
+        optimizer._found = None
+        if self._exact_skips:
+            optimizer._measure()
+            self._note(optimizer, state)
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+            optimizer._deferred = None
+        else:
+            result = optimizer.step(*args, **kwargs)
+            self._note(optimizer, state)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        for optimizer in list(_unscaled_later):
+            if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # it was not stepped
+                found = optimizer._measure().found_inf()
+                if found is not None:
+                    self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {found.device: found}
+                optimizer._deferred = None
+        if self._enabled and len(self._per_optimizer_states) > 1:
+            for state in self._per_optimizer_states.values():  # torch adds them up in place
+                found = state["found_inf_per_device"]
+                state["found_inf_per_device"] = {device: t.clone() for device, t in found.items()}
+        super().update(new_scale)
+
+    def _defers(self, optimizer: torch.optim.Optimizer) -> bool:
+        return (self._enabled and self._defer_unscale and isinstance(optimizer, Fused) and optimizer._norm is None
+                and optimizer._scaler is None)
+
+    def _note(self, optimizer: Fused, state: dict[str, Any]) -> None:
+        found = optimizer._engine.found_inf()
+        if found is None:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        state["found_inf_per_device"] = {found.device: found}
+
+    def _unscale_now(self, optimizer: Fused) -> None:
+        """After all, since somebody wants to see the gradients."""
+        optimizer._deferred = None
+        self._per_optimizer_states[id(optimizer)]["stage"] = OptState.READY
+        super().unscale_(optimizer)
+
+    def _share(self) -> None:
+        """Makes the scale that the steps read torch's; also where somebody has replaced that."""
+        if self._native is None:
+            self._native = _core.Scaler(1.0, 2.0, 0.5, 1)  # only its scale is used
+        elif self._shared is not None and self._scale is not self._shared:
+            self._scale = self._shared.copy_(self._scale)
+
+    def _attach(self, device: torch.device) -> None:
+        """Once a step was made with it."""
+        if self._shared is None:
+            self._shared = on_device(self._native, device)
+            self._share()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_native": None, "_shared": None}
+
+
+def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """torch.nn.utils.clip_grad_norm_, which leaves the clipping to the step where it may.
+
+    It may for the parameters of one optimizer whose unscaling a GradScaler deferred, and where that optimizer of this
+    package is given in the place of its parameters. Returns the norm before clipping, on the device.
+    """
+    if isinstance(parameters, Fused):
+        optimizer: Fused | None = parameters
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    elif not _unscaled_later:
+        return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+    else:
+        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        optimizer = _owner(parameters)
+    norm = NORMS.get(float(norm_type))
+    if optimizer is None or norm is None or optimizer._norm is not None or optimizer._scaler is not None:
+        if optimizer is not None and optimizer in _unscaled_later and optimizer._deferred is not None:
+            optimizer._deferred.scaler._unscale_now(optimizer)
+        return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+    deferred = optimizer._deferred = optimizer._deferred or Deferred()
+    deferred.norm, deferred.max_norm = norm, float(max_norm)
+    total = optimizer._measure().norm()
+    if error_if_nonfinite and not total.isfinite():
+        optimizer._deferred = None if deferred.scaler is None else Deferred(deferred.scaler)
+        raise RuntimeError(f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so "
+                           "it cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+                           "anyway, set `error_if_nonfinite=False`")
+    return total
+
+
+def use_clip_grad_norm_() -> None:
+    """Puts this package's clip_grad_norm_ in the place of torch.nn.utils', where trainers look for it."""
+    torch.nn.utils.clip_grad_norm_ = clip_grad_norm_
+
+
+def _owner(parameters: list[Tensor]) -> Fused | None:
+    """The optimizer whose unscaling was deferred and whose parameters with a gradient are all these.
+
+    One of whose parameters these are some others is unscaled now.
+    """
+    ids = {id(p) for p in parameters if p.grad is not None}
+    for optimizer in list(_unscaled_later):
+        if optimizer._deferred is None or optimizer._deferred.scaler is None:
+            _unscaled_later.discard(optimizer)
+            continue
+        own = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+        if own == ids:
+            return optimizer
+        if not own.isdisjoint(ids):
+            optimizer._deferred.scaler._unscale_now(optimizer)
+    return None

@@ -1,0 +1,315 @@
+"""torch's order of calls with this package's GradScaler and clip_grad_norm_: as torch's, and deferred into the step."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from pairs import Pair, same_state
+
+import stepfuse
+from stepfuse.torch import SGD, AdamW, GradScaler, Lion, LossScaler, clip_grad_norm_, use_clip_grad_norm_
+
+OVERFLOWS = {3, 4, 77, 200, 201, 202, 350}
+SCALES = {"init_scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 40}
+
+
+def fill(pair, i, scale, whole=False):
+    for k, (p, q) in enumerate(zip(pair.a, pair.b)):
+        g = torch.randint(-8, 9, p.shape).float() / 8 if whole else torch.randn(p.shape)
+        p.grad = (g * scale).to(p.dtype)
+        if i in OVERFLOWS and k == len(pair.a) - 1:
+            p.grad.view(-1)[3] = float("nan" if i % 2 else "inf")
+        q.grad = p.grad.clone()
+
+
+def loop(scaler, optimizer, clip, params, max_norm, norm_type=2.0, unscale=True):
+    norm = None
+    if unscale:
+        scaler.unscale_(optimizer)
+    if max_norm is not None:
+        norm = clip(params, max_norm, norm_type)
+    scaler.step(optimizer)
+    scaler.update()
+    return norm
+
+
+def beside_torch(cls, steps, max_norm, norm_type=2.0, unscale=True, whole=False, exact=False, **kw):
+    pair = Pair(cls, getattr(torch.optim, cls.__name__), **kw)
+    ours = GradScaler("cpu", **SCALES, defer_unscale=True, exact_skips=exact)
+    theirs = torch.amp.GradScaler("cpu", **SCALES)
+    for s in (ours, theirs):
+        s.scale(torch.ones(()))
+    for i in range(steps):
+        assert ours.get_scale() == theirs.get_scale(), i
+        fill(pair, i, theirs.get_scale(), whole)
+        before = [p.grad.clone() for p in pair.a]
+        a = loop(ours, pair.ours, clip_grad_norm_, pair.a, max_norm, norm_type, unscale)
+        b = loop(theirs, pair.theirs, torch.nn.utils.clip_grad_norm_, pair.b, max_norm, norm_type, unscale)
+        assert pair.ours.last_step_skipped.item() == (i in OVERFLOWS)
+        assert all(torch.equal(p.grad.nan_to_num(), g.nan_to_num()) for p, g in zip(pair.a, before))
+        if max_norm is not None and i not in OVERFLOWS:
+            torch.testing.assert_close(a, b)
+    assert ours.state_dict() == theirs.state_dict()
+    return pair
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("kw", [
+    {"cls": AdamW, "max_norm": None, "fused": True}, {"cls": AdamW, "max_norm": None, "fused": True, "unscale": False},
+    {"cls": AdamW, "max_norm": 0.5, "norm_type": float("inf"), "fused": True},  # a norm that no order of adding changes
+    {"cls": AdamW, "max_norm": 1.0, "whole": True, "shapes": ((24, 8),), "fused": True},
+    {"cls": SGD, "max_norm": 3.0, "norm_type": 1.0, "whole": True, "lr": 0.1, "momentum": 0.9}], ids=str)
+def test_deferred_is_the_classic_loop_to_the_bit(kw, exact):
+    pair = beside_torch(steps=400, exact=exact, **kw)
+    assert pair.equal()
+    assert same_state(pair.ours.state_dict(), pair.theirs.state_dict())
+
+
+def test_deferred_is_the_native_step_to_the_bit():
+    native = LossScaler(**SCALES)
+    pair = Pair(AdamW, AdamW, fused=True, max_norm=1.0, scaler=native, theirs_kw={"fused": True})
+    classic = GradScaler("cpu", **SCALES, defer_unscale=True)
+    classic.scale(torch.ones(()))
+    for i in range(120):
+        assert native.get_scale() == classic.get_scale()
+        fill(pair, i, native.get_scale())
+        pair.ours.step()
+        loop(classic, pair.theirs, clip_grad_norm_, pair.b, 1.0)
+        for optimizer in (pair.ours, pair.theirs):
+            assert optimizer.last_step_skipped.item() == (i in OVERFLOWS)
+    assert pair.equal()
+    assert native.state_dict() == classic.state_dict()
+
+
+def test_not_deferred_is_torch():
+    pair = Pair(AdamW, torch.optim.AdamW, fused=True)
+    ours, theirs = GradScaler("cpu", **SCALES), torch.amp.GradScaler("cpu", **SCALES)
+    for s in (ours, theirs):
+        s.scale(torch.ones(()))
+    for i in range(100):
+        fill(pair, i, theirs.get_scale())
+        a = loop(ours, pair.ours, clip_grad_norm_, pair.a, 1.0)
+        b = loop(theirs, pair.theirs, torch.nn.utils.clip_grad_norm_, pair.b, 1.0)
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+        assert all(torch.equal(p.grad.nan_to_num(), q.grad.nan_to_num()) for p, q in zip(pair.a, pair.b))
+        assert pair.ours.last_step_skipped.item() == (i in OVERFLOWS)
+    assert pair.equal() and ours.state_dict() == theirs.state_dict()
+
+
+def outcome(call):
+    try:
+        call()
+    except Exception as error:  # what torch does is what is asked for
+        return type(error), str(error)
+    return None
+
+
+@pytest.mark.parametrize("calls", [
+    "unscale", "step", "update", "scale unscale unscale", "scale step step", "scale step unscale", "scale update",
+    "scale unscale update unscale step update", "closure", "scale closure", "scale step update step update", "scale nothing",
+    "scale half", "scale argument update"], ids=str)
+def test_state_machine_and_messages_are_torchs(calls):
+    def said(scaler, cls):
+        p = torch.nn.Parameter(torch.ones(8))
+        p.grad = torch.ones(8)
+        optimizer = cls([p], lr=0.1)
+        def update():
+            p.grad = torch.ones(8)  # torch's own is unscaled now
+            scaler.update()
+
+        does = {"scale": lambda: scaler.scale(p.sum()), "unscale": lambda: scaler.unscale_(optimizer),
+                "step": lambda: scaler.step(optimizer), "update": update,
+                "closure": lambda: scaler.step(optimizer, closure=None),
+                "argument": lambda: scaler.step(optimizer, None)}
+
+        def nothing():
+            p.grad = None
+            scaler.step(optimizer)
+
+        def half():
+            p.data = p.data.half()
+            p.grad = torch.ones(8, dtype=torch.float16)
+            scaler.step(optimizer)
+
+        return [outcome({**does, "nothing": nothing, "half": half}[c]) for c in calls.split()], p.detach().float()
+
+    expected, weights = said(torch.amp.GradScaler("cpu"), torch.optim.AdamW)
+    for options in ({}, {"defer_unscale": True}, {"defer_unscale": True, "exact_skips": True}):
+        found, ours = said(GradScaler("cpu", **options), AdamW)
+        assert found == expected
+        assert torch.equal(ours, weights)
+
+
+def test_several_optimizers_and_kinds_of_parameters():
+    """One scaler, two optimizers; the first has two dtypes, whose norm is one."""
+    torch.manual_seed(5)
+    params = [torch.nn.Parameter(torch.randn(40)), torch.nn.Parameter(torch.randn(24).bfloat16())]
+    other = torch.nn.Parameter(torch.randn(16))
+    first, second = AdamW(params, lr=0.1), SGD([other], lr=0.1)
+    scaler = GradScaler("cpu", init_scale=64.0, growth_interval=100, defer_unscale=True)
+    loss = scaler.scale(torch.ones(()))
+    assert loss.item() == 64.0
+    for norm_type in (2.0, 1.0, float("inf")):
+        for bad in (False, True):
+            for p in (*params, other):
+                p.grad = torch.randn(p.shape).to(p.dtype)
+            if bad:
+                params[1].grad[2] = float("inf")
+            scale = scaler.get_scale()
+            before = copy.deepcopy([p.detach() for p in (*params, other)])
+            scaler.unscale_(first)
+            norm = clip_grad_norm_(params, 0.5, norm_type)
+            expected = torch.linalg.vector_norm(torch.cat([p.grad.float() for p in params]) / scale, norm_type)
+            torch.testing.assert_close(norm, expected)
+            scaler.step(first)
+            scaler.step(second)
+            scaler.update()
+            assert scaler.get_scale() == (scale / 2 if bad else scale)
+            assert first.last_step_skipped.item() == bad and not second.last_step_skipped.item()
+            changed = [not torch.equal(p.detach(), q) for p, q in zip((*params, other), before)]
+            assert changed == [not bad, not bad, True]
+
+
+def test_what_cannot_be_deferred_is_unscaled():
+    def trained(scaler, clip, cls, **kw):
+        torch.manual_seed(2)
+        a, b = (torch.nn.Parameter(torch.randn(16)) for _ in range(2))
+        optimizer = cls([a, b], lr=0.1, fused=True)
+        scaler.scale(torch.ones(()))
+        for _ in range(5):
+            a.grad, b.grad = torch.randn(16) * 64, torch.randn(16) * 64
+            scaler.unscale_(optimizer)
+            clip(kw.get("params", [a, b]) if "params" in kw else [a] if kw.get("one") else [a, b], 0.1,
+                 kw.get("norm_type", 2.0))
+            scaler.step(optimizer)
+            scaler.update()
+        return torch.cat([a, b, a.grad, b.grad]).detach()
+
+    for kw in ({"one": True}, {"norm_type": 3.0}):
+        ours = trained(GradScaler("cpu", init_scale=64.0, defer_unscale=True), clip_grad_norm_, AdamW, **kw)
+        theirs = trained(torch.amp.GradScaler("cpu", init_scale=64.0), torch.nn.utils.clip_grad_norm_, torch.optim.AdamW, **kw)
+        assert torch.equal(ours, theirs)
+    theirs = GradScaler("cpu", init_scale=64.0, defer_unscale=True)
+    assert torch.equal(trained(theirs, clip_grad_norm_, torch.optim.AdamW),
+                       trained(torch.amp.GradScaler("cpu", init_scale=64.0), torch.nn.utils.clip_grad_norm_, torch.optim.AdamW))
+
+
+def test_clip_without_a_scaler():
+    pair = Pair(AdamW, torch.optim.AdamW, shapes=((24, 8),), fused=True)
+    for i in range(50):
+        fill(pair, -1, 1.0, whole=True)
+        before = pair.a[0].grad.clone()
+        ours = clip_grad_norm_(pair.ours, 1.0)
+        assert torch.equal(ours, torch.nn.utils.clip_grad_norm_(pair.b, 1.0))
+        if i % 7 == 3:  # thought better of it
+            for optimizer in (pair.ours, pair.theirs):
+                optimizer.zero_grad()
+            continue
+        pair.ours.step()
+        pair.theirs.step()
+        assert torch.equal(pair.a[0].grad, before)
+    assert pair.equal()
+    fill(pair, 3, 1.0)
+    with pytest.raises(RuntimeError) as ours:
+        clip_grad_norm_(pair.ours, 1.0, error_if_nonfinite=True)
+    with pytest.raises(RuntimeError) as theirs:
+        torch.nn.utils.clip_grad_norm_(pair.b, 1.0, error_if_nonfinite=True)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_a_clipped_step_that_was_not_made_is_forgotten():
+    pair = Pair(SGD, torch.optim.SGD, lr=0.1)
+    ours, theirs = GradScaler("cpu", defer_unscale=True), torch.amp.GradScaler("cpu")
+    for s in (ours, theirs):
+        s.scale(torch.ones(()))
+    for i in range(9):
+        fill(pair, -1, 65536.0, whole=True)
+        for s, o, clip, params in ((ours, pair.ours, clip_grad_norm_, pair.a),
+                                   (theirs, pair.theirs, torch.nn.utils.clip_grad_norm_, pair.b)):
+            s.unscale_(o)
+            clip(params, 0.25)
+            if i % 3:
+                s.step(o)
+                s.update()
+            else:
+                s.update(65536.0)
+        if i % 3 == 0:  # a step by hand after it is a plain one
+            for p, q in zip(pair.a, pair.b):
+                p.grad, q.grad = torch.ones_like(p), torch.ones_like(q)
+            pair.ours.step()
+            pair.theirs.step()
+    assert pair.equal()
+
+
+def test_gradients_laid_out_otherwise():
+    weight = torch.nn.Parameter(torch.ones(8, 4))
+    other = torch.nn.Parameter(torch.ones(8, 4))
+    ours, theirs = SGD([weight], lr=0.1), torch.optim.SGD([other], lr=0.1)
+    for _ in range(3):
+        g = torch.randint(-4, 5, (4, 8)).float().t()
+        weight.grad, other.grad = g, g.clone()
+        clip_grad_norm_(ours, 0.5)
+        torch.nn.utils.clip_grad_norm_([other], 0.5)
+        ours.step()
+        theirs.step()
+    assert torch.equal(weight, other)
+
+
+def test_exact_skips_do_not_call_step():
+    p = torch.nn.Parameter(torch.ones(8))
+    optimizer = Lion([p])
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append(1))
+    for exact, count in ((True, 0), (False, 1)):
+        scaler = GradScaler("cpu", defer_unscale=True, exact_skips=exact)
+        scaler.scale(torch.ones(()))
+        p.grad = torch.full((8,), float("inf"))
+        calls.clear()
+        scaler.step(optimizer, None)
+        scaler.update()
+        assert len(calls) == count and scaler.get_scale() == 32768.0
+        assert torch.equal(p.detach(), torch.ones(8))
+
+
+def test_state_of_the_scaler():
+    p = torch.nn.Parameter(torch.ones(8))
+    optimizer = AdamW([p])
+    scaler = GradScaler("cpu", init_scale=8.0, growth_interval=2, defer_unscale=True)
+
+    def step():
+        p.grad = torch.ones(8) * scaler.scale(torch.ones(())).item()
+        scaler.step(optimizer)
+        scaler.update()
+
+    for _ in range(3):
+        step()
+    assert scaler.get_scale() == 16.0
+    saved = scaler.state_dict()
+    for again in (pickle.loads(pickle.dumps(scaler)), copy.deepcopy(scaler)):
+        assert again.state_dict() == saved
+    scaler.load_state_dict({**saved, "scale": 4.0})
+    step()
+    assert scaler.get_scale() == 8.0
+    scaler.update(2.0)
+    scaler._scale = torch.tensor(32.0)  # somebody's checkpointing
+    step()
+    step()
+    assert scaler.get_scale() == 64.0
+    disabled = GradScaler("cpu", enabled=False, defer_unscale=True)
+    before = p.detach().clone()
+    disabled.step(optimizer)
+    assert not torch.equal(p, before)
+
+
+def test_in_the_place_of_torchs(monkeypatch):
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad_norm_)  # put back after
+    use_clip_grad_norm_()
+    p = torch.nn.Parameter(torch.ones(8))
+    p.grad = torch.ones(8)
+    norm = torch.nn.utils.clip_grad_norm_([p], 1.0)
+    assert norm.item() == pytest.approx(8**0.5) and p.grad[0] < 0.5
+    with pytest.raises(stepfuse.Error, match="one device, dtype"):
+        q = torch.nn.Parameter(torch.ones(8).bfloat16())
+        q.grad = torch.ones(8).bfloat16()
+        AdamW([p, q], max_norm=1.0).step()
