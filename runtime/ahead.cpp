@@ -1,4 +1,4 @@
-// Every schedule that the backends will ask for, compiled for every target. Knows the step's plan, both
+// Every variant that the backends will ask for, compiled for every target. Knows the step's plan, both
 // compilers and the folder of kernels.
 #include "runtime/ahead.hpp"
 
@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/emit.hpp"
-#include "compiler/plan/lower.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "runtime/init_program.hpp"
@@ -38,26 +36,25 @@ std::optional<cuda::CodeTarget> cuda_target(std::string_view name, const std::st
   return target;
 }
 
-void ship_for_cuda(const Schedule& schedule, const std::string& name,
-                   const cuda::CodeTarget& target, const std::string& folder, AheadKernel* out) {
-  KernelPlan plan = lower(schedule);
-  std::string text = emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
-  std::string code = cuda::compile_fresh(schedule, target).code;
+void ship_for_cuda(const Variant& variant, const std::string& name, const cuda::CodeTarget& target,
+                   const std::string& folder, AheadKernel* out) {
+  std::string text = cuda::first_text(variant.plan, target);
+  std::string code = cuda::compile_fresh(variant, target).code;
   out->bytes = code.size();
-  ship(folder, name, shipped_preimage(schedule, name, target.options, text), code);
+  ship(folder, name, shipped_preimage(variant, name, target.options, text), code);
 }
 
-void ship_for_cpu(const Schedule& schedule, const std::string& level, const std::string& folder,
+void ship_for_cpu(const Variant& variant, const std::string& level, const std::string& folder,
                   AheadKernel* out) {
   if (level == "host") {
     throw Error(ErrorKind::usage,
                 "'host' would be this machine; name a level that others have, as in x86-64-v3");
   }
   CpuTarget target = cpu_target(level);
-  std::string text = emit_llvm(lower(schedule), target);
-  std::string object = compile_or_keep(schedule, text, target, level).bytes;
+  std::string text = emit_llvm(variant.plan, target);
+  std::string object = compile_or_keep(variant, text, target, level).bytes;
   out->bytes = object.size();
-  ship(folder, level, shipped_preimage(schedule, level, "", text), object);
+  ship(folder, level, shipped_preimage(variant, level, "", text), object);
 }
 
 }  // namespace
@@ -67,12 +64,11 @@ std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::s
   auto add = [&](const Program& program, const Layout& layout, Form form,
                  const std::string& target) {
     StepPlan plan(program, layout, form);
-    AheadKernel kernel{
-        .target = target, .step = program.name, .form = std::string(name(plan.schedule.form))};
+    AheadKernel kernel{.target = target, .step = program.name, .form = std::string(name(form))};
     if (auto cuda = cuda_target(target, request.cuda_options)) {
-      ship_for_cuda(plan.schedule, target, *cuda, folder, &kernel);
+      ship_for_cuda(plan.variant, target, *cuda, folder, &kernel);
     } else {
-      ship_for_cpu(plan.schedule, target, folder, &kernel);
+      ship_for_cpu(plan.variant, target, folder, &kernel);
     }
     out.push_back(std::move(kernel));
   };

@@ -1,5 +1,5 @@
 // What a device has to do for a Step; the rest of the runtime is the same for all. Knows the tables
-// and the schedule.
+// and the compiled variant.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/stats_ring.hpp"
 #include "runtime/tables.hpp"
@@ -59,13 +59,13 @@ class Backend {
   }
 
   // Bytes of the step's block that the backend's tables take, behind the planned ones.
-  virtual size_t table_bytes(const Schedule&, const StepTables&) const { return 0; }
+  virtual size_t table_bytes(const KernelPlan&, const StepTables&) const { return 0; }
 
-  // Compiles and loads `schedule`, or finds it in the variant cache; with `observe` also what
-  // observe() needs.
-  virtual void prepare(const Schedule& schedule, bool observe, CompileReport& report) = 0;
+  // Compiles and loads `variant`, which stays where it is until the next prepare(), or finds it in the
+  // variant cache; with `observe` also what observe() needs.
+  virtual void prepare(const Variant& variant, bool observe, CompileReport& report) = 0;
   // New tables or a new block; called before the first run and after append().
-  virtual void attach(const Schedule& schedule, const StepTables& tables,
+  virtual void attach(const Variant& variant, const StepTables& tables,
                       const DeviceBlock& block) = 0;
 
   // A captured graph holds addresses of this step's memory: nothing may move until it is destroyed.

@@ -1,21 +1,19 @@
-// Copies a step's reports from host memory into the ring. Knows ir, the record's order and the ring.
+// Copies a step's reports from host memory into the ring. Knows the plan and the ring.
 #pragma once
 
 #include <vector>
 
-#include <stepfuse/program.hpp>
-
-#include "compiler/schedule/analysis.hpp"
+#include "compiler/plan/plan.hpp"
 #include "runtime/stats_ring.hpp"
 #include "runtime/workspace.hpp"
 
 namespace stepfuse {
 
 // Values of a step's record.
-inline size_t report_count(const Program& program, size_t groups, size_t tensors) {
+inline size_t report_count(const KernelPlan& plan, size_t groups, size_t tensors) {
   size_t count = 0;
-  for (size_t i : report_states(program)) {
-    count += member_count(program.states[i].type.domain, groups, tensors);
+  for (int32_t i : plan.finish.reports) {
+    count += member_count(plan.state(i).domain, groups, tensors);
   }
   return count;
 }
@@ -23,13 +21,13 @@ inline size_t report_count(const Program& program, size_t groups, size_t tensors
 class HostReports {
  public:
   HostReports() = default;
-  HostReports(const Program& program, const std::vector<void*>& states, size_t groups,
+  HostReports(const KernelPlan& plan, const std::vector<void*>& states, size_t groups,
               size_t tensors) {
-    for (size_t i : report_states(program)) {
-      const Type& type = program.states[i].type;
-      const char* at = static_cast<const char*>(states[i]);
-      for (size_t m = 0; m < member_count(type.domain, groups, tensors); ++m) {
-        sources_.push_back({at + m * size_of(type.dtype), type.dtype});
+    for (int32_t i : plan.finish.reports) {
+      const plan::State& state = plan.state(i);
+      const char* at = static_cast<const char*>(states[static_cast<size_t>(i)]);
+      for (size_t m = 0; m < member_count(state.domain, groups, tensors); ++m) {
+        sources_.push_back({at + m * size_of(state.dtype), state.dtype});
       }
     }
     raw_.resize(sources_.size());

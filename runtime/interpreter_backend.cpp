@@ -16,13 +16,10 @@ class InterpreterBackend final : public Backend {
       : memory_(std::move(memory)), is_host_(is_host) {}
 
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
-  void prepare(const Schedule&, bool, CompileReport& report) override {
-    report.key = "interpreter";
-  }
+  void prepare(const Variant&, bool, CompileReport& report) override { report.key = "interpreter"; }
 
-  void attach(const Schedule& schedule, const StepTables&, const DeviceBlock& block) override {
-    program_ = schedule.program;
-    reductions_ = schedule.reductions;
+  void attach(const Variant& variant, const StepTables&, const DeviceBlock& block) override {
+    variant_ = &variant;
     block_ = block;
     raw_reports_.clear();
   }
@@ -36,25 +33,26 @@ class InterpreterBackend final : public Backend {
 
   void run(const RunInputs& in, int, StatsRing& ring) override {
     StepData data = gather(in);
-    interpret(program_, data, in.reduced ? stored_partials(in) : std::vector<Reduced>());
+    interpret(program(), data, in.reduced ? stored_partials(in) : std::vector<Reduced>());
     scatter(in, data);
     raw_reports_.clear();
-    for (size_t s = 0; s < program_.states.size(); ++s) {
-      write(block_.states[s], data.states[s], program_.states[s].type.dtype, in.stream);
+    for (size_t s = 0; s < plan().states.size(); ++s) {
+      write(block_.states[s], data.states[s], plan().states[s].dtype, in.stream);
     }
-    for (size_t s : report_states(program_)) {
-      for (Bits v : data.states[s]) raw_reports_.push_back(v.raw);
+    for (int32_t s : plan().finish.reports) {
+      for (Bits v : data.states[static_cast<size_t>(s)]) raw_reports_.push_back(v.raw);
     }
     ring.push(in.index, raw_reports_.data());
   }
   void run_phases(const RunInputs& in, int, int) override {
     StepData data = gather(in);
     std::vector<Reduced> partials;
-    for (size_t i : block_.plan->partials) partials.push_back({.value = reductions_[i]});
-    interpret_reductions(program_, data, partials);
+    for (size_t i : block_.plan->partials)
+      partials.push_back({.value = plan().reductions[i].value});
+    interpret_reductions(program(), data, partials);
     for (size_t k = 0; k < partials.size(); ++k) {
       size_t i = block_.plan->partials[k];
-      DType d = type_of(i).dtype;
+      DType d = plan().reductions[i].dtype;
       write(block_.base + block_.plan->results[i], partials[k].results, d, in.stream);
       write(block_.base + block_.plan->slots[i], partials[k].pieces, d, in.stream);
     }
@@ -72,7 +70,8 @@ class InterpreterBackend final : public Backend {
                 "capturing");
   }
 
-  const Type& type_of(size_t reduction) const { return program_[reductions_[reduction]].type; }
+  const Program& program() const { return variant_->program; }
+  const KernelPlan& plan() const { return variant_->plan; }
   static size_t members_of(Domain d, const RunInputs& in) {
     return member_count(d, in.group_count, in.tables->tensors.size());
   }
@@ -92,10 +91,10 @@ class InterpreterBackend final : public Backend {
   std::vector<Reduced> stored_partials(const RunInputs& in) const {
     std::vector<Reduced> out;
     for (size_t i : block_.plan->partials) {
-      out.push_back(
-          {.value = reductions_[i],
-           .results = read(block_.base + block_.plan->results[i], members_of(type_of(i).domain, in),
-                           type_of(i).dtype, in.stream)});
+      const plan::Reduction& r = plan().reductions[i];
+      out.push_back({.value = r.value,
+                     .results = read(block_.base + block_.plan->results[i], members_of(r.to, in),
+                                     r.dtype, in.stream)});
     }
     return out;
   }
@@ -115,9 +114,10 @@ class InterpreterBackend final : public Backend {
       data.tensors.push_back(std::move(out));
     }
     gather_args(in, data);
-    for (size_t s = 0; s < program_.states.size(); ++s) {
-      const Type& t = program_.states[s].type;
-      data.states.push_back(read(block_.states[s], members_of(t.domain, in), t.dtype, in.stream));
+    for (size_t s = 0; s < plan().states.size(); ++s) {
+      const plan::State& state = plan().states[s];
+      data.states.push_back(
+          read(block_.states[s], members_of(state.domain, in), state.dtype, in.stream));
     }
     return data;
   }
@@ -136,43 +136,34 @@ class InterpreterBackend final : public Backend {
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       for (size_t b = 0; b < in.tables->buffer_count; ++b) {
         const std::string& copy = copies_[t * in.tables->buffer_count + b];
-        if (program_.buffers[b].access == Access::in || !data.tensors[t].present) continue;
+        if (program().buffers[b].access == Access::in || !data.tensors[t].present) continue;
         memory_->copy_to_device(in.tables->pointer(t, b), copy.data(), copy.size(), in.stream);
       }
     }
   }
 
   void gather_args(const RunInputs& in, StepData& data) const {
-    size_t group_args = 0;
-    for (const Arg& a : program_.args) group_args += a.type.domain == Domain::group ? 1U : 0U;
+    const ArgLayout& layout = plan().args;
     data.group_count = static_cast<int32_t>(in.group_count);
     std::vector<uint64_t> words(in.step_args.begin(), in.step_args.end());
     words.insert(words.end(), in.group_args.begin(), in.group_args.end());
     if (in.args_block != nullptr) {
-      words.resize(in.step_arg_count + group_args * in.group_count);
+      words.resize(layout.words(in.group_count));
       memory_->copy_to_host(words.data(), in.args_block, words.size() * sizeof(uint64_t),
                             in.stream);
     }
-    size_t step_index = 0;
-    size_t group_index = in.step_arg_count;
-    for (const Arg& a : program_.args) {
-      std::vector<Bits> values;
-      if (a.type.domain == Domain::group) {
-        for (size_t g = 0; g < in.group_count; ++g) {
-          values.push_back(load_bits(&words[group_index + g * group_args], a.type.dtype));
-        }
-        ++group_index;
-      } else {
-        values.push_back(load_bits(&words[step_index++], a.type.dtype));
+    for (size_t a = 0; a < program().args.size(); ++a) {
+      const Type& type = program().args[a].type;
+      std::vector<Bits>& values = data.args.emplace_back();
+      for (size_t g = 0; g < members_of(type.domain, in); ++g) {
+        values.push_back(load_bits(&words[layout.word(a, g)], type.dtype));
       }
-      data.args.push_back(std::move(values));
     }
   }
 
   std::shared_ptr<DeviceMemory> memory_;
   bool is_host_;
-  Program program_;
-  std::vector<ValueId> reductions_;
+  const Variant* variant_ = nullptr;
   DeviceBlock block_;
   std::vector<std::string> copies_;  // [tensor * buffers + buffer], of a device's arrays
   std::vector<uint64_t> raw_reports_;

@@ -86,10 +86,10 @@ std::vector<std::string> shipped_targets() {
   return {targets.begin(), targets.end()};
 }
 
-std::string shipped_preimage(const Schedule& schedule, std::string_view target,
+std::string shipped_preimage(const Variant& variant, std::string_view target,
                              std::string_view options, std::string_view kernel_text) {
   std::string whole = fmt::format("shipped {}{}{}", target, options.empty() ? "" : ", ", options);
-  return disk_preimage(variant_key(schedule, whole), kernel_text);
+  return disk_preimage(variant_key(variant, whole), kernel_text);
 }
 
 std::optional<std::string> find_shipped(const std::string& target, const std::string& preimage) {
@@ -124,13 +124,13 @@ void ship(const std::string& folder, const std::string& target, const std::strin
   fs::permissions(files.path_of(preimage), kRead | perms::owner_write, ec);
 }
 
-std::string not_shipped(const Schedule& schedule, std::string_view target) {
+std::string not_shipped(const Variant& variant, std::string_view target) {
   std::vector<std::string> all = kernel_folders();
   if (all.empty()) return "";
   return fmt::format(
       "; nor has {} this kernel of step @{} for {}: `stepfuse aot` of this same version makes it, "
       "with the same options and storage types",
-      fmt::join(all, " or "), schedule.program.name, target);
+      fmt::join(all, " or "), variant.program.name, target);
 }
 
 }  // namespace stepfuse

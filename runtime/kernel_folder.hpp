@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 
 namespace stepfuse {
 
@@ -26,7 +26,7 @@ std::vector<std::string> kernel_folders();
 std::vector<std::string> shipped_targets();
 
 // `options` are the emitter's, where the caller set any.
-std::string shipped_preimage(const Schedule& schedule, std::string_view target,
+std::string shipped_preimage(const Variant& variant, std::string_view target,
                              std::string_view options, std::string_view kernel_text);
 std::optional<std::string> find_shipped(const std::string& target, const std::string& preimage);
 
@@ -35,6 +35,6 @@ void ship(const std::string& folder, const std::string& target, const std::strin
           const std::string& kernel);
 
 // For errors about a compiler that is missing: that the folders do not help either; "" without folders.
-std::string not_shipped(const Schedule& schedule, std::string_view target);
+std::string not_shipped(const Variant& variant, std::string_view target);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// Files of a failed compile. Knows the schedule, the file system, nlohmann-json and fmt.
+// Files of a failed compile. Knows the variant, the file system, nlohmann-json and fmt.
 #include "runtime/reproducer.hpp"
 
 #include <filesystem>
@@ -15,13 +15,13 @@ namespace stepfuse {
 namespace {
 
 // One tensor per signature: a run over it makes the same kernel.
-std::string layout_text(const Schedule& schedule) {
+std::string layout_text(const Variant& variant) {
   auto tensors = nlohmann::ordered_json::array();
-  for (size_t s = 0; s < schedule.signatures.size(); ++s) {
+  for (size_t s = 0; s < variant.signatures.size(); ++s) {
     nlohmann::ordered_json tensor = {{"name", fmt::format("signature.{}", s)}, {"shape", {1}}};
-    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
-      const Buffer& buffer = schedule.program.buffers[b];
-      tensor["dtypes"][buffer.name] = name(schedule.signatures[s][b]);
+    for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
+      const Buffer& buffer = variant.program.buffers[b];
+      tensor["dtypes"][buffer.name] = name(variant.signatures[s][b]);
     }
     tensors.push_back(std::move(tensor));
   }
@@ -34,22 +34,22 @@ std::string keep_reproducer(const FailedCompile& failed) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) return {};
-  const Schedule& s = failed.schedule;
-  std::string stem = (folder / fmt::format("stepfuse-{}-{}-{:016x}", s.program.name, failed.target,
+  const Variant& v = failed.variant;
+  std::string stem = (folder / fmt::format("stepfuse-{}-{}-{:016x}", v.program.name, failed.target,
                                            std::hash<std::string_view>{}(failed.text)))
                          .string();
   std::string text = fmt::format("{}.{}", stem, failed.suffix);
   try {
     replace_file(text, failed.text);
-    replace_file(stem + ".sf", print(s.program));
-    replace_file(stem + ".json", layout_text(s));
+    replace_file(stem + ".sf", print(v.program));
+    replace_file(stem + ".json", layout_text(v));
   } catch (const Error&) {
     return {};
   }
   return fmt::format(
       "\nThis is a bug in stepfuse: please report it with the kernel's text, which is kept in {}\n"
       "To replay it: stepfuse {} --form={} --layout={}.json {}.sf",
-      text, failed.command, name(s.form), stem, stem);
+      text, failed.command, name(v.plan.form), stem, stem);
 }
 
 }  // namespace stepfuse

@@ -1,16 +1,16 @@
-// What is kept of a compile that failed, and the command that compiles it again. Knows the schedule
+// What is kept of a compile that failed, and the command that compiles it again. Knows the variant
 // and the file system.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 
 namespace stepfuse {
 
 struct FailedCompile {
-  const Schedule& schedule;
+  const Variant& variant;
   std::string_view text;     // of the kernel
   std::string_view suffix;   // "ll", "cu"
   std::string_view target;   // for the files' names: "sm_90"

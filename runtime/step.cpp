@@ -53,8 +53,8 @@ StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
   StepStats stats;
   stats.index = number_of(record.step_index);
   auto raw = record.raw.begin();
-  for (size_t i : report_states(program)) {
-    const State& s = program.states[i];
+  for (int32_t i : plan->kernels().finish.reports) {
+    const State& s = program.states[static_cast<size_t>(i)];
     auto next = [&] { return to_double({*raw++}, s.type.dtype); };
     if (s.type.domain == Domain::step) {
       stats.values.emplace_back(s.name, next());

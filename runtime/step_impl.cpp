@@ -121,14 +121,14 @@ void Step::Impl::wait() const {
 }
 
 size_t Step::Impl::block_bytes() const {
-  size_t own = backend->table_bytes(plan->schedule, plan->tables);
+  size_t own = backend->table_bytes(plan->kernels(), plan->tables);
   return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
 }
 
 // Memory, binding, argument shape and names for the current plan.
 void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
-  binding = std::make_unique<Binding>(plan->schedule.program, plan->layout, plan->tables,
+  binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
                                       options.gradient, backend->memory());
   int groups = plan->layout.group_count();
   shape = std::make_shared<Args::Shape>(program, groups, options.check_args);
@@ -145,7 +145,7 @@ void Step::Impl::allocate() {
 // append() makes records of another width where there are reports of tensors or groups.
 void Step::Impl::fit_ring() {
   size_t reports =
-      report_count(program, static_cast<size_t>(shape->group_count), plan->layout.size());
+      report_count(plan->kernels(), static_cast<size_t>(shape->group_count), plan->layout.size());
   if (ring && ring->reports() == reports) return;
   ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
 }
@@ -163,7 +163,7 @@ void Step::Impl::refuse_in_live_graph(std::string_view what) const {
 // "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each signature.
 void Step::Impl::name_ranges() {
   range_name = fmt::format("stepfuse {} {}", program.name, name(options.form));
-  for (const Signature& signature : plan->schedule.signatures) {
+  for (const Signature& signature : plan->variant.signatures) {
     for (size_t b = 0; b < signature.size(); ++b) {
       range_name += fmt::format("{}{}", b == 0 ? " " : ",", name(signature[b]));
     }
@@ -182,9 +182,9 @@ void Step::Impl::prepare() {
   report = {};
   report.passes_ms = plan->passes_ms;
   auto start = std::chrono::steady_clock::now();
-  backend->prepare(plan->schedule, options.observe, report);
+  backend->prepare(plan->variant, options.observe, report);
   backend->attach(
-      plan->schedule, plan->tables,
+      plan->variant, plan->tables,
       {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.prepare_ms = took.count();

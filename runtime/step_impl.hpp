@@ -27,8 +27,8 @@ struct StepPlan {
 
   Layout layout;
   StepTables tables;
-  Schedule schedule;
-  KernelPlan kernels;  // it lowered
+  Variant variant;
+  const KernelPlan& kernels() const { return variant.plan; }
   WorkspacePlan workspace;
   double passes_ms = 0;
   // Where a backend's own tables begin in the step's block.

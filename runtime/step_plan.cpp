@@ -1,11 +1,10 @@
-// Plans a step: tables, schedule and workspace from program and layout. Knows the compiler.
+// Plans a step: tables, variant and workspace from program and layout. Knows the compiler.
 #include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
-#include "compiler/plan/lower.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/say.hpp"
 #include "runtime/step_impl.hpp"
@@ -14,10 +13,8 @@ namespace stepfuse {
 StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std::move(given)) {
   auto start = std::chrono::steady_clock::now();
   tables = make_tables(source, layout);
-  Program optimized = optimize(source, tables.signatures);
-  schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
-  kernels = lower(schedule);
-  workspace = plan_workspace(kernels, layout, tables);
+  variant = make_variant(optimize(source, tables.signatures), tables.signatures, form);
+  workspace = plan_workspace(kernels(), layout, tables);
   passes_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -82,7 +79,7 @@ size_t Step::workspace_bytes(const Program& program, const Layout& layout,
                              const StepOptions& options, Device::Kind kind) {
   StepPlan plan(program, layout, options.form);
   if (kind != Device::Kind::cuda) return plan.workspace.bytes;
-  return plan.tables_offset() + cuda_table_bytes(plan.schedule, plan.tables);
+  return plan.tables_offset() + cuda_table_bytes(plan.kernels(), plan.tables);
 }
 
 }  // namespace stepfuse

@@ -63,7 +63,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   RunInputs in = inputs(args, stream);
   if (reduced_) {
     in.reduced = true;
-    first_phase = plan->kernels.reduced_phases;
+    first_phase = plan->kernels().reduced_phases;
     reduced_ = false;
   }
   bool may_record = recorder && recorder->before(*this, args, stream);
@@ -92,7 +92,7 @@ void Step::Impl::check_observes(std::string_view what) const {
                             "prepare() compiles what it needs",
                             what));
   }
-  if (plan->schedule.phases.size() < 2) {
+  if (plan->kernels().phases.size() < 2) {
     throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to {} "
                                               "before run()",
                                               program.name, what));
@@ -127,18 +127,18 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
     finish_observing(args, stream);
     done = 1;
   }
-  backend->run_phases(inputs(args, stream), done, plan->kernels.reduced_phases);
+  backend->run_phases(inputs(args, stream), done, plan->kernels().reduced_phases);
   tables_changed_ = false;
   reduced_ = true;
 }
 
 Partials Step::Impl::partials() const {
   const WorkspacePlan& w = plan->workspace;
-  const KernelPlan& kernels = plan->kernels;
+  const KernelPlan& kernels = plan->kernels();
   Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
   for (size_t i : w.partials) {
     const plan::Reduction& r = kernels.reductions[i];
-    out.all.push_back({.name = plan->schedule.program.names[static_cast<size_t>(r.value)],
+    out.all.push_back({.name = plan->variant.program.names[static_cast<size_t>(r.value)],
                        .op = r.op,
                        .dtype = r.dtype,
                        .count = member_count(r.to, plan->layout),

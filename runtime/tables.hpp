@@ -7,7 +7,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
 #include "runtime/partitions.hpp"
 
 namespace stepfuse {

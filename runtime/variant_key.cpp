@@ -1,4 +1,4 @@
-// The readable preimage of a variant's key. Knows the schedule, ir and fmt.
+// The readable preimage of a variant's key. Knows the variant, ir and fmt.
 #include "runtime/variant_key.hpp"
 
 #include <fmt/format.h>
@@ -13,15 +13,15 @@ namespace {
 constexpr int kFormat = 1;
 }  // namespace
 
-std::string variant_key(const Schedule& schedule, std::string_view target) {
+std::string variant_key(const Variant& variant, std::string_view target) {
   std::string key = fmt::format("stepfuse variant {}\ntarget {}\nform {}\n", kFormat, target,
-                                name(schedule.form));
-  for (const Signature& s : schedule.signatures) {
+                                name(variant.plan.form));
+  for (const Signature& s : variant.signatures) {
     key += "signature";
     for (DType t : s) key += fmt::format(" {}", name(t));
     key += '\n';
   }
-  Program program = schedule.program;
+  Program program = variant.program;
   for (Arg& a : program.args) a.fallback.reset();
   for (State& s : program.states) s.initial = {};
   for (Buffer& b : program.buffers) b.init = Buffer::Init::none;

@@ -24,13 +24,30 @@ MAY_INCLUDE = {
     "tests": {"ir", "compiler", "runtime", "tools", "samples", "tests"},
 }
 # Libraries of their own inside of a layer: they include nothing but themselves, and only tests them.
-ROOMS = ("tools/ptx_machine/",)
-# Emitters read the plan and nothing else of the compiler: what one lowers for itself, the next one
-# would lower again.
-EMITTERS = ("compiler/cuda/", "compiler/llvm/", "compiler/c/")
-MAY_EMITTERS_INCLUDE = {"compiler/plan/plan.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
-                        "compiler/names.hpp", "compiler/text.hpp", "ir/reduction.hpp",
-                        "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp"}
+LIBRARIES = ("tools/ptx_machine/",)
+# The compiler's rooms, and what of the project each includes besides itself: files, or folders with all
+# that they hold. A file belongs to the longest row that its path begins with. Who knows a Schedule is
+# in the rows that name it; below it everybody reads the plan.
+IR = ("ir/", "stepfuse/")
+PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
+EMITTER = ("compiler/plan/plan.hpp", "compiler/abi.hpp", "compiler/embedded.hpp", "compiler/names.hpp",
+           "compiler/text.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
+         "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
+         "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")
+ROOMS = {
+    "compiler/passes/": (*IR, "compiler/signature.hpp"),
+    "compiler/schedule/": (*IR, "compiler/signature.hpp", "compiler/names.hpp"),
+    "compiler/plan/": (*IR, "compiler/abi.hpp", "compiler/names.hpp"),
+    "compiler/plan/lower.": (*IR, *PLAN, "compiler/abi.hpp", "compiler/names.hpp", "compiler/schedule/"),
+    "compiler/variant.": (*IR, *PLAN, "compiler/signature.hpp", "compiler/plan/lower.hpp"),
+    "compiler/cuda/": EMITTER,
+    "compiler/llvm/": EMITTER,
+    "compiler/c/": EMITTER,
+    "runtime/": SHOWN,
+    "tools/": (*SHOWN, "runtime/"),
+    "tools/cli/dump.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
+}
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>, stand in <layer>/include/ of three layers
 LAYERS = ("ir", "compiler", "runtime")
 STRANGERS = "consumer"  # a folder of somebody else's projects: their includes are theirs
@@ -92,7 +109,7 @@ def public_name(target):
 def check_include(layer, quote, target, at):
     """Yields what is wrong with one #include."""
     top = target.split("/")[0]
-    for room in ROOMS:
+    for room in LIBRARIES:
         inside, own = at.startswith(room), target.startswith(room)
         if inside and not own and (quote == '"' or target.startswith(PUBLIC)):
             yield f'{at}: {room} is a library of its own; it may not include "{target}"'
@@ -100,18 +117,17 @@ def check_include(layer, quote, target, at):
         if own and not inside and layer != "tests":
             yield f'{at}: {layer}/ may not include "{target}": only tests may use {room}'
             return
-    for emitter in EMITTERS:
-        ours = target.startswith(PUBLIC) or (quote == '"' and not target.startswith(emitter))
-        if at.startswith(emitter) and ours and target not in MAY_EMITTERS_INCLUDE:
-            yield (f'{at}: an emitter may not include "{target}": it reads compiler/plan/plan.hpp;'
-                   " what it needs besides is lowered there, once for all")
-            return
+    room = max((r for r in ROOMS if at.startswith(r)), key=len, default=None)
+    ours = quote == '"' or target.startswith(PUBLIC)
     if quote == '"' and top not in MAY_INCLUDE:
         yield f'{at}: write "{target}" from the repository root, as in #include "ir/types.hpp"'
     elif quote == '"' and top not in MAY_INCLUDE[layer]:
         allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
         yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'
                " Move the code to the layer that knows both, or pass the value in")
+    elif room and ours and not target.startswith((room, *ROOMS[room])):
+        yield (f'{at}: {room} may not include "{target}"; of others it knows {", ".join(ROOMS[room])}.'
+               " What several need is computed once, left of them all, and stands in the plan")
     elif quote == '"' and (public := public_name(target)):
         yield f"{at}: write <{public}>: it is a public header"
     elif quote == "<" and target.startswith(PUBLIC) and layer in LAYERS:

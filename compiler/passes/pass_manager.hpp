@@ -9,7 +9,7 @@
 
 #include <stepfuse/program.hpp>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
 
 namespace stepfuse {
 

@@ -1,5 +1,5 @@
 // The passes: each takes a valid program and returns a valid one that computes the same bits on
-// every input (any NaN counts as the same NaN). Knows ir and the schedule's signatures.
+// every input (any NaN counts as the same NaN). Knows ir and signatures.
 //
 // All are idempotent, keep the args first, the effects and stage markers in their order, and never
 // move an instruction over a stage marker; a value may be dropped in favour of an earlier one.
@@ -9,7 +9,7 @@
 
 #include <stepfuse/program.hpp>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
 
 namespace stepfuse {
 

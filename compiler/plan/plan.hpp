@@ -201,8 +201,10 @@ struct KernelPlan {
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
+  const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
+  size_t scratch_count() const { return arrays.size() - static_cast<size_t>(buffer_count); }
   bool is_element(Id v) const { return (*this)[v].domain == Domain::element; }
   friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
 };

@@ -110,19 +110,4 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
   return schedule;
 }
 
-Signature only_signature(const Program& program) {
-  Signature signature;
-  for (const Buffer& b : program.buffers) {
-    if (b.dtypes.size() != 1) {
-      throw Error(
-          ErrorKind::compile,
-          fmt::format("buffer @{} of step @{} may have several storage types; bind it to one "
-                      "(--bind {}=f16, or the layout's dtypes)",
-                      b.name, program.name, b.name));
-    }
-    signature.push_back(b.dtypes.only());
-  }
-  return signature;
-}
-
 }  // namespace stepfuse

@@ -15,10 +15,9 @@
 #include <stepfuse/form.hpp>
 #include <stepfuse/program.hpp>
 
-namespace stepfuse {
+#include "compiler/signature.hpp"
 
-// The storage type of every buffer, for one tensor.
-using Signature = std::vector<DType>;
+namespace stepfuse {
 
 // An element value that crosses kernels, in its own type: kept in and fetched from a scratch array
 // of the step, or (fetches only) read back from the buffer that an earlier kernel stored it to.
@@ -133,9 +132,5 @@ void verify_schedule(const Schedule& schedule);
 
 // Readable text of the whole schedule (`--emit=schedule`).
 std::string print(const Schedule& schedule);
-
-// The signature of buffers that each have one declared dtype; throws Error{compile} naming the
-// buffers that have several and how to bind them.
-Signature only_signature(const Program& program);
 
 }  // namespace stepfuse

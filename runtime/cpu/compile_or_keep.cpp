@@ -9,17 +9,17 @@
 
 namespace stepfuse {
 
-CpuObject compile_or_keep(const Schedule& schedule, const std::string& text,
-                          const CpuTarget& target, const std::string& level) {
+CpuObject compile_or_keep(const Variant& variant, const std::string& text, const CpuTarget& target,
+                          const std::string& level) {
   try {
     return compile_cpu(text, target);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::compile) throw;
     std::string command = fmt::format("run --steps=0 --backend=cpu --cpu-level={}", level);
-    for (const Arg& a : schedule.program.args) {
+    for (const Arg& a : variant.program.args) {
       if (!a.fallback) command += fmt::format(" --set {}=0", a.name);
     }
-    throw Error(e.kind(), e.what() + keep_reproducer({.schedule = schedule,
+    throw Error(e.kind(), e.what() + keep_reproducer({.variant = variant,
                                                       .text = text,
                                                       .suffix = "ll",
                                                       .target = level,

@@ -1,17 +1,17 @@
-// Compiles a schedule's LLVM IR, and keeps a reproducer where that fails. Knows the schedule and LLVM's
+// Compiles a variant's LLVM IR, and keeps a reproducer where that fails. Knows the variant and LLVM's
 // compiler.
 #pragma once
 
 #include <string>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 
 namespace stepfuse {
 
 // `level` is the target's name. Throws what compile_cpu() throws; an Error{compile} names the files that were kept
 // (.sf, .ll, a layout) and the command that replays them.
-CpuObject compile_or_keep(const Schedule& schedule, const std::string& text,
-                          const CpuTarget& target, const std::string& level);
+CpuObject compile_or_keep(const Variant& variant, const std::string& text, const CpuTarget& target,
+                          const std::string& level);
 
 }  // namespace stepfuse

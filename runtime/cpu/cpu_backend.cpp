@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_facts.hpp"
@@ -26,25 +26,24 @@ class CpuBackend final : public Backend {
 
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
 
-  void prepare(const Schedule& schedule, bool, CompileReport& report) override {
-    if (take_shipped(schedule, report)) return;
+  void prepare(const Variant& variant, bool, CompileReport& report) override {
+    if (take_shipped(variant, report)) return;
     const LlvmFacts& llvm = llvm_facts();
-    if (std::string problem = not_shipped(schedule, level_);
+    if (std::string problem = not_shipped(variant, level_);
         llvm.version.empty() && !problem.empty()) {
       throw Error(ErrorKind::device, llvm_status().problem + problem);
     }
     CpuTarget target = level_ == "host" && !llvm.version.empty() ? llvm.host : cpu_target(level_);
     std::string key = variant_key(
-        schedule, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
-                              target.vector_bits, llvm.version, llvm_passes()));
+        variant, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
+                             target.vector_bits, llvm.version, llvm_passes()));
     kernel_ = cpu_variants().get(
-        key, [&] { return make_kernel(schedule, target, level_, key, report); },
+        key, [&] { return make_kernel(variant, target, level_, key, report); },
         &report.from_memory_cache);
     report.key = std::move(key);
   }
 
-  void attach(const Schedule& schedule, const StepTables& tables,
-              const DeviceBlock& block) override {
+  void attach(const Variant& variant, const StepTables& tables, const DeviceBlock& block) override {
     const WorkspacePlan& plan = *block.plan;
     states_ = block.states;
     auto pointers = [&](const std::vector<size_t>& offsets) {
@@ -65,8 +64,8 @@ class CpuBackend final : public Backend {
     context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
     tables.parts.describe(&context_);
     reports_ =
-        HostReports(schedule.program, states_,
-                    tables.parts.of(Domain::tensor, Domain::group).count(), tables.tensors.size());
+        HostReports(variant.plan, states_, tables.parts.of(Domain::tensor, Domain::group).count(),
+                    tables.tensors.size());
   }
 
   void run(const RunInputs& in, int first_phase, StatsRing& ring) override {
@@ -94,20 +93,20 @@ class CpuBackend final : public Backend {
 
  private:
   // A kernel compiled ahead of time, of the best level that this processor and the device allow.
-  bool take_shipped(const Schedule& schedule, CompileReport& report) {
+  bool take_shipped(const Variant& variant, CompileReport& report) {
     std::vector<std::string> targets = shipped_targets();
     if (targets.empty()) return false;
     std::vector<std::string> levels = runnable_cpu_levels();
-    KernelPlan plan = lower(schedule);
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
       if (level_ != "host" && level_ != *level) continue;
       if (std::find(targets.begin(), targets.end(), *level) == targets.end()) continue;
-      std::string key = shipped_preimage(schedule, *level, "", emit_llvm(plan, cpu_target(*level)));
+      std::string key =
+          shipped_preimage(variant, *level, "", emit_llvm(variant.plan, cpu_target(*level)));
       auto object = find_shipped(*level, key);
       if (!object) continue;
       try {
         kernel_ = cpu_variants().get(
-            key, [&] { return CpuKernel::load(*object, plan); }, &report.from_memory_cache);
+            key, [&] { return CpuKernel::load(*object, variant.plan); }, &report.from_memory_cache);
       } catch (const Error&) {
         continue;  // whole, but it does not load here; another level's may
       }
@@ -119,20 +118,19 @@ class CpuBackend final : public Backend {
     return false;
   }
 
-  static std::shared_ptr<const CpuKernel> make_kernel(const Schedule& schedule,
+  static std::shared_ptr<const CpuKernel> make_kernel(const Variant& variant,
                                                       const CpuTarget& target,
                                                       const std::string& level,
                                                       const std::string& key,
                                                       CompileReport& report) {
     using Clock = std::chrono::steady_clock;
     auto start = Clock::now();
-    KernelPlan plan = lower(schedule);
-    std::string text = emit_llvm(plan, target);
+    std::string text = emit_llvm(variant.plan, target);
     report.passes_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     std::string entry = disk_preimage(key, text);
     if (auto object = DiskCache::process().load(entry)) {
       try {
-        auto kernel = CpuKernel::load(*object, plan);
+        auto kernel = CpuKernel::load(*object, variant.plan);
         report.from_disk_cache = true;
         report.load_ms = kernel->load_ms();
         return kernel;
@@ -140,11 +138,11 @@ class CpuBackend final : public Backend {
         DiskCache::process().remove(entry);
       }
     }
-    CpuObject object = compile_or_keep(schedule, text, target, level);
+    CpuObject object = compile_or_keep(variant, text, target, level);
     report.parse_ms = object.times.parse_ms;
     report.optimize_ms = object.times.passes_ms;
     report.codegen_ms = object.times.codegen_ms;
-    auto kernel = CpuKernel::load(object.bytes, plan);
+    auto kernel = CpuKernel::load(object.bytes, variant.plan);
     report.load_ms = kernel->load_ms();
     if (confirm_llvm_facts()) DiskCache::process().store(entry, object.bytes);
     return kernel;

@@ -1,4 +1,4 @@
-// Runs a loaded schedule: step code, chunks on all threads, folds, state writes. Knows the kernel
+// Runs a loaded kernel: step code, chunks on all threads, folds, state writes. Knows the kernel
 // ABI, the executor and the linked module.
 #include "runtime/cpu/cpu_kernel.hpp"
 

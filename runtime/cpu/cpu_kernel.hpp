@@ -1,4 +1,4 @@
-// A compiled schedule, loaded into this process and ready to run on tables. Knows the kernel ABI,
+// A compiled step, loaded into this process and ready to run on tables. Knows the kernel ABI,
 // the plan, and the executor.
 #pragma once
 

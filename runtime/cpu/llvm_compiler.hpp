@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 
 namespace stepfuse {
 

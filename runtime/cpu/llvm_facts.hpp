@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 
 namespace stepfuse {
 

@@ -35,35 +35,34 @@ class CudaBackend final : public Backend {
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
   std::shared_ptr<PendingWork> pending() override { return work_; }
 
-  size_t table_bytes(const Schedule& schedule, const StepTables& tables) const override {
-    return cuda_table_bytes(schedule, tables);
+  size_t table_bytes(const KernelPlan& plan, const StepTables& tables) const override {
+    return cuda_table_bytes(plan, tables);
   }
 
-  void prepare(const Schedule& schedule, bool observe, CompileReport& report) override {
-    schedule_ = schedule;
+  void prepare(const Variant& variant, bool observe, CompileReport& report) override {
+    variant_ = &variant;
     kernel_ = split_ = nullptr;
-    bool has_barrier = schedule.form == Form::fused && schedule.phases.size() > 1;
+    bool has_barrier = variant.plan.form == Form::fused && variant.plan.phases.size() > 1;
     if (!has_barrier) {
-      kernel_ = split_ = load(schedule_, report);
+      kernel_ = split_ = load(variant, report);
       return;
     }
     // Without co-resident blocks there is no grid barrier.
     bool cooperative = context_->device().cooperative;
     if (observe || !cooperative) load_split(report);
-    kernel_ = cooperative ? load(schedule_, report) : split_;
+    kernel_ = cooperative ? load(variant, report) : split_;
   }
 
-  void attach(const Schedule& schedule, const StepTables& tables,
-              const DeviceBlock& block) override {
+  void attach(const Variant& variant, const StepTables& tables, const DeviceBlock& block) override {
     Context::Scope scope(*context_);
     wait();  // for what still uses the old tables, and writes the old reports
     std::lock_guard lock(collecting_);
-    tables_ = DeviceTables(schedule, tables);
+    tables_ = DeviceTables(variant.plan, tables);
     base_ = block.tables;
     std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
     memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
     size_t reports =
-        report_count(schedule.program, tables.parts.of(Domain::tensor, Domain::group).count(),
+        report_count(variant.plan, tables.parts.of(Domain::tensor, Domain::group).count(),
                      tables.tensors.size());
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
     size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
@@ -149,10 +148,10 @@ class CudaBackend final : public Backend {
     return fmt::format("{}context {}\n", key, context_->id());
   }
 
-  std::shared_ptr<const CudaKernel> load(const Schedule& schedule, CompileReport& report) {
+  std::shared_ptr<const CudaKernel> load(const Variant& variant, CompileReport& report) {
     std::shared_ptr<const CudaKernel> kernel;
     auto take = [&](const StepCode& code) {
-      auto make = [&] { return load_code(schedule, code, report); };
+      auto make = [&] { return load_code(variant.plan, code, report); };
       try {
         kernel = cuda_variants().get(in_context(code.preimage), make, &report.from_memory_cache);
       } catch (const Error&) {
@@ -162,25 +161,25 @@ class CudaBackend final : public Backend {
       report.from_kernel_folder = true;
       return true;
     };
-    if (find_shipped_code(schedule, context_->device().arch, options_, take)) return kernel;
+    if (find_shipped_code(variant, context_->device().arch, options_, take)) return kernel;
     CodeTarget target = choose_target(context_->device().arch);
     target.options = options_;
-    std::string key = variant_key(schedule, target.key());
+    std::string key = variant_key(variant, target.key());
     auto make = [&]() -> std::shared_ptr<const CudaKernel> {
-      StepCode code = compile_step(schedule, target, key);
+      StepCode code = compile_step(variant, target, key);
       report.passes_ms += code.emit_ms;
       report.codegen_ms += code.compile_ms;
       report.from_disk_cache = code.from_disk;
-      if (!code.from_disk) return load_code(schedule, code, report);
+      if (!code.from_disk) return load_code(variant.plan, code, report);
       try {
-        return load_code(schedule, code, report);
+        return load_code(variant.plan, code, report);
       } catch (const Error&) {
         // Whole, but refused: of another driver, say.
         DiskCache::process().remove(code.preimage);
-        code = compile_step(schedule, target, key);
+        code = compile_step(variant, target, key);
         report.codegen_ms += code.compile_ms;
         report.from_disk_cache = false;
-        return load_code(schedule, code, report);
+        return load_code(variant.plan, code, report);
       }
     };
     kernel = cuda_variants().get(in_context(key), make, &report.from_memory_cache);
@@ -188,10 +187,10 @@ class CudaBackend final : public Backend {
     return kernel;
   }
 
-  std::shared_ptr<const CudaKernel> load_code(const Schedule& schedule, const StepCode& code,
+  std::shared_ptr<const CudaKernel> load_code(const KernelPlan& plan, const StepCode& code,
                                               CompileReport& report) const {
     auto start = std::chrono::steady_clock::now();
-    auto kernel = std::make_shared<const CudaKernel>(context_, code, schedule);
+    auto kernel = std::make_shared<const CudaKernel>(context_, code, plan);
     report.load_ms +=
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return kernel;
@@ -200,9 +199,7 @@ class CudaBackend final : public Backend {
   // The same phases as kernels of their own: for observe(), and where the fused one cannot run.
   std::shared_ptr<const CudaKernel> load_split(CompileReport& report) {
     if (split_ == nullptr) {
-      split_schedule_ = make_schedule(schedule_.program,
-                                      {.form = Form::split, .signatures = schedule_.signatures});
-      split_ = load(split_schedule_, report);
+      split_ = load(make_variant(variant_->program, variant_->signatures, Form::split), report);
     }
     return split_;
   }
@@ -304,8 +301,7 @@ class CudaBackend final : public Backend {
     nothing.flags = abi::kKeepResults;
     for (const CudaKernel::Entry& entry : load_split(unused)->entries()) {
       if (entry.phase_count == 0 || entry.first_phase >= end) continue;
-      const Phase& phase = schedule_.phases[static_cast<size_t>(entry.first_phase)];
-      if (!phase.rollups.empty()) launch(entry, nothing, stream);
+      if (!variant_->plan.phase(entry.first_phase).rollups.empty()) launch(entry, nothing, stream);
     }
   }
 
@@ -347,7 +343,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<CudaMemory> memory_;
   std::shared_ptr<LastWork> work_;
   std::string options_;  // of the emitter
-  Schedule schedule_, split_schedule_;
+  const Variant* variant_ = nullptr;
   std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
   std::shared_ptr<const CudaKernel> split_;   // one kernel per phase
   DeviceTables tables_;
@@ -373,8 +369,8 @@ std::shared_ptr<DeviceMemory> make_cuda_memory(const Device& device) {
   return std::make_shared<CudaMemory>(std::make_shared<Context>(device.ordinal()));
 }
 
-size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables) {
-  return DeviceTables(schedule, tables).bytes();
+size_t cuda_table_bytes(const KernelPlan& plan, const StepTables& tables) {
+  return DeviceTables(plan, tables).bytes();
 }
 
 VariantCache<CudaKernel>& cuda_variants() {

@@ -14,6 +14,6 @@ std::unique_ptr<Backend> make_cuda_backend(const Device& device);
 std::shared_ptr<DeviceMemory> make_cuda_memory(const Device& device);
 
 // Bytes of a step's tables on a CUDA device; needs no driver.
-size_t cuda_table_bytes(const Schedule& schedule, const StepTables& tables);
+size_t cuda_table_bytes(const KernelPlan& plan, const StepTables& tables);
 
 }  // namespace stepfuse

@@ -24,7 +24,7 @@ std::string_view advice() {
 }  // namespace
 
 CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
-                       const Schedule& schedule)
+                       const KernelPlan& plan)
     : context_(std::move(context)) {
   const DriverLibrary& cu = driver();
   Context::Scope scope(*context_);
@@ -40,7 +40,7 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
                     driver_status().version % 1000 / 10, error_text(loaded), advice()));
   }
   try {
-    for (const Kernel& kernel : schedule.kernels) {
+    for (const plan::Kernel& kernel : plan.kernels) {
       Entry entry;
       std::string name = cuda_entry_name(kernel.name);
       check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");

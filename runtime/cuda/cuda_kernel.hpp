@@ -1,11 +1,10 @@
-// A step's kernels, loaded into one context. Knows the driver and the schedule.
+// A step's kernels, loaded into one context. Knows the driver and the plan.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule/schedule.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/step_code.hpp"
 
@@ -22,7 +21,7 @@ class CudaKernel {
   };
 
   CudaKernel(std::shared_ptr<cuda::Context> context, const cuda::StepCode& code,
-             const Schedule& schedule);
+             const KernelPlan& plan);
   ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;

@@ -29,7 +29,7 @@ uint32_t position(const std::vector<abi::Chunk>& chunks, uint32_t slot) {
 
 }  // namespace
 
-DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
+DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     abi::Chunk chunk = tables.chunks[i];
     chunk.slot = static_cast<uint32_t>(i);
@@ -56,10 +56,10 @@ DeviceTables::DeviceTables(const Schedule& schedule, const StepTables& tables) {
     parts_at_[i] = {take(parts_[i].members.size() * sizeof(uint32_t)),
                     take(parts_[i].begin.size() * sizeof(uint32_t))};
   }
-  state_pointers_ = take(schedule.program.states.size() * sizeof(void*));
-  slot_pointers_ = take(schedule.reductions.size() * sizeof(void*));
-  result_pointers_ = take(schedule.reductions.size() * sizeof(void*));
-  scratch_pointers_ = take(schedule.scratch.size() * sizeof(void*));
+  state_pointers_ = take(plan.states.size() * sizeof(void*));
+  slot_pointers_ = take(plan.reductions.size() * sizeof(void*));
+  result_pointers_ = take(plan.reductions.size() * sizeof(void*));
+  scratch_pointers_ = take(plan.scratch_count() * sizeof(void*));
 }
 
 std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspacePlan& plan,

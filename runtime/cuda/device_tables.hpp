@@ -1,5 +1,5 @@
 // The tables of a step in device memory: where each stands, and their first contents. Knows the
-// kernel ABI, the schedule and the host's tables.
+// kernel ABI, the plan and the host's tables.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/abi.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/plan/plan.hpp"
 #include "runtime/tables.hpp"
 #include "runtime/workspace.hpp"
 
@@ -17,7 +17,7 @@ namespace stepfuse::cuda {
 class DeviceTables {
  public:
   DeviceTables() = default;
-  DeviceTables(const Schedule& schedule, const StepTables& tables);
+  DeviceTables(const KernelPlan& plan, const StepTables& tables);
 
   size_t bytes() const { return bytes_; }
 

@@ -1,4 +1,4 @@
-// Compiles a schedule for one arch, or takes the code from disk. Knows the compiler, NVRTC, the disk
+// Compiles a variant for one arch, or takes the code from disk. Knows the compiler, NVRTC, the disk
 // cache and fmt.
 #include "runtime/cuda/step_code.hpp"
 
@@ -33,12 +33,12 @@ bool spills(const CompiledCode& code) {
 
 std::string_view kind_name(CodeKind kind) { return kind == CodeKind::cubin ? "cubin" : "ptx"; }
 
-CompiledCode compile_rung(const Schedule& schedule, const KernelPlan& plan,
-                          const CodeTarget& target, const CudaOptions& rung, StepCode* out) {
+CompiledCode compile_rung(const Variant& variant, const CodeTarget& target, const CudaOptions& rung,
+                          StepCode* out) {
   auto start = std::chrono::steady_clock::now();
-  std::string text = emit_cuda(plan, rung);
+  std::string text = emit_cuda(variant.plan, rung);
   out->emit_ms += milliseconds_since(start);
-  CompiledCode code = compile_or_keep(schedule, text, target);
+  CompiledCode code = compile_or_keep(variant, text, target);
   out->compile_ms += code.milliseconds;
   out->options = rung;
   return code;
@@ -73,20 +73,20 @@ std::string_view forced_kind() {
 
 }  // namespace
 
-CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
+CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
                              const CodeTarget& target) {
   try {
     return nvrtc_compile(
-        {.text = text, .name = schedule.program.name, .arch = target.arch, .kind = target.kind});
+        {.text = text, .name = variant.program.name, .arch = target.arch, .kind = target.kind});
   } catch (const Error& e) {
     std::string arch = fmt::format("sm_{}", target.arch);
     if (e.kind() == ErrorKind::device) {
-      throw Error(e.kind(), e.what() + not_shipped(schedule, arch), e.loc());
+      throw Error(e.kind(), e.what() + not_shipped(variant, arch), e.loc());
     }
     if (e.kind() != ErrorKind::compile) throw;
     std::string command = fmt::format("dump --emit={} --arch={}", kind_name(target.kind), arch);
     if (!target.options.empty()) command += " --cuda-options=" + target.options;
-    throw Error(e.kind(), e.what() + keep_reproducer({.schedule = schedule,
+    throw Error(e.kind(), e.what() + keep_reproducer({.variant = variant,
                                                       .text = text,
                                                       .suffix = "cu",
                                                       .target = arch,
@@ -111,6 +111,10 @@ std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget&
   return ladder;
 }
 
+std::string first_text(const KernelPlan& plan, const CodeTarget& target) {
+  return emit_cuda(plan, launch_ladder(plan, target)[0]);
+}
+
 std::string CodeTarget::key() const {
   const NvrtcFacts& nvrtc = nvrtc_facts();
   return fmt::format("cuda {} sm_{}{}{}, NVRTC {}.{}, {}", kind_name(kind), arch,
@@ -118,7 +122,7 @@ std::string CodeTarget::key() const {
                      fmt::join(nvrtc_options(arch, kind), " "));
 }
 
-bool find_shipped_code(const Schedule& schedule, int device_arch, const std::string& options,
+bool find_shipped_code(const Variant& variant, int device_arch, const std::string& options,
                        const std::function<bool(const StepCode&)>& take) {
   std::vector<CodeTarget> targets;
   std::string_view forced = forced_kind();
@@ -135,14 +139,11 @@ bool find_shipped_code(const Schedule& schedule, int device_arch, const std::str
     return std::pair(a.kind == CodeKind::cubin, a.arch) >
            std::pair(b.kind == CodeKind::cubin, b.arch);
   });
-  if (targets.empty()) return false;
-  KernelPlan plan = lower(schedule);
   for (const CodeTarget& target : targets) {
     std::string name =
         fmt::format("{}_{}", target.kind == CodeKind::cubin ? "sm" : "compute", target.arch);
-    std::string text = emit_cuda(plan, launch_ladder(plan, target)[0]);
     StepCode out{.kind = target.kind, .arch = target.arch};
-    out.preimage = shipped_preimage(schedule, name, options, text);
+    out.preimage = shipped_preimage(variant, name, options, first_text(variant.plan, target));
     if (auto code = find_shipped(name, out.preimage)) {
       out.code = std::move(*code);
       if (take(out)) return true;
@@ -169,14 +170,13 @@ CodeTarget choose_target(int device_arch) {
   return target;
 }
 
-StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target) {
+StepCode compile_fresh(const Variant& variant, const CodeTarget& target) {
   StepCode out;
   out.kind = target.kind;
   out.arch = target.arch;
   CompiledCode code;
-  KernelPlan plan = lower(schedule);
-  for (const CudaOptions& rung : launch_ladder(plan, target)) {
-    code = compile_rung(schedule, plan, target, rung, &out);
+  for (const CudaOptions& rung : launch_ladder(variant.plan, target)) {
+    code = compile_rung(variant, target, rung, &out);
     if (!spills(code)) break;
   }
   out.code = std::move(code.code);
@@ -184,13 +184,12 @@ StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target) {
   return out;
 }
 
-StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key) {
+StepCode compile_step(const Variant& variant, const CodeTarget& target, const std::string& key) {
   StepCode out;
   out.kind = target.kind;
   out.arch = target.arch;
   auto start = std::chrono::steady_clock::now();
-  KernelPlan plan = lower(schedule);
-  std::string text = emit_cuda(plan, launch_ladder(plan, target)[0]);
+  std::string text = first_text(variant.plan, target);
   out.emit_ms = milliseconds_since(start);
   std::string preimage = disk_preimage(key, text);
   if (auto stored = DiskCache::process().load(preimage)) {
@@ -200,7 +199,7 @@ StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const 
     return out;
   }
   double emit_ms = out.emit_ms;
-  out = compile_fresh(schedule, target);
+  out = compile_fresh(variant, target);
   out.emit_ms += emit_ms;
   if (confirm_nvrtc_facts()) DiskCache::process().store(preimage, out.code);
   return out;

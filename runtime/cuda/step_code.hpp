@@ -1,4 +1,4 @@
-// A schedule as machine code: emission, the ladder of launch bounds, NVRTC, the disk cache. Knows the
+// A variant as machine code: emission, the ladder of launch bounds, NVRTC, the disk cache. Knows the
 // compiler and NVRTC; needs no GPU.
 #pragma once
 
@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 
 namespace stepfuse::cuda {
@@ -33,26 +34,28 @@ struct CodeTarget {
 };
 CodeTarget choose_target(int device_arch);
 
-// nvrtc_compile() for a schedule's text; an Error{compile} names the files that were kept (.sf, .cu, a
+// nvrtc_compile() for a variant's text; an Error{compile} names the files that were kept (.sf, .cu, a
 // layout) and the command that replays them.
-CompiledCode compile_or_keep(const Schedule& schedule, const std::string& text,
+CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
                              const CodeTarget& target);
 
 // Launch bounds and unrolling, best first: a step takes the first rung without a spill. Begins where
 // the step's live values lead one to expect none; options that the target names hold on every rung.
 std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target);
+// The text of the first rung: what says in a key which emitter it was.
+std::string first_text(const KernelPlan& plan, const CodeTarget& target);
 
 // Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
-StepCode compile_fresh(const Schedule& schedule, const CodeTarget& target);
+StepCode compile_fresh(const Variant& variant, const CodeTarget& target);
 
 // What was compiled ahead of time for such a device, best first until `take` accepts one, which it
 // returns: a cubin of its own arch or of the nearest that it runs, then PTX of the nearest arch.
 // $STEPFUSE_CUDA_CODE holds here, too.
-bool find_shipped_code(const Schedule& schedule, int device_arch, const std::string& options,
+bool find_shipped_code(const Variant& variant, int device_arch, const std::string& options,
                        const std::function<bool(const StepCode&)>& take);
 
 // The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,
 // remove the entry `preimage` and ask again.
-StepCode compile_step(const Schedule& schedule, const CodeTarget& target, const std::string& key);
+StepCode compile_step(const Variant& variant, const CodeTarget& target, const std::string& key);
 
 }  // namespace stepfuse::cuda

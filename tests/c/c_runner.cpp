@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/plan/lower.hpp"
 #include "tests/cpu/kernel_runner.hpp"
 #include "tests/source_dir.hpp"
 
@@ -140,16 +139,16 @@ std::vector<CCompiler> c_compilers() {
   return found;
 }
 
-void run_c(const Schedule& schedule, const std::string& text, const CCompiler& compiler,
+void run_c(const Variant& variant, const std::string& text, const CCompiler& compiler,
            StepData& data) {
-  KernelPlan plan = lower(schedule);
+  const KernelPlan& plan = variant.plan;
   Folder folder;
   std::ofstream(folder.file("step.c"))
       << text << read_file(STEPFUSE_SOURCE_DIR "/tests/c/harness.c");
   shell(
       fmt::format("{} -o {} {} -lm", compiler.command, folder.file("step"), folder.file("step.c")),
       folder);
-  run_on_tables(schedule, data, [&](const abi::Context& c) {
+  run_on_tables(variant, data, [&](const abi::Context& c) {
     Sizes sizes(plan, data, c);
     std::ofstream(folder.file("in"), std::ios::binary) << input_of(plan, sizes, c);
     shell(fmt::format("{} {} < {} > {}", compiler.emulator, folder.file("step"), folder.file("in"),

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "ir/step_data.hpp"
 
 namespace stepfuse::testing {
@@ -20,7 +20,7 @@ struct CCompiler {
 std::vector<CCompiler> c_compilers();
 
 // As interpret() does. Throws std::runtime_error with the compiler's or the program's complaint.
-void run_c(const Schedule& schedule, const std::string& text, const CCompiler& compiler,
+void run_c(const Variant& variant, const std::string& text, const CCompiler& compiler,
            StepData& data);
 
 }  // namespace stepfuse::testing

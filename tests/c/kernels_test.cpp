@@ -6,8 +6,9 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/c/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "tests/c/c_runner.hpp"
 #include "tests/differential/check.hpp"
@@ -23,10 +24,10 @@ std::string check(const Case& c, Form form, const CCompiler& compiler) {
   TestData expected = c.data();
   TestData actual(expected);
   interpret(c.program, expected.step());
-  Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
-                                    {.form = form, .signatures = c.layout.signatures});
+  Variant variant =
+      make_variant(optimize(c.program, c.layout.signatures), c.layout.signatures, form);
   try {
-    run_c(schedule, emit_c(schedule), compiler, actual.step());
+    run_c(variant, emit_c(variant.plan), compiler, actual.step());
   } catch (const std::exception& e) {
     return e.what();
   }
@@ -74,16 +75,16 @@ TEST_CASE("a fault in a C kernel is seen") {
   std::vector<CCompiler> compilers = c_compilers();
   if (compilers.empty()) return;
   Case c(make_recipe("sgd"), 1);
-  Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
-                                    {.form = Form::fused, .signatures = c.layout.signatures});
+  Variant variant =
+      make_variant(optimize(c.program, c.layout.signatures), c.layout.signatures, Form::fused);
   TestData expected = c.data();
   TestData actual(expected);
   interpret(c.program, expected.step());
-  std::string text = emit_c(schedule);
+  std::string text = emit_c(variant.plan);
   size_t at = text.find("fmaf(");
   REQUIRE(at != std::string::npos);
   text.replace(at, 5, "-fmaf(");
-  run_c(schedule, text, compilers[0], actual.step());
+  run_c(variant, text, compilers[0], actual.step());
   CHECK(difference(c.program, expected, actual).has_value());
 }
 
@@ -92,9 +93,8 @@ TEST_CASE("parts of all sizes are folded as defined: C") {
     for (bool nan : {false, true}) {
       FoldCase c(nan);
       TestData actual(c.data());
-      Schedule schedule =
-          make_schedule(c.program(), {.form = Form::fused, .signatures = c.layout().signatures});
-      run_c(schedule, emit_c(schedule), compiler, actual.step());
+      Variant variant = make_variant(c.program(), c.layout().signatures);
+      run_c(variant, emit_c(variant.plan), compiler, actual.step());
       CHECK_MESSAGE(c.difference(actual.step()) == "", compiler.name);
     }
   }

@@ -13,20 +13,23 @@
 
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
 std::string object_of(const RecipeOptions& options, const std::string& level) {
   Program p = make_recipe("adamw", options);
-  std::vector<Signature> signatures = {only_signature(p)};
-  Schedule s = make_schedule(optimize(p, signatures), {.signatures = signatures});
+  std::vector<Signature> signatures = signatures_of(p);
+  Variant s = make_variant(optimize(p, signatures), signatures);
   CpuTarget target = cpu_target(level);
-  return compile_cpu(emit_llvm(s, target), target).bytes;
+  return compile_cpu(emit_llvm(s.plan, target), target).bytes;
 }
 
 // "r-xp" of the mapping that an address is in.

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "compiler/plan/lower.hpp"
 #include "ir/float16.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
@@ -91,30 +91,30 @@ KernelRunner::KernelRunner(const Program& program, const StepData& data,
                            const RunnerOptions& options) {
   std::vector<Signature> signatures = distinct_signatures(data);
   Program p = options.optimize ? optimize(program, signatures) : program;
-  schedule_ = make_schedule(p, {.form = options.form, .signatures = signatures});
+  variant_ = make_variant(p, signatures, options.form);
   CpuTarget target = cpu_target(options.level);
-  text_ = emit_llvm(schedule_, target);
+  text_ = emit_llvm(variant_.plan, target);
   object_ = compile_cpu(text_, target);
-  kernel_ = CpuKernel::load(object_.bytes, lower(schedule_));
+  kernel_ = CpuKernel::load(object_.bytes, variant_.plan);
 }
 
-KernelRunner::KernelRunner(Schedule schedule, std::string text, const CpuTarget& target)
-    : schedule_(std::move(schedule)), text_(std::move(text)) {
+KernelRunner::KernelRunner(Variant variant, std::string text, const CpuTarget& target)
+    : variant_(std::move(variant)), text_(std::move(text)) {
   object_ = compile_cpu(text_, target);
-  kernel_ = CpuKernel::load(object_.bytes, lower(schedule_));
+  kernel_ = CpuKernel::load(object_.bytes, variant_.plan);
 }
 
 void KernelRunner::run(StepData& data, const CpuExecutor& executor) const {
-  run_on_tables(schedule_, data,
+  run_on_tables(variant_, data,
                 [&](const abi::Context& context) { kernel_->run(context, executor); });
 }
 
-void run_on_tables(const Schedule& schedule, StepData& data,
+void run_on_tables(const Variant& variant, StepData& data,
                    const std::function<void(const abi::Context&)>& run) {
-  const Program& p = schedule.program;
+  const Program& p = variant.program;
   auto signature_of = [&](const StepTensor& tensor) {
-    auto it = std::find(schedule.signatures.begin(), schedule.signatures.end(), tensor.dtypes);
-    return static_cast<uint32_t>(it - schedule.signatures.begin());
+    auto it = std::find(variant.signatures.begin(), variant.signatures.end(), tensor.dtypes);
+    return static_cast<uint32_t>(it - variant.signatures.begin());
   };
   Tables tables;
   for (size_t t = 0; t < data.tensors.size(); ++t) {
@@ -169,12 +169,11 @@ void run_on_tables(const Schedule& schedule, StepData& data,
       store_bits(reinterpret_cast<char*>(memory.data()) + i * size_of(d), d, data.states[s][i]);
     }
   }
-  for (ValueId r : schedule.reductions) {
-    Domain from = p[p[r].operands[0]].type.domain;
-    add(slots, (from == Domain::element ? tables.chunks.size() : members(from)) * 8);
-    add(results, members(p[r].type.domain) * 8);
+  for (const plan::Reduction& r : variant.plan.reductions) {
+    add(slots, (r.from == Domain::element ? tables.chunks.size() : members(r.from)) * 8);
+    add(results, members(r.to) * 8);
   }
-  for (size_t i = 0; i < schedule.scratch.size(); ++i) {
+  for (size_t i = 0; i < variant.plan.scratch_count(); ++i) {
     add(scratch, tables.scratch_elements * 4);
   }
   std::vector<uint64_t> scalars(p.insts.size() + 1);

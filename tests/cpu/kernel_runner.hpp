@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "ir/step_data.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 
@@ -23,25 +23,25 @@ class KernelRunner {
  public:
   // `data` only tells the storage types.
   KernelRunner(const Program& program, const StepData& data, const RunnerOptions& options = {});
-  // From the text that was (or could have been) emitted for the schedule.
-  KernelRunner(Schedule schedule, std::string text, const CpuTarget& target);
+  // From the text that was (or could have been) emitted for the variant.
+  KernelRunner(Variant variant, std::string text, const CpuTarget& target);
 
   void run(StepData& data, const CpuExecutor& executor) const;
 
   const std::string& text() const { return text_; }
   const CpuObject& object() const { return object_; }
-  const Schedule& schedule() const { return schedule_; }
+  const Variant& variant() const { return variant_; }
   const CpuKernel& kernel() const { return *kernel_; }
 
  private:
-  Schedule schedule_;
+  Variant variant_;
   std::string text_;
   CpuObject object_;
   std::shared_ptr<const CpuKernel> kernel_;
 };
 
-// Lays `data` out as a kernel of `schedule` wants it, calls `run`, and takes the states back.
-void run_on_tables(const Schedule& schedule, StepData& data,
+// Lays `data` out as a kernel of `variant` wants it, calls `run`, and takes the states back.
+void run_on_tables(const Variant& variant, StepData& data,
                    const std::function<void(const abi::Context&)>& run);
 
 // A StepData that owns its arrays, each between guards that must not change.

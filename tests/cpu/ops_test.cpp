@@ -8,8 +8,10 @@
 
 #include "ir/builder.hpp"
 #include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -115,19 +117,13 @@ Program uniform_program(Domain domain) {
   return b.finish();
 }
 
-std::vector<DType> only_dtypes(const Program& p) {
-  std::vector<DType> dtypes;
-  for (const Buffer& buffer : p.buffers) dtypes.push_back(buffer.dtypes.only());
-  return dtypes;
-}
-
 }  // namespace
 
 TEST_CASE("every op on elements") {
   Program p = element_program();
   OwnedData input(p, 1);
-  input.add_tensor(p, 4097, 0, true, only_dtypes(p));
-  input.add_tensor(p, 333, 0, true, only_dtypes(p), 5);
+  input.add_tensor(p, 4097, 0, true, signature_of(p));
+  input.add_tensor(p, 333, 0, true, signature_of(p), 5);
   for (const std::string& level : runnable_cpu_levels()) {
     CAPTURE(level);
     for (uint64_t seed : {1, 2, 3}) {

@@ -13,8 +13,9 @@
 
 #include <stepfuse/error.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "tests/cuda/command.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/differential/recipe_options.hpp"
@@ -76,11 +77,10 @@ bool is_possible(const Point& point) {
       DType first = b.dtypes.contains(DType::f32) ? DType::f32 : b.dtypes.only();
       signatures[0].push_back(first);
     }
-    Schedule schedule =
-        make_schedule(optimize(program, signatures),
-                      {.form = *form_from_name(point.at("form")), .signatures = signatures});
-    emit_cuda(schedule);
-    return point.at("observe").empty() || schedule.phases.size() > 1;
+    Variant variant =
+        make_variant(optimize(program, signatures), signatures, *form_from_name(point.at("form")));
+    emit_cuda(variant.plan);
+    return point.at("observe").empty() || variant.plan.phases.size() > 1;
   } catch (const Error&) {
     return false;
   }

@@ -24,14 +24,13 @@ const Trainer::Sizes kSizes = {300, 1, 17};
 
 // Ships what this step would compile, or `instead` of it.
 void ship_for(const Step& step, const std::string& folder, const std::string& instead = "") {
-  const Schedule& schedule = step.impl().plan->schedule;
+  const Variant& variant = step.impl().plan->variant;
   cuda::CodeTarget target = cuda::choose_target(cuda::Context(1).device().arch);
   REQUIRE(target.kind == cuda::CodeKind::ptx);
-  KernelPlan plan = lower(schedule);
-  std::string text = emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
+  std::string text = cuda::first_text(variant.plan, target);
   std::string name = fmt::format("compute_{}", target.arch);
-  ship(folder, name, shipped_preimage(schedule, name, "", text),
-       instead.empty() ? cuda::compile_fresh(schedule, target).code : instead);
+  ship(folder, name, shipped_preimage(variant, name, "", text),
+       instead.empty() ? cuda::compile_fresh(variant, target).code : instead);
 }
 
 std::vector<float> learn(const Device& device, bool shipped) {

@@ -20,11 +20,11 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
   CpuCount& count = options.count != nullptr ? *options.count : nobody_asks;
   std::set<std::string> done;  // fused and split have one text
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
-    Schedule schedule = make_schedule(program, {.form = form, .signatures = c.layout.signatures});
-    std::string text = emit_llvm(schedule, target);
+    Variant variant = make_variant(program, c.layout.signatures, form);
+    std::string text = emit_llvm(variant.plan, target);
     if (!done.insert(text).second) continue;
     ++count.kernels;
-    KernelRunner runner(std::move(schedule), std::move(text), target);
+    KernelRunner runner(std::move(variant), std::move(text), target);
     for (int threads : {1, 2}) {
       thread_local CpuExecutor executors[] = {CpuExecutor(1), CpuExecutor(2)};
       ++count.runs;

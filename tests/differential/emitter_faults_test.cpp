@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
@@ -35,21 +35,21 @@ void try_faults(const Case& c, const std::vector<PlantedFault>& faults,
   Program program = optimize(c.program, c.layout.signatures);
   CpuTarget target = host_cpu_target();
   CpuExecutor executor(1);
-  std::map<Form, std::pair<Schedule, std::string>> emitted;
+  std::map<Form, std::pair<Variant, std::string>> emitted;
   for (size_t i = 0; i < faults.size(); ++i) {
     Progress& p = progress[i];
     if (!p.caught.empty() || !p.problem.empty()) continue;
-    auto& [schedule, text] = emitted[faults[i].form];
+    auto& [variant, text] = emitted[faults[i].form];
     if (text.empty()) {
-      schedule = make_schedule(program, {faults[i].form, c.layout.signatures});
-      text = emit_llvm(schedule, target) + "\n";
+      variant = make_variant(program, c.layout.signatures, faults[i].form);
+      text = emit_llvm(variant.plan, target) + "\n";
     }
     std::string edited = faults[i].edit(text);
     if (edited == text) continue;
     ++p.applied;
     try {
       TestData actual(before);
-      KernelRunner(schedule, edited, target).run(actual.step(), executor);
+      KernelRunner(variant, edited, target).run(actual.step(), executor);
       if (Fault f = difference(c.program, expected, actual)) p.caught = *f;
     } catch (const Error& e) {
       p.problem = e.what();

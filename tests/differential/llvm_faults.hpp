@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include <stepfuse/form.hpp>
+
 #include "tests/differential/text_edit.hpp"
 
 namespace stepfuse::testing {

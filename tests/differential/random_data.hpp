@@ -11,7 +11,7 @@
 
 #include <stepfuse/program.hpp>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
 #include "ir/step_data.hpp"
 
 namespace stepfuse::testing {

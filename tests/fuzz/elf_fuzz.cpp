@@ -4,11 +4,13 @@
 
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cpu/elf_object.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -19,10 +21,10 @@ TEST_CASE("fuzz: ELF objects") {
     return;
   }
   Program p = make_recipe("adamw", {.clip = Clip::l2});
-  std::vector<Signature> signatures = {only_signature(p)};
-  Schedule s = make_schedule(optimize(p, signatures), {.signatures = signatures});
+  std::vector<Signature> signatures = signatures_of(p);
+  Variant s = make_variant(optimize(p, signatures), signatures);
   CpuTarget target = cpu_target("host");
-  const std::string whole = compile_cpu(emit_llvm(s, target), target).bytes;
+  const std::string whole = compile_cpu(emit_llvm(s.plan, target), target).bytes;
   fuzz(20000, [&](Rng& rng) {
     auto object = ElfObject::load(damaged(whole, rng));
     if (!object) return;

@@ -11,8 +11,11 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/c/emit.hpp"
+#include "compiler/cuda/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/random_program.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -69,11 +72,11 @@ void emit_all(const Program& program, Rng& rng) {
   std::vector<Signature> signatures = {signature};
   Program optimized = optimize(program, signatures);
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
-    Schedule s = make_schedule(optimized, {.form = form, .signatures = signatures});
-    CHECK(!emit_cuda(s).empty());
-    CHECK(!emit_c(s).empty());
+    Variant s = make_variant(optimized, signatures, form);
+    CHECK(!emit_cuda(s.plan).empty());
+    CHECK(!emit_c(s.plan).empty());
     CpuTarget target = cpu_target("x86-64");
-    std::string text = emit_llvm(s, target);
+    std::string text = emit_llvm(s.plan, target);
     if (llvm_status().available && rng.chance(2)) CHECK(!compile_cpu(text, target).bytes.empty());
   }
 }

@@ -9,7 +9,8 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
+#include "tests/support/signatures.hpp"
 
 namespace stepfuse::testing {
 
@@ -88,18 +89,12 @@ inline RecipeOptions mixed_precision() {
           .zero_grad = true};
 }
 
-// The storage types of the buffers; `grad` where the gradient's may be several.
-inline Signature signature(const Program& p, DType grad) {
-  Signature s;
-  for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() == 1 ? b.dtypes.only() : grad);
-  return s;
-}
-
 inline std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
   auto add = [&](std::string name, Program p, std::vector<Form> kernels, bool mixed = false) {
-    std::vector<Signature> signatures = {signature(p, DType::f16)};
-    if (mixed) signatures.push_back(signature(p, DType::f32));
+    std::vector<DType> grads = {DType::f16};
+    if (mixed) grads.push_back(DType::f32);
+    std::vector<Signature> signatures = signatures_of(p, grads);
     cases.push_back({std::move(name), std::move(p), std::move(signatures), std::move(kernels)});
   };
   add("sgd", make_recipe("sgd"), {Form::fused});

@@ -7,9 +7,12 @@
 
 #include <stepfuse/printer.hpp>
 
+#include "compiler/c/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/embedded.hpp"
-#include "compiler/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "tests/golden/features.hpp"
 #include "tests/golden/golden_cases.hpp"
 
@@ -47,8 +50,7 @@ std::string text_of(const Schedule& schedule, std::string_view stage) {
 TEST_CASE("golden: each thing that kernels do") {
   for (const Feature& f : features()) {
     Program p = parse(f.step);
-    std::vector<Signature> signatures;
-    for (DType grad : f.grads) signatures.push_back(signature(p, grad));
+    std::vector<Signature> signatures = signatures_of(p, f.grads);
     Schedule s = make_schedule(optimize(p, signatures), {.form = f.form, .signatures = signatures});
     for (std::string_view stage : f.texts) {
       check_golden(fmt::format("features/{}.{}.txt", f.name, stage), text_of(s, stage));

@@ -37,7 +37,7 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.faults({"compiler/a.cpp": text, "runtime/empty.cpp": ""}), [])
 
     def test_upward_includes(self):
-        self.expect('may not include "compiler/emit.hpp"', "ir/a.cpp", '#include "compiler/emit.hpp"\n')
+        self.expect('may not include "compiler/variant.hpp"', "ir/a.cpp", '#include "compiler/variant.hpp"\n')
         self.expect('may not include "tests/x.hpp"', "runtime/a.cpp", '#include "tests/x.hpp"\n')
 
     def test_a_library_of_its_own(self):
@@ -48,12 +48,18 @@ class Layers(unittest.TestCase):
         self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
 
-    def test_emitters_read_the_plan_only(self):
+    def test_rooms_of_the_compiler(self):
         reads = '#include "compiler/plan/plan.hpp"\n#include "compiler/c/ops.hpp"\n'
         self.assertEqual(self.faults({"compiler/c/a.cpp": OPENING + reads}), [])
-        for target in ('"compiler/schedule/schedule.hpp"', '"compiler/cuda/text.hpp"', '"ir/semantics.hpp"',
-                       "<stepfuse/program.hpp>"):
-            self.expect("an emitter may not include", "compiler/c/a.cpp", f"#include {target}\n")
+        schedule = '"compiler/schedule/schedule.hpp"'
+        for target in (schedule, '"compiler/cuda/text.hpp"', '"ir/semantics.hpp"', "<stepfuse/program.hpp>"):
+            self.expect("compiler/c/ may not include", "compiler/c/a.cpp", f"#include {target}\n")
+        knows = OPENING + f"#include {schedule}\n"
+        self.assertEqual(self.faults({"compiler/plan/lower.cpp": knows, "tools/cli/dump.cpp": knows}), [])
+        for name in ("compiler/passes/a.cpp", "compiler/plan/a.cpp", "runtime/a.cpp", "tools/cli/a.cpp"):
+            self.expect("may not include " + schedule, name, f"#include {schedule}\n")
+        self.expect('may not include "compiler/passes/passes.hpp"', "compiler/schedule/a.cpp",
+                    '#include "compiler/passes/passes.hpp"\n')
 
     def test_a_public_header_is_of_its_layer(self):
         public = {"runtime/include/stepfuse/stepfuse.hpp": OPENING, "ir/include/stepfuse/types.hpp": OPENING}

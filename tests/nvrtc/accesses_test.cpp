@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 
 #include "compiler/abi.hpp"
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/plan/lower.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/golden/golden_cases.hpp"
 #include "tests/nvrtc/skip.hpp"
@@ -33,7 +34,7 @@ Schedule schedule_of(const GoldenCase& c, Form form) {
 
 void check_kernel(const Schedule& schedule, const CudaOptions& options, int never_whole = 0) {
   INFO(options.arch, " ", name(schedule.form), " ", print(options));
-  std::string text = emit_cuda(schedule, options);
+  std::string text = emit_cuda(lower(schedule), options);
   CompiledCode cubin = nvrtc_compile({.text = text, .arch = options.arch});
   CHECK(cubin.log == "");
   CHECK(cubin.kernels.size() == schedule.kernels.size());
@@ -55,7 +56,7 @@ void check_kernel(const Schedule& schedule, const CudaOptions& options, int neve
 std::string complaint(const std::string& from, const std::string& to) {
   static const Schedule schedule = schedule_of(golden_cases()[2], Form::fused);
   CudaOptions options;
-  std::string text = emit_cuda(schedule, options);
+  std::string text = emit_cuda(lower(schedule), options);
   size_t at = text.find(from);
   REQUIRE_MESSAGE(at != text.npos, from);
   for (; at != text.npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);

@@ -10,12 +10,15 @@
 #include <stepfuse/recipes.hpp>
 
 #include "compiler/abi.hpp"
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/nvrtc/skip.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 using namespace stepfuse::cuda;
 
 namespace {
@@ -57,18 +60,10 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-Schedule schedule_of(const Case& c) {
+Variant variant_of(const Case& c) {
   Program program = make_recipe("adamw", c.options);
-  std::vector<Signature> signatures;
-  for (DType grad : c.grads) {
-    Signature s;
-    for (const Buffer& b : program.buffers) {
-      s.push_back(b.dtypes.contains(grad) && b.name == "grad" ? grad : b.dtypes.only());
-    }
-    signatures.push_back(s);
-  }
-  program = optimize(program, signatures);
-  return make_schedule(program, {.form = c.form, .signatures = signatures});
+  std::vector<Signature> signatures = signatures_of(program, c.grads);
+  return make_variant(optimize(program, signatures), signatures, c.form);
 }
 
 size_t count(const std::string& text, const std::string& what) {
@@ -89,13 +84,13 @@ TEST_CASE("kernels compile for every arch without warning or spill") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
     CudaOptions options;
-    std::string text = emit_cuda(schedule_of(c), options);
+    std::string text = emit_cuda(variant_of(c).plan, options);
     CHECK(text.find("#include") == std::string::npos);
     for (int arch : {80, 90, 100, 120}) {
       CAPTURE(arch);
       CompiledCode code = nvrtc_compile({.text = text, .arch = arch});
       CHECK(code.log == "");
-      CHECK(code.kernels.size() == schedule_of(c).kernels.size());
+      CHECK(code.kernels.size() == variant_of(c).plan.kernels.size());
       for (const KernelResources& k : code.kernels) {
         CAPTURE(k.kernel);
         CHECK_FALSE(k.spills());
@@ -111,7 +106,7 @@ TEST_CASE("kernels compile for every arch without warning or spill") {
 TEST_CASE("a fused step is one kernel") {
   STEPFUSE_NEEDS_NVRTC();
   CompiledCode ptx = nvrtc_compile(
-      {.text = emit_cuda(schedule_of(cases()[1])), .arch = 90, .kind = CodeKind::ptx});
+      {.text = emit_cuda(variant_of(cases()[1]).plan), .arch = 90, .kind = CodeKind::ptx});
   CHECK(count(ptx.code, ".visible .entry ") == 1);
   CHECK(count(ptx.code, ".local") == 0);
 }
@@ -120,7 +115,7 @@ TEST_CASE("element code holds no double") {
   STEPFUSE_NEEDS_NVRTC();
   // All f64 values are uniform, so no store or load of a buffer is of that type.
   CompiledCode ptx = nvrtc_compile(
-      {.text = emit_cuda(schedule_of(cases()[2])), .arch = 90, .kind = CodeKind::ptx});
+      {.text = emit_cuda(variant_of(cases()[2]).plan), .arch = 90, .kind = CodeKind::ptx});
   CHECK(count(ptx.code, "ld.global.v2.f64") == 0);
   CHECK(count(ptx.code, "st.global.v2.f64") == 0);
   CHECK(count(ptx.code, "st.global.f64") == 0);

@@ -12,23 +12,23 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "tests/nvrtc/skip.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 using namespace stepfuse::cuda;
 
 namespace {
 
-Schedule schedule_of(const char* recipe, const RecipeOptions& options) {
+Variant variant_of(const char* recipe, const RecipeOptions& options) {
   Program program = make_recipe(recipe, options);
-  Signature s;
-  for (const Buffer& b : program.buffers) s.push_back(b.dtypes.only());
-  std::vector<Signature> signatures = {s};
-  return make_schedule(optimize(program, signatures), {.signatures = signatures});
+  std::vector<Signature> signatures = signatures_of(program);
+  return make_variant(optimize(program, signatures), signatures);
 }
 
-std::vector<std::string> rungs(const Schedule& schedule, const std::string& options) {
+std::vector<std::string> rungs(const Variant& variant, const std::string& options) {
   std::vector<std::string> out;
-  for (const CudaOptions& rung : launch_ladder(lower(schedule), {.arch = 90, .options = options})) {
+  for (const CudaOptions& rung : launch_ladder(variant.plan, {.arch = 90, .options = options})) {
     CHECK(rung.arch == 90);
     out.push_back(print(rung).substr(0, std::string("min-blocks=3,unroll=1").size()));
   }
@@ -41,32 +41,32 @@ using List = std::vector<std::string>;
 
 TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
   // AdamW loads 16 bytes a parameter, 64 a tile: enough, and twice that would cost a block.
-  Schedule adamw = schedule_of("adamw", {.clip = Clip::l2});
+  Variant adamw = variant_of("adamw", {.clip = Clip::l2});
   CHECK(rungs(adamw, "") ==
         List{"min-blocks=3,unroll=1", "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"});
   // Lion with bf16 gradients and master weights loads 10, 40 a tile.
-  Schedule lion = schedule_of("lion", {.grad = DType::bf16, .master = true});
+  Variant lion = variant_of("lion", {.grad = DType::bf16, .master = true});
   CHECK(rungs(lion, "") == List{"min-blocks=3,unroll=2", "min-blocks=3,unroll=1",
                                 "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"});
   // SGD without momentum loads 8: four tiles of 4 elements already.
-  CHECK(rungs(schedule_of("sgd", {}), "")[0] == "min-blocks=3,unroll=1");
+  CHECK(rungs(variant_of("sgd", {}), "")[0] == "min-blocks=3,unroll=1");
 }
 
 TEST_CASE("named options hold on every rung") {
-  Schedule adamw = schedule_of("adamw", {.clip = Clip::l2});
+  Variant adamw = variant_of("adamw", {.clip = Clip::l2});
   CHECK(rungs(adamw, "unroll=2") ==
         List{"min-blocks=3,unroll=2", "min-blocks=2,unroll=2", "min-blocks=1,unroll=2"});
   CHECK(rungs(adamw, "min-blocks=2") == List{"min-blocks=2,unroll=1"});
   CHECK(rungs(adamw, "min-blocks=4,unroll=2") == List{"min-blocks=4,unroll=2"});
   for (const CudaOptions& rung :
-       launch_ladder(lower(adamw), {.arch = 100, .options = "access=256"})) {
+       launch_ladder(adamw.plan, {.arch = 100, .options = "access=256"})) {
     CHECK(rung.access == 256);
   }
 }
 
 TEST_CASE("a spill goes down the ladder") {
   STEPFUSE_NEEDS_NVRTC();
-  Schedule adamw = schedule_of("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
+  Variant adamw = variant_of("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
   StepCode fixed = compile_fresh(adamw, {.arch = 90, .options = "unroll=2,min-blocks=3"});
   REQUIRE(fixed.kernels.size() == 1);
   CHECK(fixed.kernels[0].spills());  // and there is no other rung

@@ -10,8 +10,7 @@
 #include <fmt/format.h>
 
 #include "compiler/abi.hpp"
-#include "compiler/emit.hpp"
-#include "compiler/schedule/analysis.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/host_reports.hpp"
@@ -25,9 +24,9 @@ using ptx::u64;
 // What one run has on the device.
 class Device {
  public:
-  Device(ptx::Machine& machine, const Schedule& schedule, const StepData& data,
+  Device(ptx::Machine& machine, const Variant& variant, const StepData& data,
          const DeviceRun& options)
-      : memory_(machine.memory()), s_(schedule), p_(schedule.program), options_(options) {
+      : memory_(machine.memory()), s_(variant), p_(variant.program), options_(options) {
     place_tensors(data);
     place_chunks(data);
     place_args(data);
@@ -209,18 +208,16 @@ class Device {
 
   void place_workspace(const StepData& data) {
     std::vector<u64> slots, results, scratch;
-    for (ValueId r : s_.reductions) {
-      const Type& type = p_[r].type;
+    for (const plan::Reduction& r : s_.plan.reductions) {
       size_t members[] = {1, static_cast<size_t>(data.group_count), data.tensors.size(),
                           c_.step.chunk_count};
       auto count = [&](Domain d) { return members[static_cast<size_t>(d)]; };
-      size_t width = size_of(type.dtype);
+      size_t width = size_of(r.dtype);
       size_t k = slots.size();
-      Domain from = p_[p_[r].operands[0]].type.domain;
-      slots.push_back(place_fresh(count(from) * width, fmt::format("slots {}", k)));
-      results.push_back(place_fresh(count(type.domain) * width, fmt::format("results {}", k)));
+      slots.push_back(place_fresh(count(r.from) * width, fmt::format("slots {}", k)));
+      results.push_back(place_fresh(count(r.to) * width, fmt::format("results {}", k)));
     }
-    for (size_t k = 0; k < s_.scratch.size(); ++k) {
+    for (size_t k = 0; k < s_.plan.scratch_count(); ++k) {
       // Of the widest type it may have.
       scratch.push_back(place_fresh(scratch_elements_ * 4, fmt::format("scratch {}", k)));
     }
@@ -230,7 +227,7 @@ class Device {
   }
 
   ptx::Memory& memory_;
-  const Schedule& s_;
+  const Variant& s_;
   const Program& p_;
   const DeviceRun& options_;
   abi::DeviceContext c_{};
@@ -279,12 +276,12 @@ const std::string& compile_to_ptx(const std::string& text, int arch) {
   return ptx;
 }
 
-DeviceRunner::DeviceRunner(Schedule schedule, const std::string& text, int arch)
-    : schedule_(std::move(schedule)), ptx_(compile_to_ptx(text, arch)) {}
+DeviceRunner::DeviceRunner(Variant variant, const std::string& text, int arch)
+    : variant_(std::move(variant)), ptx_(compile_to_ptx(text, arch)) {}
 
-ReportReader::ReportReader(const Program& program, uint32_t capacity)
+ReportReader::ReportReader(const KernelPlan& plan, uint32_t capacity)
     : width_(1), capacity_(capacity) {
-  for (size_t s : report_states(program)) width_ += program.states[s].type.domain == Domain::step;
+  for (int32_t s : plan.finish.reports) width_ += plan.state(s).domain == Domain::step;
   memory_.assign(width_ * capacity, 0);
 }
 
@@ -313,12 +310,12 @@ void ReportReader::step(ptx::HostView& host) {
 ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const {
   ptx::Machine machine;
   auto module = machine.load(ptx_);
-  Device device(machine, schedule_, data, options);
+  Device device(machine, variant_, data, options);
   ptx::HostReader host;
   if (options.reports != nullptr) host = options.reports->reader();
   ptx::Counters total;
   uint64_t seed = options.seed;
-  auto launch = [&](const Kernel& kernel, const abi::DeviceContext& context) {
+  auto launch = [&](const plan::Kernel& kernel, const abi::DeviceContext& context) {
     auto counters = machine.launch(
         *module->find(cuda_entry_name(kernel.name)),
         {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
@@ -334,7 +331,7 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
     total.barriers += counters.barriers;
     total.atomics += counters.atomics;
   };
-  const std::vector<Kernel>& kernels = schedule_.kernels;
+  const std::vector<plan::Kernel>& kernels = variant_.plan.kernels;
   for (int step = 0; step < options.steps; ++step) {
     size_t next = 0;
     if (!options.observed.empty()) {

@@ -1,4 +1,4 @@
-// Runs the real CUDA kernels of a schedule on the PTX machine, over the data of the interpreter.
+// Runs the real CUDA kernels of a variant on the PTX machine, over the data of the interpreter.
 // Knows the emitter, NVRTC and the machine.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "ir/step_data.hpp"
 #include "tools/ptx_machine/machine.hpp"
 
@@ -23,7 +23,7 @@ struct Observation {
 // the next record, its values, the number again; what has changed meanwhile is dropped.
 class ReportReader {
  public:
-  ReportReader(const Program& program, uint32_t capacity);
+  ReportReader(const KernelPlan& plan, uint32_t capacity);
 
   ptx::HostReader reader();
   std::vector<uint64_t>& memory() { return memory_; }
@@ -58,24 +58,24 @@ struct DeviceRun {
   uint64_t skip_elements = 0;  // the arrays really begin so much earlier (and are never touched)
   int steps = 1;               // launches on the same tables, one behind the other
   // The split phase, where it is not empty: what is observed before each step, in this order. Needs
-  // a schedule of the split form; the step does what nobody observed.
+  // a variant of the split form; the step does what nobody observed.
   std::vector<Observation> observed;
 };
 
 class DeviceRunner {
  public:
-  // From the text that was (or could have been) emitted for the schedule. Throws what NVRTC and the
+  // From the text that was (or could have been) emitted for the variant. Throws what NVRTC and the
   // machine's loader throw.
-  DeviceRunner(Schedule schedule, const std::string& text, int arch);
+  DeviceRunner(Variant variant, const std::string& text, int arch);
 
   // One step in place. Throws ptx::MachineError for what the machine finds.
   ptx::Counters run(StepData& data, const DeviceRun& options) const;
 
   const std::string& ptx() const { return ptx_; }
-  const Schedule& schedule() const { return schedule_; }
+  const Variant& variant() const { return variant_; }
 
  private:
-  Schedule schedule_;
+  Variant variant_;
   std::string ptx_;
 };
 

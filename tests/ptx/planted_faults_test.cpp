@@ -3,8 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "compiler/emit.hpp"
-#include "compiler/schedule/analysis.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/host_reports.hpp"
 #include "tests/nvrtc/skip.hpp"
@@ -85,10 +84,10 @@ void check_caught(const Fault& fault, int arch) {
   Point point = plain_point();
   point["layout"] = fault.layout;
   RecipeCase c = recipe_case(point, 3);
-  Schedule schedule = schedule_of(c.program, point);
-  std::string text = emit_cuda(schedule);
+  Variant variant = variant_of(c.program, point);
+  std::string text = emit_cuda(variant.plan);
   for (const Edit& edit : fault.edits) text = replaced(text, edit);
-  DeviceRunner runner(std::move(schedule), text, arch);
+  DeviceRunner runner(std::move(variant), text, arch);
   bool is_race = fault.kind == ptx::ErrorKind::race;
   if (!fault.every_seed) return check_found(fault, runner, c);
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -231,7 +230,7 @@ std::string read_reports(const DeviceRunner& runner, const RecipeCase& c, uint64
                          size_t& kept) {
   constexpr int kSteps = 4;
   TestData data(c.data), expected(c.data);
-  ReportReader reader(c.program, 1);
+  ReportReader reader(runner.variant().plan, 1);
   DeviceRun options{.seed = seed, .incoherent = seed % 2 != 0, .reports = &reader, .steps = kSteps};
   for (const LayoutTensor& t : c.layout.tensors) options.shifts.push_back(t.shift);
   try {
@@ -245,7 +244,8 @@ std::string read_reports(const DeviceRunner& runner, const RecipeCase& c, uint64
     auto record = reader.kept().find(step);
     if (record == reader.kept().end()) continue;
     size_t at = 0;
-    for (size_t s : report_states(c.program)) {
+    for (int32_t i : runner.variant().plan.finish.reports) {
+      auto s = static_cast<size_t>(i);
       if (record->second[at++] != expected.step().states[s][0].raw) {
         return fmt::format("the host's load of step {}'s @{}: another value", step,
                            c.program.states[s].name);
@@ -272,10 +272,10 @@ TEST_CASE("a non-finite value that all but one lane lose shows in some place of 
       TestData expected(c.data);
       interpret(c.program, expected.step());
       for (bool faulty : {false, true}) {
-        Schedule schedule = schedule_of(c.program, point);
-        std::string text = emit_cuda(schedule);
+        Variant variant = variant_of(c.program, point);
+        std::string text = emit_cuda(variant.plan);
         if (faulty) text = replaced(text, edit);
-        DeviceRunner runner(std::move(schedule), text, 90);
+        DeviceRunner runner(std::move(variant), text, 90);
         DeviceRun options{.seed = seed};
         for (const LayoutTensor& t : c.layout.tensors) options.shifts.push_back(t.shift);
         TestData actual(c.data);
@@ -310,10 +310,10 @@ TEST_CASE("reports: the host reads whole records while steps run, and faults are
   RecipeCase c = recipe_case(point, 3);
   for (const ReportFault& fault : faults) {
     INFO(std::string(fault.name));
-    Schedule schedule = schedule_of(c.program, point);
-    std::string text = emit_cuda(schedule);
+    Variant variant = variant_of(c.program, point);
+    std::string text = emit_cuda(variant.plan);
     for (const Edit& edit : fault.edits) text = replaced(text, edit);
-    DeviceRunner runner(std::move(schedule), text, 90);
+    DeviceRunner runner(std::move(variant), text, 90);
     std::string said;
     size_t kept = 0;
     // Only few interleavings let the host look just where a narrow fence is missed.
@@ -337,9 +337,9 @@ TEST_CASE("the kernel is right where its indices pass 32 bits") {
   Point point = plain_point();
   point["layout"] = "misaligned";
   RecipeCase c = recipe_case(point, 3);
-  Schedule schedule = schedule_of(c.program, point);
-  std::string text = emit_cuda(schedule);
-  DeviceRunner runner(std::move(schedule), text, 90);
+  Variant variant = variant_of(c.program, point);
+  std::string text = emit_cuda(variant.plan);
+  DeviceRunner runner(std::move(variant), text, 90);
   for (uint64_t skip : {uint64_t{1} << 31, (uint64_t{1} << 32) + 5}) {
     Caught caught = run(runner, c, {.skip_elements = skip});
     CHECK_MESSAGE(!caught.any, caught.message);

@@ -8,8 +8,9 @@
 
 #include <stepfuse/printer.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "tests/differential/check.hpp"
 #include "tests/differential/rng.hpp"
@@ -46,10 +47,10 @@ std::string check_on_machine(const Case& c, Progress& progress) {
                     .shifts = shifts_of(c.layout)};
   std::string where = fmt::format("{}, sm_{}, {} blocks", name(form), arch, options.blocks);
   try {
-    Schedule schedule = make_schedule(optimize(c.program, c.layout.signatures),
-                                      {.form = form, .signatures = c.layout.signatures});
-    std::string text = emit_cuda(schedule);
-    DeviceRunner runner(std::move(schedule), text, arch);
+    Variant variant =
+        make_variant(optimize(c.program, c.layout.signatures), c.layout.signatures, form);
+    std::string text = emit_cuda(variant.plan);
+    DeviceRunner runner(std::move(variant), text, arch);
     progress.instructions += runner.run(actual.step(), options).instructions;
     ++progress.executed;
   } catch (const Error& e) {

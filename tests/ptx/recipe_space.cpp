@@ -10,8 +10,9 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
@@ -225,17 +226,16 @@ Covering covering_rows(uint64_t seed) {
 bool is_possible(const Point& point) {
   try {
     options_of(point);
-    Schedule schedule = schedule_of(program_of(point), point);
-    return point.at("mode") != "observe" || schedule.phases.size() > 1;
+    Variant variant = variant_of(program_of(point), point);
+    return point.at("mode") != "observe" || variant.plan.phases.size() > 1;
   } catch (const Error&) {
     return false;
   }
 }
 
-Schedule schedule_of(const Program& program, const Point& point) {
+Variant variant_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures = signatures_of(program, point);
-  return make_schedule(optimize(program, signatures),
-                       {.form = form_of(point), .signatures = signatures});
+  return make_variant(optimize(program, signatures), signatures, form_of(point));
 }
 
 RecipeCase recipe_case(const Point& point, uint64_t seed) {
@@ -255,10 +255,10 @@ Verdict compare_on_machine(const Point& point, uint64_t data_seed,
   RecipeCase c = recipe_case(point, data_seed);
   TestData before(c.data);
   for (int k = 0; k < steps; ++k) interpret(c.program, c.data.step());
-  Schedule schedule = schedule_of(c.program, point);
+  Variant variant = variant_of(c.program, point);
   CudaOptions options = options_of(point);
-  std::string text = emit_cuda(schedule, options);
-  DeviceRunner runner(std::move(schedule), text, options.arch);
+  std::string text = emit_cuda(variant.plan, options);
+  DeviceRunner runner(std::move(variant), text, options.arch);
   Verdict verdict;
   for (uint64_t seed : seeds) {
     DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),

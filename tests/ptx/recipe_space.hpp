@@ -33,7 +33,7 @@ Covering covering_rows(uint64_t seed);
 bool is_possible(const Point& point);
 
 // Throws Error{compile} for what compiled steps do not have.
-Schedule schedule_of(const Program& program, const Point& point);
+Variant variant_of(const Program& program, const Point& point);
 // Throws Error{usage} for options that the point's arch does not have.
 CudaOptions options_of(const Point& point);
 

@@ -8,8 +8,9 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
 #include "tests/differential/random_data.hpp"
@@ -88,9 +89,8 @@ Outcome run(Form form, const std::string& from, const std::string& to, uint64_t 
             bool zero_workspace = true) {
   Program program = parse(kProgram);
   TestLayout layout = layout_of();
-  Schedule schedule = make_schedule(optimize(program, layout.signatures),
-                                    {.form = form, .signatures = layout.signatures});
-  std::string text = emit_cuda(schedule);
+  Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
+  std::string text = emit_cuda(variant.plan);
   if (!from.empty()) {
     size_t at = text.find(from);
     REQUIRE_MESSAGE(at != std::string::npos, from);
@@ -101,7 +101,7 @@ Outcome run(Form form, const std::string& from, const std::string& to, uint64_t 
   interpret(program, expected.step());
   Outcome out;
   try {
-    DeviceRunner(std::move(schedule), text, 90)
+    DeviceRunner(std::move(variant), text, 90)
         .run(actual.step(), {.seed = seed, .zero_workspace = zero_workspace});
   } catch (const ptx::MachineError& error) {
     out.fault = error.what();
@@ -142,10 +142,9 @@ TEST_CASE("a part with one member is combined with the identity") {
     TestData actual(expected);
     interpret(program, expected.step());
     if (kept == 0) CHECK(expected.step().states[1][0].raw == 0);  // +0, whatever zero it was
-    Schedule schedule =
-        make_schedule(program, {.form = Form::fused, .signatures = layout.signatures});
-    std::string text = emit_cuda(schedule);
-    DeviceRunner(std::move(schedule), text, 90).run(actual.step(), {.seed = 1});
+    Variant variant = make_variant(program, layout.signatures, Form::fused);
+    std::string text = emit_cuda(variant.plan);
+    DeviceRunner(std::move(variant), text, 90).run(actual.step(), {.seed = 1});
     CHECK(difference(program, expected, actual).value_or("") == "");
   }
 }

@@ -11,8 +11,10 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
+#include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "tests/nvrtc/skip.hpp"
@@ -47,7 +49,7 @@ struct Temporary {
   }
 };
 
-Schedule two_types() {
+Variant two_types() {
   Program p = make_recipe(
       "adamw",
       {.grad = DTypeSet(DType::f16) | DType::f32, .clip = Clip::l2, .external_norm = true});
@@ -55,7 +57,7 @@ Schedule two_types() {
   for (DType grad : {DType::f32, DType::f16}) {
     signatures.push_back({grad, DType::f32, DType::f32, DType::f32});
   }
-  return make_schedule(optimize(p, signatures), {.form = Form::split, .signatures = signatures});
+  return make_variant(optimize(p, signatures), signatures, Form::split);
 }
 
 template <class F>
@@ -69,8 +71,8 @@ std::string message_of(F&& f) {
   return "";
 }
 
-// The three files, and that they give the same schedule again.
-void check_kept(const Temporary& kept, const Schedule& schedule, const std::string& suffix,
+// The three files, and that they give the same plan again.
+void check_kept(const Temporary& kept, const Variant& variant, const std::string& suffix,
                 const std::string& text, const std::string& message) {
   for (const std::string& extension : {suffix, std::string(".sf"), std::string(".json")}) {
     CAPTURE(extension);
@@ -84,10 +86,9 @@ void check_kept(const Temporary& kept, const Schedule& schedule, const std::stri
     Signature& s = signatures.emplace_back();
     for (const Buffer& b : program.buffers) s.push_back(t.dtypes.at(b.name));
   }
-  CHECK(signatures == schedule.signatures);
-  Schedule again = make_schedule(optimize(program, signatures),
-                                 {.form = schedule.form, .signatures = signatures});
-  CHECK(print(again) == print(schedule));
+  CHECK(signatures == variant.signatures);
+  Variant again = make_variant(optimize(program, signatures), signatures, variant.plan.form);
+  CHECK(print(again.plan) == print(variant.plan));
 }
 
 }  // namespace
@@ -98,22 +99,22 @@ TEST_CASE("a CPU kernel that LLVM refuses is kept, with the command that replays
     return;
   }
   Temporary kept;
-  Schedule schedule = two_types();
+  Variant variant = two_types();
   std::string text =
-      emit_llvm(schedule, cpu_target("x86-64")) + "define void @f() {\n  ret i32 1\n}\n";
+      emit_llvm(variant.plan, cpu_target("x86-64")) + "define void @f() {\n  ret i32 1\n}\n";
   std::string message =
-      message_of([&] { compile_or_keep(schedule, text, cpu_target("x86-64"), "x86-64"); });
+      message_of([&] { compile_or_keep(variant, text, cpu_target("x86-64"), "x86-64"); });
   CHECK(message.find("LLVM rejects the kernel's text") != std::string::npos);
   CHECK(
       message.find("stepfuse run --steps=0 --backend=cpu --cpu-level=x86-64 --set external_norm=0 "
                    "--form=split --layout=") != std::string::npos);
-  check_kept(kept, schedule, ".ll", text, message);
+  check_kept(kept, variant, ".ll", text, message);
 }
 
 TEST_CASE("somebody's links in the temporary folder are not followed") {
   Temporary kept;
-  Schedule schedule = two_types();
-  FailedCompile failed{schedule, "the text", "ll", "x86-64", "dump"};
+  Variant variant = two_types();
+  FailedCompile failed{variant, "the text", "ll", "x86-64", "dump"};
   REQUIRE(!keep_reproducer(failed).empty());
   REQUIRE(!keep_reproducer(failed).empty());  // once more
   fs::path victim = kept.folder.path() / "victim";
@@ -131,12 +132,12 @@ TEST_CASE("somebody's links in the temporary folder are not followed") {
 TEST_CASE("a CUDA kernel that NVRTC refuses is kept, with the command that replays it") {
   STEPFUSE_NEEDS_NVRTC();
   Temporary kept;
-  Schedule schedule = two_types();
-  std::string text = emit_cuda(schedule) + "int broken(\n";
+  Variant variant = two_types();
+  std::string text = emit_cuda(variant.plan) + "int broken(\n";
   std::string message =
-      message_of([&] { cuda::compile_or_keep(schedule, text, {cuda::CodeKind::cubin, 90}); });
+      message_of([&] { cuda::compile_or_keep(variant, text, {cuda::CodeKind::cubin, 90}); });
   CHECK(message.find("error: expected") != std::string::npos);
   CHECK(message.find("stepfuse dump --emit=cubin --arch=sm_90 --form=split --layout=") !=
         std::string::npos);
-  check_kept(kept, schedule, ".cu", text, message);
+  check_kept(kept, variant, ".cu", text, message);
 }

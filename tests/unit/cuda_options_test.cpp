@@ -6,24 +6,21 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
-Schedule schedule_of(const RecipeOptions& options, const std::vector<DType>& grads,
-                     Form form = Form::fused) {
+Variant variant_of(const RecipeOptions& options, const std::vector<DType>& grads,
+                   Form form = Form::fused) {
   Program program = make_recipe("adamw", options);
-  std::vector<Signature> signatures;
-  for (DType grad : grads) {
-    Signature s;
-    for (const Buffer& b : program.buffers) s.push_back(b.name == "grad" ? grad : b.dtypes.only());
-    signatures.push_back(s);
-  }
-  program = optimize(program, signatures);
-  return make_schedule(program, {.form = form, .signatures = signatures});
+  std::vector<Signature> signatures = signatures_of(program, grads);
+  return make_variant(optimize(program, signatures), signatures, form);
 }
 
 void refused(const CudaOptions& base, const std::string& text, const std::string& says) {
@@ -38,8 +35,8 @@ void refused(const CudaOptions& base, const std::string& text, const std::string
 
 // The generated part of the text with one option.
 std::string text_with(const std::string& option, int arch = 100) {
-  static const Schedule schedule = schedule_of({.clip = Clip::l2}, {DType::f32});
-  std::string text = emit_cuda(schedule, with_options({.arch = arch}, option));
+  static const Variant variant = variant_of({.clip = Clip::l2}, {DType::f32});
+  std::string text = emit_cuda(variant.plan, with_options({.arch = arch}, option));
   return text.substr(text.find("extern \"C\" __global__"));
 }
 bool has(const std::string& text, const std::string& what) { return text.find(what) != text.npos; }
@@ -93,7 +90,7 @@ TEST_CASE("signatures that differ in a value's type only do not share a body") {
   options.clip = Clip::l2;
   options.round_grad = true;
   std::string text =
-      emit_cuda(schedule_of(options, {DType::f16, DType::f32}, Form::unfused), CudaOptions{});
+      emit_cuda(variant_of(options, {DType::f16, DType::f32}, Form::unfused).plan, CudaOptions{});
   size_t clip = text.find("sf_adamw_clip(");
   REQUIRE(clip != text.npos);
   std::string body = text.substr(clip, text.find("extern \"C\"", clip) - clip);

@@ -8,7 +8,8 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/cuda/emit.hpp"
+#include "compiler/variant.hpp"
 
 using namespace stepfuse;
 
@@ -44,9 +45,10 @@ TEST_CASE("kernels whose stages have one name, or a kernel's, are told apart") {
   store @w, %x
 }
 )");
-  Schedule s = make_schedule(p, {.form = Form::unfused, .signatures = {{DType::f32}}});
+  Variant s = make_variant(p, {{DType::f32}}, Form::unfused);
   std::set<std::string> kernels;
-  for (const Kernel& k : s.kernels) CHECK(kernels.insert(cuda_entry_name(k.name)).second);
+  for (const plan::Kernel& k : s.plan.kernels)
+    CHECK(kernels.insert(cuda_entry_name(k.name)).second);
   CHECK(kernels.contains("sf_a_b_finish"));
   CHECK(kernels.size() == 4);
 }

@@ -8,26 +8,21 @@
 #include <stepfuse/recipes.hpp>
 
 #include "compiler/passes/pass_manager.hpp"
-#include "compiler/plan/lower.hpp"
+#include "compiler/variant.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
 KernelPlan plan_of(const Program& program, Form form, const std::vector<Signature>& signatures) {
-  return lower(
-      make_schedule(optimize(program, signatures), {.form = form, .signatures = signatures}));
+  return make_variant(optimize(program, signatures), signatures, form).plan;
 }
 
 // Gradients of two types; the rest has one each.
 std::vector<Signature> two_signatures(const Program& p) {
-  std::vector<Signature> both;
-  for (DType grad : {DType::f16, DType::f32}) {
-    Signature s;
-    for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() == 1 ? b.dtypes.only() : grad);
-    both.push_back(s);
-  }
-  return both;
+  return signatures_of(p, {DType::f16, DType::f32});
 }
 
 KernelPlan mixed(Form form) {
@@ -111,7 +106,7 @@ TEST_CASE("arrays of a body: loaded, stored, in part, and again later") {
 TEST_CASE("a guard of the whole step skips the launch's work where nothing is left to do") {
   RecipeOptions o{.check = true};
   Program p = make_recipe("sgd", o);
-  KernelPlan plan = plan_of(p, Form::fused, {only_signature(p)});
+  KernelPlan plan = plan_of(p, Form::fused, signatures_of(p));
   CHECK(plan.phases.back().guards == plan::Guard::launch);
   CHECK(mixed(Form::fused).phases.back().guards == plan::Guard::chunk);
 }

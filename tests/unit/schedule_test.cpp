@@ -9,8 +9,10 @@
 #include <stepfuse/parser.hpp>
 
 #include "tests/source_dir.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 Schedule make(Form form) {
@@ -91,7 +93,7 @@ constexpr const char* kRollups = R"(step @rollups {
 
 Schedule rollups(Form form) {
   Program p = parse(kRollups);
-  return make_schedule(p, {.form = form, .signatures = {only_signature(p)}});
+  return make_schedule(p, {.form = form, .signatures = signatures_of(p)});
 }
 
 }  // namespace
@@ -122,7 +124,7 @@ TEST_CASE("a store that waits for states only waits behind an empty phase") {
     store @weight, %w1
   })");
   for (Form form : {Form::fused, Form::unfused}) {
-    Schedule s = make_schedule(p, {.form = form, .signatures = {only_signature(p)}});
+    Schedule s = make_schedule(p, {.form = form, .signatures = signatures_of(p)});
     REQUIRE(s.phases.size() == 2);
     CHECK(s.phases[0].is_empty());
     CHECK(s.phases[0].rollups.size() == 1);
@@ -140,7 +142,7 @@ TEST_CASE("kernels have different names, also where nothing is stored") {
     %most = reduce_max %d : f32
     write @above, %most
   })");
-  Schedule s = make_schedule(p, {.form = Form::split, .signatures = {only_signature(p)}});
+  Schedule s = make_schedule(p, {.form = Form::split, .signatures = signatures_of(p)});
   REQUIRE(s.kernels.size() == 2);
   CHECK(s.kernels[0].name != s.kernels[1].name);
 }

@@ -7,16 +7,17 @@
 #include <stepfuse/recipes.hpp>
 
 #include "compiler/passes/pass_manager.hpp"
-#include "compiler/plan/lower.hpp"
+#include "compiler/variant.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
 KernelPlan plan_of(const Program& source, Form form, std::vector<Signature> signatures = {}) {
-  if (signatures.empty()) signatures.push_back(only_signature(source));
-  return lower(
-      make_schedule(optimize(source, signatures), {.form = form, .signatures = signatures}));
+  if (signatures.empty()) signatures.push_back(signature_of(source));
+  return make_variant(optimize(source, signatures), signatures, form).plan;
 }
 
 KernelPlan adamw(const RecipeOptions& options, Form form) {
@@ -122,13 +123,7 @@ TEST_CASE("each signature has its own traffic") {
   RecipeOptions o = kWhole;
   o.grad = DTypeSet(DType::f16) | DType::f32;
   Program p = make_recipe("adamw", o);
-  std::vector<Signature> both;
-  for (DType grad : {DType::f16, DType::f32}) {
-    Signature s;
-    for (const Buffer& b : p.buffers) s.push_back(b.dtypes.size() > 1 ? grad : b.dtypes.only());
-    both.push_back(s);
-  }
-  KernelPlan s = plan_of(p, Form::fused, both);
+  KernelPlan s = plan_of(p, Form::fused, signatures_of(p, {DType::f16, DType::f32}));
   CHECK(traffic_of(s, 0).bytes() == 28);
   CHECK(traffic_of(s, 1).bytes() == 32);
 }

@@ -1,11 +1,12 @@
-// CUDA text and machine code of a schedule for a named GPU. Knows the runtime's way
-// from a schedule to machine code.
+// --arch and --cuda-options. Knows CLI11 and fmt.
 #include "tools/cli/cuda_code.hpp"
 
 #include <charconv>
 
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
 
 namespace stepfuse::cli {
 
@@ -31,11 +32,6 @@ void add_cuda_options(CLI::App& verb, std::string& options) {
                   "min-blocks=1|2|3|4, unroll=1|2, cache=normal|streaming|evict-first, "
                   "access=128|256, reverse=on|off [chosen]")
       ->type_name("NAME=VALUE,…");
-}
-
-std::string cuda_text(const Schedule& schedule, const cuda::CodeTarget& target) {
-  KernelPlan plan = lower(schedule);
-  return emit_cuda(plan, cuda::launch_ladder(plan, target)[0]);
 }
 
 }  // namespace stepfuse::cli

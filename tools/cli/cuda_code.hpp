@@ -1,13 +1,9 @@
-// CUDA text and machine code of a schedule for a named GPU, which need not be here. Knows the
-// runtime's way from a schedule to machine code.
+// The words on the command line that say which GPU, and how its kernels are made. Knows CLI11.
 #pragma once
 
 #include <string>
 
 #include <CLI/App.hpp>
-
-#include "compiler/schedule/schedule.hpp"
-#include "runtime/cuda/step_code.hpp"
 
 namespace stepfuse::cli {
 
@@ -16,8 +12,5 @@ void add_cuda_options(CLI::App& verb, std::string& options);
 
 // "sm_90", "compute_90" or "90" -> 90; throws Error{usage}.
 int parse_arch(const std::string& text);
-
-// The text that is tried first for such a device.
-std::string cuda_text(const Schedule& schedule, const cuda::CodeTarget& target);
 
 }  // namespace stepfuse::cli

@@ -10,9 +10,11 @@
 
 #include <stepfuse/printer.hpp>
 
-#include "compiler/emit.hpp"
+#include "compiler/c/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
+#include "compiler/schedule/schedule.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/cuda/step_code.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/terminal.hpp"
@@ -70,15 +72,15 @@ void print_resources(const cuda::StepCode& code) {
                        code.compile_ms));
 }
 
-std::string cuda_stage(const Schedule& schedule, const Options& o) {
+std::string cuda_stage(const Variant& variant, const Options& o) {
   cuda::CodeTarget target{.arch = parse_arch(o.arch), .options = o.cuda_options};
-  if (o.emit == "cuda") return cuda_text(schedule, target);
+  if (o.emit == "cuda") return cuda::first_text(variant.plan, target);
   Progress progress;
   progress.show(-1, "compiling for " + o.arch);
-  cuda::StepCode cubin = cuda::compile_fresh(schedule, target);
+  cuda::StepCode cubin = cuda::compile_fresh(variant, target);
   target.kind = cuda::CodeKind::ptx;
   // Only ptxas knows registers, so that PTX is compiled twice.
-  std::string out = o.emit == "cubin" ? cubin.code : cuda::compile_fresh(schedule, target).code;
+  std::string out = o.emit == "cubin" ? cubin.code : cuda::compile_fresh(variant, target).code;
   progress.clear();
   print_resources(cubin);
   return out;
@@ -89,13 +91,16 @@ std::string stage_text(const Options& o) {
   if (o.emit == "ir") return print(source.program);
   if (o.emit == "passes") return passes_text(source, o.source);
   std::vector<Signature> signatures = signatures_of(source, o.source);
-  Schedule schedule = make_schedule(optimize(source.program, signatures),
-                                    {.form = *form_from_name(o.form), .signatures = signatures});
-  if (o.emit == "schedule") return print(schedule);
-  if (o.emit == "plan") return print(lower(schedule));
-  if (o.emit == "c") return emit_c(schedule);
-  if (o.emit == "llvm") return emit_llvm(schedule, cpu_target(o.cpu_level));
-  return cuda_stage(schedule, o);
+  Program program = optimize(source.program, signatures);
+  Form form = *form_from_name(o.form);
+  if (o.emit == "schedule") {
+    return print(make_schedule(program, {.form = form, .signatures = signatures}));
+  }
+  Variant variant = make_variant(program, signatures, form);
+  if (o.emit == "plan") return print(variant.plan);
+  if (o.emit == "c") return emit_c(variant.plan);
+  if (o.emit == "llvm") return emit_llvm(variant.plan, cpu_target(o.cpu_level));
+  return cuda_stage(variant, o);
 }
 
 int dump(const Options& o) {

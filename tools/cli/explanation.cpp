@@ -6,12 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "compiler/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/cuda/step_code.hpp"
 #include "runtime/tables.hpp"
-#include "tools/cli/cuda_code.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -27,12 +26,11 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-CpuCompile compile_for_cpu(const Schedule& schedule) {
+CpuCompile compile_for_cpu(const KernelPlan& plan) {
   CpuCompile c;
   try {
     CpuTarget target = host_cpu_target();
     Stopwatch watch;
-    KernelPlan plan = lower(schedule);
     std::string text = emit_llvm(plan, target);
     c.emit_ms = watch.ms();
     CpuObject object = compile_cpu(text, target);
@@ -46,11 +44,11 @@ CpuCompile compile_for_cpu(const Schedule& schedule) {
   return c;
 }
 
-CudaCompile compile_for_gpu(const Schedule& schedule, int arch) {
+CudaCompile compile_for_gpu(const Variant& variant, int arch) {
   CudaCompile c;
   c.arch = arch;
   try {
-    cuda::StepCode code = cuda::compile_fresh(schedule, {.arch = arch});
+    cuda::StepCode code = cuda::compile_fresh(variant, {.arch = arch});
     c.emit_ms = code.emit_ms;
     c.nvrtc_ms = code.compile_ms;
     c.kernels = std::move(code.kernels);
@@ -105,9 +103,8 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     FormExplanation f;
     f.form = form;
     Stopwatch watch;
-    Program optimized = optimize(source.program, tables.signatures);
-    f.schedule = make_schedule(optimized, {.form = form, .signatures = tables.signatures});
-    KernelPlan plan = lower(f.schedule);
+    f.variant = make_variant(optimize(source.program, tables.signatures), tables.signatures, form);
+    const KernelPlan& plan = f.variant.plan;
     f.passes_ms = watch.ms();
     f.launches = launch_count(plan);
     f.grid_barriers = barrier_count(plan);
@@ -123,10 +120,10 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     f.cuda_workspace_bytes = workspace(Device::Kind::cuda);
     if (options.compile) {
       tell(fmt::format("compiling {} for this CPU", name(form)));
-      f.cpu = compile_for_cpu(f.schedule);
+      f.cpu = compile_for_cpu(plan);
       for (int arch : options.archs) {
         tell(fmt::format("compiling {} for sm_{}", name(form), arch));
-        f.cuda.push_back(compile_for_gpu(f.schedule, arch));
+        f.cuda.push_back(compile_for_gpu(f.variant, arch));
       }
     }
     e.forms.push_back(std::move(f));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/plan/traffic.hpp"
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/variant.hpp"
 #include "runtime/cuda/resources.hpp"
 #include "tools/cli/source.hpp"
 
@@ -31,7 +31,7 @@ struct CudaCompile {
 
 struct FormExplanation {
   Form form = Form::fused;
-  Schedule schedule;
+  Variant variant;
   int launches = 0;
   int grid_barriers = 0;
   std::vector<Traffic> traffic;    // [signature]

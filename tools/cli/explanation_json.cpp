@@ -9,10 +9,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json arrays_json(const Schedule& schedule, const std::vector<ArrayTraffic>& arrays) {
+Json arrays_json(const Program& program, const std::vector<ArrayTraffic>& arrays) {
   Json out = Json::array();
   for (const ArrayTraffic& a : arrays) {
-    std::string label = a.buffer >= 0 ? schedule.program.buffers[static_cast<size_t>(a.buffer)].name
+    std::string label = a.buffer >= 0 ? program.buffers[static_cast<size_t>(a.buffer)].name
                                       : fmt::format("scratch {}", a.scratch);
     out.push_back({{"array", label}, {"read", a.read}, {"written", a.written}});
   }
@@ -23,16 +23,16 @@ Json traffic_json(const FormExplanation& f, const std::vector<uint64_t>& element
   Json out = Json::array();
   for (size_t s = 0; s < f.traffic.size(); ++s) {
     Json types;
-    for (size_t b = 0; b < f.schedule.program.buffers.size(); ++b) {
-      types[f.schedule.program.buffers[b].name] = name(f.schedule.signatures[s][b]);
+    for (size_t b = 0; b < f.variant.program.buffers.size(); ++b) {
+      types[f.variant.program.buffers[b].name] = name(f.variant.signatures[s][b]);
     }
     Json phases = Json::array();
-    for (size_t p = 0; p < f.schedule.phases.size(); ++p) {
+    for (size_t p = 0; p < f.variant.plan.phases.size(); ++p) {
       const PhaseTraffic& t = f.traffic[s].phases[p];
-      phases.push_back({{"name", f.schedule.phases[p].name},
+      phases.push_back({{"name", f.variant.plan.phases[p].name},
                         {"bytes", t.bytes()},
                         {"skipped_bytes", t.skipped_bytes()},
-                        {"arrays", arrays_json(f.schedule, t.arrays)}});
+                        {"arrays", arrays_json(f.variant.program, t.arrays)}});
     }
     out.push_back({{"dtypes", types}, {"parameters", elements[s]}, {"phases", phases}});
   }
@@ -76,7 +76,7 @@ std::string explanation_json(const Explanation& e) {
     forms[std::string(name(f.form))] = {
         {"launches", f.launches},
         {"grid_barriers", f.grid_barriers},
-        {"phases", f.schedule.phases.size()},
+        {"phases", f.variant.plan.phases.size()},
         {"bytes_per_parameter", f.bytes_per_parameter},
         {"skipped_bytes_per_parameter", f.skipped_bytes_per_parameter},
         {"workspace_bytes", f.workspace_bytes},

@@ -47,7 +47,7 @@ class Writer {
     t.row(forms("", [](auto& f) { return std::string(name(f.form)); }));
     t.row(forms("launches", [](auto& f) { return fmt::format("{}", f.launches); }));
     t.row(forms("grid barriers", [](auto& f) { return fmt::format("{}", f.grid_barriers); }));
-    t.row(forms("phases", [](auto& f) { return fmt::format("{}", f.schedule.phases.size()); }));
+    t.row(forms("phases", [](auto& f) { return fmt::format("{}", f.variant.plan.phases.size()); }));
     t.row(
         forms("bytes per parameter", [](auto& f) { return short_number(f.bytes_per_parameter); }));
     t.row(forms("  of a skipped step",
@@ -62,17 +62,17 @@ class Writer {
   }
 
   std::string signature_words(size_t s) const {
-    const Schedule& schedule = e_.forms[0].schedule;
+    const Variant& variant = e_.forms[0].variant;
     std::string words;
-    for (size_t b = 0; b < schedule.program.buffers.size(); ++b) {
+    for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
       words +=
-          fmt::format(" {}={}", schedule.program.buffers[b].name, name(schedule.signatures[s][b]));
+          fmt::format(" {}={}", variant.program.buffers[b].name, name(variant.signatures[s][b]));
     }
     return words;
   }
 
   void traffic() {
-    if (e_.forms[0].schedule.program.buffers.empty()) return;
+    if (e_.forms[0].variant.program.buffers.empty()) return;
     for (size_t s = 0; s < e_.elements.size(); ++s) {
       out_ += "\nBytes per parameter, read+written, by phase and array\n";
       if (e_.elements.size() > 1) {
@@ -89,10 +89,10 @@ class Writer {
   }
 
   void add_traffic(Table& t, const FormExplanation& f, size_t s) {
-    const Schedule& schedule = f.schedule;
+    const Variant& variant = f.variant;
     Row head = {fmt::format("{}", name(f.form)), "total"};
-    for (const Buffer& b : schedule.program.buffers) head.push_back("@" + b.name);
-    for (size_t i = 0; i < schedule.scratch.size(); ++i)
+    for (const Buffer& b : variant.program.buffers) head.push_back("@" + b.name);
+    for (size_t i = 0; i < variant.plan.scratch_count(); ++i)
       head.push_back(fmt::format("scratch {}", i));
     t.row(head);
     auto line = [&](const std::string& label, const std::vector<ArrayTraffic>& arrays) {
@@ -102,15 +102,15 @@ class Writer {
       for (const ArrayTraffic& a : arrays) {
         size_t column =
             2 + (a.buffer >= 0 ? static_cast<size_t>(a.buffer)
-                               : schedule.program.buffers.size() + static_cast<size_t>(a.scratch));
+                               : variant.program.buffers.size() + static_cast<size_t>(a.scratch));
         row[column] = fmt::format("{}+{}", a.read, a.written);
         total += a.total();
       }
       row[1] = fmt::format("{}", total);
       t.row(row);
     };
-    for (size_t p = 0; p < schedule.phases.size(); ++p) {
-      line("  " + schedule.phases[p].name, f.traffic[s].phases[p].arrays);
+    for (size_t p = 0; p < variant.plan.phases.size(); ++p) {
+      line("  " + variant.plan.phases[p].name, f.traffic[s].phases[p].arrays);
     }
     line("  all", f.traffic[s].by_array());
   }

@@ -9,7 +9,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
-#include "compiler/schedule/schedule.hpp"
+#include "compiler/signature.hpp"
 #include "tools/cli/recipe_flags.hpp"
 #include "tools/workload/layout_file.hpp"
 

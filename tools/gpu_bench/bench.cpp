@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "compiler/passes/pass_manager.hpp"
-#include "compiler/plan/lower.hpp"
 #include "compiler/plan/traffic.hpp"
+#include "compiler/variant.hpp"
 #include "tools/gpu_bench/arrays.hpp"
 #include "tools/gpu_bench/graph.hpp"
 
@@ -60,8 +60,7 @@ class Contestant {
     Signature s;
     for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
     std::vector<Signature> signatures = {s};
-    KernelPlan plan = lower(
-        make_schedule(optimize(program_, signatures), {.form = form, .signatures = signatures}));
+    KernelPlan plan = make_variant(optimize(program_, signatures), signatures, form).plan;
     result.bytes_per_param = traffic_of(plan, 0).bytes();
     result.launches = launch_count(plan);
   }
