@@ -7,8 +7,7 @@ import pytest
 import torch
 from pairs import Pair, same_state
 
-import stepfuse
-from stepfuse.torch import SGD, AdamW, GradScaler, Lion, LossScaler, clip_grad_norm_, use_clip_grad_norm_
+from stepfuse.torch import SGD, AdamW, GradScaler, Lion, LossScaler, clip_grad_norm_, patch_clipping
 
 OVERFLOWS = {3, 4, 77, 200, 201, 202, 350}
 SCALES = {"init_scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 40}
@@ -303,13 +302,26 @@ def test_state_of_the_scaler():
 
 
 def test_in_the_place_of_torchs(monkeypatch):
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad_norm_)  # put back after
-    use_clip_grad_norm_()
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        monkeypatch.setattr(torch.nn.utils, name, getattr(torch.nn.utils, name))  # put back after
+    patch_clipping()
     p = torch.nn.Parameter(torch.ones(8))
     p.grad = torch.ones(8)
     norm = torch.nn.utils.clip_grad_norm_([p], 1.0)
     assert norm.item() == pytest.approx(8**0.5) and p.grad[0] < 0.5
-    with pytest.raises(stepfuse.Error, match="one device, dtype"):
-        q = torch.nn.Parameter(torch.ones(8).bfloat16())
-        q.grad = torch.ones(8).bfloat16()
-        AdamW([p, q], max_norm=1.0).step()
+    optimizer = SGD([p], lr=1.0)
+    patch_clipping(optimizer)
+    p.grad.fill_(0.25)
+    assert torch.nn.utils.clip_grad_norm_([p], 0.5).item() == pytest.approx(0.5**0.5)
+    assert p.grad[0] == 0.25
+    optimizer.step()
+    assert p[0].item() == pytest.approx(1 - 0.25 * 0.5**0.5)
+
+    scaler = GradScaler("cpu", init_scale=64.0, defer_unscale=True)
+    scaler.scale(torch.ones(()))
+    p.grad.fill_(32.0)
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_value_(p, 0.25)
+    assert p.grad[0] == 0.25
+    scaler.step(optimizer)
+    assert p[0].item() == pytest.approx(0.75 - 0.25 * 0.5**0.5)

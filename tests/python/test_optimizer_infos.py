@@ -1,9 +1,10 @@
-"""torch's own OptimizerInfos (the arguments that its test suite tries), with our classes in the place of theirs."""
+"""torch's own OptimizerInfos (the arguments that its test suite tries) and AMP cases, with our classes in theirs' place."""
 
 import pytest
 import torch
 
 pytest.importorskip("expecttest", reason="torch.testing._internal needs expecttest")
+from torch.testing._internal.common_cuda import _create_scaling_case
 from torch.testing._internal.common_optimizers import optim_db
 
 import stepfuse.torch as ours
@@ -51,3 +52,41 @@ def test_errors(theirs, entry):
         optimizer = getattr(ours, theirs.__name__)(params, **given.kwargs)
         if entry.error_on.name == "STEP_ERROR":
             optimizer.step()
+
+
+SCALERS = {"torch": lambda **kw: torch.amp.GradScaler("cpu", **kw), "ours": lambda **kw: ours.GradScaler("cpu", **kw),
+           "deferred": lambda **kw: ours.GradScaler("cpu", defer_unscale=True, **kw),
+           "deferred, exact": lambda **kw: ours.GradScaler("cpu", defer_unscale=True, exact_skips=True, **kw)}
+
+
+@pytest.mark.parametrize("scaler", SCALERS)
+@pytest.mark.parametrize("clip", [None, 0.2])
+@pytest.mark.parametrize(("cls", "kw"), [
+    ("SGD", {}), ("SGD", {"momentum": 0.9, "foreach": True}), ("Adam", {"fused": True}), ("Adam", {"amsgrad": True}),
+    ("AdamW", {"fused": True}), ("AdamW", {"foreach": True})], ids=str)
+def test_amp_scaling_case(cls, kw, clip, scaler):
+    """torch's own case, one of whose steps overflows: the scaled model beside one that is not scaled."""
+    torch.manual_seed(8)
+    control, scaled, control_opt, scaled_opt, data, loss_fn, skip = _create_scaling_case(
+        "cpu", optimizer_ctor=getattr(ours, cls), optimizer_kwargs={**kw, "lr": 0.1})
+    made = SCALERS[scaler](init_scale=128.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=1)
+    expected = 128.0
+    for i, (x, target) in enumerate(data):
+        control_opt.zero_grad()
+        scaled_opt.zero_grad()
+        loss_fn(control(x), target).backward()
+        made.scale(loss_fn(scaled(x), target)).backward()
+        if i == skip:
+            scaled[1].weight.grad.data.fill_(float("inf"))
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(control.parameters(), clip)
+            made.unscale_(scaled_opt)
+            ours.clip_grad_norm_(scaled.parameters(), clip)
+        if i != skip:
+            control_opt.step()
+        made.step(scaled_opt)
+        made.update()
+        expected *= 0.5 if i == skip else 2.0
+        assert made.get_scale() == expected
+    for p, q in zip(control.parameters(), scaled.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=1e-7, rtol=1e-5)

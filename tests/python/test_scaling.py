@@ -8,7 +8,7 @@ import torch
 from pairs import Pair
 
 import stepfuse
-from stepfuse.torch import SGD, AdamW, LossScaler
+from stepfuse.torch import SGD, AdamW, GradScaler, LossScaler
 
 
 def classic(pair, scaler, optimizer, params, max_norm):
@@ -143,5 +143,9 @@ def test_what_goes_with_what():
         AdamW([p], max_norm=1.0).step(norm=1.0)
     with pytest.raises(ValueError, match="norm_type"):
         AdamW([p], max_norm=1.0, norm_type=3)
+    for scaler in (torch.amp.GradScaler("cpu"), GradScaler("cpu", defer_unscale=True)):
+        scaler.scale(p.sum())
+        with pytest.raises(RuntimeError, match="leave out one of them"):
+            scaler.step(AdamW([p], scaler=LossScaler()))
     with pytest.raises(stepfuse.Error, match="growth_factor"):
         LossScaler(growth_factor=0.5)

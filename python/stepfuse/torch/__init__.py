@@ -12,9 +12,9 @@ adapts the loss scale, all in the same launch:
     optimizer.step()
 """
 
-from .amp import GradScaler, clip_grad_norm_, use_clip_grad_norm_
+from .amp import GradScaler, clip_grad_norm_, clip_grad_value_, patch_clipping
 from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, RMSprop
 from .scaler import LossScaler
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "GradScaler", "Lion", "LossScaler", "RMSprop", "clip_grad_norm_",
-           "use_clip_grad_norm_"]
+           "clip_grad_value_", "patch_clipping"]

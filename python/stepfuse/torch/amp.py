@@ -15,7 +15,9 @@ from .optimizers import NORMS, Deferred, Fused
 from .scaler import on_device
 
 _torch_clip = torch.nn.utils.clip_grad_norm_
+_torch_clip_value = torch.nn.utils.clip_grad_value_
 _unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # by a scaler, and perhaps stepped since
+_clipped_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # even where no scaler is
 
 
 class GradScaler(torch.amp.GradScaler):
@@ -142,20 +144,20 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
                     error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """torch.nn.utils.clip_grad_norm_, which leaves the clipping to the step where it may.
 
-    It may for the parameters of one optimizer whose unscaling a GradScaler deferred, and where that optimizer of this
-    package is given in the place of its parameters. Returns the norm before clipping, on the device.
+    It may for the parameters of one optimizer whose unscaling a GradScaler deferred, or that patch_clipping was given;
+    and where such an optimizer is given in the place of its parameters. Returns the norm before clipping, on the device.
     """
     if isinstance(parameters, Fused):
         optimizer: Fused | None = parameters
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    elif not _unscaled_later:
+    elif not _unscaled_later and not _clipped_later:
         return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
     else:
         parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         optimizer = _owner(parameters)
     norm = NORMS.get(float(norm_type))
     if optimizer is None or norm is None or optimizer._norm is not None or optimizer._scaler is not None:
-        if optimizer is not None and optimizer in _unscaled_later and optimizer._deferred is not None:
+        if optimizer is not None and _is_scaled(optimizer):
             optimizer._deferred.scaler._unscale_now(optimizer)
         return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
     deferred = optimizer._deferred = optimizer._deferred or Deferred()
@@ -169,24 +171,43 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
     return total
 
 
-def use_clip_grad_norm_() -> None:
-    """Puts this package's clip_grad_norm_ in the place of torch.nn.utils', where trainers look for it."""
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """torch.nn.utils.clip_grad_value_, of unscaled gradients also where their unscaling was deferred."""
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    optimizer = _owner(parameters)
+    if optimizer is not None and _is_scaled(optimizer):
+        optimizer._deferred.scaler._unscale_now(optimizer)
+    _torch_clip_value(parameters, clip_value, foreach)
+
+
+def patch_clipping(*optimizers: Fused) -> None:
+    """Puts this package's clip functions in the place of torch.nn.utils', where trainers look for them.
+
+    Clipping all parameters of one of the optimizers given here is left to its step also where no scaler is.
+    """
     torch.nn.utils.clip_grad_norm_ = clip_grad_norm_
+    torch.nn.utils.clip_grad_value_ = clip_grad_value_
+    _clipped_later.update(optimizers)
+
+
+def _is_scaled(optimizer: Fused) -> bool:
+    return optimizer._deferred is not None and optimizer._deferred.scaler is not None
 
 
 def _owner(parameters: list[Tensor]) -> Fused | None:
-    """The optimizer whose unscaling was deferred and whose parameters with a gradient are all these.
+    """The optimizer that defers, and whose parameters with a gradient are all these.
 
     One of whose parameters these are some others is unscaled now.
     """
     ids = {id(p) for p in parameters if p.grad is not None}
-    for optimizer in list(_unscaled_later):
-        if optimizer._deferred is None or optimizer._deferred.scaler is None:
+    for optimizer in {*_unscaled_later, *_clipped_later}:
+        if not _is_scaled(optimizer):
             _unscaled_later.discard(optimizer)
-            continue
+            if optimizer not in _clipped_later:
+                continue
         own = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if own == ids:
             return optimizer
-        if not own.isdisjoint(ids):
+        if _is_scaled(optimizer) and not own.isdisjoint(ids):
             optimizer._deferred.scaler._unscale_now(optimizer)
     return None

@@ -57,8 +57,8 @@ class Fused(torch.optim.Optimizer):
         self._norm = None if max_norm is None else NORMS[float(norm_type)]
         self._external_norm = external_norm
         self._scaler = scaler
-        # torch's GradScaler unscales for us as for any optimizer.
-        self._step_supports_amp_scaling = False
+        # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
+        self._step_supports_amp_scaling = scaler is not None
 
     @property
     def max_norm(self) -> float | None:
@@ -93,6 +93,9 @@ class Fused(torch.optim.Optimizer):
                 loss = closure()
         if (norm is not None) != self._external_norm:
             raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
+        if self._scaler is not None and hasattr(self, "grad_scale"):
+            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
+                               "one of them (scaler=…, or scaler.step)")
         deferred, self._deferred = self._deferred, None
         own = Mode(self._norm, self._external_norm, self._scaler)
         self._found = None

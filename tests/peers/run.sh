@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The Python package in real trainers: installs them, runs the tests here, and Accelerate's own tests with and without
+# our optimizers in the place of torch's. Knows pip and PyPI.
+#
+#   tests/peers/run.sh BUILD_DIR [--lightning CHECKOUT]
+#
+# BUILD_DIR holds a built stepfuse_core. Lightning's tests are in no package: they are run from a checkout of its
+# repository, where one is named. Exit code 3, and the reason, where the trainers cannot be had.
+set -uo pipefail
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$(cd "${1:?a build folder}" && pwd)
+lightning=""
+[[ ${2:-} == --lightning ]] && lightning=$(cd "${3:?a checkout of Lightning}" && pwd)
+accelerate_version=1.15.0 transformers_version=5.23.0 lightning_version=2.6.6
+
+bash "$source/tools/torch_env.sh" "$build/torch" || exit
+python=$build/torch/bin/python
+log=$(mktemp) && trap 'rm -f "$log"' EXIT
+if ! "$python" -m pip install --quiet "accelerate==$accelerate_version" "transformers==$transformers_version" \
+  "lightning==$lightning_version" parameterized >"$log" 2>&1; then
+  echo "skipped: the trainers cannot be installed: $(tail -1 "$log")"
+  exit 3
+fi
+own=$build/peers/accelerate-$accelerate_version
+if [[ ! -d $own ]]; then
+  mkdir -p "$build/peers"
+  if "$python" -m pip download --quiet --no-deps --no-binary :all: -d "$build/peers" \
+    "accelerate==$accelerate_version" >"$log" 2>&1; then
+    tar -xzf "$own.tar.gz" -C "$build/peers"
+  else
+    echo "not run: Accelerate's own tests: $(tail -1 "$log")"
+  fi
+fi
+
+export PYTHONPATH=$build/python:$source/tests/peers STEPFUSE_CACHE=off
+failed=0
+tests() { # WHAT FOLDER PYTEST_ARGUMENT...
+  echo "--- $1"
+  (cd "$2" && timeout 1500 "$python" -m pytest -q -p no:cacheprovider -W ignore "${@:3}") || failed=1
+}
+tests "our optimizers in the trainers" "$source/tests/peers" .
+plugins=("" drop_in)
+for plugin in "${plugins[@]}"; do
+  with=${plugin:+, torch.optim\'s AdamW, Adam and SGD ours}
+  if [[ -d $own ]]; then
+    tests "Accelerate's tests$with" "$own" ${plugin:+-p "$plugin"} tests/test_optimizer.py tests/test_scheduler.py \
+      tests/test_accelerator.py tests/test_state_checkpointing.py tests/test_kwargs_handlers.py
+  fi
+  if [[ -n $lightning ]]; then
+    tests "Lightning's tests$with" "$lightning/tests" -c /dev/null ${plugin:+-p "$plugin"} \
+      tests_pytorch/plugins/precision/test_amp.py tests_pytorch/plugins/precision/test_amp_integration.py \
+      tests_pytorch/core/test_lightning_optimizer.py tests_pytorch/trainer/optimization/test_optimizers.py \
+      tests_pytorch/trainer/optimization/test_manual_optimization.py
+  fi
+done
+exit $failed

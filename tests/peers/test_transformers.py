@@ -1,0 +1,82 @@
+"""Transformers' Trainer with our optimizer: the parameters of the loop by hand, its schedule and its logs."""
+
+import math
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+from conftest import BAD, MAX_NORM, MICRO, RATE, STEPS, Net, batches, by_hand, equal, loss_of
+
+import stepfuse.torch
+import stepfuse.torch.transformers
+
+
+class Wrapped(Net):
+    def forward(self, x):
+        return {"loss": loss_of(super().forward, x)}
+
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self, overflow):
+        self.rows = torch.cat(batches(overflow))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return {"x": self.rows[i]}
+
+
+class InOrder(transformers.Trainer):
+    def _get_train_sampler(self, *_):
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_trainer(dtype, patched, launches, tmp_path, monkeypatch):
+    half = dtype == torch.float16
+    net = Wrapped()
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), use_cpu=True, fp16=half, bf16=not half, per_device_train_batch_size=4,
+        gradient_accumulation_steps=MICRO, max_grad_norm=MAX_NORM, max_steps=STEPS, logging_steps=1,
+        lr_scheduler_type="constant", report_to=[], save_strategy="no", disable_tqdm=True, logging_nan_inf_filter=False,
+        weight_decay=0.1)
+    trainer = InOrder(net, arguments, train_dataset=Data(half), optimizer_cls_and_kwargs=None)
+    if half:  # it makes no scaler on the CPU
+        trainer.accelerator.native_amp, trainer.accelerator.scaler = True, torch.amp.GradScaler("cpu")
+        trainer.accelerator.scaler_handler = type("Handler", (), {"to_kwargs": lambda self: {"init_scale": 1024.0}})()
+    optimizer = stepfuse.torch.AdamW(net.parameters(), lr=RATE, weight_decay=0.1)
+    trainer.optimizer = optimizer
+    trainer.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 / (1 + i))
+    stepfuse.torch.transformers.defer(trainer)
+    trainer.train()
+
+    norms = []
+    expected, rates, scaler = by_hand(dtype, held=True, norms=norms)
+    assert equal(net, expected)
+    logged = [line for line in trainer.state.log_history if "grad_norm" in line]
+    assert [line["learning_rate"] for line in logged] == rates
+    for line, norm in zip(logged, norms, strict=True):
+        assert line["grad_norm"] == pytest.approx(norm, nan_ok=True)
+    assert not half or not math.isfinite(logged[BAD]["grad_norm"])
+    assert not launches
+    if half:
+        assert trainer.accelerator.scaler.state_dict() == scaler.state_dict()
+
+
+def test_resumes_to_the_bit(patched, tmp_path):
+    def trained(folder, steps, resume):
+        net = Wrapped()
+        arguments = transformers.TrainingArguments(
+            str(folder), use_cpu=True, bf16=True, per_device_train_batch_size=4, gradient_accumulation_steps=MICRO,
+            max_grad_norm=MAX_NORM, max_steps=steps, save_steps=4, report_to=[], disable_tqdm=True)
+        trainer = InOrder(net, arguments, train_dataset=Data(False),
+                          optimizer_cls_and_kwargs=(stepfuse.torch.AdamW, {"lr": RATE}))
+        stepfuse.torch.transformers.defer(trainer)
+        trainer.train(resume_from_checkpoint=resume)
+        return net
+
+    whole = trained(tmp_path / "a", STEPS, None)
+    resumed = trained(tmp_path / "b", STEPS, str(tmp_path / "a" / "checkpoint-4"))
+    assert equal(whole, resumed)
