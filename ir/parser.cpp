@@ -82,12 +82,11 @@ class Parser {
   // --- types
 
   DType parse_dtype() {
-    Token t = expect(TokenKind::word, "a type (bool i32 i64 f16 bf16 f32 f64)");
+    Token t = expect(TokenKind::word, fmt::format("a type ({})", names(kAnyDType, " ")));
     auto d = dtype_from_name(t.text);
     if (!d) {
-      lexer_.fail(t.loc, fmt::format("unknown type '{}': the types are bool i32 i64 f16 bf16 f32 "
-                                     "f64",
-                                     t.text.substr(0, 40)));
+      lexer_.fail(t.loc, fmt::format("unknown type '{}': the types are {}", t.text.substr(0, 40),
+                                     names(kAnyDType, " ")));
     }
     return *d;
   }
@@ -150,8 +149,10 @@ class Parser {
   }
 
   [[noreturn]] void fail_overflow(const Token& t, DType type) {
-    lexer_.fail(t.loc, fmt::format("'{}' is beyond the numbers of type {}: write inf, or less",
-                                   t.text.substr(0, 40), name(type)));
+    const DTypeInfo& row = info(type);
+    std::string highest = row.has_infinity() ? "inf" : literal_text({row.highest}, type);
+    lexer_.fail(t.loc, fmt::format("'{}' is beyond the numbers of type {}: write {}, or less",
+                                   t.text.substr(0, 40), name(type), highest));
   }
 
   Bits parse_literal_word(const Token& t, DType type) {
@@ -180,18 +181,14 @@ class Parser {
         return canonical_nan(Bits::of(number(double{})), type);
       case DType::f32:
         return canonical_nan(Bits::of(number(float{})), type);
-      case DType::f16:
-      case DType::bf16: {
-        float wide = number(float{});
-        Bits bits = canonical_nan(sem::cast(Bits::of(wide), DType::f32, type), type);
-        float value = sem::cast(bits, type, DType::f32).f32();
-        if (std::isfinite(wide) && !std::isfinite(value)) fail_overflow(t, type);
-        return bits;
-      }
       case DType::bound:
-        break;
+        lexer_.fail(t.loc, "a constant needs a concrete type");
+      default: {
+        float wide = number(float{});
+        if (is_beyond(wide, type)) fail_overflow(t, type);
+        return {narrow(wide, type)};
+      }
     }
-    lexer_.fail(t.loc, "a constant needs a concrete type");
   }
 
   // `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`; a constant's type follows it, so it is kept as a

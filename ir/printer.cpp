@@ -6,16 +6,6 @@
 namespace stepfuse {
 namespace {
 
-std::string dtype_set_text(DTypeSet set) {
-  std::string out;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (!set.contains(static_cast<DType>(i))) continue;
-    if (!out.empty()) out += '|';
-    out += name(static_cast<DType>(i));
-  }
-  return out;
-}
-
 std::string init_text(const Program& p, const Buffer& b) {
   switch (b.init) {
     case Buffer::Init::none:
@@ -91,7 +81,7 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}{}\n", b.name, dtype_set_text(b.dtypes), name(b.access),
+    out += fmt::format("  buffer @{} : {} {}{}\n", b.name, names(b.dtypes, "|"), name(b.access),
                        init_text(p, b));
   }
   for (const State& s : p.states) {

@@ -11,7 +11,7 @@
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
 
-#include "ir/float16.hpp"
+#include "ir/narrow.hpp"
 
 namespace stepfuse::sem {
 
@@ -111,10 +111,8 @@ I float_to_int(F v) {
 // The verifier admits only the pairs that this handles.
 inline Bits cast(Bits v, DType from, DType to) {
   if (from == to) return v;
-  if (from == DType::f16) return Bits::of(f16_to_f32(v.u16()));
-  if (from == DType::bf16) return Bits::of(bf16_to_f32(v.u16()));
-  if (to == DType::f16) return {f32_to_f16(v.f32())};
-  if (to == DType::bf16) return {f32_to_bf16(v.f32())};
+  if (is_low_precision(from)) return Bits::of(widen(v.u32(), from));
+  if (is_low_precision(to)) return {narrow(v.f32(), to)};
   auto convert = [&](auto x) -> Bits {
     using T = decltype(x);
     switch (to) {

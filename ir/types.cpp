@@ -8,59 +8,29 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/types.hpp>
 
-#include "ir/float16.hpp"
 #include "ir/fp_env.hpp"
+#include "ir/narrow.hpp"
 
 namespace stepfuse {
 namespace {
-struct DTypeInfo {
-  std::string_view name;
-  size_t size;
-  uint64_t canonical_nan;
-};
-constexpr DTypeInfo kDTypes[kDTypeCount] = {
-    {"bool", 1, 0},
-    {"i32", 4, 0},
-    {"i64", 8, 0},
-    {"f16", 2, 0x7fff},
-    {"bf16", 2, 0x7fff},
-    {"f32", 4, 0x7fc00000},
-    {"f64", 8, 0x7ff8000000000000ULL},
-};
-const DTypeInfo& row(DType t) {
-  check_internal(t != DType::bound, "a bound type has no row: resolve it first");
-  return kDTypes[static_cast<size_t>(t)];
-}
-
 // Any float's value as a double, exactly.
 double value_of(Bits v, DType t) {
-  switch (t) {
-    case DType::f16:
-      return f16_to_f32(v.u16());
-    case DType::bf16:
-      return bf16_to_f32(v.u16());
-    case DType::f32:
-      return v.f32();
-    case DType::f64:
-      return v.f64();
-    default:
-      internal_error("not a float");
-  }
+  if (is_low_precision(t)) return widen(v.u32(), t);
+  return t == DType::f32 ? v.f32() : v.f64();
 }
 
-// The shortest decimal that is nearest to `v` among the 16-bit values of type `t`; of equally short
+// The shortest decimal that is nearest to `v` among the values of the low-precision type `t`; of equally short
 // ones the most exact.
-std::string shortest_16(Bits v, DType t) {
+std::string shortest_low(Bits v, DType t) {
   double value = value_of(v, t);
   std::string best = fmt::format("{}", value);
   auto consider = [&](const std::string& decimal) {
     double wide = 0;
-    float narrow = 0;
+    float single = 0;
     std::from_chars(decimal.data(), decimal.data() + decimal.size(), wide);
-    std::from_chars(decimal.data(), decimal.data() + decimal.size(), narrow);
-    uint16_t bits = t == DType::f16 ? f32_to_f16(narrow) : f32_to_bf16(narrow);
+    std::from_chars(decimal.data(), decimal.data() + decimal.size(), single);
     std::string text = fmt::format("{}", wide);
-    if (bits == v.u16() && text.size() < best.size()) best = text;
+    if (narrow(single, t) == v.raw && text.size() < best.size()) best = text;
   };
   for (int digits = 8; digits > 0; --digits) {
     std::string nearest = fmt::format("{:.{}e}", value, digits - 1);
@@ -74,14 +44,27 @@ std::string shortest_16(Bits v, DType t) {
 }
 }  // namespace
 
-std::string_view name(DType t) { return t >= DType::bound ? "bound" : row(t).name; }
-size_t size_of(DType t) { return row(t).size; }
+std::string_view name(DType t) { return t >= DType::bound ? "bound" : info(t).name; }
+size_t size_of(DType t) {
+  check_internal(t < DType::bound, "a bound type has no row: resolve it first");
+  return info(t).bytes;
+}
 
 std::optional<DType> dtype_from_name(std::string_view text) {
   for (int i = 0; i < kDTypeCount; ++i) {
     if (kDTypes[i].name == text) return static_cast<DType>(i);
   }
   return std::nullopt;
+}
+
+std::string names(DTypeSet set, std::string_view separator) {
+  std::string out;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (!set.contains(static_cast<DType>(i))) continue;
+    if (!out.empty()) out += separator;
+    out += kDTypes[i].name;
+  }
+  return out;
 }
 
 Bits load_bits(const void* p, DType t) {
@@ -93,10 +76,10 @@ Bits load_bits(const void* p, DType t) {
 }
 void store_bits(void* p, DType t, Bits v) { std::memcpy(p, &v.raw, size_of(t)); }
 
-Bits canonical_nan(Bits v, DType t) {
-  if (is_float(t) && std::isnan(value_of(v, t))) return {row(t).canonical_nan};
-  return v;
+bool is_nan(Bits v, DType t) {
+  return is_float(t) && (v.raw & (info(t).sign() - 1)) > info(t).highest;
 }
+Bits canonical_nan(Bits v, DType t) { return is_nan(v, t) ? Bits{info(t).nan} : v; }
 
 std::string literal_text(Bits v, DType t) {
   FpEnvGuard guard;  // which text is the nearest does not depend on the caller's rounding mode
@@ -110,12 +93,10 @@ std::string literal_text(Bits v, DType t) {
     default:
       break;
   }
+  if (is_nan(v, t)) return v.raw == info(t).nan ? "nan" : fmt::format("bits({:#x})", v.raw);
   double d = value_of(v, t);
-  if (std::isnan(d)) {
-    return v.raw == row(t).canonical_nan ? "nan" : fmt::format("bits({:#x})", v.raw);
-  }
   if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
-  if (is_low_precision(t)) return shortest_16(v, t);
+  if (is_low_precision(t)) return shortest_low(v, t);
   return t == DType::f32 ? fmt::format("{}", v.f32()) : fmt::format("{}", d);
 }
 

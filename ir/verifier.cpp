@@ -115,18 +115,11 @@ class Verifier {
   }
 
   void check_buffer_types(const Buffer& b) {
-    bool ok = !b.dtypes.empty();
-    for (int i = 0; i < kDTypeCount; ++i) {
-      auto t = static_cast<DType>(i);
-      if (!b.dtypes.contains(t)) continue;
-      bool is_float_storage = t == DType::f32 || is_low_precision(t);
-      ok &= is_float_storage || (t == DType::i32 && b.dtypes.size() == 1);
-    }
-    if (!ok) {
+    bool floats = !b.dtypes.empty() && (b.dtypes & kFloatStorage) == b.dtypes;
+    if (!floats && b.dtypes != DTypeSet(DType::i32)) {
       report(13,
-             "buffer @{} lists a storage type it cannot have: f16, bf16, f32 in any "
-             "combination, or i32 alone",
-             b.name);
+             "buffer @{} lists a storage type it cannot have: {} in any combination, or i32 alone",
+             b.name, names(kFloatStorage, ", "));
     }
   }
 
@@ -350,8 +343,8 @@ class Verifier {
     auto narrow = [](Type t) { return is_low_precision(t.dtype) || t.dtype == DType::bound; };
     if (narrow(from) || narrow(to)) {
       if ((narrow(from) && to.dtype != DType::f32) || (narrow(to) && from.dtype != DType::f32)) {
-        report(2, "f16, bf16 and bound types are cast from and to f32 only, not {} to {}",
-               text(from), text(to));
+        report(2, "{} and bound types are cast from and to f32 only, not {} to {}",
+               names(kLowPrecision, ", "), text(from), text(to));
       }
       if (from.dtype == DType::bound && from.domain != Domain::element) {
         report(5, "{} outside the element domain has no one storage type; it can only be stored",

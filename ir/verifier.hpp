@@ -3,7 +3,7 @@
 //   V1  an operand is defined before its use, and is not an effect
 //   V2  the type of every value follows from the op's type rule (ops.hpp)
 //   V3  a value's domain is the finest of its operands'; a reduction's is coarser than its operand's
-//   V4  the element domain has no f64 and no i64; f16 and bf16 are only loaded, cast and stored
+//   V4  the element domain has no f64 and no i64; floats below f32 are only loaded, cast and stored
 //   V5  a value of a bound type is loaded, cast to f32 in the element domain, cast to, or stored
 //   V6  `in` buffers are not stored, `out` buffers are not loaded
 //   V7  each buffer and each state is stored at most once
@@ -12,7 +12,7 @@
 //   V10 a predicate is bool, in a domain no finer than what it guards
 //   V11 reports are never read, and written once
 //   V12 names are unique within their kind, and non-empty words
-//   V13 a buffer lists storage types: f16 bf16 f32 in any combination, or i32 alone; what it is
+//   V13 a buffer lists storage types: floats up to f32 in any combination, or i32 alone; what it is
 //       initialised from is declared before it
 //   V14 states are f32 f64 i32 i64 bool in the step, group or tensor domain; shared ones step
 //   V15 args are the first values, in order, f32 f64 i32 i64 bool, step or group domain

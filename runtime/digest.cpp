@@ -15,23 +15,23 @@ namespace {
 
 constexpr size_t kBlock = 4096;  // values: stays in the first-level cache
 
-// Copies with every NaN replaced; `exponent` are the bits of infinity, `nan` the one pattern.
+// Copies with every NaN, a magnitude above `highest`, replaced by the one pattern.
 template <class Word>
-void copy_canonical(const void* from, size_t count, Word exponent, Word nan, Word* to) {
+void copy_canonical(const void* from, size_t count, Word highest, Word nan, Word* to) {
   std::memcpy(to, from, count * sizeof(Word));
   constexpr Word kMagnitude = static_cast<Word>(~Word{0}) >> 1;
-  for (size_t i = 0; i < count; ++i) to[i] = (to[i] & kMagnitude) > exponent ? nan : to[i];
+  for (size_t i = 0; i < count; ++i) to[i] = (to[i] & kMagnitude) > highest ? nan : to[i];
 }
 
 template <class Word>
-void hash_canonical(XXH3_state_t* state, const void* data, uint64_t count, DType dtype,
-                    Word exponent) {
+void hash_canonical(XXH3_state_t* state, const void* data, uint64_t count, DType dtype) {
   std::array<Word, kBlock> block;
-  auto nan = static_cast<Word>(canonical_nan({static_cast<uint64_t>(exponent) + 1}, dtype).raw);
+  auto highest = static_cast<Word>(info(dtype).highest);
+  auto nan = static_cast<Word>(info(dtype).nan);
   const char* p = static_cast<const char*>(data);
   while (count > 0) {
     auto n = static_cast<size_t>(std::min<uint64_t>(count, kBlock));
-    copy_canonical(p, n, exponent, nan, block.data());
+    copy_canonical(p, n, highest, nan, block.data());
     XXH3_128bits_update(state, block.data(), n * sizeof(Word));
     p += n * sizeof(Word);
     count -= n;
@@ -62,17 +62,19 @@ void Digest::add(std::string_view kind, std::string_view name, DType dtype, cons
   add_header(kind, name, dtype, count);
   if (count == 0) return;
   XXH3_state_t* s = hash_->state;
-  switch (dtype) {
-    case DType::f16:
-      return hash_canonical<uint16_t>(s, data, count, dtype, 0x7c00);
-    case DType::bf16:
-      return hash_canonical<uint16_t>(s, data, count, dtype, 0x7f80);
-    case DType::f32:
-      return hash_canonical<uint32_t>(s, data, count, dtype, 0x7f800000U);
-    case DType::f64:
-      return hash_canonical<uint64_t>(s, data, count, dtype, 0x7ff0000000000000U);
+  if (!is_float(dtype)) {
+    XXH3_128bits_update(s, data, count * size_of(dtype));
+    return;
+  }
+  switch (size_of(dtype)) {
+    case 1:
+      return hash_canonical<uint8_t>(s, data, count, dtype);
+    case 2:
+      return hash_canonical<uint16_t>(s, data, count, dtype);
+    case 4:
+      return hash_canonical<uint32_t>(s, data, count, dtype);
     default:
-      XXH3_128bits_update(s, data, count * size_of(dtype));
+      return hash_canonical<uint64_t>(s, data, count, dtype);
   }
 }
 

@@ -27,21 +27,6 @@ constexpr size_t kBlock = size_t{1} << 20;
 constexpr const char* kDigest = "xxh3_128";
 const std::string kNoDigest(32, '0');
 
-struct TypeName {
-  DType dtype;
-  std::string_view name;
-};
-constexpr TypeName kTypeNames[] = {
-    {DType::boolean, "BOOL"}, {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::f16, "F16"},
-    {DType::bf16, "BF16"},    {DType::f32, "F32"}, {DType::f64, "F64"}};
-
-std::string_view type_name(DType t) {
-  for (const TypeName& n : kTypeNames) {
-    if (n.dtype == t) return n.name;
-  }
-  internal_error("a dtype without a safetensors name");
-}
-
 uint64_t whole_number(const Json& value) {
   if (!value.is_number_unsigned()) throw std::invalid_argument("not a whole number");
   return value.get<uint64_t>();
@@ -85,7 +70,7 @@ TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
   for (const ArrayHead& a : arrays) {
     uint64_t end = left_ + a.elements * size_of(a.dtype);
     header[a.name] = {
-        {"dtype", type_name(a.dtype)}, {"shape", {a.elements}}, {"data_offsets", {left_, end}}};
+        {"dtype", info(a.dtype).code}, {"shape", {a.elements}}, {"data_offsets", {left_, end}}};
     left_ = end;
   }
   // Names are the user's and may be no UTF-8.
@@ -159,13 +144,13 @@ void TensorReader::parse(const std::string& header) try {
     }
     Array array;
     const auto& type = entry.at("dtype").get_ref<const std::string&>();
-    const auto* known = std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
-                                     [&](const TypeName& n) { return n.name == type; });
-    if (known == std::end(kTypeNames)) {
+    const auto* known = std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                                     [&](const DTypeInfo& row) { return row.code == type; });
+    if (known == std::end(kDTypes)) {
       refuse(fmt::format("array '{}' has the foreign type {}", name.substr(0, 80),
                          type.substr(0, 80)));
     }
-    array.dtype = known->dtype;
+    array.dtype = static_cast<DType>(known - std::begin(kDTypes));
     for (const Json& d : entry.at("shape")) array.shape.push_back(whole_number(d));
     uint64_t begin = whole_number(entry.at("data_offsets").at(0));
     uint64_t end = whole_number(entry.at("data_offsets").at(1));

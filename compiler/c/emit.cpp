@@ -179,7 +179,7 @@ class Emitter {
                                            a.index, a.max_bytes)
                              : fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]",
                                            plan_.buffer_count, a.index);
-      std::string_view type = memory_type(use.dtype);
+      std::string type = memory_type(use.dtype);
       out_.line(fmt::format("{0}* const {1} = ({0}*){2} + chunk->begin;", type, a.name, base),
                 fmt::format("{}, {}", a.text, name(use.dtype)));
     }

@@ -9,27 +9,12 @@
 
 namespace stepfuse::c {
 
-std::string_view value_type(DType t) { return t == DType::boolean ? "bool" : memory_type(t); }
+std::string value_type(DType t) { return t == DType::boolean ? "bool" : memory_type(t); }
 
-std::string_view memory_type(DType t) {
-  switch (t) {
-    case DType::boolean:
-      return "uint8_t";
-    case DType::i32:
-      return "int32_t";
-    case DType::i64:
-      return "int64_t";
-    case DType::f16:
-    case DType::bf16:
-      return "uint16_t";
-    case DType::f32:
-      return "float";
-    case DType::f64:
-      return "double";
-    case DType::bound:
-      break;
-  }
-  internal_error("a plan has no bound type");
+std::string memory_type(DType t) {
+  if (t == DType::f32) return "float";
+  if (t == DType::f64) return "double";
+  return fmt::format("{}int{}_t", is_integer(t) ? "" : "u", 8 * size_of(t));
 }
 
 namespace {
@@ -40,15 +25,13 @@ std::string signed_literal(const std::string& text) {
 }  // namespace
 
 std::string literal(Bits v, DType t) {
+  if (is_low_precision(t)) return fmt::format("0x{:0{}x}", v.raw, 2 * size_of(t));
   bool wide = t == DType::f64;
   switch (t) {
     case DType::i32:
       return v.i32() == INT32_MIN ? "INT32_MIN" : signed_literal(fmt::format("{}", v.i32()));
     case DType::i64:
       return v.i64() == INT64_MIN ? "INT64_MIN" : fmt::format("INT64_C({})", v.i64());
-    case DType::f16:
-    case DType::bf16:
-      return fmt::format("0x{:04x}", v.u16());
     case DType::f32:
     case DType::f64: {
       bool finite = wide ? std::isfinite(v.f64()) : std::isfinite(v.f32());

@@ -9,9 +9,9 @@
 
 namespace stepfuse::c {
 
-std::string_view value_type(DType t);   // in a variable
-std::string_view memory_type(DType t);  // in an array: bool is a byte
-std::string literal(Bits v, DType t);   // with exactly these bits
+std::string value_type(DType t);       // in a variable
+std::string memory_type(DType t);      // in an array: bool is a byte
+std::string literal(Bits v, DType t);  // with exactly these bits
 
 // An elementwise op on operands given as expressions; `in` is the dtype of the operand that decides.
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,

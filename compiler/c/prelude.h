@@ -73,8 +73,6 @@ SF_ARGUMENT(float, sf_arg_f32)
 SF_ARGUMENT(double, sf_arg_f64)
 SF_ARGUMENT(int32_t, sf_arg_i32)
 SF_ARGUMENT(int64_t, sf_arg_i64)
-SF_ARGUMENT(uint16_t, sf_arg_f16)
-SF_ARGUMENT(uint16_t, sf_arg_bf16)
 static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 0; }
 
 // Integers wrap; x/0 = 0, MIN/-1 = MIN.

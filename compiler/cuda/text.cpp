@@ -10,25 +10,10 @@
 namespace stepfuse::cuda {
 
 std::string_view c_type(DType t) {
-  switch (t) {
-    case DType::boolean:
-      return "bool";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::f32:
-      return "float";
-    case DType::f64:
-      return "double";
-    case DType::bound:
-      break;
-  }
-  internal_error("a plan has no bound type");
+  if (t == DType::f32) return "float";
+  if (t == DType::f64) return "double";
+  check_internal(t != DType::bound, "a plan has no bound type");
+  return name(t);
 }
 
 namespace {
@@ -43,6 +28,9 @@ std::string integer_literal(int64_t v, DType t) {
 }  // namespace
 
 std::string c_literal(Bits v, DType t) {
+  if (is_low_precision(t)) {
+    return fmt::format("{}{{0x{:0{}x}}}", c_type(t), v.raw, 2 * size_of(t));
+  }
   switch (t) {
     case DType::boolean:
       return v.b() ? "true" : "false";
@@ -50,9 +38,6 @@ std::string c_literal(Bits v, DType t) {
       return integer_literal(v.i32(), t);
     case DType::i64:
       return integer_literal(v.i64(), t);
-    case DType::f16:
-    case DType::bf16:
-      return fmt::format("{}{{0x{:04x}}}", c_type(t), v.u16());
     case DType::f32:
       // C++ has no literal of a NaN or an infinity.
       if (!std::isfinite(v.f32())) return fmt::format("__uint_as_float(0x{:08x}u)", v.raw);
@@ -60,10 +45,9 @@ std::string c_literal(Bits v, DType t) {
     case DType::f64:
       if (!std::isfinite(v.f64())) return fmt::format("__longlong_as_double(0x{:016x}ll)", v.raw);
       return fmt::format("{:a}", v.f64());
-    case DType::bound:
-      break;
+    default:
+      internal_error("a constant has no bound type");
   }
-  internal_error("a constant has no bound type");
 }
 
 }  // namespace stepfuse::cuda

@@ -1,4 +1,4 @@
-// Casts as LLVM IR, to the bit what ir/semantics.hpp and ir/float16.hpp define. bf16 is never an
+// Casts as LLVM IR, to the bit what ir/semantics.hpp and ir/narrow.hpp define. bf16 is never an
 // LLVM bfloat, which would flush subnormals on some processors and be a library call on others.
 // Knows ir and the text vocabulary.
 #include <limits>

@@ -43,24 +43,9 @@ Module::Module(const CpuTarget& target)
 }
 
 std::string type_text(DType t, int lanes) {
-  switch (t) {
-    case DType::boolean:
-      return vector_text("i1", lanes);
-    case DType::i32:
-      return vector_text("i32", lanes);
-    case DType::i64:
-      return vector_text("i64", lanes);
-    case DType::f16:
-    case DType::bf16:
-      return vector_text("i16", lanes);
-    case DType::f32:
-      return vector_text("float", lanes);
-    case DType::f64:
-      return vector_text("double", lanes);
-    case DType::bound:
-      break;
-  }
-  internal_error("a bound type must be resolved before it is emitted");
+  if (t == DType::f32) return vector_text("float", lanes);
+  if (t == DType::f64) return vector_text("double", lanes);
+  return integer_type_text(t == DType::boolean ? 1 : static_cast<int>(8 * size_of(t)), lanes);
 }
 
 std::string suffix_text(DType t, int lanes) {
@@ -79,14 +64,13 @@ std::string literal(DType t, Bits v) {
       return fmt::format("{}", v.i32());
     case DType::i64:
       return fmt::format("{}", v.i64());
-    case DType::f16:
-    case DType::bf16:
-      return fmt::format("{}", v.u16());
     case DType::f32:
       // LLVM writes a float as the double of the same value.
       return fmt::format("0x{:016X}", std::bit_cast<uint64_t>(static_cast<double>(v.f32())));
-    default:
+    case DType::f64:
       return fmt::format("0x{:016X}", v.raw);
+    default:
+      return fmt::format("{}", v.raw);
   }
 }
 

@@ -28,7 +28,7 @@ struct Module {
   explicit Module(const CpuTarget& target);
 };
 
-// LLVM's type of `lanes` values in registers: f16 and bf16 are their bits, bool is i1.
+// LLVM's type of `lanes` values in registers: low-precision floats are their bits, bool is i1.
 std::string type_text(DType t, int lanes);
 // "v16f32", "f32", "v16i32", …: the suffix of an overloaded intrinsic.
 std::string suffix_text(DType t, int lanes);

@@ -7,12 +7,11 @@ namespace {
 
 // Every value of `from` is one of `to`, so that casting on from `to` is casting from `from`.
 bool is_exact(DType from, DType to) {
+  if (is_low_precision(from)) return to == DType::f32;
   switch (from) {
     case DType::boolean:
       return true;  // 0 and 1
-    case DType::f16:
-    case DType::bf16:
-    case DType::bound:  // f16, bf16 or f32
+    case DType::bound:
       return to == DType::f32;
     case DType::f32:
       return to == DType::f64;
@@ -23,7 +22,7 @@ bool is_exact(DType from, DType to) {
   }
 }
 
-// f16, bf16 and bound values are cast from and to f32 only.
+// Low-precision and bound values are cast from and to f32 only.
 bool is_legal(Type from, Type to) {
   auto narrow = [](DType t) { return is_low_precision(t) || t == DType::bound; };
   if (narrow(from.dtype)) return to.dtype == DType::f32;

@@ -33,14 +33,19 @@ std::string_view name_of(const Choices<T>& choices, T value) {
   return "?";
 }
 
+template <class T>
+std::vector<std::string_view> texts_of(const Choices<T>& choices) {
+  std::vector<std::string_view> texts;
+  for (const auto& c : choices) texts.push_back(c.first);
+  return texts;
+}
+
 // Member is T or std::optional<T>.
 template <class T, class Member>
 RecipeOption choice(std::string_view name, Member Options::* member, const Choices<T>& choices,
                     std::string_view bare, std::string_view help) {
-  std::vector<std::string_view> values;
-  for (const auto& c : choices) values.push_back(c.first);
   return {name,
-          values,
+          texts_of(choices),
           bare,
           help,
           [member, choices](Options& o, std::string_view v) {
@@ -63,27 +68,31 @@ void set_grad(Options& o, std::string_view text) {
   while (!text.empty()) {
     size_t end = std::min(text.find_first_of("|,"), text.size());
     std::optional<DType> t = dtype_from_name(text.substr(0, end));
-    if (!t || !(is_low_precision(*t) || *t == DType::f32)) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("--grad: '{}' is not one of f16, bf16, f32 (several: f16|f32)",
-                              text.substr(0, end)));
+    if (!t || !kFloatStorage.contains(*t)) {
+      throw Error(ErrorKind::usage, fmt::format("--grad: '{}' is not one of {} (several: f16|f32)",
+                                                text.substr(0, end), names(kFloatStorage, ", ")));
     }
     set = set | *t;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (set.empty()) throw Error(ErrorKind::usage, "--grad needs at least one of f16, bf16, f32");
+  if (set.empty()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--grad needs at least one of {}", names(kFloatStorage, ", ")));
+  }
   o.grad = set;
 }
 
-std::string get_grad(const Options& o) {
-  std::vector<std::string_view> names;
-  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
-    if (o.grad.contains(t)) names.push_back(stepfuse::name(t));
+std::string get_grad(const Options& o) { return names(o.grad & kFloatStorage, "|"); }
+
+Choices<DType> choices_of(DTypeSet set) {
+  Choices<DType> choices;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    auto t = static_cast<DType>(i);
+    if (set.contains(t)) choices.emplace_back(stepfuse::name(t), t);
   }
-  return fmt::format("{}", fmt::join(names, "|"));
+  return choices;
 }
 
-const Choices<DType> kLow = {{"f16", DType::f16}, {"bf16", DType::bf16}};
 const Choices<DType> kMoments = {{"f32", DType::f32}, {"bf16", DType::bf16}};
 const Choices<LossScale> kLossScale = {{"none", LossScale::none},
                                        {"fixed", LossScale::fixed},
@@ -110,15 +119,12 @@ const Choices<WeightDecay> kWeightDecay = {
 
 std::vector<RecipeOption> make_table() {
   return {
-      {"grad",
-       {"f16", "bf16", "f32"},
-       "",
-       "storage type of the gradients, or several: f16|f32",
-       set_grad,
-       get_grad},
+      {"grad", texts_of(choices_of(kFloatStorage)), "",
+       "storage type of the gradients, or several: f16|f32", set_grad, get_grad},
       choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
       flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
-      choice("model", &Options::model, kLow, "", "storage type of that copy (with --master)"),
+      choice("model", &Options::model, choices_of(kLowPrecision), "",
+             "storage type of that copy (with --master)"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
              "unscale the gradients and adapt the scale; apex and megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",

@@ -36,15 +36,16 @@ void check_optimizer(const Optimizer& optimizer, const RecipeOptions& o) {
 }
 
 void check_storage(const RecipeOptions& o) {
-  require(!o.grad.empty(), "--grad needs at least one of f16, bf16, f32");
-  for (DType t : {DType::boolean, DType::i32, DType::i64, DType::f64}) {
-    require(!o.grad.contains(t),
-            fmt::format("gradients cannot be {}; use f16, bf16 or f32", name(t)));
-  }
+  require(!o.grad.empty(),
+          fmt::format("--grad needs at least one of {}", names(kFloatStorage, ", ")));
+  require((o.grad & kFloatStorage) == o.grad,
+          fmt::format("gradients cannot be {}; use {}", names(o.grad, "|"),
+                      names(kFloatStorage, ", ")));
   require(o.moments == DType::f32 || o.moments == DType::bf16,
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
   require(o.master || !o.model, "--model is the copy of master weights; add --master");
-  require(!o.model || is_low_precision(*o.model), "the model copy is f16 or bf16");
+  require(!o.model || is_low_precision(*o.model),
+          fmt::format("the model copy is one of {}", names(kLowPrecision, ", ")));
 }
 
 void check_scale(const RecipeOptions& o) {

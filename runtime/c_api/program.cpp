@@ -9,20 +9,16 @@ using namespace stepfuse::c_api;
 
 namespace {
 
-static_assert(STEPFUSE_F64 == static_cast<int>(DType::f64));
+// stepfuse.h numbers the dtypes as their table does.
+#define X(enumerator, text, code, ...) \
+  static_assert(STEPFUSE_##code == static_cast<int>(DType::enumerator));
+#include <stepfuse/dtypes.def>
+#undef X
 static_assert(STEPFUSE_PER_ELEMENT == static_cast<int>(Domain::element));
 
 bool is_dtype(stepfuse_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
 constexpr const char* kDeclares = "the program declares";
-
-uint32_t mask_of(DTypeSet set) {
-  uint32_t mask = 0;
-  for (int t = 0; t < kDTypeCount; ++t) {
-    if (set.contains(static_cast<DType>(t))) mask |= 1U << t;
-  }
-  return mask;
-}
 
 RecipeOptions options_of(const char* const* options, size_t count) {
   RecipeOptions out;
@@ -99,7 +95,7 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
     write_struct(buffer,
                  {.size = 0,
                   .name = b.name.c_str(),
-                  .dtypes = mask_of(b.dtypes),
+                  .dtypes = b.dtypes.mask(),
                   .is_written = b.access != Access::in,
                   .initialised = b.init != Buffer::Init::none},
                  "the stepfuse_buffer");

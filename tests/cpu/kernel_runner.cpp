@@ -9,8 +9,8 @@
 
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/float16.hpp"
 #include "ir/interpreter.hpp"
+#include "ir/narrow.hpp"
 #include "ir/reduction.hpp"
 #include "runtime/partitions.hpp"
 
@@ -61,6 +61,7 @@ float random_float(std::mt19937_64& random, bool special) {
 }
 
 Bits random_bits(std::mt19937_64& random, DType t, bool special) {
+  if (is_low_precision(t)) return {narrow(random_float(random, special), t)};
   switch (t) {
     case DType::boolean:
       return Bits::of(random() % 2 == 0);
@@ -74,10 +75,6 @@ Bits random_bits(std::mt19937_64& random, DType t, bool special) {
       if (special && random() % 4 == 0) return Bits::of(kValues[random() % 5]);
       return Bits::of(static_cast<int64_t>(random() % 2001) - 1000);
     }
-    case DType::f16:
-      return {f32_to_f16(random_float(random, special))};
-    case DType::bf16:
-      return {f32_to_bf16(random_float(random, special))};
     case DType::f32:
       return Bits::of(random_float(random, special));
     default:

@@ -68,24 +68,15 @@ class Generator {
     return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access);
   }
   DTypeSet any_storage() {
-    DTypeSet f32 = DType::f32;
-    DTypeSet f16 = DType::f16;
-    DTypeSet bf16 = DType::bf16;
-    switch (rng_.weighted({30, 14, 14, 12, 8, 8, 8, 8})) {
+    switch (rng_.weighted({30, 28, 12, 24, 8})) {
       case 0:
-        return f32;
+        return DTypeSet(DType::f32);
       case 1:
-        return f16;
+        return DTypeSet(low_precision());
       case 2:
-        return bf16;
+        return kFloatStorage;
       case 3:
-        return f16 | bf16 | f32;
-      case 4:
-        return f16 | f32;
-      case 5:
-        return f16 | bf16;
-      case 6:
-        return bf16 | f32;
+        return DTypeSet(low_precision()) | (rng_.chance(60) ? DType::f32 : low_precision());
       default:
         return DTypeSet(DType::i32);
     }
@@ -97,6 +88,10 @@ class Generator {
 
   // --- random types
 
+  DType low_precision() {
+    DType t = static_cast<DType>(rng_.below(kDTypeCount));
+    return is_low_precision(t) ? t : low_precision();
+  }
   DType any_scalar() {
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
   }
@@ -172,17 +167,14 @@ class Generator {
 
   Value element_f32() {
     DTypeSet any;
-    switch (rng_.weighted({40, 20, 20, 20})) {
+    switch (rng_.weighted({40, 20, 40})) {
       case 0:
         return b_.load(loadable(DType::f32));
       case 1:
-        any = DTypeSet(DType::f16) | DType::bf16 | DType::f32;
-        break;
-      case 2:
-        any = DType::f16;
+        any = kFloatStorage;
         break;
       default:
-        any = DType::bf16;
+        any = low_precision();
     }
     return b_.cast(b_.load(loadable(any)), DType::f32);
   }
@@ -353,9 +345,9 @@ class Generator {
         return add(cast_or_same(pick(from, d), to));
       }
       case 1:  // rounding to a narrow type
-        return add(b_.cast(pick(DType::f32, d), rng_.chance(50) ? DType::f16 : DType::bf16));
+        return add(b_.cast(pick(DType::f32, d), low_precision()));
       case 2:  // and back
-        return add(b_.cast(pick(rng_.chance(50) ? DType::f16 : DType::bf16, d), DType::f32));
+        return add(b_.cast(pick(low_precision(), d), DType::f32));
       default: {  // through a buffer's bound type
         const auto& buffers = b_.program().buffers;
         for (size_t i = 0; i < buffers.size(); ++i) {

@@ -7,7 +7,7 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/float16.hpp"
+#include "ir/narrow.hpp"
 #include "ir/reduction.hpp"
 
 using namespace stepfuse;
@@ -89,12 +89,12 @@ TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
     %out = cast %h : [@g]
     store @g, %out
   })");
-  std::vector<uint16_t> a = {f32_to_f16(3.0F)};
-  std::vector<uint16_t> b = {f32_to_bf16(3.0F)};
+  std::vector<uint16_t> a = {0x4200};
+  std::vector<uint16_t> b = {0x4040};
   StepData data;
   data.tensors = {{.size = 1, .data = {a.data()}, .dtypes = {DType::f16}},
                   {.size = 1, .data = {b.data()}, .dtypes = {DType::bf16}}};
   interpret(p, data);
-  CHECK(f16_to_f32(a[0]) == 1.5F);
-  CHECK(bf16_to_f32(b[0]) == 1.5F);
+  CHECK(widen(a[0], DType::f16) == 1.5F);
+  CHECK(widen(b[0], DType::bf16) == 1.5F);
 }

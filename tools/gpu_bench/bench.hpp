@@ -12,7 +12,7 @@ namespace stepfuse::gpu_bench {
 struct Case {
   std::string name;
   Layout layout;
-  DType grad = DType::f32;  // f16 and bf16: with master weights
+  DType grad = DType::f32;  // below f32: with master weights
   size_t misalign = 0;      // of the gradients, in elements
 };
 

@@ -97,7 +97,11 @@ int run(int argc, char** argv) {
   std::string out;
   app.add_option("--params", params, "numbers of parameters");
   app.add_option("--layout", layouts, "layout files");
-  app.add_option("--grad", grads, "f32, f16, bf16")->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  app.add_option("--grad", grads, names(kFloatStorage, ", "))->check([](const std::string& text) {
+    auto t = dtype_from_name(text);
+    bool known = t && kFloatStorage.contains(*t);
+    return known ? "" : "not one of " + names(kFloatStorage, ", ");
+  });
   app.add_option("--misalign", misalign, "elements that gradients are off an aligned address");
   app.add_option("--rounds", settings.rounds, "turns that count");
   app.add_option("--steps", settings.steps_per_turn, "steps of a turn");

@@ -93,8 +93,8 @@ class Reader {
     for (const auto& [buffer, value] : dtypes->items()) {
       auto dtype = value.is_string() ? dtype_from_name(value.get<std::string>()) : std::nullopt;
       if (!dtype) {
-        fail(fmt::format("the dtype of \"{}\" must be one of f16, bf16, f32, i32",
-                         buffer.substr(0, 80)));
+        fail(fmt::format("the dtype of \"{}\" must be one of {}", buffer.substr(0, 80),
+                         names(kFloatStorage | DType::i32, ", ")));
       }
       tensor.dtypes.emplace(buffer, *dtype);
     }

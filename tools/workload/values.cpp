@@ -6,70 +6,47 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/float16.hpp"
+#include "ir/narrow.hpp"
 
 namespace stepfuse {
 namespace {
 
-// The bit patterns of one storage type that are worth trying.
-struct Format {
-  uint64_t sign;      // mask
-  uint64_t infinity;  // of the positive one
-  uint64_t fraction;  // mask
-};
+uint64_t fraction_of(const DTypeInfo& f) { return (uint64_t{1} << f.fraction_bits) - 1; }
 
-Format format_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-      return {0x8000, 0x7c00, 0x3ff};
-    case DType::bf16:
-      return {0x8000, 0x7f80, 0x7f};
-    default:
-      return {0x80000000U, 0x7f800000U, 0x7fffff};
-  }
-}
-
-uint64_t mild_bits(const Format& f, uint64_t random) {
-  uint64_t sign = (random >> 60) & 1U ? f.sign : 0;
+uint64_t mild_bits(const DTypeInfo& f, uint64_t random) {
+  uint64_t sign = (random >> 60) & 1U ? f.sign() : 0;
   switch ((random >> 56) & 3U) {
     case 0:
       return sign;  // zero
     case 1:
       return sign | 1U;  // the smallest subnormal
     case 2:
-      return sign | (random & f.fraction);  // any subnormal
+      return sign | (random & fraction_of(f));  // any subnormal
     default:
-      return sign | (f.fraction + 1U);  // the smallest normal
+      return sign | (fraction_of(f) + 1U);  // the smallest normal
   }
 }
 
-uint64_t nonfinite_bits(const Format& f, uint64_t random) {
-  uint64_t sign = (random >> 60) & 1U ? f.sign : 0;
-  bool nan = ((random >> 56) & 1U) != 0;
-  return nan ? sign | f.infinity | 1U | (random & f.fraction) : sign | f.infinity;
+uint64_t nonfinite_bits(const DTypeInfo& f, uint64_t random) {
+  uint64_t sign = (random >> 60) & 1U ? f.sign() : 0;
+  bool nan = !f.has_infinity() || ((random >> 56) & 1U) != 0;
+  return sign | f.highest | (nan ? 1U | (random & fraction_of(f)) : 0);
 }
 
-uint64_t huge_bits(const Format& f, uint64_t random) {
-  return ((random >> 60) & 1U ? f.sign : 0) | (f.infinity - 1U);
+uint64_t huge_bits(const DTypeInfo& f, uint64_t random) {
+  return ((random >> 60) & 1U ? f.sign() : 0) | (f.highest - (f.has_infinity() ? 1U : 0));
 }
 
 uint64_t ordinary_bits(DType dtype, uint64_t random, const Filling& filling) {
   float value = normal_value(random) * filling.scale;
   if (filling.positive) value = std::fabs(value);
-  switch (dtype) {
-    case DType::f16:
-      return f32_to_f16(value);
-    case DType::bf16:
-      return f32_to_bf16(value);
-    default:
-      return std::bit_cast<uint32_t>(value);
-  }
+  return is_low_precision(dtype) ? narrow(value, dtype) : std::bit_cast<uint32_t>(value);
 }
 
 // 1 in 16 is mild; 1 in 256 more, and one certain place, are what `spice` asks for besides.
 uint64_t spiced_bits(DType dtype, uint64_t random, const Filling& filling, bool certain) {
   Spice spice = filling.spice;
-  Format f = format_of(dtype);
+  const DTypeInfo& f = info(dtype);
   uint64_t other = mix_bits(random ^ 0x5bd1e995U);
   bool rare = certain || (other & 0xffU) == 0;
   if (rare && spice == Spice::nonfinite) return nonfinite_bits(f, other);
@@ -111,6 +88,7 @@ void fill_values(void* data, uint64_t count, DType dtype, const RandomStream& ra
   if (count == 0) return;
   char* p = static_cast<char*>(data);
   if (dtype == DType::i32) return fill_integers(p, count, random, filling.spice);
+  if (size_of(dtype) == 1) return fill_floats<uint8_t>(p, count, dtype, random, filling);
   if (size_of(dtype) == 2) return fill_floats<uint16_t>(p, count, dtype, random, filling);
   fill_floats<uint32_t>(p, count, dtype, random, filling);
 }

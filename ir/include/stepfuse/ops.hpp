@@ -27,17 +27,17 @@ enum class TypeRule : uint8_t {
   element_index,  // [i32]
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64
-  cast,           // between bool i32 i64 f32 f64 (not to bool); f16 and bf16 only from and to f32
-  classify,       // f32 f64 -> bool
-  logical,        // bool
-  compare,        // two of the same dtype, i32 i64 f32 f64 -> bool
-  powi,           // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
-  select,         // (bool, T, T) -> T
-  reduce,         // same: f32 f64 i32 i64; result in a coarser domain
-  reduce_any,     // bool; result in a coarser domain
-  store,          // into a buffer of the value's dtype
-  write,          // into a state of the value's type, or a finer one
-  stage,          // no operand: marks where a classic stage begins
+  cast,        // between bool i32 i64 f32 f64 (not to bool); floats below f32 only from and to f32
+  classify,    // f32 f64 -> bool
+  logical,     // bool
+  compare,     // two of the same dtype, i32 i64 f32 f64 -> bool
+  powi,        // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
+  select,      // (bool, T, T) -> T
+  reduce,      // same: f32 f64 i32 i64; result in a coarser domain
+  reduce_any,  // bool; result in a coarser domain
+  store,       // into a buffer of the value's dtype
+  write,       // into a state of the value's type, or a finer one
+  stage,       // no operand: marks where a classic stage begins
 };
 
 struct OpInfo {

@@ -11,8 +11,37 @@
 namespace stepfuse {
 
 // `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x.
-enum class DType : uint8_t { boolean, i32, i64, f16, bf16, f32, f64, bound };
-inline constexpr int kDTypeCount = 7;  // without `bound`
+enum class DType : uint8_t {
+#define X(enumerator, ...) enumerator,
+#include <stepfuse/dtypes.def>
+#undef X
+  bound
+};
+inline constexpr int kDTypeCount = static_cast<int>(DType::bound);
+
+enum class DTypeKind : uint8_t { boolean, integer, floating };
+
+// A row of dtypes.def, which says what the columns mean.
+struct DTypeInfo {
+  std::string_view name, code;
+  size_t bytes;
+  DTypeKind kind;
+  int exponent_bits, fraction_bits;
+  uint64_t highest, nan;
+
+  constexpr uint64_t sign() const { return uint64_t{1} << (8 * bytes - 1); }
+  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  constexpr bool has_infinity() const {
+    return highest == ((uint64_t{1} << exponent_bits) - 1) << fraction_bits;
+  }
+};
+inline constexpr DTypeInfo kDTypes[] = {
+#define X(enumerator, text, code, bytes, kind, ...) \
+  {text, #code, bytes, DTypeKind::kind, __VA_ARGS__},
+#include <stepfuse/dtypes.def>
+#undef X
+};
+inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
 
 // Coarse to fine. A value of a coarser domain broadcasts into every finer one.
 //   step    one value                        written  f32
@@ -48,16 +77,31 @@ std::optional<DType> dtype_from_name(std::string_view text);
 size_t size_of(DType t);
 
 constexpr bool is_float(DType t) {
-  return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64;
+  return t != DType::bound && info(t).kind == DTypeKind::floating;
 }
-constexpr bool is_integer(DType t) { return t == DType::i32 || t == DType::i64; }
-constexpr bool is_low_precision(DType t) { return t == DType::f16 || t == DType::bf16; }
+constexpr bool is_integer(DType t) {
+  return t != DType::bound && info(t).kind == DTypeKind::integer;
+}
+constexpr bool is_low_precision(DType t) { return is_float(t) && info(t).bytes < 4; }
 
 // A set of storage types, as a buffer declares them.
 class DTypeSet {
+  using Mask = uint32_t;
+  static_assert(kDTypeCount < 32, "a set has a bit for each dtype: widen Mask");
+
  public:
   constexpr DTypeSet() = default;
   constexpr DTypeSet(DType t) : mask_(bit(t)) {}  // NOLINT: a single type is a set
+  // The dtypes that the predicate holds for.
+  template <class Predicate>
+  static constexpr DTypeSet of(Predicate holds) {
+    DTypeSet r;
+    for (int i = 0; i < kDTypeCount; ++i) {
+      auto t = static_cast<DType>(i);
+      if (holds(t)) r = r | t;
+    }
+    return r;
+  }
   constexpr bool contains(DType t) const { return (mask_ & bit(t)) != 0; }
   constexpr int size() const { return std::popcount(mask_); }
   constexpr bool empty() const { return mask_ == 0; }
@@ -65,22 +109,35 @@ class DTypeSet {
   constexpr DType only() const { return first(); }
   // The first member in the order of DType; call it on sets that are not empty.
   constexpr DType first() const { return static_cast<DType>(std::countr_zero(mask_)); }
+  // Bit t is dtype t.
+  constexpr uint32_t mask() const { return mask_; }
   friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
     DTypeSet r;
-    r.mask_ = static_cast<uint8_t>(a.mask_ | b.mask_);
+    r.mask_ = a.mask_ | b.mask_;
+    return r;
+  }
+  friend constexpr DTypeSet operator&(DTypeSet a, DTypeSet b) {
+    DTypeSet r;
+    r.mask_ = a.mask_ & b.mask_;
     return r;
   }
   friend bool operator==(const DTypeSet&, const DTypeSet&) = default;
 
  private:
-  static constexpr uint8_t bit(DType t) {
-    return static_cast<uint8_t>(1U << static_cast<unsigned>(t));
-  }
-  uint8_t mask_ = 0;
+  static constexpr Mask bit(DType t) { return Mask{1} << static_cast<unsigned>(t); }
+  Mask mask_ = 0;
 };
+// The floats that a buffer may hold in any combination.
+inline constexpr DTypeSet kFloatStorage =
+    DTypeSet::of([](DType t) { return t == DType::f32 || is_low_precision(t); });
+inline constexpr DTypeSet kLowPrecision = DTypeSet::of(is_low_precision);
+inline constexpr DTypeSet kAnyDType = DTypeSet::of([](DType) { return true; });
+
+// The members' names in the order of DType.
+std::string names(DTypeSet set, std::string_view separator);
 
 // The bits of one value of any dtype, zero-extended: the currency of constants, arguments and
-// states. f16 and bf16 hold their 16-bit pattern, bool 0 or 1.
+// states. A bool is 0 or 1.
 struct Bits {
   uint64_t raw = 0;
   static Bits of(bool v) { return {v ? 1U : 0U}; }
@@ -93,7 +150,7 @@ struct Bits {
   int64_t i64() const { return static_cast<int64_t>(raw); }
   float f32() const { return std::bit_cast<float>(static_cast<uint32_t>(raw)); }
   double f64() const { return std::bit_cast<double>(raw); }
-  uint16_t u16() const { return static_cast<uint16_t>(raw); }
+  uint32_t u32() const { return static_cast<uint32_t>(raw); }
   friend bool operator==(const Bits&, const Bits&) = default;
 };
 
@@ -101,6 +158,7 @@ struct Bits {
 Bits load_bits(const void* p, DType t);
 void store_bits(void* p, DType t, Bits v);
 
+bool is_nan(Bits v, DType t);
 // Every NaN becomes one pattern per type, so that digests do not depend on payloads.
 Bits canonical_nan(Bits v, DType t);
 

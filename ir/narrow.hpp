@@ -1,0 +1,80 @@
+// Conversions between f32 and the floats below it, as the numerics contract defines them: to nearest
+// even, subnormals kept, what is beyond the numbers becomes the format's highest, NaN one pattern.
+// Knows std and the table of dtypes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include <stepfuse/types.hpp>
+
+namespace stepfuse {
+
+// What the two directions of a conversion share.
+struct NarrowFormat {
+  explicit constexpr NarrowFormat(DType t)
+      : row(info(t)),
+        shift(static_cast<uint32_t>(23 - row.fraction_bits)),
+        rebias(static_cast<uint32_t>(127 - row.bias()) << 23) {}
+  // f32's bits of the smallest normal number; 0 where the exponents are f32's own, and its
+  // subnormals are f32's subnormals cut short.
+  constexpr uint32_t smallest_normal() const { return rebias == 0 ? 0 : rebias + (1U << 23); }
+  // f32's bits of the power of two whose last place is the smallest subnormal.
+  constexpr uint32_t subnormal_base() const {
+    return static_cast<uint32_t>(127 + 24 - row.bias() - row.fraction_bits) << 23;
+  }
+
+  const DTypeInfo& row;
+  uint32_t shift;   // of a fraction
+  uint32_t rebias;  // added to an exponent
+};
+
+inline float widen(uint32_t bits, DType t) {
+  const NarrowFormat f(t);
+  auto top = static_cast<uint32_t>(f.row.sign());
+  uint32_t sign = (bits & top) << (32 - 8 * f.row.bytes);
+  uint32_t magnitude = bits & (top - 1);
+  uint32_t wide = magnitude << f.shift;
+  if (magnitude > f.row.highest || (magnitude == f.row.highest && f.row.has_infinity())) {
+    wide |= 0x7f800000U;
+  } else if (f.rebias != 0 && wide < (1U << 23)) {  // a multiple of the smallest subnormal: exact
+    float unit = std::bit_cast<float>(f.subnormal_base() - (23U << 23));
+    wide = std::bit_cast<uint32_t>(static_cast<float>(magnitude) * unit);
+  } else {
+    wide += f.rebias;
+  }
+  return std::bit_cast<float>(sign | wide);
+}
+
+// The magnitude of a number rounded as if exponents had no end; `f32` are the bits of a magnitude.
+inline uint32_t round_magnitude(uint32_t f32, DType t) {
+  const NarrowFormat f(t);
+  if (f32 < f.smallest_normal()) {
+    uint32_t base = f.subnormal_base();
+    float moved = std::bit_cast<float>(f32) + std::bit_cast<float>(base);
+    return std::bit_cast<uint32_t>(moved) - base;
+  }
+  // Ties to even; a carry goes into the exponent.
+  uint32_t rounded = f32 + (1U << (f.shift - 1)) - 1 + ((f32 >> f.shift) & 1U);
+  return (rounded - f.rebias) >> f.shift;
+}
+
+inline uint32_t narrow(float value, DType t) {
+  const DTypeInfo& row = info(t);
+  uint32_t u = std::bit_cast<uint32_t>(value);
+  uint32_t magnitude = u & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<uint32_t>(row.nan);
+  uint32_t sign = (u >> (32 - 8 * row.bytes)) & static_cast<uint32_t>(row.sign());
+  return sign | std::min(round_magnitude(magnitude, t), static_cast<uint32_t>(row.highest));
+}
+
+// Whether a finite number, or infinity where the type has none, is beyond the type's numbers.
+inline bool is_beyond(float value, DType t) {
+  const DTypeInfo& row = info(t);
+  uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffffU;
+  if (magnitude >= 0x7f800000U) return magnitude == 0x7f800000U && !row.has_infinity();
+  return round_magnitude(magnitude, t) + (row.has_infinity() ? 1 : 0) > row.highest;
+}
+
+}  // namespace stepfuse
