@@ -17,7 +17,8 @@ usable() {
 usable && exit
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
 if ! { python3 -m venv --clear "$folder" &&
-  "$folder/bin/pip" install --quiet "torch==$version" expecttest numpy pytest safetensors xxhash; } >"$log" 2>&1; then
+  "$folder/bin/pip" install --quiet "torch==$version" expecttest numpy pytest safetensors \
+    tensorboard xxhash; } >"$log" 2>&1; then
   rm -rf "$folder"
   echo "skipped: no PyTorch $version in $folder: $(grep . "$log" | tail -1)"
   exit 3

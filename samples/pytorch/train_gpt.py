@@ -4,6 +4,7 @@
     train_gpt.py [--steps 200] [--dtype bf16|f16|f32] [--device cpu]
     train_gpt.py --compare             the classic loop too, from one seed: losses and step times of both
     train_gpt.py --save FILE --stop 100, then --resume FILE: the same losses to the last bit
+    train_gpt.py --log FOLDER          loss, learning rate, gradient norm, loss scale and skips for TensorBoard
 
 f16 on the CPU is autocast's, slow but real: losses are scaled, and steps that overflow are skipped.
 """
@@ -100,6 +101,26 @@ class Classic:
         self.scaler.update()
 
 
+class Events:
+    """What a training tells TensorBoard, of the newest step that has finished: waits for nothing."""
+
+    def __init__(self, folder, done):
+        from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
+
+        self.writer = SummaryWriter(folder, purge_step=done or None)
+
+    def add(self, training):
+        i = len(training.losses) - 1
+        values = {"loss": training.losses[-1], "rate": training.schedule.get_last_lr()[0],
+                  **(training.way.optimizer.stats(wait=False) or {})}
+        for name in ("loss", "rate", "grad_norm", "loss_scale", "skipped"):
+            if name in values:
+                self.writer.add_scalar(f"train/{name}", values[name], i)
+
+    def close(self):
+        self.writer.close()
+
+
 class Training:
     def __init__(self, kind, options, symbols):
         torch.manual_seed(options.seed)
@@ -172,6 +193,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", type=pathlib.Path)
     parser.add_argument("--resume", type=pathlib.Path)
+    parser.add_argument("--log", type=pathlib.Path)
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--svg", type=pathlib.Path, default=pathlib.Path("train_gpt.svg"))
     options = parser.parse_args()
@@ -184,11 +206,16 @@ def main():
     trainings = [Training(kind, options, len(symbols)) for kind in ([Ours, Classic] if options.compare else [Ours])]
     if options.resume:
         trainings[0].load(torch.load(options.resume, weights_only=True))
+    events = Events(options.log, len(trainings[0].losses)) if options.log else None
     for i in range(len(trainings[0].losses), options.stop or options.steps):
         for training in trainings:
             training.step(text)
+        if events:
+            events.add(trainings[0])
         if i % 20 == 0 or i + 1 == options.steps:
             print(f"{i:4d}  " + "  ".join(f"{t.way.name} {t.losses[-1]!r}" for t in trainings), flush=True)
+    if events:
+        events.close()
     if options.save:
         torch.save(trainings[0].state(), options.save)
     if options.compare:

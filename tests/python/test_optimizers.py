@@ -8,7 +8,6 @@ import pytest
 import torch
 from pairs import Pair, same_state
 
-import stepfuse
 from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, engine
 
 FUSED = [
@@ -226,7 +225,7 @@ def test_refused_by_name():
         with pytest.raises(error, match=message):
             AdamW([("w", p)]).step()
 
-    refuse(torch.ones(8, dtype=torch.float64, requires_grad=True), TypeError, "w is torch.float64")
+    refuse(torch.ones(8, dtype=torch.float64, requires_grad=True), TypeError, "w is torch.float64: give it to an optimizer of its own")
     refuse(torch.ones(1).expand(4).detach().requires_grad_(), RuntimeError, "elements of w share memory")
     with torch._subclasses.FakeTensorMode():
         fake = torch.ones(8, requires_grad=True)
@@ -238,11 +237,6 @@ def test_refused_by_name():
         AdamW([p, q]).step()
     with pytest.raises(ValueError, match="capturable"):
         AdamW([p], capturable=True)
-    with pytest.raises(stepfuse.Error, match="one device, dtype"):
-        r = torch.nn.Parameter(torch.ones(8).bfloat16())
-        r.grad = torch.ones(8).bfloat16()
-        p.grad = torch.ones(16)
-        AdamW([p, r], max_norm=1.0).step()
 
 
 def test_help_answers():

@@ -41,3 +41,15 @@ def test_compares(train, tmp_path, capsys):
     assert (tmp_path / "losses.svg").read_text().count("<polyline") == 2
     rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith(("| stepfuse", "| classic"))]
     assert float(rows[0][2]) == pytest.approx(float(rows[1][2]), abs=2e-3)
+
+
+def test_tells_tensorboard(train, tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="no tensorboard")
+    train("--steps", 4, "--dtype", "f16", "--log", tmp_path / "log")
+    events = accumulator.EventAccumulator(str(tmp_path / "log"))
+    events.Reload()
+    values = {name: [e.value for e in events.Scalars(f"train/{name}")]
+              for name in ("loss", "rate", "grad_norm", "loss_scale", "skipped")}
+    assert all(len(v) == 4 for v in values.values())
+    assert values["loss"][3] < values["loss"][0] and values["rate"][3] != values["rate"][0]
+    assert all(v > 0 for v in values["grad_norm"] + values["loss_scale"])

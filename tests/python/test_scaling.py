@@ -8,7 +8,7 @@ import torch
 from pairs import Pair
 
 import stepfuse
-from stepfuse.torch import SGD, AdamW, GradScaler, LossScaler
+from stepfuse.torch import SGD, AdamW, GradScaler, LossScaler, clip_grad_norm_
 
 
 def classic(pair, scaler, optimizer, params, max_norm):
@@ -132,6 +132,55 @@ def test_scale_loss_then_resume_to_the_bit():
     for p, q, r in zip(model.parameters(), again.parameters(), unpickled.parameters()):
         assert torch.equal(p, q) and torch.equal(p, r)
     assert resumed.scaler.state_dict() == optimizer.scaler.state_dict() == theirs.scaler.state_dict()
+
+
+@pytest.mark.parametrize("norm_type", [2.0, float("inf")])
+def test_models_of_several_dtypes_and_kinds(norm_type):
+    """One norm and one verdict for all parameters; the deferred way, which adds up the same sums, is the same to the bit."""
+    def params():
+        torch.manual_seed(6)
+        made = [torch.nn.Parameter(torch.randn(s).to(t)) for s, t in (
+            ((8, 4), torch.float32), ((16,), torch.bfloat16), ((5,), torch.float32), ((7,), torch.float16))]
+        return made, [{"params": made[:2]}, {"params": made[2:3], "amsgrad": True}, {"params": made[3:], "lr": 0.02}]
+
+    a, groups = params()
+    b, other = params()
+    native = AdamW(groups, lr=0.01, max_norm=0.5, norm_type=norm_type, scaler=LossScaler(**SCALES))
+    classic = GradScaler("cpu", **SCALES, defer_unscale=True)
+    classic.scale(torch.ones(()))
+    theirs = AdamW(other[:2], lr=0.01)  # torch's GradScaler takes no f16 gradients
+    alone = AdamW(other[2:])
+    for i in range(60):
+        scale = native.scaler.get_scale()
+        assert scale == classic.get_scale()
+        for k, (p, q) in enumerate(zip(a, b)):
+            p.grad = (torch.randn(p.shape) * scale / 32).to(p.dtype) if k < 3 else torch.zeros_like(p)
+            if i in OVERFLOWS and k == i % 3:
+                p.grad.view(-1)[2] = float("nan")
+            q.grad = p.grad.clone()
+        before = [p.detach().clone() for p in a]
+        classic.unscale_(theirs)
+        norm = clip_grad_norm_(b[:3], 0.5, norm_type)
+        classic.step(theirs)
+        classic.update()
+        alone.step()
+        native.step()
+        stats = native.stats()
+        assert stats["skipped"] == (i in OVERFLOWS) == native.last_step_skipped.item()
+        assert not stats["skipped"] or all(torch.equal(p, q) for p, q in zip(a, before))
+        if not stats["skipped"]:
+            assert stats["grad_norm"] == norm.item()
+    assert all(torch.equal(p, q) for p, q in zip(a[:3], b[:3]))
+    assert {int(s["step"]) for s in native.state.values()} == {60 - len([i for i in OVERFLOWS if i < 60])}
+
+
+def test_several_kinds_with_an_external_norm():
+    p, q = torch.nn.Parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8).bfloat16())
+    optimizer = SGD([p, q], lr=1.0, max_norm=1.0, external_norm=True)
+    p.grad, q.grad = torch.full((8,), 0.5), torch.full((8,), 0.5).bfloat16()
+    optimizer.step(norm=2.0)
+    torch.testing.assert_close(p.detach(), torch.full((8,), 0.75))
+    torch.testing.assert_close(q.detach().float(), torch.full((8,), 0.75))
 
 
 def test_what_goes_with_what():

@@ -72,24 +72,28 @@ class Mode(NamedTuple):
     scaler: Any = None  # unscales by its scale, skips where that found inf
     deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
 
-    def options(self) -> list[str]:
+    def options(self, several: bool, last: bool) -> list[str]:
+        """`several` parts share a norm and a verdict, which are added up between the launches."""
         options = []
         if self.norm is not None:
             options.append(f"clip={self.norm}")
         if self.external_norm:
             options.append("external-norm")
         if self.scaler is not None:
-            options.append("loss-scale=fixed" if self.deferred else "loss-scale=dynamic")
-        if self.deferred:  # sums that add up over the parts; and what torch's calls do with an infinite norm
-            options += ["all-reduce", "on-norm-overflow=torch"]
+            options.append("loss-scale=fixed" if self.deferred or not last else "loss-scale=dynamic")
+        if self.deferred or several and options:
+            options.append("all-reduce")
+        if self.deferred:  # as torch's clip function
+            options.append("on-norm-overflow=torch")
         return options
 
 
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
 
-    def __init__(self, options: tuple[str, ...], device: torch.device) -> None:
-        self.options = options
+    def __init__(self, kind: tuple[str, ...], device: torch.device) -> None:
+        self.kind = kind
+        self.options = kind  # and the mode's
         self.device = device
         self.params: list[Tensor] = []
         self.names: list[str] = []
@@ -143,7 +147,7 @@ class Engine:
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
         self.scan(mode, self.kept if measured else {})
-        if mode.deferred and not self.measured and len(self.parts) > 1:
+        if len(self.parts) > 1 and self.parts[0].sums and not self.measured:
             self.reduce()
         for index, part in enumerate(self.parts):
             self.set_args(part, max_norm, norm)
@@ -238,8 +242,7 @@ class Engine:
         return copy
 
     def stats(self, wait: bool) -> dict[str, float] | None:
-        found = [s for s in (part.step.stats(wait, part.stream()) for part in self.parts) if s is not None]
-        return found[0] if found else None
+        return self.parts[-1].step.stats(wait, self.parts[-1].stream()) if self.parts else None
 
     # --- binding
 
@@ -256,25 +259,24 @@ class Engine:
 
     def bind(self) -> None:
         self.pull()
-        old = {(part.options, part.device): part for part in self.parts}
+        old = {(part.kind, part.device): part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
         self.walk = None
         self.measured = False
         self.parts, places = self.divide(known)
-        native = not self.mode.deferred and (self.mode.norm is not None or self.mode.scaler is not None)
-        if native and len(self.parts) > 1:
-            kinds = "; ".join(f"{p.device}: {', '.join(p.options)}" for p in self.parts)
-            raise _core.Error("clip and loss scale inside of the step need parameters of one device, dtype and kind of "
-                              f"group; here are {kinds}. Use torch's GradScaler and clip_grad_norm_ with this optimizer "
-                              "instead")
-        if self.mode.deferred:
-            self.check_deferred()
+        if self.mode != Mode():
+            self.check_together()
+        several = len(self.parts) > 1
+        for part in self.parts:  # the last one adapts the scale, after the others have read it
+            part.options = (*part.kind, *self.mode.options(several, part is self.parts[-1]))
         self.check_disjoint()
         walk = _core.Walk(EXCHANGE, Tensor)
         like = {}
         for index, part in enumerate(self.parts):
-            self.make_step(part, old.get((part.options, part.device)))
+            self.make_step(part, old.get((part.kind, part.device)), several)
             like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part))})
+        if self.mode.scaler is not None and self.parts:
+            self.mode.scaler._attach(self.parts[0].device)
         self.order = []
         for p, name, part, slot in places:
             weight = like.get(id(p), p)
@@ -297,7 +299,7 @@ class Engine:
                     places.append((p, name, -1, 0))
                     continue
                 self.check(p, name)
-                key = (self.options(group, p), p.device)
+                key = (self.kind(group, p), p.device)
                 if key not in index:
                     index[key] = len(parts)
                     parts.append(Part(*key))
@@ -311,17 +313,21 @@ class Engine:
         if p.layout != torch.strided:
             raise TypeError(f"{who} does not take sparse parameters; {name} is one")
         if p.dtype not in DTYPES:
-            raise TypeError(f"{who} takes parameters in float32, float16 and bfloat16; {name} is {p.dtype}")
+            raise TypeError(f"{who} takes parameters in float32, float16 and bfloat16; {name} is {p.dtype}: give it "
+                            f"to an optimizer of its own, of torch.optim, or make it float32")
         if p.device.type not in ("cpu", "cuda"):
             raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
         if overlaps_itself(p):
             raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
 
-    def check_deferred(self) -> None:
-        if len({part.device for part in self.parts}) > 1:
-            raise _core.Error("unscaling and clipping are deferred into the step only for parameters of one device: leave "
-                              "out defer_unscale=True, and give torch.nn.utils.clip_grad_norm_ the parameters")
-        if self.mode.scaler is not None and any(part.params[0].dtype == torch.float16 for part in self.parts):
+    def check_together(self) -> None:
+        devices = sorted({str(part.device) for part in self.parts})
+        if len(devices) > 1:
+            raise _core.Error("clip and loss scale are part of the step only for parameters of one device; here are "
+                              f"{', '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
+                              "optimizer instead")
+        if self.mode.deferred and self.mode.scaler is not None and any(
+                part.params[0].dtype == torch.float16 for part in self.parts):
             raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
     def check_disjoint(self) -> None:
@@ -331,7 +337,7 @@ class Engine:
             if begin < end:
                 raise RuntimeError(f"{type(self.optimizer).__name__}: {name} and {other} share memory")
 
-    def options(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
+    def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         optimizer = self.optimizer
         dtype = DTYPES[p.dtype]
         options = [f"grad={dtype}"]
@@ -344,9 +350,9 @@ class Engine:
             options.append("momentum")
         if optimizer._recipe == "adam" and group.get("decoupled_weight_decay"):
             options.append("weight-decay=decoupled")
-        return (*options, *self.mode.options())
+        return tuple(options)
 
-    def make_step(self, part: Part, old: Part | None) -> None:
+    def make_step(self, part: Part, old: Part | None, several: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
@@ -357,9 +363,7 @@ class Engine:
         cuda = part.device.type == "cuda"
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
-                               self.mode.deferred)
-        if scaler is not None:
-            scaler._attach(part.device)
+                               self.mode.deferred or several and self.mode != Mode())
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0).items()}
         for index, name in enumerate(made.args()):

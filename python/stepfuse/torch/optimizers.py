@@ -97,7 +97,7 @@ class Fused(torch.optim.Optimizer):
             raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
                                "one of them (scaler=…, or scaler.step)")
         deferred, self._deferred = self._deferred, None
-        own = Mode(self._norm, self._external_norm, self._scaler)
+        own = Mode(self._norm, self._external_norm, None if self._only_makes_state() else self._scaler)
         self._found = None
         with torch.no_grad():
             if deferred is None:
@@ -105,6 +105,11 @@ class Fused(torch.optim.Optimizer):
             else:
                 self._bound().run(deferred.mode(), deferred.max_norm, None)
         return loss
+
+    def _only_makes_state(self) -> bool:
+        """Whether this is torch.distributed.checkpoint's step with zeros, of which the loss scale shall not hear."""
+        return (self._scaler is not None and not self.state and all(float(g["lr"]) == 0 for g in self.param_groups)
+                and not any(p.grad is not None and p.grad.any() for g in self.param_groups for p in g["params"]))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here
