@@ -5,15 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <optional>
-
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/task_arena.h>
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "samples/fused_vs_unfused/stream.hpp"
 #include "tools/workload/random.hpp"
+#include "tools/workload/stream.hpp"
 
 namespace stepfuse::samples {
 namespace {
@@ -72,7 +68,8 @@ class Contestant {
         exp_avg_sq_(options.layout),
         step_(make_recipe("adamw",
                           {.grad = DType::f32, .loss_scale = LossScale::dynamic, .clip = Clip::l2}),
-              make_layout(options.layout), Device::cpu(), {.form = form, .scaler = &scaler_}),
+              make_layout(options.layout), Device::cpu(options.threads),
+              {.form = form, .scaler = &scaler_}),
         args_(step_.make_args()) {
     step_.prepare();
     step_.bind("weight", weight_.pointers());
@@ -118,15 +115,8 @@ BenchResult run_bench(const BenchOptions& options, const Progress& progress) {
   BenchResult result;
   for (const TensorEntry& t : options.layout.tensors) result.params += t.size;
   size_t span = Tensors::span(options.layout);
-  // For steps and streams alike.
-  std::optional<tbb::global_control> limit;
-  if (options.threads > 0) {
-    limit.emplace(tbb::global_control::max_allowed_parallelism,
-                  static_cast<size_t>(options.threads));
-  }
-  result.threads = static_cast<int>(std::min<size_t>(
-      static_cast<size_t>(tbb::this_task_arena::max_concurrency()),
-      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)));
+  Streams streams(options.threads);
+  result.threads = streams.threads();
 
   progress(0, "arrays");
   // Gradients as they come from a backward pass of the scaled loss.
@@ -158,8 +148,8 @@ BenchResult run_bench(const BenchOptions& options, const Progress& progress) {
   for (int round = 0; round <= options.rounds; ++round) {
     progress(static_cast<double>(round) / (options.rounds + 1), "measuring");
     bool counts = round > 0;
-    turn(counts, stream, [&] { stream_update(grad.data(), a.data(), b.data(), c.data(), span); });
-    turn(counts, triad, [&] { stream_triad(a.data(), b.data(), c.data(), span); });
+    turn(counts, stream, [&] { streams.update(grad.data(), a.data(), b.data(), c.data(), span); });
+    turn(counts, triad, [&] { streams.triad(a.data(), b.data(), c.data(), span); });
     for (auto& form : forms) {
       turn(counts, form->seconds, [&] { form->run(grad); });
     }

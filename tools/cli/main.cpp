@@ -21,6 +21,7 @@ constexpr std::string_view kFooter = R"(Start here:
   stepfuse dump adamw --grad f16 --master --clip      the step as a small program
   stepfuse explain adamw --loss-scale --clip          what fusing it saves
   stepfuse run adamw --clip --digest                  run it on seeded inputs
+  stepfuse bench adamw --clip --params 16M            what it takes on this machine
   stepfuse env                                        what this machine has
 
 Exit codes: 0 done · 1 a mistake in a file · 2 a mistake on the command line ·
@@ -101,6 +102,7 @@ int run(std::vector<std::string> words) {
   add_dump(app, action);
   add_explain(app, action);
   add_run(app, action);
+  add_bench(app, action);
   add_env(app, action);
   add_cache(app, action);
   add_aot(app, action);

@@ -1,6 +1,5 @@
 // `stepfuse run`: a step over seeded inputs, the same for every backend. Knows the workload.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 
@@ -11,7 +10,7 @@
 
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/cuda_code.hpp"
-#include "tools/cli/near_names.hpp"
+#include "tools/cli/settings.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/terminal.hpp"
@@ -52,47 +51,6 @@ struct Options {
   bool json = false;
 };
 
-// "lr=0.01" or "lr[1]=0.01".
-ArgSetting parse_setting(const std::string& text, const Program& program) {
-  auto fail = [&](const std::string& what) {
-    throw Error(ErrorKind::usage, fmt::format("--set {}: {}", text, what));
-  };
-  size_t equals = text.find('=');
-  if (equals == std::string::npos) fail("write NAME=VALUE or NAME[GROUP]=VALUE");
-  ArgSetting s{.name = text.substr(0, equals)};
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data() + equals + 1, end, s.value);
-  if (error != std::errc{} || rest != end) fail("the value is not a number");
-  size_t bracket = s.name.find('[');
-  if (bracket != std::string::npos) {
-    const char* close = s.name.data() + s.name.size() - 1;
-    auto [stop, e] = std::from_chars(s.name.data() + bracket + 1, close, s.group);
-    if (e != std::errc{} || stop != close || *close != ']' || s.group < 0) {
-      fail("the group is a number, as in lr[1]=0.01");
-    }
-    s.name.resize(bracket);
-  }
-  if (program.find_arg(s.name) < 0) {
-    std::vector<std::string> names;
-    for (const Arg& a : program.args) names.push_back(a.name);
-    fail(fmt::format("step @{} has no argument '{}'{}", program.name, s.name,
-                     did_you_mean(s.name, names)));
-  }
-  return s;
-}
-
-// Arguments without a fallback would silently be 0.
-void check_all_set(const Program& program, const std::vector<ArgSetting>& settings) {
-  for (const Arg& a : program.args) {
-    bool set = std::any_of(settings.begin(), settings.end(),
-                           [&](const ArgSetting& s) { return s.name == a.name; });
-    if (a.fallback || set) continue;
-    throw Error(ErrorKind::usage, fmt::format("argument %{} of step @{} has no default: give it "
-                                              "with --set {}=VALUE",
-                                              a.name, program.name, a.name));
-  }
-}
-
 Device device_of(const Options& o) {
   if (o.backend == "interpret") return Device::interpreter();
   if (o.backend == "cuda") return Device::cuda(o.ordinal, o.cuda_options);
@@ -107,8 +65,7 @@ RunPlan make_plan(const Options& o, const Program& program) {
                        : o.inputs == "single" ? Inputs::single
                                               : Inputs::normal;
   plan.digest = o.digest;
-  for (const std::string& s : o.set) plan.args.push_back(parse_setting(s, program));
-  check_all_set(program, plan.args);
+  plan.args = parse_settings(o.set, program);
   return plan;
 }
 
@@ -247,9 +204,7 @@ void add_input_options(CLI::App& verb, Options& o) {
                 "Split phase: hand gradients over in parts, the last ones first");
   verb.add_option("--gradient", in.gradient, "The buffer that is given at each step [grad]")
       ->type_name("BUFFER");
-  verb.add_option("--set", o.set,
-                  "A hyperparameter, as in lr=0.01, or of one group, as in lr[1]=0.01")
-      ->type_name("NAME=VALUE");
+  add_settings(verb, o.set);
   verb.add_flag("--vary", o.plan.vary_args,
                 "Hyperparameters change from group to group and from step to step");
   verb.add_option("--init-scale", o.plan.init_scale, "The loss scale to begin with [65536]");

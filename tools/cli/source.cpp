@@ -100,9 +100,10 @@ void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
                   "Storage types of buffers that may have several, as in grad=bf16,weight=f16")
       ->type_name("BUFFER=TYPE,…");
   if (layout) {
-    CLI::Option* file = verb.add_option("--layout", a.layout_file,
-                                        "Parameter tensors from a file (samples/layouts)")
-                            ->type_name("FILE.json");
+    CLI::Option* file =
+        verb.add_option("--layout", a.layout_file,
+                        "Parameter tensors from a file (samples/layouts), or those of a checkpoint")
+            ->type_name("FILE.json|FILE.safetensors");
     verb.add_option("--params", a.params, "One tensor of that many parameters: 16M, 1e9")
         ->type_name("N")
         ->excludes(file);

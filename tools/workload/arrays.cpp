@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kPage = 4096;  // devices are told of whole pages
-constexpr size_t kGuard = 64;   // bytes after each array at least; a full vector
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kGuard = 64;  // bytes after each array at least; a full vector
 constexpr char kPattern = '\xa5';
 
 size_t bytes_of(const ArraySet::Spec& s) { return s.size * size_of(s.dtype); }
@@ -35,13 +37,16 @@ ArraySet::ArraySet(std::vector<Spec> specs) : specs_(std::move(specs)) {
     total += (share + kAlignment - 1) / kAlignment * kAlignment;
     ends_.push_back(total);
   }
-  bytes_ = (total + kPage - 1) / kPage * kPage;
-  block_.reset(static_cast<char*>(std::aligned_alloc(kPage, bytes_)));
+  // Large blocks on huge pages, where the system has them: a trainer's allocator does likewise.
+  size_t page = total >= kHugePage ? kHugePage : kPage;
+  bytes_ = (total + page - 1) / page * page;
+  block_.reset(static_cast<char*>(std::aligned_alloc(page, bytes_)));
   if (!block_) {
     throw Error(ErrorKind::device, fmt::format("out of memory: {} bytes for the arrays of one "
                                                "buffer are not to be had",
                                                total));
   }
+  if (page == kHugePage) madvise(block_.get(), bytes_, MADV_HUGEPAGE);
   size_t begin = kAlignment;
   std::memset(block_.get(), kPattern, begin);
   for (size_t t = 0; t < specs_.size(); ++t) {

@@ -1,12 +1,14 @@
 // Parameter layouts from JSON files. Knows nlohmann-json.
 #include "tools/workload/layout_file.hpp"
 
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ir/printable.hpp"
+#include "runtime/safetensors.hpp"
 #include "tools/workload/text_file.hpp"
 
 namespace stepfuse {
@@ -183,7 +185,23 @@ LayoutFile parse_layout(std::string_view text, std::string_view file) {
   return Reader(file).read(root);
 }
 
+namespace {
+
+// The tensors of a checkpoint, in the order of their names; what it stores them as says nothing of a step's buffers.
+LayoutFile layout_of_safetensors(const std::string& path) {
+  TensorReader reader(path);
+  LayoutFile layout{
+      .name = std::filesystem::path(path).stem().string(), .source = path, .tensors = {}};
+  for (const auto& [name, array] : reader.arrays()) {
+    layout.tensors.push_back({.name = name, .size = array.bytes / size_of(array.dtype)});
+  }
+  return layout;
+}
+
+}  // namespace
+
 LayoutFile read_layout_file(const std::string& path) {
+  if (path.ends_with(".safetensors")) return layout_of_safetensors(path);
   return parse_layout(read_text_file(path), path);
 }
 

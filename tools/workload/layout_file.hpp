@@ -34,7 +34,8 @@ struct LayoutFile {
 };
 
 // Throws Error{parse} with file and line for text that is not JSON, and with file and tensor for a
-// field that is unknown, missing or out of range; Error{usage} for a file that cannot be read.
+// field that is unknown, missing or out of range; Error{usage} for a file that cannot be read. Of a
+// .safetensors file: its tensors' names and sizes.
 LayoutFile read_layout_file(const std::string& path);
 LayoutFile parse_layout(std::string_view text, std::string_view file = "<layout>");
 

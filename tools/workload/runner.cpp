@@ -71,22 +71,28 @@ void run_once(Step& step, std::span<void* const> gradients, const Args& args, bo
   step.run(gradients, args);
 }
 
-bool has_shared_state(const Program& program) {
-  return std::any_of(program.states.begin(), program.states.end(),
-                     [](const State& s) { return s.shared; });
+}  // namespace
+
+std::unique_ptr<LossScaler> scaler_for(const Program& program, float init_scale) {
+  bool shared = std::any_of(program.states.begin(), program.states.end(),
+                            [](const State& s) { return s.shared; });
+  if (!shared) return nullptr;
+  return std::make_unique<LossScaler>(LossScaler::Options{.init_scale = init_scale});
 }
 
-}  // namespace
+void open_window(const Program& program, LossScaler* scaler) {
+  int window = program.find_state("micro_batches");
+  if (window >= 0 && program.states[static_cast<size_t>(window)].shared) {
+    scaler->write("micro_batches", 0);
+  }
+}
 
 RunReport run_workload(const Program& program, const LayoutFile& layout, const Bindings& bindings,
                        const RunPlan& plan, const ProgressCallback& progress) {
   auto tell = [&](double done, std::string_view what) {
     if (progress) progress(done, what);
   };
-  std::unique_ptr<LossScaler> scaler;
-  if (has_shared_state(program)) {
-    scaler = std::make_unique<LossScaler>(LossScaler::Options{.init_scale = plan.init_scale});
-  }
+  std::unique_ptr<LossScaler> scaler = scaler_for(program, plan.init_scale);
   Workload workload(program, layout, bindings, plan.inputs);
   std::vector<cuda::HostAccess> access;
   if (plan.device.kind() == Device::Kind::cuda) {
@@ -97,11 +103,7 @@ RunReport run_workload(const Program& program, const LayoutFile& layout, const B
              .scaler = scaler.get(),
              .gradient = plan.inputs.gradient,
              .observe = plan.observe});
-  // The end of an accumulation window, run by itself, has no step that counts for it.
-  int window = program.find_state("micro_batches");
-  if (window >= 0 && program.states[static_cast<size_t>(window)].shared) {
-    scaler->write("micro_batches", 0);
-  }
+  open_window(program, scaler.get());
   Arguments arguments(step, plan);
 
   RunReport report;

@@ -88,14 +88,18 @@ std::vector<std::span<char>> Workload::memory() const {
 
 void Workload::start(Step& step) {
   for (size_t b = 0; b < program_.buffers.size(); ++b) fill_buffer(b, Spice::none);
-  for (size_t b = 0; b < program_.buffers.size(); ++b) {
-    if (!is_gradient(b)) step.bind(program_.buffers[b].name, arrays_[b].pointers());
-  }
+  bind(step);
   // init_state() checks that nothing overlaps, gradients included once they were given.
   step.init_state();
   if (options_.inputs != Inputs::special) return;
   for (size_t b = 0; b < program_.buffers.size(); ++b) {
     if (!is_gradient(b)) fill_buffer(b, Spice::all);
+  }
+}
+
+void Workload::bind(Step& step) const {
+  for (size_t b = 0; b < program_.buffers.size(); ++b) {
+    if (!is_gradient(b)) step.bind(program_.buffers[b].name, arrays_[b].pointers());
   }
 }
 

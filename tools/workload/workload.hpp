@@ -47,6 +47,8 @@ class Workload {
 
   // Fills every array, binds them, and initialises the step's state; before the first run.
   void start(Step& step);
+  // Binds the arrays as they are: another step goes on from here.
+  void bind(Step& step) const;
   // Writes the gradients of step `index` and returns their addresses for run(), null where a tensor
   // has none; empty for a program without a gradient buffer. Valid until the next call.
   std::span<void* const> gradients(uint64_t index);

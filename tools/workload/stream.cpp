@@ -1,13 +1,10 @@
-// The two streams and the arrays that they run over. Knows oneTBB and the system's pages.
-#include "samples/fused_vs_unfused/stream.hpp"
+// The two streams and the arrays that they run over. Knows the steps' threads and the system's pages.
+#include "tools/workload/stream.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <new>
 #include <sys/mman.h>
-
-#include <oneapi/tbb/blocked_range.h>
-#include <oneapi/tbb/parallel_for.h>
 
 // One clone per processor level, chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
@@ -17,11 +14,11 @@
 #define STEPFUSE_CLONES
 #endif
 
-namespace stepfuse::samples {
+namespace stepfuse {
 namespace {
 
 constexpr size_t kPiece = 16384;
-constexpr size_t kPiecesPerRange = 8;
+constexpr uint32_t kPiecesPerRange = 8;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // 64 bytes: one register of AVX-512, two or four of the narrower sets.
@@ -57,23 +54,22 @@ void triad_range(float* a, const float* b, const float* c, size_t count) {
   for (; i < count; ++i) a[i] = b[i] + 3.0F * c[i];
 }
 
-// Calls f(first element, count) for the pieces of [0, count).
+// Calls f(first element, count) for ranges that together are [0, count).
 template <class F>
-void for_pieces(size_t count, const F& f) {
+void for_ranges(const CpuExecutor& executor, size_t count, const F& f) {
   size_t pieces = (count + kPiece - 1) / kPiece;
-#if defined(__SANITIZE_THREAD__)
-  // oneTBB's library is not built for ThreadSanitizer, which would see a race in every task.
-  for (size_t p = 0; p < pieces; ++p) f(p * kPiece, std::min(kPiece, count - p * kPiece));
-#else
-  tbb::parallel_for(
-      tbb::blocked_range<size_t>(0, pieces, kPiecesPerRange),
-      [&](const tbb::blocked_range<size_t>& r) {
-        for (size_t p = r.begin(); p < r.end(); ++p) {
-          f(p * kPiece, std::min(kPiece, count - p * kPiece));
-        }
+  struct Work {
+    const F& f;
+    size_t count;
+  } work{f, count};
+  executor.for_ranges(
+      0, static_cast<uint32_t>(pieces), kPiecesPerRange,
+      [](const void* context, uint32_t begin, uint32_t end) {
+        const Work& w = *static_cast<const Work*>(context);
+        size_t at = begin * kPiece;
+        w.f(at, std::min(end * kPiece, w.count) - at);
       },
-      tbb::simple_partitioner());
-#endif
+      &work);
 }
 
 }  // namespace
@@ -95,15 +91,16 @@ HugeArray::HugeArray(size_t count)
 
 HugeArray::~HugeArray() { munmap(data_, bytes_); }
 
-void stream_update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
-                   size_t count) {
-  for_pieces(count, [=](size_t at, size_t n) {
+void Streams::update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
+                     size_t count) const {
+  for_ranges(executor_, count, [=](size_t at, size_t n) {
     update_range(grad + at, weight + at, exp_avg + at, exp_avg_sq + at, n);
   });
 }
 
-void stream_triad(float* a, const float* b, const float* c, size_t count) {
-  for_pieces(count, [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
+void Streams::triad(float* a, const float* b, const float* c, size_t count) const {
+  for_ranges(executor_, count,
+             [=](size_t at, size_t n) { triad_range(a + at, b + at, c + at, n); });
 }
 
-}  // namespace stepfuse::samples
+}  // namespace stepfuse

@@ -1,0 +1,94 @@
+// `stepfuse bench`: what a step takes on this machine, beside what its memory can do and, if asked for, beside
+// PyTorch. Knows the measurement.
+#include <algorithm>
+#include <memory>
+
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include "runtime/new_file.hpp"
+#include "tools/cli/bench_run.hpp"
+#include "tools/cli/settings.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/torch_rival.hpp"
+#include "tools/cli/verbs.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse bench adamw --loss-scale --clip --params 16M
+  stepfuse bench adamw --grad bf16 --master --clip --layout samples/layouts/gpt2.json
+  stepfuse bench adamw --loss-scale --clip --layout model.safetensors --against torch
+  stepfuse bench adamw --clip --params 1M --threads 1,2 -o bench.svg
+  stepfuse bench my_step.sf --json
+
+Forms, streams and rivals take turns in one run. The stream reads four arrays and writes three of them in
+place, as an Adam update does; the floor is the time in which the fused form's bytes pass at its
+speed. --against torch runs PyTorch's unscale_, clip_grad_norm_, step and update over the same shapes, fused
+and foreach, in a process of its own (torch-compile: compiled as well). This measures the CPU; a GPU: see
+tools/gpu_check.sh.)";
+
+constexpr uint64_t kDefaultParams = 16'000'000;
+
+struct Options {
+  SourceArguments source;
+  std::vector<int> threads = {0};
+  std::vector<std::string> set;
+  std::string against;
+  std::string python = "python3";
+  std::string picture;
+  int rounds = 9;
+  bool json = false;
+};
+
+int run_bench(const Options& o) {
+  Source source = load_source(o.source);
+  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  BenchOptions options{.threads = o.threads,
+                       .rounds = o.rounds,
+                       .args = parse_settings(o.set, source.program),
+                       .rivals = {}};
+  Progress progress;
+  std::vector<std::unique_ptr<Rival>> rivals;
+  if (!o.against.empty()) {
+    progress.show(-1, "starting PyTorch");
+    rivals = torch_rivals(
+        source, o.source, layout,
+        {.python = o.python, .threads = o.threads[0], .compiled = o.against == "torch-compile"});
+    for (auto& r : rivals) options.rivals.push_back(r.get());
+  }
+  BenchReport report = bench(source, layout, options, [&](double done, std::string_view what) {
+    progress.show(done, what);
+  });
+  progress.clear();
+  fmt::print("{}", o.json ? bench_json(report) : bench_text(report));
+  if (!o.picture.empty()) {
+    replace_file(o.picture, bench_picture(report));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("bench", "Measure a step on this machine's CPU");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  add_source(*verb, o->source, true);
+  verb->add_option("--threads", o->threads, "How many, one or several numbers; 0: all [0]")
+      ->type_name("N,…")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 4096));
+  verb->add_option("--rounds", o->rounds, "Turns that count [9]")->check(CLI::Range(1, 1000));
+  add_settings(*verb, o->set);
+  verb->add_option("--against", o->against, "Also measure PyTorch's pipeline")
+      ->type_name("torch|torch-compile")
+      ->check(one_of({"torch", "torch-compile"}));
+  verb->add_option("--python", o->python, "Which has PyTorch [python3]")->type_name("PATH");
+  verb->add_option("-o,--output", o->picture, "A picture")->type_name("FILE.svg");
+  verb->add_flag("--json", o->json, "As JSON, with the time of every turn");
+  verb->callback([&action, o] { action = [o] { return run_bench(*o); }; });
+}
+
+}  // namespace stepfuse::cli

@@ -1,0 +1,28 @@
+// A process that answers each line with a line. Knows POSIX.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace stepfuse::cli {
+
+class LineProcess {
+ public:
+  // Looks for words[0] in the PATH. Throws Error{device}, as ask() does where the process ended.
+  explicit LineProcess(const std::vector<std::string>& words);
+  ~LineProcess();  // closes its input and waits for its end
+  LineProcess(const LineProcess&) = delete;
+  LineProcess& operator=(const LineProcess&) = delete;
+
+  std::string ask(const std::string& line);
+
+ private:
+  std::string name_;
+  pid_t pid_ = -1;
+  FILE* to_ = nullptr;
+  FILE* from_ = nullptr;
+};
+
+}  // namespace stepfuse::cli

@@ -1,0 +1,74 @@
+// --set NAME=VALUE, checked against the step's arguments. Knows CLI11 and programs.
+#include "tools/cli/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+#include "tools/cli/near_names.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+// "lr=0.01" or "lr[1]=0.01".
+ArgSetting parse_setting(const std::string& text, const Program& program) {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::usage, fmt::format("--set {}: {}", text, what));
+  };
+  size_t equals = text.find('=');
+  if (equals == std::string::npos) fail("write NAME=VALUE or NAME[GROUP]=VALUE");
+  ArgSetting s{.name = text.substr(0, equals)};
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data() + equals + 1, end, s.value);
+  if (error != std::errc{} || rest != end) fail("the value is not a number");
+  size_t bracket = s.name.find('[');
+  if (bracket != std::string::npos) {
+    const char* close = s.name.data() + s.name.size() - 1;
+    auto [stop, e] = std::from_chars(s.name.data() + bracket + 1, close, s.group);
+    if (e != std::errc{} || stop != close || *close != ']' || s.group < 0) {
+      fail("the group is a number, as in lr[1]=0.01");
+    }
+    s.name.resize(bracket);
+  }
+  if (program.find_arg(s.name) < 0) {
+    std::vector<std::string> names;
+    for (const Arg& a : program.args) names.push_back(a.name);
+    fail(fmt::format("step @{} has no argument '{}'{}", program.name, s.name,
+                     did_you_mean(s.name, names)));
+  }
+  return s;
+}
+
+// Arguments without a fallback would silently be 0.
+void check_all_set(const Program& program, const std::vector<ArgSetting>& settings) {
+  for (const Arg& a : program.args) {
+    bool set = std::any_of(settings.begin(), settings.end(),
+                           [&](const ArgSetting& s) { return s.name == a.name; });
+    if (a.fallback || set) continue;
+    throw Error(ErrorKind::usage, fmt::format("argument %{} of step @{} has no default: give it "
+                                              "with --set {}=VALUE",
+                                              a.name, program.name, a.name));
+  }
+}
+
+}  // namespace
+
+void add_settings(CLI::App& verb, std::vector<std::string>& set) {
+  verb.add_option("--set", set,
+                  "A hyperparameter, as in lr=0.01, or of one group, as in lr[1]=0.01")
+      ->type_name("NAME=VALUE");
+}
+
+std::vector<ArgSetting> parse_settings(const std::vector<std::string>& set,
+                                       const Program& program) {
+  std::vector<ArgSetting> settings;
+  for (const std::string& s : set) settings.push_back(parse_setting(s, program));
+  check_all_set(program, settings);
+  return settings;
+}
+
+}  // namespace stepfuse::cli
