@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times stepfuse's step beside PyTorch's whole pipeline, and optax's: one table, one SVG.
 
-    pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/compare_torch.py --out build
+    pip install torch==2.13.0 numpy && ninja -C build torch_bridge stepfuse_core && tools/compare_torch.py --out build
     pip install jax optax                                    # for the optax contestant
     tools/compare_torch.py --device cuda --out build         # on a GPU; written without one, not run on one yet
 
-PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
+`stepfuse` is the C++ API, `native` and `deferred` are stepfuse.torch.AdamW from Python. PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
 torch.compile; optax's is the same under jax.jit, its gradients torch's by DLPack. What is not installed is left out by
 name. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
 take turns, and each turn is two steps of warm-up, then a third of a second and at least one step. Shares are of the
@@ -27,9 +27,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PYTHON = pathlib.Path(os.environ.get("STEPFUSE_BUILD", ROOT / "build")) / "python"  # the package as built
 WORKER = ROOT / "tools" / "peers" / "contestants.py"
 TORCH = ["fused", "foreach", "compile"]
-NAMES = ["stepfuse", *TORCH, "optax"]
+PACKAGE = ["native", "deferred"]
+NAMES = ["stepfuse", *PACKAGE, *TORCH, "optax"]
 TURN_S = 0.3  # what one turn lasts, warm-up aside
 FLOOR_BYTES = 32
 
@@ -62,7 +64,8 @@ class Contestant:
     def __init__(self, name, sizes, threads, device, caches, limit):
         env = {**os.environ, "XDG_CACHE_HOME": caches, "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
                "TRITON_CACHE_DIR": f"{caches}/triton", "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
-               "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+               "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+               "PYTHONPATH": os.pathsep.join(filter(None, (str(PYTHON), os.environ.get("PYTHONPATH"))))}
         env.pop("STEPFUSE_CACHE", None)
         self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads), device],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
@@ -140,20 +143,22 @@ def compare(name, sizes, rounds, threads, names, device, caches, limit):
 
 
 def table(results, names):
+    package = [n for n in PACKAGE if n in names]
     lines = ["| layout | parameters | tensors | " + " | ".join(f"{n} ms (share)" for n in names)
-             + " | fastest PyTorch / stepfuse | first step cold (warm): " + ", ".join(names) + " |",
-             "|" + "---|" * (len(names) + 5)]
+             + "".join(f" | fastest PyTorch / {n}" for n in ("stepfuse", *package)) + " | first step cold (warm): " + ", ".join(names) + " |",
+             "|" + "---|" * (len(names) + 5 + len(package))]
     for r in results:
         rows = [r["rows"].get(n) for n in names]  # None: left out, its first step took too long
         cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" if v else "-" for v in rows]
         rival = min((v["ratio"] for n, v in r["rows"].items() if n in TORCH), default=math.nan)
         firsts = ", ".join(f"{v['first_s']:.2f} ({v['first_warm_s']:.2f}) s" if v else "-" for v in rows)
         lines.append(f"| {r['layout']} | {r['parameters']:,} | {r['tensors']:,} | " + " | ".join(cells)
-                     + f" | **{rival:.2f}x** | {firsts} |")
+                     + f" | **{rival:.2f}x**" + "".join(f" | **{rival / r['rows'][n]['ratio']:.2f}x**" for n in package)
+                     + f" | {firsts} |")
     return "\n".join(lines) + "\n"
 
 
-COLOURS = {"stepfuse": "#0b6e4f", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458", "optax": "#5b5ea6"}
+COLOURS = {"stepfuse": "#0b6e4f", "native": "#3a9d7c", "deferred": "#8ecdb5", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458", "optax": "#5b5ea6"}
 
 
 def svg(results, names, device):
@@ -201,6 +206,11 @@ def main():
         if "optax" in names and importlib.util.find_spec(module) is None:
             print(f"left out: optax, for {module} is not installed", file=sys.stderr)
             names.remove("optax")
+    for module in PACKAGE:
+        if module in names and not any(PYTHON.glob("stepfuse/_core*")):
+            print(f"left out: {module}, for stepfuse_core is not built into {PYTHON}", file=sys.stderr)
+            names.remove(module)
+    others = os.getloadavg()[0]
     results = []
     for name, sizes in layouts(args.layouts):
         with tempfile.TemporaryDirectory() as caches:
@@ -209,6 +219,8 @@ def main():
     what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
     text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: of "
             "32 bytes a parameter at the in-run stream's speed.\n\n" + table(results, names))
+    if others > 0.5:
+        text += f"\nOther programs were running when it began (load {others:.1f}): only ratios mean something.\n"
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "compare_torch.md").write_text(text)
     (args.out / "compare_torch.svg").write_text(svg(results, names, what))

@@ -155,6 +155,41 @@ class Torch(Contestant):
         return sum(p.detach().double().abs().sum().item() for p in self.parameters)
 
 
+class Package(Contestant):
+    """stepfuse.torch.AdamW: `native`, clip and loss scale its own, or `deferred`, in torch's order of calls."""
+
+    def __init__(self, sizes, threads, device, way):
+        import stepfuse.torch
+        super().__init__(sizes, device)
+        self.parameters = [torch.nn.Parameter(torch.zeros(n, device=device)) for n in sizes]
+        for p, g in zip(self.parameters, self.grads):
+            p.grad = g
+        self.wait()
+        start = time.perf_counter()
+        if way == "native":
+            scaler = stepfuse.torch.LossScaler(1.0, growth_interval=NEVER)
+            self.optimizer = stepfuse.torch.AdamW(self.parameters, **BASE, max_norm=MAX_NORM, scaler=scaler)
+            self.step = self.optimizer.step
+        else:
+            self.optimizer = stepfuse.torch.AdamW(self.parameters, **BASE)
+            self.scaler = stepfuse.torch.GradScaler(device, 1.0, growth_interval=NEVER, defer_unscale=True)
+            self.scaler.scale(torch.zeros(1, device=device))
+            self.clip = stepfuse.torch.clip_grad_norm_
+            self.step = self.classic
+        self.step()
+        self.wait()
+        self.first = time.perf_counter() - start
+
+    def classic(self):
+        self.scaler.unscale_(self.optimizer)
+        self.clip(self.parameters, MAX_NORM)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def checksum(self):
+        return sum(p.detach().double().abs().sum().item() for p in self.parameters)
+
+
 class Optax(Contestant):
     """optax under jax.jit, parameters and state donated; the gradients are torch's, through DLPack."""
 
@@ -235,6 +270,8 @@ def timed(contestant, step, repeats):
 def make(name, threads, device, sizes):
     if name == "stepfuse":
         return Ours(sizes, threads, device)
+    if name in ("native", "deferred"):
+        return Package(sizes, threads, device, name)
     return Optax(sizes, threads, device) if name == "optax" else Torch(sizes, threads, device, name)
 
 
