@@ -48,6 +48,7 @@ ROOMS = {
     "tools/": (*SHOWN, "runtime/"),
     "tools/cli/dump.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
 }
+SHARED = ("support/", "source_dir.hpp")  # by the folders of tests/
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>, stand in <layer>/include/ of three layers
 LAYERS = ("ir", "compiler", "runtime")
 STRANGERS = "consumer"  # a folder of somebody else's projects: their includes are theirs
@@ -125,6 +126,8 @@ def check_include(layer, quote, target, at):
         allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
         yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'
                " Move the code to the layer that knows both, or pass the value in")
+    elif top == "tests" and not target[6:].startswith((*SHARED, at.split("/")[1] + "/")):
+        yield f'{at}: tests of one folder may not include "{target}"; what several need stands in tests/support/'
     elif room and ours and not target.startswith((room, *ROOMS[room])):
         yield (f'{at}: {room} may not include "{target}"; of others it knows {", ".join(ROOMS[room])}.'
                " What several need is computed once, left of them all, and stands in the plan")

@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/cpu/kernel_runner.hpp"
 #include "tests/source_dir.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -11,9 +11,9 @@
 #include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "tests/c/c_runner.hpp"
-#include "tests/differential/check.hpp"
-#include "tests/differential/fold_case.hpp"
-#include "tests/differential/rng.hpp"
+#include "tests/support/check.hpp"
+#include "tests/support/fold_case.hpp"
+#include "tests/support/rng.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -9,7 +9,7 @@
 
 #include "runtime/cpu/llvm_facts.hpp"
 #include "runtime/disk_cache.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
 namespace fs = std::filesystem;

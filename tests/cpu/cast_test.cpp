@@ -7,7 +7,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/narrow.hpp"
-#include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
 

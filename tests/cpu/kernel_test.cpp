@@ -7,8 +7,8 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "tests/cpu/kernel_runner.hpp"
 #include "tests/source_dir.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
 

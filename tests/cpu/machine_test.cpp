@@ -11,7 +11,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/fp_env.hpp"
-#include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

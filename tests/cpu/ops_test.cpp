@@ -7,7 +7,7 @@
 #include <stepfuse/ops.hpp>
 
 #include "ir/builder.hpp"
-#include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/kernel_runner.hpp"
 #include "tests/support/signatures.hpp"
 
 using namespace stepfuse;

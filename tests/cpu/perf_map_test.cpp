@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
 namespace fs = std::filesystem;

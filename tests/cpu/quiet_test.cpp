@@ -1,5 +1,5 @@
 // What a run may not do: allocate, or take a lock.
-#include "tests/cpu/host_calls.hpp"
+#include "tests/support/host_calls.hpp"
 
 #if STEPFUSE_COUNTS_HOST_CALLS
 

@@ -11,7 +11,7 @@
 #include "ir/builder.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/partitions.hpp"
-#include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
 

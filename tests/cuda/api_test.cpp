@@ -10,8 +10,8 @@
 #include <stepfuse/recipes.hpp>
 
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/trainer.hpp"
 #include "tools/workload/runner.hpp"
 
 using namespace stepfuse;

@@ -18,8 +18,8 @@
 #include "compiler/variant.hpp"
 #include "tests/cuda/command.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/differential/recipe_options.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/recipe_options.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tools/workload/layout_file.hpp"
 
 #ifdef STEPFUSE_CLI_BINARY

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/support/driver_call.hpp"
+
 namespace stepfuse::testing {
 
 // True if there is a device to test on: the fake driver opened as libcuda.so.1, and NVRTC.
@@ -22,12 +24,6 @@ void make_driver_lazy(bool lazy);
 void seed_driver(uint64_t seed);
 void fail_driver(const char* name, uint64_t nth, int code);
 std::string driver_report();
-// A function of the driver by its exported name.
-void* driver_symbol(const char* name);
-template <class... Args>
-int call_driver(const char* name, Args... args) {
-  return reinterpret_cast<int (*)(Args...)>(driver_symbol(name))(args...);
-}
 
 }  // namespace stepfuse::testing
 

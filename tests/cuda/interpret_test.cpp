@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/trainer.hpp"
 #include "tools/workload/runner.hpp"
 
 using namespace stepfuse;

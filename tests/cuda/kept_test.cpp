@@ -10,7 +10,7 @@
 #include "runtime/disk_cache.hpp"
 #include "tests/cuda/command.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #ifdef STEPFUSE_CLI_BINARY
 using namespace stepfuse;

@@ -10,8 +10,8 @@
 
 #include "runtime/cuda/host_access.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

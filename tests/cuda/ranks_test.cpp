@@ -14,7 +14,7 @@
 #include "runtime/cuda/host_access.hpp"
 #include "runtime/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
+#include "tests/support/graph.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

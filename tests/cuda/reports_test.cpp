@@ -7,7 +7,7 @@
 
 #include "runtime/cuda/host_access.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
+#include "tests/support/graph.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

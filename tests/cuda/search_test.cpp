@@ -11,7 +11,7 @@
 
 #include "runtime/cuda/nvrtc.hpp"
 #include "tests/cuda/command.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #ifdef STEPFUSE_CLI_BINARY
 using namespace stepfuse;

@@ -11,9 +11,9 @@
 #include "runtime/kernel_folder.hpp"
 #include "runtime/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -12,9 +12,9 @@
 #include <stepfuse/checkpoint.hpp>
 
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -12,10 +12,10 @@
 
 #include <stepfuse/checkpoint.hpp>
 
-#include "tests/cpu/host_calls.hpp"
 #include "tests/cuda/fake_device.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/host_calls.hpp"
+#include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -8,7 +8,7 @@
 
 #include <stepfuse/program.hpp>
 
-#include "tests/differential/random_data.hpp"
+#include "tests/support/random_data.hpp"
 
 namespace stepfuse::testing {
 

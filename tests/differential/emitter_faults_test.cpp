@@ -11,9 +11,9 @@
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/cpu/kernel_runner.hpp"
-#include "tests/differential/check.hpp"
 #include "tests/differential/llvm_faults.hpp"
+#include "tests/support/check.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

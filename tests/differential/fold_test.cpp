@@ -4,8 +4,8 @@
 
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
-#include "tests/cpu/kernel_runner.hpp"
-#include "tests/differential/fold_case.hpp"
+#include "tests/support/fold_case.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -5,7 +5,7 @@
 
 #include "ir/reduction.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/differential/check.hpp"
+#include "tests/support/check.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

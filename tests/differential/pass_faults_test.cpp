@@ -7,7 +7,7 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
 #include "ir/interpreter.hpp"
-#include "tests/differential/check.hpp"
+#include "tests/support/check.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

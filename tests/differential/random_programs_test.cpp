@@ -14,10 +14,10 @@
 #include <stepfuse/printer.hpp>
 
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/differential/check.hpp"
 #include "tests/differential/coverage.hpp"
-#include "tests/differential/rng.hpp"
 #include "tests/differential/shrink.hpp"
+#include "tests/support/check.hpp"
+#include "tests/support/rng.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -13,8 +13,8 @@
 
 #include "compiler/schedule/analysis.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/differential/pairwise.hpp"
 #include "tests/source_dir.hpp"
+#include "tests/support/pairwise.hpp"
 #include "tools/workload/runner.hpp"
 
 using namespace stepfuse;

@@ -9,7 +9,7 @@
 #include "compiler/passes/rewriter.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/verifier.hpp"
-#include "tests/differential/check.hpp"
+#include "tests/support/check.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -6,7 +6,7 @@
 
 #include "runtime/disk_cache.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/differential/rng.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "tests/differential/rng.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 

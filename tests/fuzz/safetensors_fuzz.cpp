@@ -12,7 +12,7 @@
 #include "tests/fuzz/damaged_safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/saved_step.hpp"
-#include "tests/runtime/file_faults.hpp"
+#include "tests/support/file_faults.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -7,7 +7,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace stepfuse::testing {
 

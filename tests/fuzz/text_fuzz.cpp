@@ -17,9 +17,9 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/differential/random_program.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/source_dir.hpp"
+#include "tests/support/random_program.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

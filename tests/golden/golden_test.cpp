@@ -14,7 +14,7 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/lower.hpp"
 #include "tests/golden/features.hpp"
-#include "tests/golden/golden_cases.hpp"
+#include "tests/support/golden_cases.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -14,9 +14,9 @@
 #include <stepfuse/checkpoint.hpp>
 
 #include "runtime/step_impl.hpp"
-#include "tests/cuda/graph.hpp"
-#include "tests/cuda/trainer.hpp"
 #include "tests/gpu/skip.hpp"
+#include "tests/support/graph.hpp"
+#include "tests/support/trainer.hpp"
 
 namespace stepfuse::testing {
 

@@ -48,6 +48,12 @@ class Layers(unittest.TestCase):
         self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
 
+    def test_folders_of_tests_share_one(self):
+        good = {"tests/cpu/a.cpp": OPENING + '#include "tests/support/b.hpp"\n#include "tests/cpu/b.hpp"\n'}
+        self.assertEqual(self.faults(good), [])
+        self.expect("tests of one folder", "tests/cpu/a.cpp", '#include "tests/ptx/b.hpp"\n')
+        self.expect("tests of one folder", "tests/support/a.cpp", '#include "tests/ptx/b.hpp"\n')
+
     def test_rooms_of_the_compiler(self):
         reads = '#include "compiler/plan/plan.hpp"\n#include "compiler/c/ops.hpp"\n'
         self.assertEqual(self.faults({"compiler/c/a.cpp": OPENING + reads}), [])

@@ -12,8 +12,8 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/lower.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "tests/golden/golden_cases.hpp"
-#include "tests/nvrtc/skip.hpp"
+#include "tests/support/golden_cases.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::cuda;

@@ -10,7 +10,7 @@
 
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/cuda/resources.hpp"
-#include "tests/nvrtc/skip.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::cuda;

@@ -14,7 +14,7 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "tests/nvrtc/skip.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/signatures.hpp"
 
 using namespace stepfuse;

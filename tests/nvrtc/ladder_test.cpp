@@ -11,7 +11,7 @@
 
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/step_code.hpp"
-#include "tests/nvrtc/skip.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/signatures.hpp"
 
 using namespace stepfuse;

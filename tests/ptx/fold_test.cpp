@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "compiler/cuda/emit.hpp"
-#include "tests/differential/fold_case.hpp"
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/device_runner.hpp"
+#include "tests/support/fold_case.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

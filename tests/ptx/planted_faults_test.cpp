@@ -6,8 +6,8 @@
 #include "compiler/cuda/emit.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/host_reports.hpp"
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/recipe_space.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

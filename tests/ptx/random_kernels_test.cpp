@@ -12,10 +12,10 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
-#include "tests/differential/check.hpp"
-#include "tests/differential/rng.hpp"
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/device_runner.hpp"
+#include "tests/support/check.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tests/support/rng.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

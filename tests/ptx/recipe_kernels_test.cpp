@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/recipe_space.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

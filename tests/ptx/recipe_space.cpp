@@ -16,7 +16,7 @@
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
-#include "tests/differential/rng.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 namespace {

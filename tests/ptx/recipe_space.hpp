@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "compiler/cuda/options.hpp"
-#include "tests/differential/random_data.hpp"
-#include "tests/differential/recipe_options.hpp"
 #include "tests/ptx/device_runner.hpp"
+#include "tests/support/random_data.hpp"
+#include "tests/support/recipe_options.hpp"
 
 namespace stepfuse::testing {
 

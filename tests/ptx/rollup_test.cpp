@@ -13,9 +13,9 @@
 #include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
-#include "tests/differential/random_data.hpp"
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/device_runner.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tests/support/random_data.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -13,9 +13,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/differential/rng.hpp"
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx/recipe_space.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tests/support/rng.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

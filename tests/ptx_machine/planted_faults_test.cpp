@@ -1,8 +1,8 @@
 // Faults planted in the step kernel's text, one at a time: each is caught under every seed and named.
 #include <doctest/doctest.h>
 
-#include "tests/nvrtc/skip.hpp"
 #include "tests/ptx_machine/kernels/step_kernel.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace ptx;
 using namespace ptx::step;

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/nvrtc/skip.hpp"
+#include "tests/support/needs_nvrtc.hpp"
 
 using namespace ptx;
 using namespace ptx::step;

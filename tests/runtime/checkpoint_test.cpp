@@ -13,8 +13,8 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/safetensors.hpp"
-#include "tests/runtime/file_faults.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/file_faults.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -17,8 +17,8 @@
 #include "compiler/variant.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
-#include "tests/nvrtc/skip.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tools/workload/layout_file.hpp"
 
 using namespace stepfuse;

@@ -10,8 +10,8 @@
 
 #include <stepfuse/error.hpp>
 
-#include "tests/runtime/file_faults.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/file_faults.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;

@@ -1,5 +1,5 @@
 // Makes the step that folds, and checks its results by the definition. Knows ir.
-#include "tests/differential/fold_case.hpp"
+#include "tests/support/fold_case.hpp"
 
 #include <limits>
 

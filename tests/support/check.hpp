@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/differential/random_data.hpp"
+#include "tests/support/random_data.hpp"
 
 namespace stepfuse::testing {
 

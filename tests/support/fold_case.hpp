@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/differential/random_data.hpp"
+#include "tests/support/random_data.hpp"
 
 namespace stepfuse::testing {
 

@@ -1,5 +1,5 @@
 // Pairwise covering sets, grown greedily. Knows only std.
-#include "tests/differential/pairwise.hpp"
+#include "tests/support/pairwise.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "tests/differential/rng.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -1,9 +1,9 @@
-// Streams and captured graphs of the fake driver. Knows the fake driver's functions.
+// Streams and captured graphs of a driver. Knows the driver's functions.
 #pragma once
 
 #include <doctest/doctest.h>
 
-#include "tests/cuda/fake_device.hpp"
+#include "tests/support/driver_call.hpp"
 
 namespace stepfuse::testing {
 

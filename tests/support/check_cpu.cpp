@@ -6,8 +6,8 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
-#include "tests/cpu/kernel_runner.hpp"
-#include "tests/differential/check.hpp"
+#include "tests/support/check.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 namespace stepfuse::testing {
 Fault check_cpu(const Case& c, const CpuCheckOptions& options) {

@@ -1,5 +1,5 @@
 // Random valid programs, grown op by op from pools of typed values. Knows ir.
-#include "tests/differential/random_program.hpp"
+#include "tests/support/random_program.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "ir/builder.hpp"
-#include "tests/differential/hostile_names.hpp"
-#include "tests/differential/rng.hpp"
+#include "tests/support/hostile_names.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 namespace {

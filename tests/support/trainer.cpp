@@ -1,5 +1,5 @@
 // The small trainer. Knows the public API.
-#include "tests/cuda/trainer.hpp"
+#include "tests/support/trainer.hpp"
 
 #include <cmath>
 #include <cstdlib>

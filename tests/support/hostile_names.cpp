@@ -1,5 +1,5 @@
 // Gives a program names that are hard to write as a kernel's. Knows ir.
-#include "tests/differential/hostile_names.hpp"
+#include "tests/support/hostile_names.hpp"
 
 #include <iterator>
 #include <set>

@@ -1,5 +1,5 @@
 // What must hold for every valid program. Knows ir and compiler.
-#include "tests/differential/check.hpp"
+#include "tests/support/check.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/verifier.hpp"
-#include "tests/differential/random_program.hpp"
-#include "tests/differential/rng.hpp"
+#include "tests/support/random_program.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 

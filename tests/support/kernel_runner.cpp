@@ -1,5 +1,5 @@
 // Tables, guarded arrays and inputs for tests of CPU kernels. Knows the CPU kernel and its tables.
-#include "tests/cpu/kernel_runner.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // The data of a random step. Knows ir.
-#include "tests/differential/random_data.hpp"
+#include "tests/support/random_data.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
-#include "tests/differential/rng.hpp"
+#include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 namespace {

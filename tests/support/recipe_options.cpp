@@ -1,5 +1,5 @@
 // Points of the space of recipe options. Knows the recipes and fmt.
-#include "tests/differential/recipe_options.hpp"
+#include "tests/support/recipe_options.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 
 #include <stepfuse/recipes.hpp>
 
-#include "tests/differential/pairwise.hpp"
+#include "tests/support/pairwise.hpp"
 
 namespace stepfuse::testing {
 

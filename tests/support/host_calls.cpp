@@ -1,5 +1,5 @@
 // The counting allocator and mutex functions. Knows the C library.
-#include "tests/cpu/host_calls.hpp"
+#include "tests/support/host_calls.hpp"
 
 #if STEPFUSE_COUNTS_HOST_CALLS
 
