@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Links the part of LLVM that the CPU backend calls into one library with nothing else visible, from the static archives
+# of Debian's llvm-19-dev, libzstd-dev and zlib1g-dev; knows llvm-config and the linker gold (Debian's binutils).
+#
+#   tools/static_llvm.sh OUT.so [LLVM_CONFIG]      STEPFUSE_LLVM_LIBRARY=OUT.so then names it
+#
+# LLVM of one architecture, this machine's; its C++ library is inside, since another in the process (triton's LLVM, say)
+# would otherwise meet it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+out=${1:?the library to write}
+config=${2:-llvm-config-19}
+case $(uname -m) in
+  x86_64) target=x86 ;;
+  aarch64) target=aarch64 ;;
+  *) echo "static_llvm: no LLVM target for $(uname -m)" >&2 && exit 2 ;;
+esac
+if ! command -v "$config" >/dev/null || ! command -v ld.gold >/dev/null ||
+  [[ $(g++ -print-file-name=libzstd.a) == libzstd.a || $(g++ -print-file-name=libz.a) == libz.a ]]; then
+  echo "skipped: static_llvm needs $config, ld.gold, libzstd.a and libz.a (apt install llvm-19-dev libzstd-dev zlib1g-dev)"
+  exit 3
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+printf '%s\n' '#include "runtime/cpu/llvm_library.hpp"' '#define X(name) symbol: name' \
+  'STEPFUSE_LLVM_FUNCTIONS(X)' 'STEPFUSE_LLVM_TARGET_FUNCTIONS(X)' |
+  g++ -std=c++20 -E -x c++ -DSTEPFUSE_HAVE_LLVM=1 -I. -Iir/include -Icompiler/include -Iruntime/include \
+    -I"$("$config" --includedir)" - | grep -o 'symbol: [A-Za-z0-9]*' | cut -d' ' -f2 >"$work/names"
+[[ $(wc -l <"$work/names") -gt 30 ]]
+
+{ echo '{ global:' && sed 's/$/;/' "$work/names" && echo 'local: *; };'; } >"$work/exports"
+sed 's/^/-Wl,-u,/' "$work/names" >"$work/wanted"
+# Archives by file: the system's shared libLLVM has the same names.
+mapfile -t archives < <("$config" --link-static --libfiles "$target" orcjit passes irreader analysis | tr ' ' '\n')
+
+g++ -shared -o "$out" -fuse-ld=gold "@$work/wanted" -Wl,--start-group "${archives[@]}" -Wl,--end-group \
+  -Wl,--gc-sections -Wl,--icf=safe -Wl,--version-script="$work/exports" -Wl,-O1 -Wl,-s \
+  -Wl,-z,defs -static-libstdc++ -static-libgcc -l:libzstd.a -l:libz.a -lpthread -ldl -lm
+ls -l "$out"
