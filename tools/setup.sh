@@ -25,6 +25,7 @@ for option in "$@"; do
 done
 
 nvrtc_version=13.0.88     # what the NVRTC tests were written against
+cuda_header_version=13.0.96
 llvm_versions=(19 20 21)  # in order of preference; 19 is the oldest that works
 
 say() { echo "setup: $*"; }
@@ -191,6 +192,21 @@ fetch_nvrtc() {
   rm -rf "$work" "$build_dir/nvrtc.venv"
 }
 
+# Takes the driver's header from a PyPI wheel: the tests compare with it what we declare.
+fetch_cuda_header() {
+  local work=$build_dir/cuda_header.partial
+  rm -rf "$work"
+  mkdir -p "$work"
+  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "nvidia-cuda-runtime==$cuda_header_version" &&
+    python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/header"; then
+    rm -rf "$build_dir/cuda_header"
+    mv "$work/header" "$build_dir/cuda_header"
+  else
+    say "warning: cuda.h could not be fetched; the test of what we declare of it will be skipped" >&2
+  fi
+  rm -rf "$work" "$build_dir/nvrtc.venv"
+}
+
 # ---- the run -------------------------------------------------------------------------------
 
 find_missing
@@ -211,5 +227,6 @@ fi
 
 mkdir -p "$build_dir"
 [[ -n $(find_nvrtc) ]] || fetch_nvrtc
+if [[ $purpose == test && ! -e $build_dir/cuda_header/cuda.h ]]; then fetch_cuda_header; fi
 nvrtc=$(find_nvrtc || true)
 say "ready (NVRTC: ${nvrtc:-not found})"

@@ -14,13 +14,13 @@ DriverLibrary open_driver(std::string* problem) {
   }
   DriverLibrary driver;
   std::string missing;
-#define X(member, symbol, parameters)                                              \
-  driver.member = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, symbol)); \
-  if (driver.member == nullptr && missing.empty()) missing = symbol;
+#define X(member, symbol, parameters)                                               \
+  driver.member = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, #symbol)); \
+  if (driver.member == nullptr && missing.empty()) missing = #symbol;
   STEPFUSE_DRIVER_FUNCTIONS(X)
 #undef X
 #define X(member, symbol, parameters) \
-  driver.member = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, symbol));
+  driver.member = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, #symbol));
   STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)
 #undef X
   Dl_info where{};

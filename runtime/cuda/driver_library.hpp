@@ -66,62 +66,61 @@ struct CuLaunchConfig {
 static_assert(sizeof(CuLaunchConfig) == 56);
 
 // X(member, exported name, parameters). The exported names carry the version of the ABI meant here.
-#define STEPFUSE_DRIVER_FUNCTIONS(X)                                                            \
-  X(cuInit, "cuInit", (unsigned))                                                               \
-  X(cuDriverGetVersion, "cuDriverGetVersion", (int*))                                           \
-  X(cuGetErrorName, "cuGetErrorName", (CuResult, const char**))                                 \
-  X(cuGetErrorString, "cuGetErrorString", (CuResult, const char**))                             \
-  X(cuDeviceGetCount, "cuDeviceGetCount", (int*))                                               \
-  X(cuDeviceGet, "cuDeviceGet", (CuDevice*, int))                                               \
-  X(cuDeviceGetName, "cuDeviceGetName", (char*, int, CuDevice))                                 \
-  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int*, int, CuDevice))                        \
-  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CuContext*, CuDevice))               \
-  X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CuDevice))                      \
-  X(cuCtxGetCurrent, "cuCtxGetCurrent", (CuContext*))                                           \
-  X(cuCtxGetDevice, "cuCtxGetDevice", (CuDevice*))                                              \
-  X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (CuContext))                                       \
-  X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (CuContext*))                                        \
-  X(cuCtxSynchronize, "cuCtxSynchronize", ())                                                   \
-  X(cuModuleLoadDataEx, "cuModuleLoadDataEx", (CuModule*, const void*, unsigned, int*, void**)) \
-  X(cuModuleUnload, "cuModuleUnload", (CuModule))                                               \
-  X(cuModuleGetFunction, "cuModuleGetFunction", (CuFunction*, CuModule, const char*))           \
-  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", \
-    (int*, CuFunction, int, size_t))                                                            \
-  X(cuLaunchKernelEx, "cuLaunchKernelEx", (const CuLaunchConfig*, CuFunction, void**, void**))  \
-  X(cuMemAlloc, "cuMemAlloc_v2", (CuPointer*, size_t))                                          \
-  X(cuMemFree, "cuMemFree_v2", (CuPointer))                                                     \
-  X(cuMemHostAlloc, "cuMemHostAlloc", (void**, size_t, unsigned))                               \
-  X(cuMemFreeHost, "cuMemFreeHost", (void*))                                                    \
-  X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CuPointer*, void*, unsigned))   \
-  X(cuMemHostRegister, "cuMemHostRegister_v2", (void*, size_t, unsigned))                       \
-  X(cuMemHostUnregister, "cuMemHostUnregister", (void*))                                        \
-  X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CuPointer, const void*, size_t, CuStream))      \
-  X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void*, CuPointer, size_t, CuStream))            \
-  X(cuStreamSynchronize, "cuStreamSynchronize", (CuStream))                                     \
-  X(cuStreamIsCapturing, "cuStreamIsCapturing", (CuStream, int*))                               \
-  X(cuStreamWaitEvent, "cuStreamWaitEvent", (CuStream, CuEvent, unsigned))                      \
-  X(cuEventCreate, "cuEventCreate", (CuEvent*, unsigned))                                       \
-  X(cuEventRecord, "cuEventRecord", (CuEvent, CuStream))                                        \
-  X(cuEventQuery, "cuEventQuery", (CuEvent))                                                    \
-  X(cuEventSynchronize, "cuEventSynchronize", (CuEvent))                                        \
-  X(cuEventElapsedTime, "cuEventElapsedTime", (float*, CuEvent, CuEvent))                       \
-  X(cuMemsetD8Async, "cuMemsetD8Async", (CuPointer, unsigned char, size_t, CuStream))           \
-  X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CuPointer, CuPointer, size_t, CuStream))        \
-  X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                        \
-  X(cuEventDestroy, "cuEventDestroy_v2", (CuEvent))
+#define STEPFUSE_DRIVER_FUNCTIONS(X)                                                          \
+  X(cuInit, cuInit, (unsigned))                                                               \
+  X(cuDriverGetVersion, cuDriverGetVersion, (int*))                                           \
+  X(cuGetErrorName, cuGetErrorName, (CuResult, const char**))                                 \
+  X(cuGetErrorString, cuGetErrorString, (CuResult, const char**))                             \
+  X(cuDeviceGetCount, cuDeviceGetCount, (int*))                                               \
+  X(cuDeviceGet, cuDeviceGet, (CuDevice*, int))                                               \
+  X(cuDeviceGetName, cuDeviceGetName, (char*, int, CuDevice))                                 \
+  X(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, CuDevice))                        \
+  X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CuContext*, CuDevice))               \
+  X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CuDevice))                      \
+  X(cuCtxGetCurrent, cuCtxGetCurrent, (CuContext*))                                           \
+  X(cuCtxGetDevice, cuCtxGetDevice, (CuDevice*))                                              \
+  X(cuCtxPushCurrent, cuCtxPushCurrent_v2, (CuContext))                                       \
+  X(cuCtxPopCurrent, cuCtxPopCurrent_v2, (CuContext*))                                        \
+  X(cuCtxSynchronize, cuCtxSynchronize, ())                                                   \
+  X(cuModuleLoadDataEx, cuModuleLoadDataEx, (CuModule*, const void*, unsigned, int*, void**)) \
+  X(cuModuleUnload, cuModuleUnload, (CuModule))                                               \
+  X(cuModuleGetFunction, cuModuleGetFunction, (CuFunction*, CuModule, const char*))           \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, \
+    (int*, CuFunction, int, size_t))                                                          \
+  X(cuLaunchKernelEx, cuLaunchKernelEx, (const CuLaunchConfig*, CuFunction, void**, void**))  \
+  X(cuMemAlloc, cuMemAlloc_v2, (CuPointer*, size_t))                                          \
+  X(cuMemFree, cuMemFree_v2, (CuPointer))                                                     \
+  X(cuMemHostAlloc, cuMemHostAlloc, (void**, size_t, unsigned))                               \
+  X(cuMemFreeHost, cuMemFreeHost, (void*))                                                    \
+  X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (CuPointer*, void*, unsigned))   \
+  X(cuMemHostRegister, cuMemHostRegister_v2, (void*, size_t, unsigned))                       \
+  X(cuMemHostUnregister, cuMemHostUnregister, (void*))                                        \
+  X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CuPointer, const void*, size_t, CuStream))      \
+  X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void*, CuPointer, size_t, CuStream))            \
+  X(cuStreamSynchronize, cuStreamSynchronize, (CuStream))                                     \
+  X(cuStreamIsCapturing, cuStreamIsCapturing, (CuStream, int*))                               \
+  X(cuStreamWaitEvent, cuStreamWaitEvent, (CuStream, CuEvent, unsigned))                      \
+  X(cuEventCreate, cuEventCreate, (CuEvent*, unsigned))                                       \
+  X(cuEventRecord, cuEventRecord, (CuEvent, CuStream))                                        \
+  X(cuEventQuery, cuEventQuery, (CuEvent))                                                    \
+  X(cuEventSynchronize, cuEventSynchronize, (CuEvent))                                        \
+  X(cuEventElapsedTime, cuEventElapsedTime, (float*, CuEvent, CuEvent))                       \
+  X(cuMemsetD8Async, cuMemsetD8Async, (CuPointer, unsigned char, size_t, CuStream))           \
+  X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (CuPointer, CuPointer, size_t, CuStream))        \
+  X(cuMemGetInfo, cuMemGetInfo_v2, (size_t*, size_t*))                                        \
+  X(cuEventDestroy, cuEventDestroy_v2, (CuEvent))
 
 // What a driver may lack: null then, and the step does without.
-#define STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)                             \
-  X(cuCtxGetId, "cuCtxGetId", (CuContext, uint64_t*))                     \
-  X(cuFuncLoad, "cuFuncLoad", (CuFunction))                               \
-  X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                  \
-    (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))              \
-  X(cuUserObjectCreate, "cuUserObjectCreate",                             \
-    (CuUserObject*, void*, void (*)(void*), unsigned, unsigned))          \
-  X(cuUserObjectRelease, "cuUserObjectRelease", (CuUserObject, unsigned)) \
-  X(cuGraphRetainUserObject, "cuGraphRetainUserObject",                   \
-    (CuGraph, CuUserObject, unsigned, unsigned))                          \
-  X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, int*, void**, CuPointer))
+#define STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)                                                      \
+  X(cuCtxGetId, cuCtxGetId, (CuContext, uint64_t*))                                                \
+  X(cuFuncLoad, cuFuncLoad, (CuFunction))                                                          \
+  X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2,                                             \
+    (CuStream, int*, uint64_t*, CuGraph*, void***, size_t*))                                       \
+  X(cuUserObjectCreate, cuUserObjectCreate,                                                        \
+    (CuUserObject*, void*, void (*)(void*), unsigned, unsigned))                                   \
+  X(cuUserObjectRelease, cuUserObjectRelease, (CuUserObject, unsigned))                            \
+  X(cuGraphRetainUserObject, cuGraphRetainUserObject, (CuGraph, CuUserObject, unsigned, unsigned)) \
+  X(cuPointerGetAttributes, cuPointerGetAttributes, (unsigned, int*, void**, CuPointer))
 
 struct DriverLibrary {
 #define X(member, symbol, parameters) CuResult(*member) parameters = nullptr;
