@@ -6,6 +6,7 @@ Prints a line for each thing; exit code 0 where steps work, 1 and the reason whe
 import ctypes
 import importlib.metadata
 import importlib.util
+import pathlib
 import struct
 import sys
 import time
@@ -75,6 +76,14 @@ def digits(kind: int) -> bytes:
     return scale + b"".join(bytes(a) for name in ("weight", "exp_avg", "exp_avg_sq") for a in arrays[name])
 
 
+def opened(name: str) -> str:
+    """The library of that name in this process."""
+    maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    files = {line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")}
+    found = sorted(f for f in files if name in pathlib.PurePath(f).name.lower())
+    return ", ".join(found) or "not opened: none was found, or the kernel was compiled before"
+
+
 def main() -> int:
     print(f"stepfuse {stepfuse.__version__} in {stepfuse.__path__[0]}")
     has_torch = importlib.util.find_spec("torch") is not None
@@ -87,6 +96,7 @@ def main() -> int:
         print(f"CPU: {error}")
         return 1
     print(f"CPU: compiled or found, and run, in {time.perf_counter() - began:.1f} s")
+    print(f"LLVM: {opened('llvm')}")
     if found != expected:
         print("CPU: its bits are not the interpreter's: please report this")
         return 1
@@ -95,6 +105,7 @@ def main() -> int:
         _core.Step(_core.Program("adamw", OPTIONS), [("w", 8, 0)], CUDA, 0, 0, _core.Scaler(1.0, 2.0, 0.5, 1),
                    False)
         print("CUDA: a kernel was compiled and loaded")
+        print(f"NVRTC: {opened('libnvrtc.so')}")
     except _core.Error as error:
         print(f"CUDA: not used: {error}")
     print("ok")
