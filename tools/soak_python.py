@@ -68,7 +68,8 @@ def grow(steps):
         x = torch.randn(4, 32)
         for i in range(steps):
             if i == steps // 10:
-                first, before = resident_kib(), counts()
+                before = counts()  # which makes a long list, and so comes before the memory
+                first = resident_kib()
             train(model, optimizer, scaler, x)
             if i % 1000 == 999:
                 optimizer.state_dict()
@@ -77,7 +78,7 @@ def grow(steps):
         more = after.pop("objects") - before.pop("objects")
         if grown > GROWTH_KIB or more > OBJECTS or after != before:
             raise RuntimeError(f"{way}: {grown} KiB and {more} objects more, {before} became {after}")
-        print(f"{steps:,} steps, {way}: after the first tenth {grown} KiB and {more} objects more, threads and files as before")
+        print(f"{steps:,} steps, {way}: after the first tenth {grown} KiB and {more} objects more, threads and files as before", flush=True)
 
 
 class Data:
