@@ -19,7 +19,7 @@ inline constexpr uint32_t kBlockThreads = 256;
 // tensors; empty tensors have none.
 struct Chunk {
   uint32_t tensor;
-  uint32_t signature;  // index into Schedule::signatures
+  uint32_t signature;  // index into the signatures of the plan
   uint32_t length;     // elements, 1 … kPieceElements
   uint32_t slot;       // used on devices, where the table is sorted: the chunk's bound number
   uint64_t begin;      // first element, from the tensor's base pointers
@@ -107,7 +107,7 @@ struct DeviceContext {
   Context step;
   const Chunk* small_chunks;
   Sync* sync;
-  // Memory of the host, or null: report_capacity records of 1 + as many values as report_states have.
+  // Memory of the host, or null: report_capacity records of 1 + as many values as the plan reports.
   // A record begins with the number of its step, counted from 1, which is written last.
   uint64_t* reports;
   uint32_t report_capacity;

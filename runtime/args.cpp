@@ -5,22 +5,17 @@
 
 #include <fmt/format.h>
 
-#include "compiler/plan/arg_layout.hpp"
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
 Args::Shape::Shape(const Program& program, int groups, bool checked)
-    : step_name(program.name), group_count(groups) {
-  ArgLayout layout(program.args);
-  step_count = layout.step_words;
-  group_args = layout.group_words;
-  for (size_t i = 0; i < program.args.size(); ++i) {
-    const Arg& a = program.args[i];
+    : step_name(program.name), layout(program.args), group_count(groups) {
+  for (const Arg& a : program.args) {
     names.push_back(a.name);
+    dtypes.push_back(a.type.dtype);
     bounds.push_back(checked && is_recipe(program.name) ? arg_bounds(a.name) : ArgBounds{});
     // Where the default has a meaning of its own it may also be given.
     if (a.fallback) bounds.back().also = to_double(*a.fallback, a.type.dtype);
-    places.push_back({a.type.dtype, layout.places[i].per_group, layout.places[i].word});
   }
 }
 
@@ -36,7 +31,7 @@ ArgId Args::Shape::find(std::string_view wanted) const {
 // The value's bits, if it is one that the argument can have.
 uint64_t Args::Shape::convert(ArgId arg, double value) const {
   auto i = static_cast<size_t>(arg.index);
-  if (bounds[i].contain(value)) return to_bits(value, places[i].dtype, names[i]).raw;
+  if (bounds[i].contain(value)) return to_bits(value, dtypes[i], names[i]).raw;
   throw Error(ErrorKind::usage,
               fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
                           "StepOptions::check_args = false it may be anything)",
@@ -50,26 +45,23 @@ const Args::Shape& Args::shape() const {
 
 Args::Args(std::shared_ptr<const Shape> shape)
     : shape_(std::move(shape)),
-      step_values_(shape_->step_count),
-      group_values_(shape_->group_args * static_cast<size_t>(shape_->group_count)) {}
+      words_(shape_->layout.words(static_cast<size_t>(shape_->group_count))) {}
 
 uint64_t& Args::slot(ArgId arg, int group) {
-  if (arg.index < 0 || static_cast<size_t>(arg.index) >= shape().places.size()) {
+  if (arg.index < 0 || static_cast<size_t>(arg.index) >= shape().names.size()) {
     throw Error(ErrorKind::usage, "an ArgId that did not come from this step's arg()");
   }
   if (group < 0 || group >= shape().group_count) {
     throw Error(ErrorKind::usage, fmt::format("group {} does not exist: the layout has {}", group,
                                               shape().group_count));
   }
-  const Shape::Place& p = shape().places[static_cast<size_t>(arg.index)];
-  if (!p.per_group) return step_values_[p.index];
-  return group_values_[static_cast<size_t>(group) * shape().group_args + p.index];
+  return words_[shape().layout.word(static_cast<size_t>(arg.index), static_cast<size_t>(group))];
 }
 
 void Args::set(ArgId arg, int group, double value) {
   uint64_t& raw = slot(arg, group);
   auto i = static_cast<size_t>(arg.index);
-  if (!shape().places[i].per_group && group != 0) {
+  if (!shape().layout.places[i].per_group && group != 0) {
     throw Error(ErrorKind::usage,
                 fmt::format("argument '{}' is one for all groups", shape().names[i]));
   }
@@ -78,10 +70,8 @@ void Args::set(ArgId arg, int group, double value) {
 
 void Args::set(ArgId arg, double value) {
   slot(arg, 0);
-  auto i = static_cast<size_t>(arg.index);
   uint64_t raw = shape().convert(arg, value);
-  int groups = shape().places[i].per_group ? shape().group_count : 1;
-  for (int g = 0; g < groups; ++g) slot(arg, g) = raw;
+  for (int g = 0; g < shape().values(static_cast<size_t>(arg.index)); ++g) slot(arg, g) = raw;
 }
 
 void Args::set(std::string_view name, double value) { set(shape().find(name), value); }
@@ -91,7 +81,7 @@ void Args::set(std::string_view name, int group, double value) {
 
 double Args::get(ArgId arg, int group) const {
   uint64_t raw = const_cast<Args*>(this)->slot(arg, group);
-  return to_double({raw}, shape().places[static_cast<size_t>(arg.index)].dtype);
+  return to_double({raw}, shape().dtypes[static_cast<size_t>(arg.index)]);
 }
 
 }  // namespace stepfuse

@@ -1,31 +1,29 @@
-// Where each argument lies in an Args, and its shape. Knows the public API.
+// Which arguments an Args has, and where each lies in it. Knows the public API and the plan's layout of
+// arguments.
 #pragma once
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "compiler/plan/arg_layout.hpp"
 #include "ir/recipes/arg_bounds.hpp"
 #include "runtime/hidden.hpp"
 
 namespace stepfuse {
 
 struct STEPFUSE_HIDDEN Args::Shape {
-  struct Place {
-    DType dtype = DType::f64;
-    bool per_group = false;
-    size_t index = 0;  // among the args of its domain
-  };
   std::string step_name;
   std::vector<std::string> names;
-  std::vector<Place> places;
-  size_t step_count = 0;
-  size_t group_args = 0;
-  int group_count = 1;
+  std::vector<DType> dtypes;
   std::vector<ArgBounds> bounds;
+  ArgLayout layout;
+  int group_count = 1;
 
   // `checked`: values have to be in the bounds that a recipe's arguments have.
   Shape(const Program& program, int groups, bool checked);
   ArgId find(std::string_view name) const;  // throws Error{usage}
   uint64_t convert(ArgId arg, double value) const;
+  // How many values an argument has: one, or one for each group.
+  int values(size_t arg) const { return layout.places[arg].per_group ? group_count : 1; }
 };
 
 }  // namespace stepfuse

@@ -27,10 +27,8 @@ struct DeviceBlock {
 struct RunInputs {
   const StepTables* tables = nullptr;  // host; pointers and presence as of this run
   bool tables_changed = false;         // since the last run or observe of this backend
-  // Arguments by value, unless there is a block of them in device memory: the words of step_args,
-  // then those of group_args.
-  std::span<const uint64_t> step_args;
-  std::span<const uint64_t> group_args;  // [group * group-domain args + arg]
+  // Arguments by value, unless there is a block of them in device memory: those of the step first.
+  std::span<const uint64_t> args;
   const uint64_t* args_block = nullptr;
   uint32_t step_arg_count = 0;
   uint32_t group_count = 1;
@@ -39,12 +37,7 @@ struct RunInputs {
   uint64_t index = 0;    // of the step, for its statistics
 
   // For backends that share memory with the host.
-  const uint64_t* host_step_args() const {
-    return args_block != nullptr ? args_block : step_args.data();
-  }
-  const uint64_t* host_group_args() const {
-    return args_block != nullptr ? args_block + step_arg_count : group_args.data();
-  }
+  const uint64_t* host_args() const { return args_block != nullptr ? args_block : args.data(); }
 };
 
 class Backend {
@@ -73,8 +66,7 @@ class Backend {
 
   // Writes the arguments by value to a block in device memory, in stream order.
   virtual void set_args(const RunInputs& inputs, uint64_t* block) {
-    uint64_t* next = std::copy(inputs.step_args.begin(), inputs.step_args.end(), block);
-    std::copy(inputs.group_args.begin(), inputs.group_args.end(), next);
+    std::copy(inputs.args.begin(), inputs.args.end(), block);
   }
   // Phases [first_phase, end) and the finish. Allocates nothing, locks nothing, waits for nothing.
   // Reports of finished steps go to the ring, now or in collect().

@@ -26,9 +26,7 @@ class InterpreterBackend final : public Backend {
 
   void set_args(const RunInputs& in, uint64_t* block) override {
     require_uncaptured(in.stream);
-    std::vector<uint64_t> words(in.step_args.begin(), in.step_args.end());
-    words.insert(words.end(), in.group_args.begin(), in.group_args.end());
-    memory_->copy_to_device(block, words.data(), words.size() * sizeof(uint64_t), in.stream);
+    memory_->copy_to_device(block, in.args.data(), in.args.size_bytes(), in.stream);
   }
 
   void run(const RunInputs& in, int, StatsRing& ring) override {
@@ -145,8 +143,7 @@ class InterpreterBackend final : public Backend {
   void gather_args(const RunInputs& in, StepData& data) const {
     const ArgLayout& layout = plan().args;
     data.group_count = static_cast<int32_t>(in.group_count);
-    std::vector<uint64_t> words(in.step_args.begin(), in.step_args.end());
-    words.insert(words.end(), in.group_args.begin(), in.group_args.end());
+    std::vector<uint64_t> words(in.args.begin(), in.args.end());
     if (in.args_block != nullptr) {
       words.resize(layout.words(in.group_count));
       memory_->copy_to_host(words.data(), in.args_block, words.size() * sizeof(uint64_t),

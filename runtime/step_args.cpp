@@ -13,7 +13,7 @@ Args Step::Impl::make_args() const {
   for (size_t i = 0; i < program.args.size(); ++i) {
     const auto& fallback = program.args[i].fallback;
     if (!fallback) continue;
-    for (int g = 0; g < (shape->places[i].per_group ? shape->group_count : 1); ++g) {
+    for (int g = 0; g < shape->values(i); ++g) {
       args.slot({static_cast<int32_t>(i)}, g) = fallback->raw;
     }
   }
@@ -95,35 +95,25 @@ void* Step::Impl::device_arg(ArgId arg, int group) const {
 size_t Step::Impl::arg_offset(ArgId arg, int group) const {
   // An argument of the step domain is one for all groups, as in Args.
   Args any(shape);
-  const uint64_t& word = any.slot(arg, group);
-  const Args::Shape::Place& place = shape->places[static_cast<size_t>(arg.index)];
-  size_t index = place.per_group
-                     ? shape->step_count + static_cast<size_t>(&word - any.group_values_.data())
-                     : place.index;
-  return index * sizeof(uint64_t);
+  return static_cast<size_t>(&any.slot(arg, group) - any.words_.data()) * sizeof(uint64_t);
 }
 
 void Step::Impl::write_args(const Args& args, std::span<uint64_t> words) const {
   check_shape(args);
-  size_t count = plan->workspace.args_bytes / sizeof(uint64_t);
-  if (words.size() != count) {
+  if (words.size() != args.words_.size()) {
     throw Error(ErrorKind::usage, fmt::format("the arguments of step @{} take {} words; {} were "
                                               "given",
-                                              program.name, count, words.size()));
+                                              program.name, args.words_.size(), words.size()));
   }
-  auto next = std::copy(args.step_values_.begin(), args.step_values_.end(), words.begin());
-  std::copy(args.group_values_.begin(), args.group_values_.end(), next);
+  std::copy(args.words_.begin(), args.words_.end(), words.begin());
 }
 
 // Waits for the device where they are there.
 Args Step::Impl::fetch_args(const ArgSource& source, Stream stream) const {
   if (source.values != nullptr) return *source.values;
   Args args(shape);
-  std::vector<uint64_t> words(plan->workspace.args_bytes / sizeof(uint64_t));
-  backend->memory()->copy_to_host(words.data(), source.block, plan->workspace.args_bytes, stream);
-  auto middle = words.begin() + static_cast<std::ptrdiff_t>(shape->step_count);
-  std::copy(words.begin(), middle, args.step_values_.begin());
-  std::copy(middle, words.end(), args.group_values_.begin());
+  backend->memory()->copy_to_host(args.words_.data(), source.block, plan->workspace.args_bytes,
+                                  stream);
   return args;
 }
 

@@ -296,12 +296,9 @@ RunInputs Step::Impl::inputs(const ArgSource& args, Stream stream) const {
   RunInputs in;
   in.tables = &plan->tables;
   in.tables_changed = tables_changed_;
-  if (args.values != nullptr) {
-    in.step_args = args.values->step_values_;
-    in.group_args = args.values->group_values_;
-  }
+  if (args.values != nullptr) in.args = args.values->words_;
   in.args_block = args.block;
-  in.step_arg_count = static_cast<uint32_t>(shape->step_count);
+  in.step_arg_count = shape->layout.step_words;
   in.group_count = static_cast<uint32_t>(shape->group_count);
   in.stream = stream;
   in.index = next_index_;

@@ -15,6 +15,7 @@
 #include "runtime/stats_ring.hpp"
 #include "runtime/tables.hpp"
 #include "runtime/workspace.hpp"
+#include "runtime/workspace_block.hpp"
 
 namespace stepfuse {
 
@@ -33,24 +34,6 @@ struct StepPlan {
   double passes_ms = 0;
   // Where a backend's own tables begin in the step's block.
   size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
-};
-
-// One block of device memory, released with its owner.
-class WorkspaceBlock {
- public:
-  WorkspaceBlock(size_t bytes, const Allocator& allocator, std::shared_ptr<DeviceMemory> memory);
-  ~WorkspaceBlock();
-  WorkspaceBlock(const WorkspaceBlock&) = delete;
-  WorkspaceBlock& operator=(const WorkspaceBlock&) = delete;
-  char* base() const { return base_; }
-
- private:
-  void release() noexcept;
-
-  size_t bytes_;
-  Allocator allocator_;
-  std::shared_ptr<DeviceMemory> memory_;
-  char* base_ = nullptr;
 };
 
 // Where a run takes its arguments from.

@@ -101,7 +101,14 @@ class Lowering {
     for (const State& state : p_.states) {
       out_.states.push_back({"@" + state.name, state.type.dtype, state.type.domain, state.shared});
     }
-    for (size_t i : report_states(p_)) out_.finish.reports.push_back(static_cast<int32_t>(i));
+    // Those of the step, which have one value each, stand first in a record.
+    for (bool of_step : {true, false}) {
+      for (size_t i = 0; i < p_.states.size(); ++i) {
+        bool is_of_step = p_.states[i].type.domain == Domain::step;
+        if (!p_.states[i].report || is_of_step != of_step) continue;
+        out_.finish.reports.push_back(static_cast<int32_t>(i));
+      }
+    }
   }
 
   void declare_reductions() {

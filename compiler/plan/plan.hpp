@@ -179,7 +179,7 @@ struct Writes {
 struct Finish {
   std::vector<Inst> step;
   std::vector<Writes> writes;  // at most one of each domain, in their order
-  // States told to the host behind the writes, in report_states' order.
+  // States whose values make up a step's record, in its order: told to the host behind the writes.
   std::vector<int32_t> reports;
   friend bool operator==(const Finish&, const Finish&) = default;
 };

@@ -174,14 +174,4 @@ Finish make_finish(const Program& p) {
   return finish;
 }
 
-std::vector<size_t> report_states(const Program& program) {
-  std::vector<size_t> of_step, of_members;
-  for (size_t i = 0; i < program.states.size(); ++i) {
-    const State& s = program.states[i];
-    if (s.report) (s.type.domain == Domain::step ? of_step : of_members).push_back(i);
-  }
-  of_step.insert(of_step.end(), of_members.begin(), of_members.end());
-  return of_step;
-}
-
 }  // namespace stepfuse

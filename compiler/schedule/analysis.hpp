@@ -36,8 +36,4 @@ Phase make_phase(const Program& program, std::string name, const PhaseRoots& roo
 
 Finish make_finish(const Program& program);
 
-// The states whose values make up a step's record, in its order: reports of the step domain, which
-// have one value each, then those of groups and tensors.
-std::vector<size_t> report_states(const Program& program);
-
 }  // namespace stepfuse

@@ -18,7 +18,25 @@ static_assert(STEPFUSE_PER_ELEMENT == static_cast<int>(Domain::element));
 
 bool is_dtype(stepfuse_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
-constexpr const char* kDeclares = "the program declares";
+template <class T>
+size_t count_of(const stepfuse_program* program, std::vector<T> Program::* list) {
+  return program != nullptr ? (program->value.*list).size() : 0;
+}
+template <class T>
+const T& declaration(const stepfuse_program* program, std::vector<T> Program::* list, size_t index,
+                     const char* what) {
+  return declared(need(program, "the program").value.*list, index, what, "the program declares");
+}
+
+const std::vector<RecipeInfo>& recipes() {
+  static const std::vector<RecipeInfo> all = list_recipes();
+  return all;
+}
+// Names and helps in our tables are literals, and so end in a zero. Null behind the last row.
+template <class Table, class Row>
+const char* word(const Table& table, size_t index, std::string_view Row::* column) {
+  return index < table.size() ? (table[index].*column).data() : nullptr;
+}
 
 RecipeOptions options_of(const char* const* options, size_t count) {
   RecipeOptions out;
@@ -38,7 +56,6 @@ DType c_api::dtype_of(stepfuse_dtype dtype) {
   throw Error(ErrorKind::usage, fmt::format("{} is no stepfuse_dtype", dtype));
 }
 
-// Names and helps in our tables are literals, and so end in a zero.
 const char* stepfuse_dtype_name(stepfuse_dtype dtype) {
   return is_dtype(dtype) ? name(static_cast<DType>(dtype)).data() : nullptr;
 }
@@ -78,20 +95,19 @@ const char* stepfuse_program_name(const stepfuse_program* program) {
 }
 
 size_t stepfuse_program_buffer_count(const stepfuse_program* program) {
-  return program != nullptr ? program->value.buffers.size() : 0;
+  return count_of(program, &Program::buffers);
 }
 size_t stepfuse_program_state_count(const stepfuse_program* program) {
-  return program != nullptr ? program->value.states.size() : 0;
+  return count_of(program, &Program::states);
 }
 size_t stepfuse_program_arg_count(const stepfuse_program* program) {
-  return program != nullptr ? program->value.args.size() : 0;
+  return count_of(program, &Program::args);
 }
 
 stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t index,
                                         stepfuse_buffer* buffer) {
   return guard([&] {
-    const Buffer& b =
-        declared(need(program, "the program").value.buffers, index, "buffer", kDeclares);
+    const Buffer& b = declaration(program, &Program::buffers, index, "buffer");
     write_struct(buffer,
                  {.size = 0,
                   .name = b.name.c_str(),
@@ -105,7 +121,7 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
 stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t index,
                                        stepfuse_state* state) {
   return guard([&] {
-    const State& s = declared(need(program, "the program").value.states, index, "state", kDeclares);
+    const State& s = declaration(program, &Program::states, index, "state");
     write_struct(state,
                  {.size = 0,
                   .name = s.name.c_str(),
@@ -121,7 +137,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
 stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t index,
                                      stepfuse_arg* arg) {
   return guard([&] {
-    const Arg& a = declared(need(program, "the program").value.args, index, "argument", kDeclares);
+    const Arg& a = declaration(program, &Program::args, index, "argument");
     write_struct(arg,
                  {.size = 0,
                   .name = a.name.c_str(),
@@ -133,19 +149,11 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
   });
 }
 
-const char* stepfuse_recipe_name(size_t index) {
-  static const std::vector<RecipeInfo> recipes = list_recipes();
-  return index < recipes.size() ? recipes[index].name.data() : nullptr;
-}
-const char* stepfuse_recipe_help(size_t index) {
-  static const std::vector<RecipeInfo> recipes = list_recipes();
-  return index < recipes.size() ? recipes[index].help.data() : nullptr;
-}
+const char* stepfuse_recipe_name(size_t index) { return word(recipes(), index, &RecipeInfo::name); }
+const char* stepfuse_recipe_help(size_t index) { return word(recipes(), index, &RecipeInfo::help); }
 const char* stepfuse_recipe_option_name(size_t index) {
-  auto table = recipe_option_table();
-  return index < table.size() ? table[index].name.data() : nullptr;
+  return word(recipe_option_table(), index, &RecipeOption::name);
 }
 const char* stepfuse_recipe_option_help(size_t index) {
-  auto table = recipe_option_table();
-  return index < table.size() ? table[index].help.data() : nullptr;
+  return word(recipe_option_table(), index, &RecipeOption::help);
 }

@@ -152,8 +152,8 @@ class CpuBackend final : public Backend {
     context_.chunks = in.tables->chunks.data();
     context_.tensors = in.tables->tensors.data();
     context_.pointers = in.tables->pointers.data();
-    context_.step_args = in.host_step_args();
-    context_.group_args = in.host_group_args();
+    context_.step_args = in.host_args();
+    context_.group_args = in.host_args() + in.step_arg_count;
     context_.group_count = in.group_count;
   }
 

@@ -245,23 +245,19 @@ class CudaBackend final : public Backend {
   }
 
   void pass_args(const RunInputs& in) {
-    if (in.step_args.size() + in.group_args.size() > abi::kInlineArgs) {
+    if (in.args.size() > abi::kInlineArgs) {
       upload_args(in, passed_args_);
       point_at(passed_args_, in.step_arg_count);
       return;
     }
     launch_.step.step_args = nullptr;
     launch_.step.group_args = nullptr;
-    auto next = std::copy(in.step_args.begin(), in.step_args.end(), launch_.inline_args);
-    std::copy(in.group_args.begin(), in.group_args.end(), next);
+    std::copy(in.args.begin(), in.args.end(), launch_.inline_args);
   }
 
   void upload_args(const RunInputs& in, uint64_t* block) {
-    auto* out = reinterpret_cast<uint64_t*>(staging_->take());
-    auto* next = std::copy(in.step_args.begin(), in.step_args.end(), out);
-    next = std::copy(in.group_args.begin(), in.group_args.end(), next);
-    auto bytes = static_cast<size_t>(next - out) * sizeof(uint64_t);
-    if (bytes != 0) staging_->upload(block, bytes, in.stream);
+    std::copy(in.args.begin(), in.args.end(), reinterpret_cast<uint64_t*>(staging_->take()));
+    if (!in.args.empty()) staging_->upload(block, in.args.size_bytes(), in.stream);
   }
 
   void point_at(const uint64_t* block, uint32_t step_args) {

@@ -198,14 +198,12 @@ class Args {
 
  private:
   friend class Step;
-  friend struct StepTables;
   struct Shape;  // which args there are, shared with the step
   explicit Args(std::shared_ptr<const Shape> shape);
   const Shape& shape() const;
   uint64_t& slot(ArgId arg, int group);
   std::shared_ptr<const Shape> shape_;
-  std::vector<uint64_t> step_values_;   // [step-domain arg]
-  std::vector<uint64_t> group_values_;  // [group * group-domain args + arg]
+  std::vector<uint64_t> words_;  // as in DeviceArgs
 };
 
 // Arguments that stand in device memory, perhaps computed there: args_bytes() bytes at an address
@@ -279,9 +277,8 @@ struct StepOptions {
   Allocator allocator = {};       // default: the system's
   std::string gradient = "grad";  // the buffer that is given at each run
   int stats_ring = 64;            // finished steps whose reports are kept, at most 65,536
-  bool check_args =
-      true;              // Args::set refuses what an argument of a recipe cannot be (a negative lr)
-  bool observe = false;  // observe() will be called: prepare() compiles what it needs, too
+  bool check_args = true;  // Args::set refuses what a recipe's argument cannot be (a negative lr)
+  bool observe = false;    // observe() will be called: prepare() compiles what it needs, too
 };
 
 class Step {
