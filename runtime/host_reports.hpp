@@ -10,10 +10,10 @@
 namespace stepfuse {
 
 // Values of a step's record.
-inline size_t report_count(const KernelPlan& plan, size_t groups, size_t tensors) {
+inline size_t report_count(const KernelPlan& plan, const StepTables& tables) {
   size_t count = 0;
   for (int32_t i : plan.finish.reports) {
-    count += member_count(plan.state(i).domain, groups, tensors);
+    count += member_count(plan.state(i).domain, tables);
   }
   return count;
 }
@@ -21,12 +21,11 @@ inline size_t report_count(const KernelPlan& plan, size_t groups, size_t tensors
 class HostReports {
  public:
   HostReports() = default;
-  HostReports(const KernelPlan& plan, const std::vector<void*>& states, size_t groups,
-              size_t tensors) {
+  HostReports(const KernelPlan& plan, const std::vector<void*>& states, const StepTables& tables) {
     for (int32_t i : plan.finish.reports) {
       const plan::State& state = plan.state(i);
       const char* at = static_cast<const char*>(states[static_cast<size_t>(i)]);
-      for (size_t m = 0; m < member_count(state.domain, groups, tensors); ++m) {
+      for (size_t m = 0; m < member_count(state.domain, tables); ++m) {
         sources_.push_back({at + m * size_of(state.dtype), state.dtype});
       }
     }

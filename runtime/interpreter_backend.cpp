@@ -70,9 +70,7 @@ class InterpreterBackend final : public Backend {
 
   const Program& program() const { return variant_->program; }
   const KernelPlan& plan() const { return variant_->plan; }
-  static size_t members_of(Domain d, const RunInputs& in) {
-    return member_count(d, in.group_count, in.tables->tensors.size());
-  }
+  static size_t members_of(Domain d, const RunInputs& in) { return member_count(d, *in.tables); }
 
   void write(void* to, const std::vector<Bits>& values, DType d, Stream stream) const {
     std::vector<char> bytes(values.size() * size_of(d));

@@ -144,8 +144,7 @@ void Step::Impl::allocate() {
 
 // append() makes records of another width where there are reports of tensors or groups.
 void Step::Impl::fit_ring() {
-  size_t reports =
-      report_count(plan->kernels(), static_cast<size_t>(shape->group_count), plan->layout.size());
+  size_t reports = report_count(plan->kernels(), plan->tables);
   if (ring && ring->reports() == reports) return;
   ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
 }

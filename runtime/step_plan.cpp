@@ -11,7 +11,7 @@ StepPlan::StepPlan(const Program& source, Layout given, Form form) : layout(std:
   auto start = std::chrono::steady_clock::now();
   tables = make_tables(source, layout);
   variant = make_variant(optimize(source, tables.signatures), tables.signatures, form);
-  workspace = plan_workspace(kernels(), layout, tables);
+  workspace = plan_workspace(kernels(), tables);
   passes_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

@@ -45,44 +45,36 @@ Signature signature_of(const Program& p, const TensorSpec& t, size_t index) {
   return signature;
 }
 
-void add_chunks(StepTables& tables, const TensorSpec& t, uint32_t tensor, uint32_t signature) {
-  for (uint64_t begin = 0; begin < t.size; begin += kPieceElements) {
-    abi::Chunk chunk{};
-    chunk.tensor = tensor;
-    chunk.signature = signature;
-    chunk.length = static_cast<uint32_t>(std::min<uint64_t>(kPieceElements, t.size - begin));
-    chunk.begin = begin;
-    tables.chunks.push_back(chunk);
-  }
-}
-
 }  // namespace
+
+void StepTables::add(abi::Tensor tensor, const Signature& types) {
+  auto it = std::find(signatures.begin(), signatures.end(), types);
+  auto signature = static_cast<uint32_t>(it - signatures.begin());
+  if (it == signatures.end()) signatures.push_back(types);
+  signature_of.push_back(signature);
+  tensor.scratch_base = scratch_elements;
+  scratch_elements += (tensor.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  auto number = static_cast<uint32_t>(tensors.size());
+  for (uint64_t begin = 0; begin < tensor.size;) {
+    // Cut where pieces of the full tensor begin.
+    uint64_t to_border = kPieceElements - (tensor.offset + begin) % kPieceElements;
+    auto length = static_cast<uint32_t>(std::min(to_border, tensor.size - begin));
+    chunks.push_back({number, signature, length, 0, begin});
+    begin += length;
+  }
+  first_chunk.push_back(static_cast<uint32_t>(chunks.size()));
+  tensors.push_back(tensor);
+  pointers.resize(tensors.size() * buffer_count);
+}
 
 StepTables make_tables(const Program& program, const Layout& layout) {
   StepTables tables;
   tables.buffer_count = program.buffers.size();
-  tables.pointers.resize(layout.size() * tables.buffer_count);
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    Signature signature = signature_of(program, t, i);
-    auto it = std::find(tables.signatures.begin(), tables.signatures.end(), signature);
-    auto number = static_cast<uint32_t>(it - tables.signatures.begin());
-    if (it == tables.signatures.end()) tables.signatures.push_back(std::move(signature));
-    tables.signature_of.push_back(number);
-
-    abi::Tensor tensor{};
-    tensor.group = static_cast<uint32_t>(t.group);
-    tensor.flags = abi::kPresent;
-    tensor.size = t.size;
-    tensor.offset = t.offset;
-    tensor.scratch_base = tables.scratch_elements;
-    tables.tensors.push_back(tensor);
-    tables.scratch_elements +=
-        (t.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-    tables.first_chunk.push_back(static_cast<uint32_t>(tables.chunks.size()));
-    add_chunks(tables, t, static_cast<uint32_t>(i), number);
+    tables.add({static_cast<uint32_t>(t.group), abi::kPresent, t.size, t.offset, 0},
+               signature_of(program, t, i));
   }
-  tables.first_chunk.push_back(static_cast<uint32_t>(tables.chunks.size()));
   tables.parts =
       Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(layout.group_count()));
   // A step over no tensors (a loss-scale update alone) still has a kernel.

@@ -15,14 +15,18 @@ namespace stepfuse {
 struct StepTables {
   std::vector<abi::Chunk> chunks;
   std::vector<abi::Tensor> tensors;
-  std::vector<void*> pointers;         // [tensor * buffer count + buffer]; null until bound
-  std::vector<uint32_t> first_chunk;   // [tensor], and one past the last
-  std::vector<Signature> signatures;   // distinct, in order of appearance
-  std::vector<uint32_t> signature_of;  // [tensor]
+  std::vector<void*> pointers;              // [tensor * buffer count + buffer]; null until bound
+  std::vector<uint32_t> first_chunk = {0};  // [tensor], and one past the last
+  std::vector<Signature> signatures;        // distinct, in order of appearance
+  std::vector<uint32_t> signature_of;       // [tensor]
   Partitions parts;
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // of every scratch array
 
+  // The next tensor in bound order, with its chunks; its scratch_base is found here. Once all are there,
+  // whoever adds them makes `parts`.
+  void add(abi::Tensor tensor, const Signature& types);
+  size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
   void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
   void* pointer(size_t tensor, size_t buffer) const {
     return pointers[tensor * buffer_count + buffer];

@@ -8,29 +8,22 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-}  // namespace
-
-size_t member_count(Domain domain, size_t group_count, size_t tensor_count) {
+size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors) {
   switch (domain) {
     case Domain::step:
       return 1;
     case Domain::group:
-      return group_count;
+      return groups;
     case Domain::tensor:
-      return tensor_count;
+      return tensors;
     case Domain::element:
-      break;
+      return elements;
   }
   internal_error("bad Domain");
 }
 
-size_t member_count(Domain domain, const Layout& layout) {
-  if (domain == Domain::element) return layout.element_count();
-  return member_count(domain, static_cast<size_t>(layout.group_count()), layout.size());
-}
-
 // What ranks exchange between phases stands in one block, without gaps between values of one type.
-void place_partials(const KernelPlan& kernels, const Layout& layout, WorkspacePlan& plan) {
+void place_partials(const KernelPlan& kernels, const StepTables& tables, WorkspacePlan& plan) {
   auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
     if (kernels.reductions[i].first_level) plan.partials.push_back(i);
@@ -43,13 +36,24 @@ void place_partials(const KernelPlan& kernels, const Layout& layout, WorkspacePl
     size_t size = size_of(r.dtype);
     size_t at = (plan.partials_bytes + size - 1) / size * size;
     plan.results[i] = plan.partials_at + at;
-    plan.partials_bytes = at + member_count(r.to, layout) * size;
+    plan.partials_bytes = at + member_count(r.to, tables) * size;
   }
   plan.bytes += (plan.partials_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-WorkspacePlan plan_workspace(const KernelPlan& kernels, const Layout& layout,
-                             const StepTables& tables) {
+}  // namespace
+
+size_t member_count(Domain domain, const Layout& layout) {
+  return count_of(domain, layout.element_count(), static_cast<size_t>(layout.group_count()),
+                  layout.size());
+}
+
+size_t member_count(Domain domain, const StepTables& tables) {
+  check_internal(domain != Domain::element, "tables do not count elements");
+  return count_of(domain, 0, tables.group_count(), tables.tensors.size());
+}
+
+WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables) {
   WorkspacePlan plan;
   auto take = [&](size_t bytes) {
     size_t at = plan.bytes;
@@ -58,21 +62,21 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const Layout& layout,
   };
   for (const plan::State& s : kernels.states) {
     plan.states.push_back(s.shared ? WorkspacePlan::npos
-                                   : take(member_count(s.domain, layout) * size_of(s.dtype)));
+                                   : take(member_count(s.domain, tables) * size_of(s.dtype)));
   }
   for (const plan::Reduction& r : kernels.reductions) {
     bool chunks = r.from == Domain::element;
-    size_t values = chunks ? tables.chunks.size() : member_count(r.from, layout);
+    size_t values = chunks ? tables.chunks.size() : member_count(r.from, tables);
     plan.slots.push_back(take(values * size_of(r.dtype)));
     plan.results.push_back(WorkspacePlan::npos);
   }
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
     const plan::Reduction& r = kernels.reductions[i];
-    if (!r.first_level) plan.results[i] = take(member_count(r.to, layout) * size_of(r.dtype));
+    if (!r.first_level) plan.results[i] = take(member_count(r.to, tables) * size_of(r.dtype));
   }
-  place_partials(kernels, layout, plan);
+  place_partials(kernels, tables, plan);
   plan.scalars = take(kernels.values.size() * sizeof(uint64_t));
-  size_t words = kernels.args.words(static_cast<size_t>(layout.group_count()));
+  size_t words = kernels.args.words(tables.group_count());
   plan.args_bytes = words * sizeof(uint64_t);
   plan.args = take(plan.args_bytes);
   plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);

@@ -14,7 +14,7 @@ namespace stepfuse {
 struct WorkspacePlan {
   std::vector<size_t> states;  // [state]; shared states live with their scaler and have npos
   std::vector<size_t>
-      slots;  // [reduction], a value per chunk, or per member of the operand's domain
+      slots;  // [reduction], a value per chunk, or per member of its operand's domain
   std::vector<size_t> results;  // [reduction], one value per member of its domain
   // Reductions over elements of the first level, in the order in which their results stand one behind the other:
   // those of f32 first.
@@ -32,10 +32,9 @@ struct WorkspacePlan {
 
 // How many values a state or result of this domain has.
 size_t member_count(Domain domain, const Layout& layout);
-// The same of any domain but the elements', from the counts alone.
-size_t member_count(Domain domain, size_t group_count, size_t tensor_count);
+// The same of any domain but the elements'.
+size_t member_count(Domain domain, const StepTables& tables);
 
-WorkspacePlan plan_workspace(const KernelPlan& kernels, const Layout& layout,
-                             const StepTables& tables);
+WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables);
 
 }  // namespace stepfuse

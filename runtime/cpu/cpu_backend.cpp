@@ -10,6 +10,7 @@
 #include "compiler/llvm/emit.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
+#include "runtime/cpu/host_context.hpp"
 #include "runtime/cpu/llvm_facts.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
@@ -44,49 +45,27 @@ class CpuBackend final : public Backend {
   }
 
   void attach(const Variant& variant, const StepTables& tables, const DeviceBlock& block) override {
-    const WorkspacePlan& plan = *block.plan;
-    states_ = block.states;
-    auto pointers = [&](const std::vector<size_t>& offsets) {
-      std::vector<void*> out;
-      for (size_t o : offsets) out.push_back(block.base + o);
-      return out;
-    };
-    slots_ = pointers(plan.slots);
-    results_ = pointers(plan.results);
-    scratch_ = pointers(plan.scratch);
-    context_ = {};
-    context_.states = states_.data();
-    context_.slots = slots_.data();
-    context_.results = results_.data();
-    context_.scratch = scratch_.data();
-    context_.scalars = reinterpret_cast<uint64_t*>(block.base + plan.scalars);
-    context_.chunk_count = static_cast<uint32_t>(tables.chunks.size());
-    context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
-    tables.parts.describe(&context_);
-    reports_ =
-        HostReports(variant.plan, states_, tables.parts.of(Domain::tensor, Domain::group).count(),
-                    tables.tensors.size());
+    context_ = HostContext(tables, block);
+    reports_ = HostReports(variant.plan, block.states, tables);
   }
 
   void run(const RunInputs& in, int first_phase, StatsRing& ring) override {
-    point_at(in);
-    kernel_->run(context_, executor_, first_phase);
+    kernel_->run(context_.of(in), executor_, first_phase);
     reports_.push(in.index, ring);
   }
   void observe(const RunInputs& in, uint32_t begin, uint32_t end) override {
-    point_at(in);
-    kernel_->run_chunks(context_, executor_, 0, begin, end);
+    kernel_->run_chunks(context_.of(in), executor_, 0, begin, end);
   }
   void finish_observing(const RunInputs& in, uint32_t begin, uint32_t end) override {
-    point_at(in);
-    kernel_->run_chunks(context_, executor_, 0, begin, end);
-    kernel_->fold(context_, executor_, 0);
+    const abi::Context& context = context_.of(in);
+    kernel_->run_chunks(context, executor_, 0, begin, end);
+    kernel_->fold(context, executor_, 0);
   }
   void run_phases(const RunInputs& in, int first, int end) override {
-    point_at(in);
+    const abi::Context& context = context_.of(in);
     for (int p = first; p < end; ++p) {
-      kernel_->run_chunks(context_, executor_, p, 0, context_.chunk_count);
-      kernel_->fold(context_, executor_, p);
+      kernel_->run_chunks(context, executor_, p, 0, context.chunk_count);
+      kernel_->fold(context, executor_, p);
     }
   }
   void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
@@ -148,21 +127,11 @@ class CpuBackend final : public Backend {
     return kernel;
   }
 
-  void point_at(const RunInputs& in) {
-    context_.chunks = in.tables->chunks.data();
-    context_.tensors = in.tables->tensors.data();
-    context_.pointers = in.tables->pointers.data();
-    context_.step_args = in.host_args();
-    context_.group_args = in.host_args() + in.step_arg_count;
-    context_.group_count = in.group_count;
-  }
-
   std::string level_;
   CpuExecutor executor_;
   std::shared_ptr<DeviceMemory> memory_ = std::make_shared<HostMemory>();
   std::shared_ptr<const CpuKernel> kernel_;
-  std::vector<void*> states_, slots_, results_, scratch_;
-  abi::Context context_{};
+  HostContext context_;
   HostReports reports_;
 };
 

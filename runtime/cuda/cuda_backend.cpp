@@ -61,9 +61,7 @@ class CudaBackend final : public Backend {
     base_ = block.tables;
     std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
     memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
-    size_t reports =
-        report_count(variant.plan, tables.parts.of(Domain::tensor, Domain::group).count(),
-                     tables.tensors.size());
+    size_t reports = report_count(variant.plan, tables);
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
     size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
     staging_ = std::make_unique<Staging>(context_, most);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/reduction.hpp"
+
 namespace stepfuse::cuda {
 namespace {
 
@@ -33,11 +35,13 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     abi::Chunk chunk = tables.chunks[i];
     chunk.slot = static_cast<uint32_t>(i);
-    // A warp has 256 lanes, the first ones of a piece: shards are cut where pieces begin, too.
-    (chunk.length <= abi::kWarpElements ? small_ : large_).push_back(chunk);
+    // A warp has 256 lanes, the first ones of a row of them.
+    bool in_warp = chunk.length <= abi::kWarpElements &&
+                   (tables.tensors[chunk.tensor].offset + chunk.begin) % kLanes == 0;
+    (in_warp ? small_ : large_).push_back(chunk);
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
-  for (const abi::Tensor& t : tables.tensors) group_count_ = std::max(group_count_, t.group + 1);
+  group_count_ = static_cast<uint32_t>(tables.group_count());
   parts_ = tables.parts;
 
   auto take = [&](size_t size) {

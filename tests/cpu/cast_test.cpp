@@ -10,6 +10,7 @@
 #include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -25,19 +26,19 @@ Program classic() {
 
 TEST_CASE("the classic pipeline in all forms, mixed storage types, on every level") {
   Program p = classic();
-  OwnedData input(p, 2);
+  TestLayout layout{.group_count = 2};
   for (DType grad : {DType::f16, DType::bf16, DType::f32}) {
-    std::vector<DType> dtypes = {grad, DType::bf16, DType::f32};
-    input.add_tensor(p, 40000, 0, true, dtypes);
-    input.add_tensor(p, 37, 1, true, dtypes, 3);
-    input.add_tensor(p, 100, 1, false, dtypes);
-    input.add_tensor(p, 0, 0, true, dtypes);
-    input.add_tensor(p, 1, 0, true, dtypes, 1);
+    Signature types = {grad, DType::bf16, DType::f32};
+    layout.add({.size = 40000}, types);
+    layout.add({.size = 37, .group = 1, .shift = 3}, types);
+    layout.add({.size = 100, .group = 1, .present = false}, types);
+    layout.add({.size = 0}, types);
+    layout.add({.size = 1, .shift = 1}, types);
   }
   for (const std::string& level : runnable_cpu_levels()) {
     for (Form form : {Form::fused, Form::split, Form::unfused}) {
-      for (bool special : {false, true}) {
-        input.fill(p, 7, special);
+      for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+        TestData input(p, layout, 7, inputs);
         CAPTURE(level);
         CAPTURE(name(form));
         CHECK(compare_with_interpreter(p, input, {.form = form, .level = level}) == "");
@@ -49,12 +50,15 @@ TEST_CASE("the classic pipeline in all forms, mixed storage types, on every leve
 
 TEST_CASE("more than a thousand chunks: what is only written goes past the caches") {
   Program p = classic();
-  OwnedData input(p, 2);
+  TestLayout layout{.group_count = 2};
   for (int i = 0; i < 1100; ++i) {
-    std::vector<DType> dtypes = {i % 2 == 0 ? DType::f16 : DType::f32, DType::bf16, DType::f32};
-    input.add_tensor(p, static_cast<uint64_t>(i % 70), i % 2, i % 11 != 0, dtypes, i % 3);
+    layout.add({.size = static_cast<uint64_t>(i % 70),
+                .group = i % 2,
+                .present = i % 11 != 0,
+                .shift = static_cast<size_t>(i % 3)},
+               {i % 2 == 0 ? DType::f16 : DType::f32, DType::bf16, DType::f32});
   }
-  input.fill(p, 5, false);
+  TestData input(p, layout, 5, Inputs::normal);
   for (const std::string& level : runnable_cpu_levels()) {
     for (Form form : {Form::fused, Form::unfused}) {
       CAPTURE(level);

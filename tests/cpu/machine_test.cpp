@@ -11,6 +11,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/fp_env.hpp"
+#include "ir/interpreter.hpp"
 #include "tests/support/kernel_runner.hpp"
 
 #if defined(__x86_64__)
@@ -18,6 +19,7 @@
 #endif
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -85,23 +87,20 @@ class FencedArray {
   char* data_;
 };
 
-OwnedData small_input(const Program& p, bool special) {
-  OwnedData input(p, 1);
-  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
-    input.add_tensor(p, 5000, 0, true, {DType::f32, t});
-  }
-  input.fill(p, 11, special);
-  return input;
+TestData small_input(const Program& p, Inputs inputs) {
+  TestLayout layout;
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) layout.add({.size = 5000}, {DType::f32, t});
+  return TestData(p, layout, 11, inputs);
 }
 
 }  // namespace
 
 TEST_CASE("no object has an undefined symbol") {
   Program p = small_program();
-  OwnedData input = small_input(p, false);
+  TestData input = small_input(p, Inputs::normal);
   for (const std::string& level : runnable_cpu_levels()) {
     for (Form form : {Form::fused, Form::unfused}) {
-      KernelRunner runner(p, input.data, {.form = form, .level = level});
+      KernelRunner runner(p, input.step(), {.form = form, .level = level});
       CHECK(undefined_symbols(runner.object().bytes) == std::vector<std::string>{});
     }
   }
@@ -110,20 +109,20 @@ TEST_CASE("no object has an undefined symbol") {
 #if defined(__x86_64__)
 TEST_CASE("the caller's floating-point mode changes nothing, and is restored") {
   Program p = small_program();
-  OwnedData input = small_input(p, true);
-  OwnedData expected(input);
-  run_interpreter(p, expected);
-  KernelRunner runner(p, input.data);
+  TestData input = small_input(p, Inputs::special);
+  TestData expected(input);
+  interpret(p, expected.step());
+  KernelRunner runner(p, input.step());
   for (int threads : {1, 2}) {
-    OwnedData actual(input);
+    TestData actual(input);
     constexpr unsigned kFlushAndRoundUp = 0x8040 | 0x4000 | 0x1f80;
     unsigned before = _mm_getcsr();
     _mm_setcsr(kFlushAndRoundUp);
-    runner.run(actual.data, CpuExecutor(threads));
+    runner.run(actual.step(), CpuExecutor(threads));
     unsigned after = _mm_getcsr();
     _mm_setcsr(before);
     CHECK((after & ~0x3fU) == kFlushAndRoundUp);
-    CHECK(actual.difference(p, expected) == "");
+    CHECK(difference(p, expected, actual).value_or("") == "");
   }
 }
 #endif
@@ -182,8 +181,8 @@ TEST_CASE("text that LLVM refuses is an error that shows where") {
 
 TEST_CASE("bytes that are no object are refused") {
   Program p = small_program();
-  OwnedData input = small_input(p, false);
-  KernelRunner runner(p, input.data);
+  TestData input = small_input(p, Inputs::normal);
+  KernelRunner runner(p, input.step());
   CHECK_THROWS_AS(CpuKernel::load("not an object", runner.variant().plan), Error);
   std::string cut = runner.object().bytes.substr(0, 100);
   CHECK_THROWS_AS(CpuKernel::load(cut, runner.variant().plan), Error);

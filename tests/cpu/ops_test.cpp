@@ -121,13 +121,13 @@ Program uniform_program(Domain domain) {
 
 TEST_CASE("every op on elements") {
   Program p = element_program();
-  OwnedData input(p, 1);
-  input.add_tensor(p, 4097, 0, true, signature_of(p));
-  input.add_tensor(p, 333, 0, true, signature_of(p), 5);
+  TestLayout layout;
+  layout.add({.size = 4097}, signature_of(p));
+  layout.add({.size = 333, .shift = 5}, signature_of(p));
   for (const std::string& level : runnable_cpu_levels()) {
     CAPTURE(level);
     for (uint64_t seed : {1, 2, 3}) {
-      input.fill(p, seed, seed > 1);
+      TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
       CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
     }
   }
@@ -136,15 +136,15 @@ TEST_CASE("every op on elements") {
 TEST_CASE("every op on values of the step, of groups and of tensors") {
   for (Domain domain : {Domain::step, Domain::group, Domain::tensor}) {
     Program p = uniform_program(domain);
-    OwnedData input(p, domain == Domain::group ? 400 : 1);
+    TestLayout layout{.group_count = domain == Domain::group ? 400 : 1};
     for (int t = 0; t < (domain == Domain::tensor ? 400 : 1); ++t) {
-      input.add_tensor(p, 0, 0, t % 7 != 3, {});
+      layout.add({.present = t % 7 != 3}, {});
     }
     for (const std::string& level : runnable_cpu_levels()) {
       CAPTURE(level);
       CAPTURE(info(domain).name);
       for (uint64_t seed = 1; seed <= (domain == Domain::step ? 40U : 4U); ++seed) {
-        input.fill(p, seed, seed > 1);
+        TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
         CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
       }
     }
@@ -170,19 +170,22 @@ TEST_CASE("uniform values in element code: bound casts, predicates, broadcasts o
   b.store(masked, b.cast(value, DType::f16), isfinite(old) & (old < gain));
   b.write(bias, offset * gain, flag);
   Program p = b.finish();
-  OwnedData input(p, 3);
+  TestLayout layout{.group_count = 3};
   for (DType grad : {DType::f16, DType::bf16, DType::f32}) {
     for (DType low : {DType::f16, DType::bf16}) {
       for (int group : {0, 1, 2}) {
-        input.add_tensor(p, 1000 + 7 * static_cast<uint64_t>(group), group,
-                         group != 1 || low != grad, {grad, DType::f32, low, DType::f16}, group);
+        layout.add({.size = 1000 + 7 * static_cast<uint64_t>(group),
+                    .group = group,
+                    .present = group != 1 || low != grad,
+                    .shift = static_cast<size_t>(group)},
+                   {grad, DType::f32, low, DType::f16});
       }
     }
   }
   for (const std::string& level : runnable_cpu_levels()) {
     CAPTURE(level);
     for (uint64_t seed : {1, 2}) {
-      input.fill(p, seed, seed > 1);
+      TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
       CHECK(compare_with_interpreter(p, input, {.level = level}, 2) == "");
       CHECK(compare_with_interpreter(p, input, {.level = level, .optimize = true}) == "");
     }
@@ -205,9 +208,10 @@ TEST_CASE(
     kinds.push_back(k);
   }
   Program p = b.finish();
-  constexpr size_t kCases = 20000;
-  OwnedData input(p, kCases);
-  input.add_tensor(p, 0, 0, true, {});
+  constexpr int32_t kCases = 20000;
+  TestLayout layout{.group_count = kCases};
+  layout.add({}, {});
+  TestData input(p, layout, 1, Inputs::normal);
   std::mt19937_64 random(5);
   auto value = [&](int exponents) {
     double mantissa = 1.0 + static_cast<double>(random() >> (random() % 64)) * 0x1p-64;
@@ -215,7 +219,7 @@ TEST_CASE(
         mantissa, static_cast<int>(random() % static_cast<uint64_t>(exponents)) - exponents / 2);
     return random() % 2 == 0 ? v : -v;
   };
-  for (size_t i = 0; i < kCases; ++i) {
+  for (size_t i = 0; i < size_t{kCases}; ++i) {
     for (const Kind& k : kinds) {
       bool is_f64 = k.t == DType::f64;
       // Narrow ranges make cancellation likely, wide ones overflow and underflow.
@@ -225,7 +229,7 @@ TEST_CASE(
       double z = i % 5 == 0 ? -x * y : value(i % 3 == 2 ? range : 2 * range);
       if (i % 7 == 0) z = -x * y * (1 + std::ldexp(1.0, -static_cast<int>(random() % 54)));
       auto set = [&](StateRef s, double v) {
-        input.data.states[static_cast<size_t>(s.slot)][i] =
+        input.step().states[static_cast<size_t>(s.slot)][i] =
             is_f64 ? Bits::of(v) : Bits::of(static_cast<float>(v));
       };
       set(k.a, x);

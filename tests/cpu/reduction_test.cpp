@@ -9,11 +9,13 @@
 #include <doctest/doctest.h>
 
 #include "ir/builder.hpp"
+#include "ir/interpreter.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/partitions.hpp"
 #include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -63,15 +65,18 @@ Program reduction_program() {
 
 TEST_CASE("reductions of every op, type and result domain") {
   Program p = reduction_program();
-  OwnedData input(p, 3);
+  TestLayout layout{.group_count = 3};
   for (uint64_t size : {0, 1, 5, 100, 2048, 16384, 40000, 70000}) {
-    input.add_tensor(p, size, static_cast<int>(size % 3), size != 100, {DType::f32, DType::i32},
-                     static_cast<int>(size % 5));
+    layout.add({.size = size,
+                .group = static_cast<int32_t>(size % 3),
+                .present = size != 100,
+                .shift = size % 5},
+               {DType::f32, DType::i32});
   }
   for (const std::string& level : runnable_cpu_levels()) {
     CAPTURE(level);
     for (uint64_t seed : {1, 2}) {
-      input.fill(p, seed, seed > 1);
+      TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
       CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
       CHECK(compare_with_interpreter(p, input, {.level = level}, 2) == "");
     }
@@ -102,16 +107,15 @@ TEST_CASE("a tensor of every length around the borders of vectors, rows and piec
     CpuExecutor executor(2);
     for (uint64_t n : lengths) {
       CAPTURE(n);
-      OwnedData input(p, 1);
-      input.add_tensor(p, n, 0, true, {DType::f32, DType::f16}, static_cast<int>(n % 16));
-      input.fill(p, n, false);
+      TestLayout layout;
+      layout.add({.size = n, .shift = n % 16}, {DType::f32, DType::f16});
+      TestData input(p, layout, n, Inputs::normal);
       if (!runner)
-        runner = std::make_unique<KernelRunner>(p, input.data, RunnerOptions{.level = level});
-      OwnedData expected(input);
-      run_interpreter(p, expected);
-      runner->run(input.data, executor);
-      CHECK(input.difference(p, expected) == "");
-      CHECK(input.guards_hold());
+        runner = std::make_unique<KernelRunner>(p, input.step(), RunnerOptions{.level = level});
+      TestData expected(input);
+      interpret(p, expected.step());
+      runner->run(input.step(), executor);
+      CHECK(difference(p, expected, input).value_or("") == "");
     }
   }
 }
@@ -125,11 +129,9 @@ TEST_CASE("a shard counts lanes and pieces from the full tensor") {
   b.write(b.report("index", index.type()), index);
   Program p = b.finish();
   for (uint64_t offset : {16384ULL, 5ULL, 2047ULL, 16000ULL, 123456ULL}) {
-    OwnedData input(p, 1);
-    input.add_tensor(p, 50000, 0, true, {DType::f32});
-    input.add_tensor(p, 100, 0, true, {DType::f32});
-    for (StepTensor& t : input.data.tensors) t.offset = offset;
-    input.fill(p, offset, false);
+    TestLayout layout;
+    for (uint64_t size : {50000, 100}) layout.add({.size = size, .offset = offset}, {DType::f32});
+    TestData input(p, layout, offset, Inputs::normal);
     CHECK(compare_with_interpreter(p, input) == "");
   }
 }

@@ -11,10 +11,10 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/cuda/emit.hpp"
-#include "ir/reduction.hpp"
+#include "runtime/cuda/device_tables.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "runtime/host_reports.hpp"
-#include "runtime/partitions.hpp"
+#include "runtime/workspace.hpp"
+#include "tests/support/tables.hpp"
 
 namespace stepfuse::testing {
 namespace {
@@ -27,11 +27,10 @@ class Device {
   Device(ptx::Machine& machine, const Variant& variant, const StepData& data,
          const DeviceRun& options)
       : memory_(machine.memory()), s_(variant), p_(variant.program), options_(options) {
-    place_tensors(data);
-    place_chunks(data);
+    place_tables(data);
     place_args(data);
     place_states(data);
-    place_workspace(data);
+    place_workspace();
     if (options.reports != nullptr) {
       std::vector<uint64_t>& reports = options.reports->memory();
       memory_.map_host(reports.data(), reports.size() * sizeof(uint64_t));
@@ -39,8 +38,6 @@ class Device {
       c_.report_capacity = options.reports->capacity();
     }
     c_.sync = upload<abi::Sync>({abi::Sync{}}, "the sync words");
-    c_.step.tensor_count = static_cast<uint32_t>(data.tensors.size());
-    c_.step.group_count = static_cast<uint32_t>(data.group_count);
   }
 
   const abi::DeviceContext& context() const { return c_; }
@@ -48,12 +45,7 @@ class Device {
   // The context of a launch over one tensor's chunks, which folds nothing yet.
   abi::DeviceContext only(size_t tensor) const {
     abi::DeviceContext c = c_;
-    const Chunks& large = large_[tensor];
-    const Chunks& small = small_[tensor];
-    c.step.chunks += large.first;
-    c.block_chunks = large.count;
-    c.small_chunks += small.first;
-    c.small_count = small.count;
+    split_.narrow(&c, tables_.first_chunk[tensor], tables_.first_chunk[tensor + 1]);
     c.flags = abi::kKeepSlots;
     return c;
   }
@@ -70,7 +62,7 @@ class Device {
     if (b < 0) return {0, 0};
     auto buffer = static_cast<size_t>(b);
     u64 width = size_of(data.tensors[t].dtypes[buffer]);
-    u64 at = pointers_[t * p_.buffers.size() + buffer] + options_.skip_elements * width;
+    u64 at = address(t, buffer) + options_.skip_elements * width;
     return {at, data.tensors[t].size * width};
   }
 
@@ -79,7 +71,7 @@ class Device {
       StepTensor& tensor = data.tensors[t];
       for (size_t b = 0; b < p_.buffers.size(); ++b) {
         size_t width = size_of(tensor.dtypes[b]);
-        u64 at = pointers_[t * p_.buffers.size() + b] + options_.skip_elements * width;
+        u64 at = address(t, b) + options_.skip_elements * width;
         memory_.read(tensor.data[b], at, tensor.size * width);
       }
     }
@@ -118,71 +110,48 @@ class Device {
     return base;
   }
 
-  void place_tensors(const StepData& data) {
-    for (size_t t = 0; t < data.tensors.size(); ++t) {
-      const StepTensor& tensor = data.tensors[t];
-      tensors_.push_back({static_cast<uint32_t>(tensor.group), tensor.present ? abi::kPresent : 0U,
-                          tensor.size, tensor.offset, scratch_elements_});
-      scratch_elements_ += tensor.size;
-      for (size_t b = 0; b < p_.buffers.size(); ++b) pointers_.push_back(place_array(tensor, t, b));
-    }
-    c_.step.tensors = upload(tensors_, "the tensor table");
-    c_.step.pointers = upload_pointers(pointers_, "the pointer table");
+  u64 address(size_t tensor, size_t buffer) const {
+    return reinterpret_cast<u64>(tables_.pointer(tensor, buffer));
   }
 
-  void place_chunks(const StepData& data) {
-    std::vector<abi::Chunk> large, small;
-    std::vector<abi::Chunk> all;
-    uint32_t slot = 0;
+  // The runtime's tables, each in an allocation of its own, so that nobody reads behind its end.
+  void place_tables(const StepData& data) {
+    tables_ = tables_of(s_, data);
     for (size_t t = 0; t < data.tensors.size(); ++t) {
-      const StepTensor& tensor = data.tensors[t];
-      large_.push_back({static_cast<uint32_t>(large.size()), 0});
-      small_.push_back({static_cast<uint32_t>(small.size()), 0});
-      auto at = std::find(s_.signatures.begin(), s_.signatures.end(), tensor.dtypes);
-      auto signature = static_cast<uint32_t>(at - s_.signatures.begin());
-      for (uint64_t begin = 0; begin < tensor.size;) {
-        uint64_t first = tensor.offset + begin;
-        uint64_t length = std::min(kPieceElements - first % kPieceElements, tensor.size - begin);
-        abi::Chunk chunk{static_cast<uint32_t>(t), signature, static_cast<uint32_t>(length), slot++,
-                         begin + options_.skip_elements};
-        bool is_small = length <= abi::kWarpElements && first % 2048 == 0;
-        (is_small ? small : large).push_back(chunk);
-        all.push_back(chunk);
-        begin += length;
+      for (size_t b = 0; b < p_.buffers.size(); ++b) {
+        tables_.pointer(t, b) = reinterpret_cast<void*>(place_array(data.tensors[t], t, b));
       }
-      large_[t].count = static_cast<uint32_t>(large.size()) - large_[t].first;
-      small_[t].count = static_cast<uint32_t>(small.size()) - small_[t].first;
     }
-    c_.block_chunks = static_cast<uint32_t>(large.size());
-    c_.small_count = static_cast<uint32_t>(small.size());
-    c_.step.chunks = upload(large, "the chunk table");
-    c_.small_chunks = upload(small, "the table of small chunks");
-    c_.step.chunk_count = slot;
-    place_partitions(Partitions(all, tensors_, static_cast<uint32_t>(data.group_count)));
-  }
-
-  void place_partitions(const Partitions& parts) {
+    split_ = cuda::DeviceTables(s_.plan, tables_);
+    std::vector<char> image = split_.image(tables_, {}, nullptr, {});
+    c_ = split_.context(image.data());
+    auto move = [&](auto*& table, size_t count, const std::string& name) {
+      table = upload(std::vector(table, table + count), name);
+    };
+    auto move_chunks = [&](const abi::Chunk*& table, size_t count, const std::string& name) {
+      std::vector<abi::Chunk> chunks(table, table + count);
+      for (abi::Chunk& chunk : chunks) chunk.begin += options_.skip_elements;
+      table = upload(chunks, name);
+    };
+    move_chunks(c_.step.chunks, c_.block_chunks, "the chunk table");
+    move_chunks(c_.small_chunks, c_.small_count, "the table of small chunks");
+    move(c_.step.tensors, c_.step.tensor_count, "the tensor table");
+    move(c_.step.pointers, tables_.pointers.size(), "the pointer table");
     for (size_t i = 0; i < abi::kPartitions; ++i) {
       abi::Partition& p = c_.step.parts[i];
-      p = parts[i].view();
-      if (p.members != nullptr) p.members = upload(parts[i].members, fmt::format("members {}", i));
-      p.begin = upload(parts[i].begin, fmt::format("parts {}", i));
+      const Partition& from = tables_.parts[i];
+      if (p.members != nullptr) move(p.members, from.members.size(), fmt::format("members {}", i));
+      move(p.begin, from.begin.size(), fmt::format("parts {}", i));
     }
   }
 
   void place_args(const StepData& data) {
-    ArgLayout layout(p_.args);
-    std::vector<uint64_t> words(layout.words(static_cast<size_t>(data.group_count)));
-    for (size_t a = 0; a < p_.args.size(); ++a) {
-      for (size_t g = 0; g < data.args[a].size(); ++g) {
-        words[layout.word(a, g)] = data.args[a][g].raw;
-      }
-    }
+    std::vector<uint64_t> words = arg_words(s_, data);
     if (options_.inline_args && words.size() <= abi::kInlineArgs) {
       std::copy(words.begin(), words.end(), c_.inline_args);
       return;
     }
-    auto rows = words.begin() + layout.step_words;
+    auto rows = words.begin() + s_.plan.args.step_words;
     c_.step.step_args = upload(std::vector(words.begin(), rows), "the step's arguments");
     c_.step.group_args = upload(std::vector(rows, words.end()), "the groups' arguments");
   }
@@ -206,20 +175,20 @@ class Device {
     return at;
   }
 
-  void place_workspace(const StepData& data) {
+  void place_workspace() {
     std::vector<u64> slots, results, scratch;
     for (const plan::Reduction& r : s_.plan.reductions) {
-      size_t members[] = {1, static_cast<size_t>(data.group_count), data.tensors.size(),
-                          c_.step.chunk_count};
-      auto count = [&](Domain d) { return members[static_cast<size_t>(d)]; };
-      size_t width = size_of(r.dtype);
-      size_t k = slots.size();
-      slots.push_back(place_fresh(count(r.from) * width, fmt::format("slots {}", k)));
-      results.push_back(place_fresh(count(r.to) * width, fmt::format("results {}", k)));
+      size_t from =
+          r.from == Domain::element ? tables_.chunks.size() : member_count(r.from, tables_);
+      size_t width = size_of(r.dtype), k = slots.size();
+      slots.push_back(place_fresh(from * width, fmt::format("slots {}", k)));
+      results.push_back(
+          place_fresh(member_count(r.to, tables_) * width, fmt::format("results {}", k)));
     }
-    for (size_t k = 0; k < s_.plan.scratch_count(); ++k) {
-      // Of the widest type it may have.
-      scratch.push_back(place_fresh(scratch_elements_ * 4, fmt::format("scratch {}", k)));
+    for (const plan::Array& a : s_.plan.arrays) {
+      if (!a.scratch) continue;
+      scratch.push_back(
+          place_fresh(tables_.scratch_elements * a.max_bytes, fmt::format("scratch {}", a.index)));
     }
     c_.step.slots = upload_pointers(slots, "the slot table");
     c_.step.results = upload_pointers(results, "the result table");
@@ -231,14 +200,9 @@ class Device {
   const Program& p_;
   const DeviceRun& options_;
   abi::DeviceContext c_{};
-  std::vector<abi::Tensor> tensors_;
-  std::vector<u64> pointers_, states_;
-  struct Chunks {
-    uint32_t first = 0;
-    uint32_t count = 0;
-  };
-  std::vector<Chunks> large_, small_;  // [tensor]
-  uint64_t scratch_elements_ = 0;
+  StepTables tables_;
+  cuda::DeviceTables split_;
+  std::vector<u64> states_;
 };
 
 // Phase 0 before the step, tensor by tensor; then, as the step does, of those that nobody observed,

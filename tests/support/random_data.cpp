@@ -105,6 +105,13 @@ bool GuardedArray::guards_intact() const {
   return std::all_of(base_, data(), intact) && std::all_of(data() + bytes_, base_ + size(), intact);
 }
 
+void TestLayout::add(LayoutTensor tensor, const Signature& types) {
+  auto at = std::find(signatures.begin(), signatures.end(), types);
+  tensor.signature = static_cast<int32_t>(at - signatures.begin());
+  if (at == signatures.end()) signatures.push_back(types);
+  tensors.push_back(tensor);
+}
+
 TestLayout random_layout(const Program& program, uint64_t seed) {
   Rng rng(seed, "layout");
   TestLayout layout;

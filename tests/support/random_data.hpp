@@ -51,6 +51,8 @@ struct TestLayout {
   std::vector<Signature> signatures;  // each in use or not
   std::vector<LayoutTensor> tensors;
   int32_t group_count = 1;
+  // A tensor of these types.
+  void add(LayoutTensor tensor, const Signature& types);
 };
 
 TestLayout random_layout(const Program& program, uint64_t seed);

@@ -1,10 +1,12 @@
-// A small seeded generator whose numbers are the same on every platform. Knows only std.
+// A small seeded generator whose numbers are the same on every platform. Knows the workload's bits.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
+
+#include "tools/workload/random.hpp"
 
 namespace stepfuse::testing {
 
@@ -18,10 +20,7 @@ class Rng {
 
   uint64_t next() {
     state_ += 0x9e3779b97f4a7c15U;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
+    return mix_bits(state_);
   }
   uint64_t below(uint64_t n) { return next() % n; }
   int between(int low, int high) {

@@ -1,0 +1,32 @@
+// The runtime's own tables for the interpreter's data. Knows the variant and the tables.
+#pragma once
+
+#include "compiler/variant.hpp"
+#include "ir/step_data.hpp"
+#include "runtime/tables.hpp"
+
+namespace stepfuse::testing {
+
+// Without pointers, which are to be bound. Signatures are numbered as the variant does.
+inline StepTables tables_of(const Variant& variant, const StepData& data) {
+  StepTables tables;
+  tables.buffer_count = variant.program.buffers.size();
+  tables.signatures = variant.signatures;
+  for (const StepTensor& t : data.tensors) {
+    uint32_t flags = t.present ? abi::kPresent : 0U;
+    tables.add({static_cast<uint32_t>(t.group), flags, t.size, t.offset, 0}, t.dtypes);
+  }
+  tables.parts = Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(data.group_count));
+  return tables;
+}
+
+inline std::vector<uint64_t> arg_words(const Variant& variant, const StepData& data) {
+  const ArgLayout& layout = variant.plan.args;
+  std::vector<uint64_t> words(layout.words(static_cast<size_t>(data.group_count)));
+  for (size_t a = 0; a < data.args.size(); ++a) {
+    for (size_t g = 0; g < data.args[a].size(); ++g) words[layout.word(a, g)] = data.args[a][g].raw;
+  }
+  return words;
+}
+
+}  // namespace stepfuse::testing
