@@ -136,6 +136,12 @@ Value Builder::cast(Value v, DType to) {
   return append(inst, "");
 }
 
+Value Builder::bitcast(Value v, DType to) {
+  Inst inst{.op = Op::bitcast, .type = {to, v.type().domain}};
+  inst.operands[0] = v.id;
+  return append(inst, "");
+}
+
 Value Builder::cast_to_buffer(Value v, BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   if (b.dtypes.size() == 1) return cast(v, b.dtypes.only());

@@ -60,6 +60,7 @@ class Builder {
   // Any elementwise op; the result type follows from the op's rule.
   Value apply(Op op, std::initializer_list<Value> operands);
   Value cast(Value v, DType to);
+  Value bitcast(Value v, DType to);
   Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
   Value reduce(Op op, Value v, Domain to = Domain::step);
   Value select(Value condition, Value if_true, Value if_false) {
@@ -87,8 +88,8 @@ inline Value operator*(Value a, Value b) { return a.builder->apply(Op::mul, {a, 
 inline Value operator/(Value a, Value b) { return a.builder->apply(Op::div, {a, b}); }
 inline Value operator-(Value a) { return a.builder->apply(Op::neg, {a}); }
 inline Value operator!(Value a) { return a.builder->apply(Op::logical_not, {a}); }
-inline Value operator&(Value a, Value b) { return a.builder->apply(Op::logical_and, {a, b}); }
-inline Value operator|(Value a, Value b) { return a.builder->apply(Op::logical_or, {a, b}); }
+inline Value operator&(Value a, Value b) { return a.builder->apply(Op::bit_and, {a, b}); }
+inline Value operator|(Value a, Value b) { return a.builder->apply(Op::bit_or, {a, b}); }
 inline Value operator<(Value a, Value b) { return a.builder->apply(Op::lt, {a, b}); }
 inline Value operator<=(Value a, Value b) { return a.builder->apply(Op::le, {a, b}); }
 inline Value sqrt(Value a) { return a.builder->apply(Op::sqrt, {a}); }

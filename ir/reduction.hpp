@@ -55,7 +55,7 @@ inline Op reduction_combiner(Op op) {
     case Op::reduce_min:
       return Op::min;
     case Op::reduce_any:
-      return Op::logical_or;
+      return Op::bit_or;
     default:
       return Op::add;
   }

@@ -12,6 +12,7 @@
 #include <stepfuse/types.hpp>
 
 #include "ir/narrow.hpp"
+#include "ir/powers.hpp"
 
 namespace stepfuse::sem {
 
@@ -66,6 +67,17 @@ T abs(T a) {
     return std::fabs(a);
 }
 
+// -1, 0 or 1; a zero and a NaN stay what they are.
+template <class T>
+T sign(T a) {
+  return a > 0 ? T(1) : a < 0 ? T(-1) : a;
+}
+// To the nearest integer, ties to even: the mode that the numerics contract sets.
+template <class T>
+T rint(T a) {
+  return std::nearbyint(a);
+}
+
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.
 template <class T>
 T min(T a, T b) {
@@ -82,6 +94,22 @@ T max(T a, T b) {
     if (a == b) return std::signbit(a) ? b : a;
   }
   return a > b ? a : b;
+}
+
+// NaN if one is NaN; `high` where the bounds are the wrong way round.
+template <class T>
+T clamp(T a, T low, T high) {
+  return min(max(a, low), high);
+}
+
+// Zeros come in from both sides; the distance counts modulo the width.
+template <class T>
+T shl(T a, T distance) {
+  return static_cast<T>(Unsigned<T>(a) << (Unsigned<T>(distance) % (8 * sizeof(T))));
+}
+template <class T>
+T shr(T a, T distance) {
+  return static_cast<T>(Unsigned<T>(a) >> (Unsigned<T>(distance) % (8 * sizeof(T))));
 }
 
 // By repeated squaring, low bit first: the order is part of the contract.
@@ -146,7 +174,15 @@ inline Bits cast(Bits v, DType from, DType to) {
   }
 }
 
-// The op on operands of C++ type T (all but cast, powi, select and the logical ops).
+// The bits of `v` as a value of another type. NaNs are one: which bits an operation gives them differs
+// between machines. A narrower type takes the low bits, a wider integer is filled with zeros.
+inline Bits bitcast(Bits v, DType from, DType to) {
+  Bits bits = canonical_nan(v, from);
+  return size_of(to) < sizeof bits.raw ? Bits{bits.raw & ((uint64_t{1} << 8 * size_of(to)) - 1)}
+                                       : bits;
+}
+
+// The op on operands of C++ type T (all but cast, bitcast, powi, select and those of bits).
 template <class T>
 Bits apply_number(Op op, T a, T b, T c) {
   switch (op) {
@@ -154,6 +190,8 @@ Bits apply_number(Op op, T a, T b, T c) {
       return Bits::of(neg(a));
     case Op::abs:
       return Bits::of(abs(a));
+    case Op::sign:
+      return Bits::of(sign(a));
     case Op::add:
       return Bits::of(add(a, b));
     case Op::sub:
@@ -166,12 +204,18 @@ Bits apply_number(Op op, T a, T b, T c) {
       return Bits::of(min(a, b));
     case Op::max:
       return Bits::of(max(a, b));
+    case Op::clamp:
+      return Bits::of(clamp(a, b, c));
     case Op::lt:
       return Bits::of(a < b);
     case Op::le:
       return Bits::of(a <= b);
+    case Op::gt:
+      return Bits::of(a > b);
     case Op::eq:
       return Bits::of(a == b);
+    case Op::ne:
+      return Bits::of(a != b);
     default:
       break;
   }
@@ -181,10 +225,29 @@ Bits apply_number(Op op, T a, T b, T c) {
         return Bits::of(std::sqrt(a));
       case Op::rcp:
         return Bits::of(T(1) / a);
+      case Op::rint:
+        return Bits::of(rint(a));
+      case Op::floor:
+        return Bits::of(std::floor(a));
+      case Op::exp2:
+        return Bits::of(exp2(a));
+      case Op::log2:
+        return Bits::of(log2(a));
+      case Op::pow:
+        return Bits::of(pow(a, b));
       case Op::isfinite:
         return Bits::of(static_cast<bool>(std::isfinite(a)));
       case Op::fma:
         return Bits::of(std::fma(a, b, c));
+      default:
+        break;
+    }
+  } else {
+    switch (op) {
+      case Op::shl:
+        return Bits::of(shl(a, b));
+      case Op::shr:
+        return Bits::of(shr(a, b));
       default:
         break;
     }
@@ -198,14 +261,18 @@ inline Bits evaluate(Op op, DType in, DType out, Bits a, Bits b, Bits c) {
   switch (op) {
     case Op::cast:
       return cast(a, in, out);
+    case Op::bitcast:
+      return bitcast(a, in, out);
     case Op::select:
       return a.b() ? b : c;
     case Op::logical_not:
       return Bits::of(!a.b());
-    case Op::logical_and:
-      return Bits::of(a.b() && b.b());
-    case Op::logical_or:
-      return Bits::of(a.b() || b.b());
+    case Op::bit_and:
+      return {a.raw & b.raw};
+    case Op::bit_or:
+      return {a.raw | b.raw};
+    case Op::bit_xor:
+      return {a.raw ^ b.raw};
     default:
       break;
   }

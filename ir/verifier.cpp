@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <stepfuse/printer.hpp>
+#include "ir/type_rules.hpp"
 
 namespace stepfuse {
 namespace {
@@ -14,10 +14,6 @@ namespace {
 constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
 constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
 
-bool is_number(DType t) {
-  return t == DType::i32 || t == DType::i64 || t == DType::f32 || t == DType::f64;
-}
-bool is_real(DType t) { return t == DType::f32 || t == DType::f64; }
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
 
 class Verifier {
@@ -61,11 +57,7 @@ class Verifier {
     return i < locs.size() ? locs[i] : SourceLoc{};
   }
 
-  std::string text(Type t) const {
-    bool known = t.dtype != DType::bound ||
-                 (t.buffer >= 0 && static_cast<size_t>(t.buffer) < p_.buffers.size());
-    return known ? print_type(p_, t) : std::string("[@?]");
-  }
+  std::string text(Type t) const { return type_text(p_, t); }
 
   // --- declarations
 
@@ -229,30 +221,6 @@ class Verifier {
     return p_[inst.operands[static_cast<size_t>(i)]].type;
   }
 
-  // The dtype that every same-typed operand and the result share.
-  void check_same(const Inst& inst, bool (*allowed)(DType), std::string_view types) {
-    DType t = operand(inst, 0).dtype;
-    if (!allowed(t)) {
-      std::string_view hint = is_low_precision(t) || t == DType::bound ? "; cast to f32 first" : "";
-      report(2, "{} takes {}, not {}{}", info(inst.op).name, types, text(operand(inst, 0)), hint);
-      return;
-    }
-    for (int i = 1; i < inst.arity(); ++i) {
-      if (operand(inst, i).dtype != t) {
-        report(2, "{} takes operands of one dtype, not {} and {}; cast one", info(inst.op).name,
-               text(operand(inst, 0)), text(operand(inst, i)));
-        return;
-      }
-    }
-    if (inst.type.dtype != t) expect_result(inst, t);
-  }
-
-  void expect_result(const Inst& inst, DType t) {
-    if (inst.type.dtype != t) {
-      report(2, "the result of {} has dtype {}, not {}", info(inst.op).name, name(t),
-             text(inst.type));
-    }
-  }
   void expect_type(const Inst& inst, Type t) {
     if (!(inst.type == t)) {
       report(2, "the type of {} is {}, not {}", info(inst.op).name, text(t), text(inst.type));
@@ -275,35 +243,15 @@ class Verifier {
         return expect_type(inst, {DType::i32, Domain::tensor});
       case TypeRule::element_index:
         return expect_type(inst, {DType::i32, Domain::element});
-      case TypeRule::number:
-        return check_same(inst, is_number, "i32 i64 f32 f64");
-      case TypeRule::real:
-        return check_same(inst, is_real, "f32 f64");
-      case TypeRule::cast:
-        return check_cast(inst);
-      case TypeRule::classify:
-        if (!is_real(operand(inst, 0).dtype)) {
-          report(2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
-        }
-        return expect_result(inst, DType::boolean);
-      case TypeRule::logical:
-        return check_same(inst, [](DType t) { return t == DType::boolean; }, "bool");
-      case TypeRule::compare:
-        return check_compare(inst);
-      case TypeRule::powi:
-        return check_powi(inst);
-      case TypeRule::select:
-        return check_select(inst);
-      case TypeRule::reduce:
-        return check_same(inst, is_number, "i32 i64 f32 f64");
-      case TypeRule::reduce_any:
-        return check_same(inst, [](DType t) { return t == DType::boolean; }, "bool");
       case TypeRule::store:
         return check_store(inst);
       case TypeRule::write:
         return check_write(inst);
       case TypeRule::stage:
         return;
+      default:
+        return check_types(
+            p_, inst, [&](int rule, const std::string& message) { report(rule, "{}", message); });
     }
   }
 
@@ -335,64 +283,6 @@ class Verifier {
   Type storage_type(int32_t slot, Domain domain) const {
     const Buffer& b = p_.buffers[static_cast<size_t>(slot)];
     return b.dtypes.size() == 1 ? Type{b.dtypes.only(), domain} : Type{DType::bound, domain, slot};
-  }
-
-  void check_cast(const Inst& inst) {
-    Type from = operand(inst, 0);
-    Type to = inst.type;
-    auto narrow = [](Type t) { return is_low_precision(t.dtype) || t.dtype == DType::bound; };
-    if (narrow(from) || narrow(to)) {
-      if ((narrow(from) && to.dtype != DType::f32) || (narrow(to) && from.dtype != DType::f32)) {
-        report(2, "{} and bound types are cast from and to f32 only, not {} to {}",
-               names(kLowPrecision, ", "), text(from), text(to));
-      }
-      if (from.dtype == DType::bound && from.domain != Domain::element) {
-        report(5, "{} outside the element domain has no one storage type; it can only be stored",
-               text(from));
-      }
-      if (to.dtype == DType::bound &&
-          p_.buffers[static_cast<size_t>(to.buffer)].dtypes.size() == 1) {
-        report(5, "@{} has one storage type: name it",
-               p_.buffers[static_cast<size_t>(to.buffer)].name);
-      }
-      return;
-    }
-    if (to.dtype == DType::boolean && from.dtype != DType::boolean) {
-      report(2, "there is no cast to bool; compare instead");
-    }
-  }
-
-  void check_compare(const Inst& inst) {
-    Type a = operand(inst, 0);
-    Type b = operand(inst, 1);
-    if (!is_number(a.dtype) || a.dtype != b.dtype) {
-      report(2, "{} compares two i32, i64, f32 or f64, not {} and {}", info(inst.op).name, text(a),
-             text(b));
-    }
-    expect_result(inst, DType::boolean);
-  }
-
-  void check_powi(const Inst& inst) {
-    if (!is_real(operand(inst, 0).dtype) || !is_integer(operand(inst, 1).dtype)) {
-      report(2, "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
-             text(operand(inst, 1)));
-    }
-    if (inst.type.domain == Domain::element) {
-      report(3, "powi is not available in the element domain");
-    }
-    expect_result(inst, operand(inst, 0).dtype);
-  }
-
-  void check_select(const Inst& inst) {
-    Type a = operand(inst, 1);
-    Type b = operand(inst, 2);
-    bool same = a.dtype == b.dtype && a.buffer == b.buffer && a.dtype != DType::bound &&
-                !is_low_precision(a.dtype);
-    if (operand(inst, 0).dtype != DType::boolean || !same) {
-      report(2, "select takes (bool, T, T) with T one of bool i32 i64 f32 f64, not ({}, {}, {})",
-             text(operand(inst, 0)), text(a), text(b));
-    }
-    expect_result(inst, a.dtype);
   }
 
   void check_domain(const Inst& inst) {

@@ -30,8 +30,8 @@ LIBRARIES = ("tools/ptx_machine/",)
 # in the rows that name it; below it everybody reads the plan.
 IR = ("ir/", "stepfuse/")
 PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
-EMITTER = ("compiler/plan/plan.hpp", "compiler/abi.hpp", "compiler/embedded.hpp", "compiler/names.hpp",
-           "compiler/text.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+EMITTER = ("compiler/plan/plan.hpp", "compiler/plan/expansions.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
+           "compiler/names.hpp", "compiler/text.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
 SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
          "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
          "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")
@@ -39,6 +39,7 @@ ROOMS = {
     "compiler/passes/": (*IR, "compiler/signature.hpp"),
     "compiler/schedule/": (*IR, "compiler/signature.hpp", "compiler/names.hpp"),
     "compiler/plan/": (*IR, "compiler/abi.hpp", "compiler/names.hpp"),
+    "compiler/plan/expansions.": (*IR, "compiler/plan/plan.hpp", "compiler/embedded.hpp", "compiler/names.hpp", "compiler/text.hpp"),
     "compiler/plan/lower.": (*IR, *PLAN, "compiler/abi.hpp", "compiler/names.hpp", "compiler/schedule/"),
     "compiler/variant.": (*IR, *PLAN, "compiler/signature.hpp", "compiler/plan/lower.hpp"),
     "compiler/cuda/": EMITTER,

@@ -211,7 +211,7 @@ class Emitter {
       std::string condition =
           s.predicate == kNone ? "" : fmt::format("if ({}) ", operand(s.predicate));
       out_.line(fmt::format("{}{}[i] = {};", condition, array(body, s.array),
-                            cast_expression(s.from, to, operand(s.value))),
+                            expression(Op::cast, s.from, to, operand(s.value), "", "")),
                 s.text);
     }
     out_.close();
@@ -307,7 +307,10 @@ std::string emit_c(const KernelPlan& plan) {
       "the mode as it is.\n"
       "enum {{ SF_LANES = {}, SF_PIECE = {} }};\n",
       plan.name, name(plan.form), kLanes, kPieceElements);
-  return head + std::string(embedded_c_prelude()) + "\n" + Emitter(plan).run();
+  std::string functions;
+  for (const plan::Expansion* e : plan::needed_expansions(plan, is_native))
+    functions += function(*e);
+  return head + std::string(embedded_c_prelude()) + "\n" + functions + Emitter(plan).run();
 }
 
 }  // namespace stepfuse

@@ -46,6 +46,21 @@ std::string literal(Bits v, DType t) {
   }
 }
 
+bool is_native(Op op, DType in, DType) {
+  switch (op) {
+    case Op::gt:
+    case Op::ne:
+      return true;
+    case Op::rint:
+    case Op::floor:
+      return is_float(in);
+    default:
+      return false;
+  }
+}
+
+namespace {
+
 std::string cast_expression(DType from, DType to, const std::string& a) {
   if (from == to) return a;
   bool truncates = is_float(from) && is_integer(to);
@@ -55,8 +70,20 @@ std::string cast_expression(DType from, DType to, const std::string& a) {
   return fmt::format("({}){}", value_type(to), a);
 }
 
+// Their bits as they are.
+std::string bitcast_expression(DType from, DType to, const std::string& a) {
+  if (is_low_precision(from) || is_low_precision(to)) {
+    return fmt::format("({}){}", value_type(to), a);
+  }
+  return fmt::format("sf_{}_of_{}_bits({})", name(to), name(from), a);
+}
+
+}  // namespace
+
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
-                       const std::string& c) {
+                       const std::string& c, const plan::Expansion* within) {
+  const plan::Expansion* expansion = plan::expansion_of(op, in, out, within, is_native);
+  if (expansion != nullptr) return plan::call_text(*expansion, a, b, c);
   bool real = is_float(in);
   std::string_view f = in == DType::f32 ? "f" : "";  // of the C library's functions
   auto infix = [&](std::string_view symbol) { return fmt::format("{} {} {}", a, symbol, b); };
@@ -64,12 +91,18 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
   switch (op) {
     case Op::cast:
       return cast_expression(in, out, a);
+    case Op::bitcast:
+      return bitcast_expression(in, out, a);
     case Op::neg:
       return real ? fmt::format("-{}", a) : fmt::format("sf_sub_{}(0, {})", name(in), a);
     case Op::abs:
       return real ? fmt::format("fabs{}({})", f, a) : fmt::format("sf_abs_{}({})", name(in), a);
     case Op::sqrt:
       return fmt::format("sqrt{}({})", f, a);
+    case Op::rint:
+      return fmt::format("nearbyint{}({})", f, a);
+    case Op::floor:
+      return fmt::format("floor{}({})", f, a);
     case Op::rcp:
       return fmt::format("1 / {}", a);
     case Op::isfinite:
@@ -92,19 +125,32 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
       return infix("<");
     case Op::le:
       return infix("<=");
+    case Op::gt:
+      return infix(">");
     case Op::eq:
       return infix("==");
+    case Op::ne:
+      return infix("!=");
+    case Op::shl:
+    case Op::shr:
+      return call();
     case Op::logical_not:
       return fmt::format("!{}", a);
-    case Op::logical_and:
-      return infix("&&");
-    case Op::logical_or:
-      return infix("||");
+    case Op::bit_and:
+      return infix(in == DType::boolean ? "&&" : "&");
+    case Op::bit_or:
+      return infix(in == DType::boolean ? "||" : "|");
+    case Op::bit_xor:
+      return infix("^");
     case Op::select:
       return fmt::format("{} ? {} : {}", a, b, c);
     default:
       internal_error(fmt::format("no C expression for op {}", info(op).name));
   }
+}
+
+std::string function(const plan::Expansion& e) {
+  return plan::function_text(e, {"static inline", value_type, literal, expression});
 }
 
 }  // namespace stepfuse::c

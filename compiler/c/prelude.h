@@ -61,6 +61,10 @@ typedef struct {
 SF_BITS(uint32_t, float, sf_bits)
 SF_BITS(float, uint32_t, sf_float)
 SF_BITS(double, uint64_t, sf_double)
+SF_BITS(int32_t, float, sf_i32_of_f32_bits)
+SF_BITS(float, int32_t, sf_f32_of_i32_bits)
+SF_BITS(int64_t, double, sf_i64_of_f64_bits)
+SF_BITS(double, int64_t, sf_f64_of_i64_bits)
 
 // An argument is the low bytes of its word.
 #define SF_ARGUMENT(T, NAME)                   \
@@ -83,7 +87,9 @@ static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 
   static inline T sf_abs_##S(T a) { return a < 0 ? sf_sub_##S(0, a) : a; }                         \
   static inline T sf_div_##S(T a, T b) { return b == 0 ? 0 : b == -1 ? sf_sub_##S(0, a) : a / b; } \
   static inline T sf_min_##S(T a, T b) { return a < b ? a : b; }                                   \
-  static inline T sf_max_##S(T a, T b) { return a > b ? a : b; }
+  static inline T sf_max_##S(T a, T b) { return a > b ? a : b; }                                   \
+  static inline T sf_shl_##S(T a, T b) { return (T)((U)a << b); }                                  \
+  static inline T sf_shr_##S(T a, T b) { return (T)((U)a >> b); }
 SF_INTEGER(int32_t, uint32_t, i32)
 SF_INTEGER(int64_t, uint64_t, i64)
 

@@ -133,7 +133,7 @@ class BodyEmitter {
     for (const plan::Store& s : body_.stores) {
       const Array& a = array(s.array);
       e_.out.line(fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), name(a),
-                              cast_expression(s.from, a.dtype, e_.name(s.value))),
+                              expression(Op::cast, s.from, a.dtype, e_.name(s.value), "", "")),
                   s.text);
     }
     for (Id m : masks()) e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m)));

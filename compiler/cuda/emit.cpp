@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 #include "compiler/embedded.hpp"
 
@@ -141,6 +142,7 @@ std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   e.out.line("namespace stepfuse {");
   text += e.out.str() + std::string(embedded_prelude());
   e.out = {};
+  for (const plan::Expansion* x : plan::needed_expansions(plan, is_native)) text += function(*x);
   for (const plan::Kernel& kernel : plan.kernels) {
     e.out.blank();
     KernelEmitter(e, kernel).emit();

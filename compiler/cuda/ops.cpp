@@ -24,6 +24,10 @@ std::string integer_expression(Op op, DType t, const std::string& a, const std::
       return fmt::format("mul({}, {})", a, b);
     case Op::div:
       return fmt::format("quotient({}, {})", a, b);
+    case Op::shl:
+      return fmt::format("shifted_left({}, {})", a, b);
+    case Op::shr:
+      return fmt::format("shifted_right({}, {})", a, b);
     default:
       return {};
   }
@@ -38,6 +42,10 @@ std::string real_expression(Op op, bool wide, const std::string& a, const std::s
       return fmt::format("absolute({})", a);
     case Op::sqrt:
       return fmt::format("{}({})", wide ? "__dsqrt_rn" : "__fsqrt_rn", a);
+    case Op::rint:
+      return fmt::format("nearest({})", a);
+    case Op::floor:
+      return fmt::format("lower({})", a);
     case Op::rcp:
       return fmt::format("{} / {}", wide ? "1.0" : "1.0f", a);
     case Op::isfinite:
@@ -57,10 +65,27 @@ std::string real_expression(Op op, bool wide, const std::string& a, const std::s
   }
 }
 
+std::string cast_expression(DType from, DType to, const std::string& a) {
+  if (from == to) return a;
+  if (is_low_precision(from)) {
+    std::string wide = fmt::format("f32_from({})", a);
+    return to == DType::f32 ? wide : cast_expression(DType::f32, to, wide);
+  }
+  if (is_low_precision(to)) return fmt::format("{}_from({})", name(to), a);
+  if (is_float(from) && is_integer(to)) return fmt::format("{}_from({})", name(to), a);
+  return fmt::format("{}({})", c_type(to), a);
+}
+
 }  // namespace
 
+bool is_native(Op op, DType, DType) {
+  return op == Op::gt || op == Op::ne || op == Op::rint || op == Op::floor;
+}
+
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
-                       const std::string& c) {
+                       const std::string& c, const plan::Expansion* within) {
+  const plan::Expansion* expansion = plan::expansion_of(op, in, out, within, is_native);
+  if (expansion != nullptr) return plan::call_text(*expansion, a, b, c);
   switch (op) {
     case Op::cast:
       return cast_expression(in, out, a);
@@ -74,14 +99,22 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
       return fmt::format("{} < {}", a, b);
     case Op::le:
       return fmt::format("{} <= {}", a, b);
+    case Op::gt:
+      return fmt::format("{} > {}", a, b);
     case Op::eq:
       return fmt::format("{} == {}", a, b);
+    case Op::ne:
+      return fmt::format("{} != {}", a, b);
     case Op::logical_not:
       return fmt::format("!{}", a);
-    case Op::logical_and:
+    case Op::bit_and:
       return fmt::format("{} & {}", a, b);
-    case Op::logical_or:
+    case Op::bit_or:
       return fmt::format("{} | {}", a, b);
+    case Op::bit_xor:
+      return fmt::format("{} ^ {}", a, b);
+    case Op::bitcast:
+      return fmt::format("bits_as<{}>({})", c_type(out), a);
     case Op::select:
       return fmt::format("{} ? {} : {}", a, b, c);
     default:
@@ -91,17 +124,6 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
                                     : real_expression(op, in == DType::f64, a, b, c);
   check_internal(!text.empty(), fmt::format("no CUDA expression for op {}", info(op).name));
   return text;
-}
-
-std::string cast_expression(DType from, DType to, const std::string& a) {
-  if (from == to) return a;
-  if (is_low_precision(from)) {
-    std::string wide = fmt::format("f32_from({})", a);
-    return to == DType::f32 ? wide : cast_expression(DType::f32, to, wide);
-  }
-  if (is_low_precision(to)) return fmt::format("{}_from({})", name(to), a);
-  if (is_float(from) && is_integer(to)) return fmt::format("{}_from({})", name(to), a);
-  return fmt::format("{}({})", c_type(to), a);
 }
 
 std::string_view combiner(Op reduction) {
@@ -115,6 +137,11 @@ std::string_view combiner(Op reduction) {
     default:
       internal_error("not a reduction with an order");
   }
+}
+
+std::string function(const plan::Expansion& e) {
+  auto type = [](DType t) { return std::string(c_type(t)); };
+  return plan::function_text(e, {"SF_DEVICE", type, c_literal, expression});
 }
 
 }  // namespace stepfuse::cuda

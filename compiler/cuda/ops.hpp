@@ -1,4 +1,5 @@
-// The op table of the CUDA emitter: one C++ expression per op. Knows ir.
+// The op table of the CUDA emitter: one C++ expression per op. Knows ir and the expansions of what
+// CUDA does not have.
 #pragma once
 
 #include <string>
@@ -6,15 +7,20 @@
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
 
+#include "compiler/plan/expansions.hpp"
+
 namespace stepfuse::cuda {
 
-// An elementwise op on operands given as expressions; `in` is the dtype of the operand that decides
-// (of select: the second), both types concrete.
-std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
-                       const std::string& c);
+// Whether CUDA has the op itself, though there is an expansion.
+bool is_native(Op op, DType in, DType out);
 
-// Conversion of `a`, as Op::cast does it.
-std::string cast_expression(DType from, DType to, const std::string& a);
+// An elementwise op on operands given as expressions; `in` is the dtype of the operand that decides
+// (of select: the second), both types concrete. `within`: the expansion that it stands in.
+std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
+                       const std::string& c, const plan::Expansion* within = nullptr);
+
+// An expansion as a device function.
+std::string function(const plan::Expansion& expansion);
 
 // The prelude's struct that combines two values of a reduction (not for reduce_any).
 std::string_view combiner(Op reduction);

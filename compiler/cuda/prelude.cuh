@@ -58,6 +58,36 @@ SF_DEVICE bf16 bf16_from(float f) {
   return bf16{f != f ? u16(0x7fff) : h};
 }
 
+// The bits of one value as another's.
+template <class T>
+SF_DEVICE T bits_as(float v) {
+  return __float_as_int(v);
+}
+template <class T>
+SF_DEVICE T bits_as(double v) {
+  return __double_as_longlong(v);
+}
+template <class T>
+SF_DEVICE T bits_as(f16 v) {
+  return v.bits;
+}
+template <class T>
+SF_DEVICE T bits_as(bf16 v) {
+  return v.bits;
+}
+template <class T>
+SF_DEVICE T bits_as(i64 v) {
+  return __longlong_as_double(v);
+}
+template <class T>
+SF_DEVICE T bits_as(i32 v) {
+  if constexpr (sizeof(T) == 2) {
+    return T{u16(u32(v))};
+  } else {
+    return __int_as_float(v);
+  }
+}
+
 // Truncate, saturate, NaN -> 0.
 SF_DEVICE i32 i32_from(float v) { return v != v ? 0 : __float2int_rz(v); }
 SF_DEVICE i32 i32_from(double v) { return v != v ? 0 : __double2int_rz(v); }
@@ -73,11 +103,27 @@ SF_DEVICE i32 sub(i32 a, i32 b) { return i32(u32(a) - u32(b)); }
 SF_DEVICE i64 sub(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
 SF_DEVICE i32 mul(i32 a, i32 b) { return i32(u32(a) * u32(b)); }
 SF_DEVICE i64 mul(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
+// By less than the width.
+SF_DEVICE i32 shifted_left(i32 a, i32 n) { return i32(u32(a) << n); }
+SF_DEVICE i64 shifted_left(i64 a, i64 n) { return i64(u64(a) << n); }
+SF_DEVICE i32 shifted_right(i32 a, i32 n) { return i32(u32(a) >> n); }
+SF_DEVICE i64 shifted_right(i64 a, i64 n) { return i64(u64(a) >> n); }
 template <class T>
 SF_DEVICE T quotient(T a, T b) {
   if (b == 0) return 0;
   return b == -1 ? sub(T(0), a) : a / b;
 }
+
+#define SF_ROUND(T, NAME, INSTRUCTION, R)          \
+  SF_DEVICE T NAME(T v) {                          \
+    T r;                                           \
+    asm(INSTRUCTION " %0, %1;" : "=" R(r) : R(v)); \
+    return r;                                      \
+  }
+SF_ROUND(float, nearest, "cvt.rni.f32.f32", "f")
+SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
+SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
+SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.
 SF_DEVICE bool sign(float v) { return i32(__float_as_uint(v)) < 0; }

@@ -16,25 +16,33 @@ std::string Ops::float_of(const std::string& bits, std::string_view hint) {
   return f_.set(hint, "bitcast {} {} to {}", itype(32), bits, type(DType::f32));
 }
 
-std::string Ops::cast(const std::string& v, DType from, DType to, std::string_view hint) {
+std::string Ops::convert(const std::string& v, DType from, DType to, std::string_view hint) {
   if (from == to) return v;
   if (from == DType::f16) return widen_f16(v, hint);
   if (from == DType::bf16) return widen_bf16(v, hint);
   if (to == DType::f16) return narrow_f16(v, hint);
   if (to == DType::bf16) return narrow_bf16(v, hint);
-  auto convert = [&](std::string_view instruction) {
+  auto by = [&](std::string_view instruction) {
     return f_.set(hint, "{} {} {} to {}", instruction, type(from), v, type(to));
   };
   if (from == DType::boolean) {
-    if (is_integer(to)) return convert("zext");
+    if (is_integer(to)) return by("zext");
     return select(v, type(to), real(to, 1), real(to, 0), hint);
   }
   if (is_integer(from)) {
-    if (is_integer(to)) return convert(to == DType::i64 ? "sext" : "trunc");
-    return convert("sitofp");
+    if (is_integer(to)) return by(to == DType::i64 ? "sext" : "trunc");
+    return by("sitofp");
   }
   if (is_integer(to)) return float_to_int(v, from, to, hint);
-  return convert(to == DType::f64 ? "fpext" : "fptrunc");
+  return by(to == DType::f64 ? "fpext" : "fptrunc");
+}
+
+// The bits as they are.
+std::string Ops::bitcast(const std::string& v, DType from, DType to, std::string_view hint) {
+  std::string_view instruction = size_of(from) < size_of(to)   ? "zext"
+                                 : size_of(from) > size_of(to) ? "trunc"
+                                                               : "bitcast";
+  return f_.set(hint, "{} {} {} to {}", instruction, type(from), v, type(to));
 }
 
 // Truncates, saturates, NaN -> 0. LLVM's fptosi is undefined out of range, so it gets 0 there.

@@ -2,6 +2,10 @@
 // and the text vocabulary.
 #include "compiler/llvm/ops.hpp"
 
+#include <array>
+#include <utility>
+#include <vector>
+
 #include <stepfuse/error.hpp>
 
 #include "compiler/llvm/prelude.hpp"
@@ -61,20 +65,66 @@ void Ops::store(DType t, const std::string& value, const std::string& address) {
 
 std::string Ops::apply(Op op, DType in, DType out, std::span<const std::string> args,
                        std::string_view hint) {
+  auto native = [&](Op o, DType from, DType to) { return is_native(o, from, to); };
+  const plan::Expansion* expansion = plan::expansion_of(op, in, out, within_, native);
+  return expansion == nullptr ? machine(op, in, out, args, hint) : expand(*expansion, args, hint);
+}
+
+bool Ops::is_native(Op op, DType, DType) const {
+  return op == Op::gt || op == Op::ne || ((op == Op::rint || op == Op::floor) && m_.has_rounding);
+}
+
+// In place: its instructions with these operands.
+std::string Ops::expand(const plan::Expansion& expansion, std::span<const std::string> args,
+                        std::string_view hint) {
+  const plan::Expansion* outer = std::exchange(within_, &expansion);
+  std::vector<std::string> names(args.begin(), args.end());
+  names.resize(expansion.values.size());
+  for (size_t v = args.size(); v < names.size(); ++v) {
+    const plan::Value& value = expansion.values[v];
+    if (value.is_constant) names[v] = constant(value.dtype, value.literal);
+  }
+  for (const plan::Inst& inst : expansion.code) {
+    std::array<std::string, 3> in;
+    auto count = static_cast<size_t>(inst.arity());
+    for (size_t i = 0; i < count; ++i) in[i] = names[static_cast<size_t>(inst.operands[i])];
+    names[static_cast<size_t>(inst.value)] =
+        apply(inst.op, inst.in, inst.out, std::span(in).first(count), hint);
+  }
+  within_ = outer;
+  return names[static_cast<size_t>(expansion.result)];
+}
+
+// By the target's own instruction.
+std::string Ops::machine(Op op, DType in, DType out, std::span<const std::string> args,
+                         std::string_view hint) {
+  auto bitwise = [&](std::string_view instruction) {
+    return f_.set(hint, "{} {} {}, {}", instruction, type(in), args[0], args[1]);
+  };
   switch (op) {
     case Op::cast:
-      return cast(args[0], in, out, hint);
+      return convert(args[0], in, out, hint);
+    case Op::bitcast:
+      return bitcast(args[0], in, out, hint);
     case Op::select:
       return select(args[0], type(out), args[1], args[2], hint);
     case Op::logical_not:
       return f_.set(hint, "xor {} {}, {}", type(in), args[0], constant(in, Bits::of(true)));
-    case Op::logical_and:
-      return f_.set(hint, "and {} {}, {}", type(in), args[0], args[1]);
-    case Op::logical_or:
-      return f_.set(hint, "or {} {}, {}", type(in), args[0], args[1]);
+    case Op::bit_and:
+      return bitwise("and");
+    case Op::bit_or:
+      return bitwise("or");
+    case Op::bit_xor:
+      return bitwise("xor");
+    case Op::shl:
+      return bitwise("shl");
+    case Op::shr:
+      return bitwise("lshr");
     case Op::lt:
     case Op::le:
+    case Op::gt:
     case Op::eq:
+    case Op::ne:
       return compare(op, in, args, hint);
     case Op::isfinite: {
       std::string magnitude = call("fabs", in, args.first(1), hint);
@@ -91,12 +141,11 @@ std::string Ops::apply(Op op, DType in, DType out, std::span<const std::string> 
 }
 
 std::string Ops::compare(Op op, DType t, std::span<const std::string> args, std::string_view hint) {
-  std::string_view relation = op == Op::lt ? "lt" : op == Op::le ? "le" : "eq";
-  if (is_real(t)) {
-    return f_.set(hint, "fcmp o{} {} {}, {}", relation, type(t), args[0], args[1]);
-  }
-  return f_.set(hint, "icmp {}{} {} {}, {}", op == Op::eq ? "" : "s", relation, type(t), args[0],
-                args[1]);
+  std::string_view relation = info(op).name;
+  bool is_equality = op == Op::eq || op == Op::ne;
+  std::string_view instruction =
+      is_real(t) ? (op == Op::ne ? "fcmp u" : "fcmp o") : (is_equality ? "icmp " : "icmp s");
+  return f_.set(hint, "{}{} {} {}, {}", instruction, relation, type(t), args[0], args[1]);
 }
 
 std::string Ops::number(Op op, DType t, std::span<const std::string> args, std::string_view hint) {
@@ -114,6 +163,10 @@ std::string Ops::number(Op op, DType t, std::span<const std::string> args, std::
       return call("abs", t, args, hint, "i1 false");
     case Op::sqrt:
       return call("sqrt", t, args, hint);
+    case Op::rint:
+      return call("roundeven", t, args, hint);
+    case Op::floor:
+      return call("floor", t, args, hint);
     case Op::rcp:
       return f_.set(hint, "fdiv {} {}, {}", type(t), real(t, 1), args[0]);
     case Op::add:

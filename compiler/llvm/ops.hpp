@@ -9,6 +9,7 @@
 #include <stepfuse/ops.hpp>
 
 #include "compiler/llvm/text.hpp"
+#include "compiler/plan/expansions.hpp"
 
 namespace stepfuse::llvm {
 
@@ -20,7 +21,9 @@ class Ops {
   // the result's. Types are resolved. Returns the name of the result (or an operand unchanged).
   std::string apply(Op op, DType in, DType out, std::span<const std::string> args,
                     std::string_view hint);
-  std::string cast(const std::string& v, DType from, DType to, std::string_view hint);
+  std::string cast(const std::string& v, DType from, DType to, std::string_view hint) {
+    return apply(Op::cast, from, to, {&v, 1}, hint);
+  }
 
   std::string type(DType t) const { return type_text(t, lanes_); }
   std::string constant(DType t, Bits v) const { return constant_text(t, v, lanes_); }
@@ -31,6 +34,14 @@ class Ops {
   void store(DType t, const std::string& value, const std::string& address);
 
  private:
+  // Whether the target has the op itself, though there is an expansion.
+  bool is_native(Op op, DType in, DType out) const;
+  std::string expand(const plan::Expansion& expansion, std::span<const std::string> args,
+                     std::string_view hint);
+  std::string machine(Op op, DType in, DType out, std::span<const std::string> args,
+                      std::string_view hint);
+  std::string convert(const std::string& v, DType from, DType to, std::string_view hint);
+  std::string bitcast(const std::string& v, DType from, DType to, std::string_view hint);
   std::string itype(int bits) const { return integer_type_text(bits, lanes_); }
   std::string integer(int bits, uint64_t v) const { return integer_text(bits, v, lanes_); }
   std::string real(DType t, double v) const;
@@ -59,6 +70,7 @@ class Ops {
   Module& m_;
   Function& f_;
   int lanes_;
+  const plan::Expansion* within_ = nullptr;  // what is being expanded
 };
 
 }  // namespace stepfuse::llvm

@@ -36,6 +36,7 @@ Module::Module(const CpuTarget& target)
     : lanes(target.vector_bits / 32),
       has_fma(has_feature(target.features, "fma") || has_feature(target.features, "neon")),
       has_f16(has_feature(target.features, "f16c") || has_feature(target.features, "neon")),
+      has_rounding(has_feature(target.features, "sse4.1") || has_feature(target.features, "neon")),
       has_masks(has_feature(target.features, "avx512bw") &&
                 has_feature(target.features, "avx512vl")) {
   check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),

@@ -18,8 +18,10 @@ bool is_commutative(Op op) {
     case Op::min:
     case Op::max:
     case Op::eq:
-    case Op::logical_and:
-    case Op::logical_or:
+    case Op::ne:
+    case Op::bit_and:
+    case Op::bit_or:
+    case Op::bit_xor:
     case Op::fma:  // in its first two
       return true;
     default:

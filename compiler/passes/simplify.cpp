@@ -87,8 +87,8 @@ class Simplifier {
       case Op::lt:
         if (i.operands[0] == i.operands[1]) return truth(i, false);
         break;
-      case Op::logical_and:
-      case Op::logical_or:
+      case Op::bit_and:
+      case Op::bit_or:
         return logic(i);
       case Op::select:
         return select(i);
@@ -176,7 +176,7 @@ class Simplifier {
 
   Simpler logic(const Inst& i) {
     auto [a, b, c] = i.operands;
-    bool neutral = i.op == Op::logical_and;
+    bool neutral = i.op == Op::bit_and;
     if (a == b) return same(i, a);
     for (auto [x, constant] : {std::pair{a, b}, std::pair{b, a}}) {
       if (is_bool(constant, neutral)) return same(i, x);

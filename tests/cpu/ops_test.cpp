@@ -15,24 +15,42 @@ using namespace stepfuse::testing;
 
 namespace {
 
-constexpr Op kUnary[] = {Op::neg, Op::abs, Op::sqrt, Op::rcp, Op::isfinite};
-constexpr Op kBinary[] = {Op::add, Op::sub, Op::mul, Op::div, Op::min,
-                          Op::max, Op::lt,  Op::le,  Op::eq};
-
-bool takes(Op op, DType t) {
-  return is_float(t) || (op != Op::sqrt && op != Op::rcp && op != Op::isfinite && op != Op::fma);
+// Whether the op's operands are all of type `t`.
+bool takes(const OpInfo& op, DType t) {
+  switch (op.rule) {
+    case TypeRule::number:
+    case TypeRule::compare:
+      return true;
+    case TypeRule::real:
+    case TypeRule::classify:
+      return is_float(t);
+    case TypeRule::bits:
+    case TypeRule::integer:
+      return is_integer(t);
+    default:
+      return false;
+  }
 }
 
 // All elementwise ops on a, b, c of one number type, with `bit` a bool.
-std::vector<Value> all_ops(Value a, Value b, Value c, Value bit, bool powi, Value exponent) {
+// `uniform`: outside of the element domain.
+std::vector<Value> all_results(Value a, Value b, Value c, Value bit, bool uniform, Value exponent) {
   DType t = a.type().dtype;
   std::vector<Value> results;
-  for (Op op : kUnary) {
-    if (takes(op, t)) results.push_back(a.builder->apply(op, {a}));
+  for (const OpInfo& op : all_ops()) {
+    if (!is_elementwise(op.op) || !takes(op, t)) continue;
+    results.push_back(op.arity == 1   ? a.builder->apply(op.op, {a})
+                      : op.arity == 2 ? a.builder->apply(op.op, {a, b})
+                                      : a.builder->apply(op.op, {a, b, c}));
   }
-  for (Op op : kBinary) results.push_back(a.builder->apply(op, {a, b}));
-  if (takes(Op::fma, t)) results.push_back(fma(a, b, c));
-  if (powi && is_float(t)) results.push_back(stepfuse::powi(a, exponent));
+  if (uniform && is_float(t)) {
+    results.push_back(stepfuse::powi(a, exponent));
+    results.push_back(a.builder->apply(Op::pow, {a, b}));
+  }
+  bool wide = t == DType::f64 || t == DType::i64;
+  DType bits = is_float(t) ? (wide ? DType::i64 : DType::i32) : wide ? DType::f64 : DType::f32;
+  results.push_back(a.builder->bitcast(a, bits));
+  results.push_back(a.builder->apply(Op::bit_xor, {a < b, bit}));
   results.push_back(a.builder->select(bit, a, b));
   Value less = a < b;
   results.push_back(a.builder->select(less & bit, a, c));
@@ -51,14 +69,16 @@ Program element_program() {
   Value i = in("i", DType::i32);
   Value j = in("j", DType::i32);
   Value k = in("k", DType::i32);
-  Value half = b.cast(in("half", DType::f16), DType::f32);
-  Value brain = b.cast(in("brain", DType::bf16), DType::f32);
+  Value low = in("half", DType::f16);
+  Value thin = in("brain", DType::bf16);
+  Value half = b.cast(low, DType::f32);
+  Value brain = b.cast(thin, DType::f32);
   Value bit = b.cast(b.tensor_index(), DType::f32) < y;
-  std::vector<Value> results = all_ops(x, y, z, bit, false, {});
-  for (Value v : all_ops(i, j, k, bit, false, {})) results.push_back(v);
-  for (Value v :
-       {b.cast(x, DType::i32), b.cast(i, DType::f32), b.cast(bit, DType::i32),
-        b.cast(bit, DType::f32), half, brain, b.element_index(), b.select(b.present(), i, j)}) {
+  std::vector<Value> results = all_results(x, y, z, bit, false, {});
+  for (Value v : all_results(i, j, k, bit, false, {})) results.push_back(v);
+  for (Value v : {b.cast(x, DType::i32), b.cast(i, DType::f32), b.cast(bit, DType::i32),
+                  b.cast(bit, DType::f32), half, brain, b.bitcast(low, DType::i32),
+                  b.bitcast(thin, DType::i32), b.element_index(), b.select(b.present(), i, j)}) {
     results.push_back(v);
   }
   int number = 0;
@@ -72,6 +92,8 @@ Program element_program() {
   }
   store(b.cast(x, DType::f16), DType::f16);
   store(b.cast(x, DType::bf16), DType::bf16);
+  store(b.bitcast(i, DType::f16), DType::f16);
+  store(b.bitcast(j, DType::bf16), DType::bf16);
   return b.finish();
 }
 
@@ -97,7 +119,8 @@ Program uniform_program(Domain domain) {
     Value x = b.read(s.a);
     firsts.push_back(x);
     Value exponent = b.read(sources[s.t == DType::f32 ? 2 : 3].b);
-    for (Value v : all_ops(x, b.read(s.b), b.read(s.c), bit, true, exponent)) results.push_back(v);
+    for (Value v : all_results(x, b.read(s.b), b.read(s.c), bit, true, exponent))
+      results.push_back(v);
   }
   for (Value v : firsts) {
     for (DType to : {DType::f32, DType::f64, DType::i32, DType::i64}) {

@@ -102,6 +102,9 @@ class Generator {
     if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
   }
+  DType integer_in(Domain d) {
+    return d == Domain::element || rng_.chance(60) ? DType::i32 : DType::i64;
+  }
   DType real_in(Domain d) {
     return d == Domain::element || rng_.chance(60) ? DType::f32 : DType::f64;
   }
@@ -209,29 +212,11 @@ class Generator {
   double interesting() {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     if (rng_.chance(25)) return rng_.unit() * 4 - 2;
-    return rng_.pick({0.0,
-                      -0.0,
-                      1.0,
-                      -1.0,
-                      2.0,
-                      0.5,
-                      3.0,
-                      -4.0,
-                      0.1,
-                      1e-3,
-                      1e-8,
-                      65504.0,
-                      65536.0,
-                      -2.5,
-                      7.0,
-                      255.0,
-                      2147483647.0,
-                      -2147483648.0,
-                      1e-40,
-                      3e38,
-                      kInf,
-                      -kInf,
-                      std::numeric_limits<double>::quiet_NaN()});
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    constexpr double kEdges[] = {0,          -0.0,          1,     -1,    2,     0.5,   3,   -4,
+                                 0.1,        1e-3,          1e-8,  65504, 65536, -2.5,  7,   255,
+                                 2147483647, -2147483648.0, 1e-40, 3e38,  kInf,  -kInf, kNaN};
+    return kEdges[rng_.below(std::size(kEdges))];
   }
 
   // --- growth
@@ -263,6 +248,15 @@ class Generator {
         return grow_same(op, real_in(d), d);
       case TypeRule::logical:
         return grow_same(op, DType::boolean, d);
+      case TypeRule::pow:
+        if (d == Domain::element) d = coarse_domain();
+        return grow_same(op, real_in(d), d);
+      case TypeRule::bits:
+        return grow_same(op, rng_.chance(50) ? DType::boolean : integer_in(d), d);
+      case TypeRule::integer:
+        return grow_same(op, integer_in(d), d);
+      case TypeRule::bitcast:
+        return grow_bitcast(d);
       case TypeRule::powi: {
         if (d == Domain::element) d = coarse_domain();
         DType base = real_in(d);
@@ -359,6 +353,12 @@ class Generator {
         return grow_cast(d);
       }
     }
+  }
+  void grow_bitcast(Domain d) {
+    DType real = rng_.pick({real_in(d), real_in(d), DType::f16, DType::bf16});
+    DType integer = real == DType::f64 ? DType::i64 : DType::i32;
+    if (rng_.chance(50)) std::swap(real, integer);
+    add(b_.bitcast(pick(real, d), integer));
   }
   // Builder::cast drops casts to the same type; the passes should see some.
   Value cast_or_same(Value v, DType to) {

@@ -27,11 +27,15 @@ enum class TypeRule : uint8_t {
   element_index,  // [i32]
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64
+  bits,           // same: bool i32 i64
+  integer,        // same: i32 i64
   cast,        // between bool i32 i64 f32 f64 (not to bool); floats below f32 only from and to f32
+  bitcast,     // between floats and integers: f64 and i64, others and i32
   classify,    // f32 f64 -> bool
   logical,     // bool
   compare,     // two of the same dtype, i32 i64 f32 f64 -> bool
   powi,        // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
+  pow,         // same: f32 f64; not in the element domain
   select,      // (bool, T, T) -> T
   reduce,      // same: f32 f64 i32 i64; result in a coarser domain
   reduce_any,  // bool; result in a coarser domain

@@ -1,0 +1,268 @@
+// Reads expansions/*.sf: each op's lines become a step whose arguments are the operands and whose report
+// is the result, so that the language's own parser and verifier read them. Knows ir and the plan.
+#include "compiler/plan/expansions.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+
+#include "compiler/embedded.hpp"
+#include "compiler/names.hpp"
+#include "compiler/text.hpp"
+#include "ir/verifier.hpp"
+
+namespace stepfuse::plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words words_of(std::string_view text) {
+  Words words;
+  bool open = false;
+  for (char c : text) {
+    bool is_part = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    if (is_part && !open) words.emplace_back();
+    if (is_part) words.back() += c;
+    open = is_part;
+  }
+  return words;
+}
+
+// A column of the row of a dtype: what "T.nan" stands for.
+uint64_t column(DType t, std::string_view name) {
+  const DTypeInfo& row = info(t);
+  if (name == "nan") return row.nan;
+  if (name == "highest") return row.highest;
+  if (name == "unsigned") return row.sign() - 1;
+  internal_error(fmt::format("expansions know no column T.{}", name));
+}
+
+// The word T becomes `type`, and T.name a column of its row in hexadecimal.
+std::string with_type(std::string_view text, std::string_view type) {
+  auto is_part = [&](size_t i) {
+    return i < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
+  };
+  auto is_name = [&](size_t i) {  // of a value or a buffer, or inside of a word
+    return is_part(i) || text[i] == '.' || text[i] == '%' || text[i] == '@';
+  };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    bool is_word = text[i] == 'T' && (i == 0 || !is_name(i - 1)) && !is_part(i + 1);
+    if (!is_word) {
+      out += text[i];
+    } else if (!text.substr(i + 1).starts_with('.')) {
+      out += type;
+    } else {
+      size_t end = i + 2;
+      while (is_part(end)) ++end;
+      out += fmt::format("{:#x}", column(*dtype_from_name(type), text.substr(i + 2, end - i - 2)));
+      i = end - 1;
+    }
+  }
+  return out;
+}
+
+Program read_step(const std::string& text) {
+  Program p = parse_unverified(text, "expansions/*.sf");
+  for (const Diagnostic& d : find_violations(p)) {
+    // Operands and results may be of any type, also those that no argument and no state can have.
+    if (d.rule != 14 && d.rule != 15) {
+      internal_error(fmt::format("expansion of {}: {} [V{}]", p.name, d.message, d.rule));
+    }
+  }
+  return p;
+}
+
+// One expansion of concrete types: `types` are those of the operands and, last, of the result.
+Expansion read(const std::string& op, const Words& types, const std::string& body) {
+  std::string text = fmt::format("step @{} {{\nreport @result : {}\n", op, types.back());
+  for (size_t i = 0; i + 1 < types.size(); ++i) {
+    text += fmt::format("arg %{} : {}\n", "abc"[i], types[i]);
+  }
+  Program p = read_step(text + body + "write @result, %result\n}\n");
+
+  Expansion e;
+  e.op = *op_from_name(op);
+  e.in = *dtype_from_name(types[0]);
+  e.out = *dtype_from_name(types.back());
+  check_internal(types.size() == static_cast<size_t>(info(e.op).arity) + 1, "as many operands");
+  e.name = fmt::format("sf_op_{}_{}_{}", op, types[0], types.back());
+  UniqueNames names;
+  for (ValueId v = 0; v < p.size(); ++v) {
+    const stepfuse::Inst& inst = p[v];
+    DType t = inst.type.dtype;
+    std::string name = names.unique("v_" + identifier(p.names[static_cast<size_t>(v)]));
+    e.values.push_back({std::move(name), print_inst(p, v), Domain::step, t, inst.op == Op::constant,
+                        inst.literal});
+    if (inst.op == Op::write) e.result = inst.operands[0];
+    if (!is_elementwise(inst.op)) continue;
+    size_t deciding = inst.op == Op::select ? 1 : 0;
+    e.code.push_back({.value = v,
+                      .op = inst.op,
+                      .in = p[inst.operands[deciding]].type.dtype,
+                      .out = t,
+                      .operands = inst.operands});
+  }
+  return e;
+}
+
+// All of the file: headings "op NAME(types) -> type [: types]" and "part NAME", each followed by its
+// lines.
+class File {
+ public:
+  std::vector<Expansion> read(std::string_view text) {
+    while (!text.empty()) {
+      size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+      std::string_view line = text.substr(0, end);
+      if (line.starts_with("op ") || line.starts_with("part ")) {
+        finish();
+        heading_ = line;
+      } else if (line.starts_with("  use ")) {
+        body_ += parts_.at(words_of(line.substr(6))[0]);
+      } else {
+        body_ += line;
+      }
+      text.remove_prefix(end);
+    }
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  void finish() {
+    std::string heading = std::exchange(heading_, "");
+    std::string body = std::exchange(body_, "");
+    if (heading.starts_with("part ")) parts_[words_of(heading)[1]] = body;
+    if (!heading.starts_with("op ")) return;
+    size_t colon = std::min(heading.find(':'), heading.size());
+    Words choices = words_of(heading.substr(colon));
+    if (choices.empty()) choices = {"T"};
+    for (const std::string& choice : choices) {
+      Words words = words_of(with_type(heading.substr(0, colon), choice));
+      out_.push_back(
+          plan::read(words[1], {words.begin() + 2, words.end()}, with_type(body, choice)));
+    }
+  }
+
+  std::string heading_, body_;
+  std::map<std::string, std::string> parts_;
+  std::vector<Expansion> out_;
+};
+
+using Key = std::tuple<Op, DType, DType>;
+
+// The needed ones of a plan, found by walking its code.
+class Needed {
+ public:
+  explicit Needed(const IsNative& is_native) : is_native_(is_native) {}
+
+  void add(const std::vector<Inst>& code, const Expansion* within = nullptr) {
+    for (const Inst& inst : code) add(inst.op, inst.in, inst.out, within);
+  }
+  void add(const Uniform& code) {
+    for (const auto* list : {&code.step, &code.group, &code.tensor}) add(*list);
+  }
+  void add(const Bodies& bodies) {
+    for (const Body& body : bodies) {
+      add(body.code);
+      for (const Store& s : body.stores) {
+        add(Op::cast, s.from, body.arrays[static_cast<size_t>(s.array)].dtype, nullptr);
+      }
+    }
+  }
+  std::vector<const Expansion*> take() { return std::move(order_); }
+
+ private:
+  void add(Op op, DType in, DType out, const Expansion* within) {
+    const Expansion* e = expansion_of(op, in, out, within, is_native_);
+    if (e == nullptr || !seen_.insert(e).second) return;
+    add(e->code, e);
+    order_.push_back(e);
+  }
+
+  const IsNative& is_native_;
+  std::set<const Expansion*> seen_;
+  std::vector<const Expansion*> order_;
+};
+
+}  // namespace
+
+const std::vector<Expansion>& all_expansions() {
+  static const std::vector<Expansion> all = File().read(embedded_expansions());
+  return all;
+}
+
+const Expansion* expansion_of(Op op, DType in, DType out, const Expansion* within,
+                              const IsNative& is_native) {
+  static const std::map<Key, const Expansion*> by_key = [] {
+    std::map<Key, const Expansion*> map;
+    for (const Expansion& e : all_expansions()) {
+      check_internal(map.emplace(Key{e.op, e.in, e.out}, &e).second, "one expansion of an op");
+    }
+    return map;
+  }();
+  auto found = by_key.find({op, in, out});
+  if (found == by_key.end() || found->second == within || is_native(op, in, out)) return nullptr;
+  return within != nullptr && op == Op::bitcast ? nullptr : found->second;
+}
+
+std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const IsNative& is_native) {
+  Needed needed(is_native);
+  for (const Phase& phase : plan.phases) {
+    needed.add(phase.uniform);
+    needed.add(phase.bodies);
+    needed.add(phase.otherwise);
+    for (const Rollup& rollup : phase.rollups) needed.add(rollup.uniform);
+  }
+  needed.add(plan.finish.step);
+  for (const Writes& block : plan.finish.writes) {
+    needed.add(block.group);
+    needed.add(block.tensor);
+  }
+  return needed.take();
+}
+
+std::string function_text(const Expansion& e, const Dialect& dialect) {
+  auto operand = [&](Id v) -> std::string {
+    if (v == kNone) return "";
+    const Value& value = e.values[static_cast<size_t>(v)];
+    return value.is_constant ? dialect.literal(value.literal, value.dtype) : value.name;
+  };
+  std::string parameters;
+  for (Id v = 0; v < info(e.op).arity; ++v) {
+    DType t = e.values[static_cast<size_t>(v)].dtype;
+    parameters += fmt::format("{}{} {}", v == 0 ? "" : ", ", dialect.type(t), operand(v));
+  }
+  Text out;
+  out.open(fmt::format("{} {} {}({})", dialect.function, dialect.type(e.out), e.name, parameters));
+  for (const Inst& inst : e.code) {
+    auto [a, b, c] = inst.operands;
+    std::string expression =
+        dialect.expression(inst.op, inst.in, inst.out, operand(a), operand(b), operand(c), &e);
+    out.line(
+        fmt::format("const {} {} = {};", dialect.type(inst.out), operand(inst.value), expression));
+  }
+  out.line(fmt::format("return {};", operand(e.result)));
+  out.close();
+  return out.str();
+}
+
+std::string call_text(const Expansion& e, const std::string& a, const std::string& b,
+                      const std::string& c) {
+  std::string operands = a;
+  if (info(e.op).arity > 1) operands += ", " + b;
+  if (info(e.op).arity > 2) operands += ", " + c;
+  return fmt::format("{}({})", e.name, operands);
+}
+
+}  // namespace stepfuse::plan
