@@ -63,10 +63,6 @@ namespace {
 
 std::string cast_expression(DType from, DType to, const std::string& a) {
   if (from == to) return a;
-  bool truncates = is_float(from) && is_integer(to);
-  if (is_low_precision(from) || is_low_precision(to) || truncates) {
-    return fmt::format("sf_{}_from_{}({})", name(to), name(from), a);
-  }
   return fmt::format("({}){}", value_type(to), a);
 }
 
@@ -114,7 +110,7 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
     case Op::mul:
       return real ? infix("*") : call();
     case Op::div:
-      return real ? infix("/") : call();
+      return infix("/");
     case Op::min:
     case Op::max:
     case Op::powi:

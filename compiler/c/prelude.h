@@ -58,7 +58,6 @@ typedef struct {
     memcpy(&to, &from, sizeof to);   \
     return to;                       \
   }
-SF_BITS(uint32_t, float, sf_bits)
 SF_BITS(float, uint32_t, sf_float)
 SF_BITS(double, uint64_t, sf_double)
 SF_BITS(int32_t, float, sf_i32_of_f32_bits)
@@ -79,16 +78,15 @@ SF_ARGUMENT(int32_t, sf_arg_i32)
 SF_ARGUMENT(int64_t, sf_arg_i64)
 static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 0; }
 
-// Integers wrap; x/0 = 0, MIN/-1 = MIN.
-#define SF_INTEGER(T, U, S)                                                                        \
-  static inline T sf_add_##S(T a, T b) { return (T)((U)a + (U)b); }                                \
-  static inline T sf_sub_##S(T a, T b) { return (T)((U)a - (U)b); }                                \
-  static inline T sf_mul_##S(T a, T b) { return (T)((U)a * (U)b); }                                \
-  static inline T sf_abs_##S(T a) { return a < 0 ? sf_sub_##S(0, a) : a; }                         \
-  static inline T sf_div_##S(T a, T b) { return b == 0 ? 0 : b == -1 ? sf_sub_##S(0, a) : a / b; } \
-  static inline T sf_min_##S(T a, T b) { return a < b ? a : b; }                                   \
-  static inline T sf_max_##S(T a, T b) { return a > b ? a : b; }                                   \
-  static inline T sf_shl_##S(T a, T b) { return (T)((U)a << b); }                                  \
+// Integers wrap.
+#define SF_INTEGER(T, U, S)                                                \
+  static inline T sf_add_##S(T a, T b) { return (T)((U)a + (U)b); }        \
+  static inline T sf_sub_##S(T a, T b) { return (T)((U)a - (U)b); }        \
+  static inline T sf_mul_##S(T a, T b) { return (T)((U)a * (U)b); }        \
+  static inline T sf_abs_##S(T a) { return a < 0 ? sf_sub_##S(0, a) : a; } \
+  static inline T sf_min_##S(T a, T b) { return a < b ? a : b; }           \
+  static inline T sf_max_##S(T a, T b) { return a > b ? a : b; }           \
+  static inline T sf_shl_##S(T a, T b) { return (T)((U)a << b); }          \
   static inline T sf_shr_##S(T a, T b) { return (T)((U)a >> b); }
 SF_INTEGER(int32_t, uint32_t, i32)
 SF_INTEGER(int64_t, uint64_t, i64)
@@ -114,41 +112,6 @@ SF_INTEGER(int64_t, uint64_t, i64)
   }
 SF_REAL(float, f32)
 SF_REAL(double, f64)
-
-// Truncates, saturates, NaN -> 0.
-#define SF_TRUNCATE(I, NAME, F, LIMIT, MIN, MAX) \
-  static inline I NAME(F v) {                    \
-    if (v != v) return 0;                        \
-    if (v >= LIMIT) return MAX;                  \
-    return v <= -LIMIT ? MIN : (I)v;             \
-  }
-SF_TRUNCATE(int32_t, sf_i32_from_f32, float, 0x1p31f, INT32_MIN, INT32_MAX)
-SF_TRUNCATE(int32_t, sf_i32_from_f64, double, 0x1p31, INT32_MIN, INT32_MAX)
-SF_TRUNCATE(int64_t, sf_i64_from_f32, float, 0x1p63f, INT64_MIN, INT64_MAX)
-SF_TRUNCATE(int64_t, sf_i64_from_f64, double, 0x1p63, INT64_MIN, INT64_MAX)
-
-// 16-bit floats are held as their bits. To nearest, ties to even; every NaN becomes 0x7fff.
-static inline float sf_f32_from_bf16(uint16_t h) { return sf_float((uint32_t)h << 16); }
-static inline uint16_t sf_bf16_from_f32(float v) {
-  const uint32_t u = sf_bits(v);
-  return v != v ? 0x7fff : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-static inline float sf_f32_from_f16(uint16_t h) {
-  const uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
-  uint32_t bits = (magnitude << 13) + (112u << 23);
-  if (magnitude < 0x400) bits = sf_bits((float)magnitude * 0x1p-24f);
-  if (magnitude >= 0x7c00) bits = magnitude << 13 | 0x7f800000;
-  return sf_float(bits | sign);
-}
-static inline uint16_t sf_f16_from_f32(float v) {
-  if (v != v) return 0x7fff;
-  const uint32_t u = sf_bits(v), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
-  uint32_t bits = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
-  /* Adding 0.5, whose last place is 2^-24, rounds a subnormal. */
-  if (magnitude < 0x38800000) bits = sf_bits(sf_float(magnitude) + 0.5f) - 0x3f000000;
-  if (magnitude >= 0x477ff000) bits = 0x7c00;
-  return (uint16_t)(bits | sign);
-}
 
 // ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
 

@@ -23,7 +23,7 @@ std::string integer_expression(Op op, DType t, const std::string& a, const std::
     case Op::mul:
       return fmt::format("mul({}, {})", a, b);
     case Op::div:
-      return fmt::format("quotient({}, {})", a, b);
+      return fmt::format("{} / {}", a, b);
     case Op::shl:
       return fmt::format("shifted_left({}, {})", a, b);
     case Op::shr:
@@ -79,7 +79,7 @@ std::string cast_expression(DType from, DType to, const std::string& a) {
 }  // namespace
 
 bool is_native(Op op, DType, DType) {
-  return op == Op::gt || op == Op::ne || op == Op::rint || op == Op::floor;
+  return op == Op::cast || op == Op::gt || op == Op::ne || op == Op::rint || op == Op::floor;
 }
 
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,

@@ -94,7 +94,7 @@ SF_DEVICE i32 i32_from(double v) { return v != v ? 0 : __double2int_rz(v); }
 SF_DEVICE i64 i64_from(float v) { return v != v ? 0 : __float2ll_rz(v); }
 SF_DEVICE i64 i64_from(double v) { return v != v ? 0 : __double2ll_rz(v); }
 
-// Integers wrap; x/0 = 0, MIN/-1 = MIN.
+// Integers wrap.
 SF_DEVICE float add(float a, float b) { return a + b; }
 SF_DEVICE double add(double a, double b) { return a + b; }
 SF_DEVICE i32 add(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
@@ -108,11 +108,6 @@ SF_DEVICE i32 shifted_left(i32 a, i32 n) { return i32(u32(a) << n); }
 SF_DEVICE i64 shifted_left(i64 a, i64 n) { return i64(u64(a) << n); }
 SF_DEVICE i32 shifted_right(i32 a, i32 n) { return i32(u32(a) >> n); }
 SF_DEVICE i64 shifted_right(i64 a, i64 n) { return i64(u64(a) >> n); }
-template <class T>
-SF_DEVICE T quotient(T a, T b) {
-  if (b == 0) return 0;
-  return b == -1 ? sub(T(0), a) : a / b;
-}
 
 #define SF_ROUND(T, NAME, INSTRUCTION, R)          \
   SF_DEVICE T NAME(T v) {                          \

@@ -70,8 +70,19 @@ std::string Ops::apply(Op op, DType in, DType out, std::span<const std::string> 
   return expansion == nullptr ? machine(op, in, out, args, hint) : expand(*expansion, args, hint);
 }
 
-bool Ops::is_native(Op op, DType, DType) const {
-  return op == Op::gt || op == Op::ne || ((op == Op::rint || op == Op::floor) && m_.has_rounding);
+bool Ops::is_native(Op op, DType in, DType out) const {
+  switch (op) {
+    case Op::gt:
+    case Op::ne:
+      return true;
+    case Op::rint:
+    case Op::floor:
+      return m_.has_rounding;
+    case Op::cast:
+      return m_.has_f16 && (in == DType::f16 || out == DType::f16);
+    default:
+      return false;
+  }
 }
 
 // In place: its instructions with these operands.
@@ -186,32 +197,16 @@ std::string Ops::number(Op op, DType t, std::span<const std::string> args, std::
   }
 }
 
-// x/0 = 0 and MIN/-1 = MIN: both divisors are replaced by 1 first, for sdiv traps on them.
+// No vector has an integer division; the f64 quotient of two i32 truncates to the exact one.
 std::string Ops::divide_integers(DType t, const std::string& a, const std::string& b,
                                  std::string_view hint) {
-  std::string zero = constant(t, {});
-  std::string one = constant(t, Bits{1});
-  std::string minus_one =
-      constant(t, t == DType::i32 ? Bits::of(int32_t{-1}) : Bits::of(int64_t{-1}));
-  std::string is_zero = f_.set(hint, "icmp eq {} {}, {}", type(t), b, zero);
-  std::string is_minus = f_.set(hint, "icmp eq {} {}, {}", type(t), b, minus_one);
-  std::string odd = f_.set(hint, "or {} {}, {}", type(DType::boolean), is_zero, is_minus);
-  std::string divisor = select(odd, type(t), one, b, hint);
-  std::string quotient;
-  if (lanes_ == 1) {
-    quotient = f_.set(hint, "sdiv {} {}, {}", type(t), a, divisor);
-  } else {
-    // No vector has an integer division; the f64 quotient of two i32 truncates to the exact one.
-    check_internal(t == DType::i32, "element code holds no i64");
-    std::string wide = type(DType::f64);
-    std::string x = f_.set(hint, "sitofp {} {} to {}", type(t), a, wide);
-    std::string y = f_.set(hint, "sitofp {} {} to {}", type(t), divisor, wide);
-    std::string q = f_.set(hint, "fdiv {} {}, {}", wide, x, y);
-    quotient = f_.set(hint, "fptosi {} {} to {}", wide, q, type(t));
-  }
-  std::string negated = f_.set(hint, "sub {} {}, {}", type(t), zero, a);
-  std::string result = select(is_minus, type(t), negated, quotient, hint);
-  return select(is_zero, type(t), zero, result, hint);
+  if (lanes_ == 1) return f_.set(hint, "sdiv {} {}, {}", type(t), a, b);
+  check_internal(t == DType::i32, "element code holds no i64");
+  std::string wide = type(DType::f64);
+  std::string x = f_.set(hint, "sitofp {} {} to {}", type(t), a, wide);
+  std::string y = f_.set(hint, "sitofp {} {} to {}", type(t), b, wide);
+  std::string q = f_.set(hint, "fdiv {} {}, {}", wide, x, y);
+  return f_.set(hint, "fptosi {} {} to {}", wide, q, type(t));
 }
 
 std::string Ops::fma(DType t, std::span<const std::string> args, std::string_view hint) {

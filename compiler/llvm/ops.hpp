@@ -49,8 +49,6 @@ class Ops {
                    std::string_view hint, std::string_view extra = "");
   std::string select(const std::string& condition, const std::string& type, const std::string& yes,
                      const std::string& no, std::string_view hint);
-  std::string bits_of(const std::string& v, std::string_view hint);      // f32 -> i32
-  std::string float_of(const std::string& bits, std::string_view hint);  // i32 -> f32
 
   std::string number(Op op, DType t, std::span<const std::string> args, std::string_view hint);
   std::string compare(Op op, DType t, std::span<const std::string> args, std::string_view hint);
@@ -60,12 +58,9 @@ class Ops {
   std::string fma_by_f64(std::span<const std::string> args, std::string_view hint);
   std::string powi(DType t, std::span<const std::string> args, std::string_view hint);
 
+  std::string half() const;
   std::string widen_f16(const std::string& v, std::string_view hint);
-  std::string widen_bf16(const std::string& v, std::string_view hint);
   std::string narrow_f16(const std::string& v, std::string_view hint);
-  std::string narrow_bf16(const std::string& v, std::string_view hint);
-  std::string round_f16(const std::string& v);
-  std::string float_to_int(const std::string& v, DType from, DType to, std::string_view hint);
 
   Module& m_;
   Function& f_;

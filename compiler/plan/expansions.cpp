@@ -18,6 +18,7 @@
 #include "compiler/embedded.hpp"
 #include "compiler/names.hpp"
 #include "compiler/text.hpp"
+#include "ir/narrow.hpp"
 #include "ir/verifier.hpp"
 
 namespace stepfuse::plan {
@@ -37,12 +38,22 @@ Words words_of(std::string_view text) {
   return words;
 }
 
-// A column of the row of a dtype: what "T.nan" stands for.
+// What "T.nan" stands for.
 uint64_t column(DType t, std::string_view name) {
-  const DTypeInfo& row = info(t);
+  const NarrowFormat f(t);
+  const DTypeInfo& row = f.row;
   if (name == "nan") return row.nan;
   if (name == "highest") return row.highest;
+  if (name == "last") return row.highest - (row.has_infinity() ? 1 : 0);
+  if (name == "sign") return row.sign();
   if (name == "unsigned") return row.sign() - 1;
+  if (name == "to_top") return 32 - 8 * row.bytes;
+  if (name == "shift") return f.shift;
+  if (name == "below_half") return (uint64_t{1} << (f.shift - 1)) - 1;
+  if (name == "rebias") return f.rebias;
+  if (name == "smallest_normal") return f.smallest_normal();
+  if (name == "subnormal_base") return f.subnormal_base();
+  if (name == "smallest") return f.subnormal_base() - (23U << 23);
   internal_error(fmt::format("expansions know no column T.{}", name));
 }
 
@@ -83,6 +94,15 @@ Program read_step(const std::string& text) {
   return p;
 }
 
+// A part may compute more than its user takes.
+void remove_unused(Expansion* e) {
+  std::set<Id> used = {e->result};
+  for (auto inst = e->code.rbegin(); inst != e->code.rend(); ++inst) {
+    if (used.contains(inst->value)) for_each_operand(*inst, [&](Id v) { used.insert(v); });
+  }
+  std::erase_if(e->code, [&](const Inst& inst) { return !used.contains(inst.value); });
+}
+
 // One expansion of concrete types: `types` are those of the operands and, last, of the result.
 Expansion read(const std::string& op, const Words& types, const std::string& body) {
   std::string text = fmt::format("step @{} {{\nreport @result : {}\n", op, types.back());
@@ -113,6 +133,7 @@ Expansion read(const std::string& op, const Words& types, const std::string& bod
                       .out = t,
                       .operands = inst.operands});
   }
+  remove_unused(&e);
   return e;
 }
 
@@ -213,7 +234,8 @@ const Expansion* expansion_of(Op op, DType in, DType out, const Expansion* withi
   }();
   auto found = by_key.find({op, in, out});
   if (found == by_key.end() || found->second == within || is_native(op, in, out)) return nullptr;
-  return within != nullptr && op == Op::bitcast ? nullptr : found->second;
+  bool bits = op == Op::bitcast || op == Op::shl || op == Op::shr;
+  return within != nullptr && bits ? nullptr : found->second;
 }
 
 std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const IsNative& is_native) {

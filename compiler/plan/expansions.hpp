@@ -29,7 +29,7 @@ const std::vector<Expansion>& all_expansions();
 using IsNative = std::function<bool(Op op, DType in, DType out)>;
 
 // What a backend takes for an op; null: its own instruction. `within` is the expansion that the op stands
-// in, if it does: there the op that is being defined and bitcast are always the machine's own.
+// in, if it does: there the op that is being defined, bitcast and shifts are always the machine's own.
 const Expansion* expansion_of(Op op, DType in, DType out, const Expansion* within,
                               const IsNative& is_native);
 

@@ -45,6 +45,16 @@ inline const std::vector<Feature> kFeatures = {
   store @weight, %w1 if %good
 })",
      {"plan", "cuda", "c"}},
+    {"expansion",  // an op that machines do not have, made of others
+     R"(step @expansion {
+  buffer @weight : f32 inout
+  %w = load @weight : [f32]
+  %low = const -1 : f32
+  %high = const 1 : f32
+  %near = clamp %w, %low, %high : [f32]
+  store @weight, %near
+})",
+     {"cuda", "c"}},
     {"otherwise",  // what a false guard leaves to be done
      R"(step @otherwise {
   buffer @grad : f32 inout

@@ -2,6 +2,7 @@
 // edges and many others of 32 and 64.
 #include "compiler/plan/expansions.hpp"
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -43,9 +44,10 @@ std::vector<Bits> edges(DType t) {
     }
   };
   for (uint64_t i = 0; i < 8 * size_of(t); ++i) around({uint64_t{1} << i});
-  for (double v :
-       {0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.5, 126.0, 127.5, 1e10, 1e30, 8388607.5, 8388608.0,
-        4503599627370495.5, 4503599627370496.0, double(INFINITY), double(NAN)}) {
+  around({~uint64_t{0}});
+  for (double v : {0.0, 0.5, 1.0, std::sqrt(0.5), std::sqrt(2.0), 1.5, 2.0, 2.5, 3.5, 126.0, 127.5,
+                   1e10, 1e30, 8388607.5, 8388608.0, 4503599627370495.5, 4503599627370496.0,
+                   double(INFINITY), double(NAN)}) {
     for (double x : {v, -v}) {
       if (t == DType::f32) around(Bits::of(static_cast<float>(x)));
       if (t == DType::f64) around(Bits::of(x));
