@@ -59,10 +59,9 @@ std::optional<DType> dtype_from_name(std::string_view text) {
 
 std::string names(DTypeSet set, std::string_view separator) {
   std::string out;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (!set.contains(static_cast<DType>(i))) continue;
+  for (DType t : set) {
     if (!out.empty()) out += separator;
-    out += kDTypes[i].name;
+    out += name(t);
   }
   return out;
 }

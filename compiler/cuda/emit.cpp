@@ -126,6 +126,29 @@ class KernelEmitter {
   std::string name_;
 };
 
+// Storage types that the plan meets and the prelude does not declare.
+std::string storage_types(const KernelPlan& plan) {
+  DTypeSet met;
+  for (const plan::Value& v : plan.values) met = met | v.dtype;
+  auto meet = [&](const plan::Bodies& bodies) {
+    for (const plan::Body& body : bodies) {
+      for (const plan::ArrayUse& a : body.arrays) met = met | a.dtype;
+      for (const plan::Inst& inst : body.code) met = met | inst.out;
+    }
+  };
+  for (const plan::Phase& phase : plan.phases) {
+    meet(phase.bodies);
+    meet(phase.otherwise);
+  }
+  std::string text;
+  met = met & kLowPrecision;
+  for (DType t : met) {
+    if (has_instructions(t)) continue;
+    text += fmt::format("SF_STORAGE({}, u{})\n", c_type(t), 8 * size_of(t));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
@@ -140,7 +163,7 @@ std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   std::string text = e.out.str() + std::string(embedded_abi());
   e.out = {};
   e.out.line("namespace stepfuse {");
-  text += e.out.str() + std::string(embedded_prelude());
+  text += e.out.str() + std::string(embedded_prelude()) + storage_types(plan);
   e.out = {};
   for (const plan::Expansion* x : plan::needed_expansions(plan, is_native)) text += function(*x);
   for (const plan::Kernel& kernel : plan.kernels) {

@@ -78,8 +78,13 @@ std::string cast_expression(DType from, DType to, const std::string& a) {
 
 }  // namespace
 
-bool is_native(Op op, DType, DType) {
-  return op == Op::cast || op == Op::gt || op == Op::ne || op == Op::rint || op == Op::floor;
+bool has_instructions(DType t) {
+  return !is_low_precision(t) || t == DType::f16 || t == DType::bf16;
+}
+
+bool is_native(Op op, DType in, DType out) {
+  if (op == Op::cast) return has_instructions(in) && has_instructions(out);
+  return op == Op::gt || op == Op::ne || op == Op::rint || op == Op::floor;
 }
 
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,

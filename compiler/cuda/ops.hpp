@@ -11,6 +11,8 @@
 
 namespace stepfuse::cuda {
 
+// Whether the prelude has conversions from and to the type.
+bool has_instructions(DType t);
 // Whether CUDA has the op itself, though there is an expansion.
 bool is_native(Op op, DType in, DType out);
 

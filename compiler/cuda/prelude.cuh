@@ -18,12 +18,20 @@ inline constexpr u32 kNone = ~0u;
 
 // ---- values: what the machine does not define as the language does
 
-struct f16 {
-  u16 bits;
-};
-struct bf16 {
-  u16 bits;
-};
+// A float below f32 is its bits. The emitter declares those that a step meets and that have no
+// instructions here.
+#define SF_STORAGE(T, Word)                                         \
+  struct T {                                                        \
+    Word bits;                                                      \
+  };                                                                \
+  SF_DEVICE void from_bits(u32 bits, T& v) { v.bits = Word(bits); } \
+  SF_DEVICE u32 bits_of(T v) { return v.bits; }                     \
+  template <class I>                                                \
+  SF_DEVICE I bits_as(T v) {                                        \
+    return v.bits;                                                  \
+  }
+SF_STORAGE(f16, u16)
+SF_STORAGE(bf16, u16)
 
 SF_DEVICE bool is_finite(float v) { return (__float_as_uint(v) & 0x7fffffffu) < 0x7f800000u; }
 SF_DEVICE bool is_finite(double v) {
@@ -68,21 +76,13 @@ SF_DEVICE T bits_as(double v) {
   return __double_as_longlong(v);
 }
 template <class T>
-SF_DEVICE T bits_as(f16 v) {
-  return v.bits;
-}
-template <class T>
-SF_DEVICE T bits_as(bf16 v) {
-  return v.bits;
-}
-template <class T>
 SF_DEVICE T bits_as(i64 v) {
   return __longlong_as_double(v);
 }
 template <class T>
 SF_DEVICE T bits_as(i32 v) {
-  if constexpr (sizeof(T) == 2) {
-    return T{u16(u32(v))};
+  if constexpr (sizeof(T) < 4) {
+    return T{decltype(T::bits)(u32(v))};
   } else {
     return __int_as_float(v);
   }
@@ -310,13 +310,9 @@ SF_DEVICE void store_if(u64 p, u32 v, i32 k, i32 length) {
 
 SF_DEVICE void from_bits(u32 bits, float& v) { v = __uint_as_float(bits); }
 SF_DEVICE void from_bits(u32 bits, i32& v) { v = i32(bits); }
-SF_DEVICE void from_bits(u32 bits, f16& v) { v.bits = u16(bits); }
-SF_DEVICE void from_bits(u32 bits, bf16& v) { v.bits = u16(bits); }
 SF_DEVICE void from_bits(u32 bits, bool& v) { v = (bits & 0xffu) != 0; }
 SF_DEVICE u32 bits_of(float v) { return __float_as_uint(v); }
 SF_DEVICE u32 bits_of(i32 v) { return u32(v); }
-SF_DEVICE u32 bits_of(f16 v) { return v.bits; }
-SF_DEVICE u32 bits_of(bf16 v) { return v.bits; }
 SF_DEVICE u32 bits_of(bool v) { return v; }
 
 // Element e of words, low bits first.

@@ -168,14 +168,18 @@ class File {
     size_t colon = std::min(heading.find(':'), heading.size());
     Words choices = words_of(heading.substr(colon));
     if (choices.empty()) choices = {"T"};
+    bool low = choices[0] == "low";
+    if (low) choices = words_of(names(kLowPrecision, " "));
     for (const std::string& choice : choices) {
       Words words = words_of(with_type(heading.substr(0, colon), choice));
+      if (!defined_.insert(words).second && low) continue;
       out_.push_back(
           plan::read(words[1], {words.begin() + 2, words.end()}, with_type(body, choice)));
     }
   }
 
   std::string heading_, body_;
+  std::set<Words> defined_;
   std::map<std::string, std::string> parts_;
   std::vector<Expansion> out_;
 };

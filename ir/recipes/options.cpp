@@ -86,10 +86,7 @@ std::string get_grad(const Options& o) { return names(o.grad & kFloatStorage, "|
 
 Choices<DType> choices_of(DTypeSet set) {
   Choices<DType> choices;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    auto t = static_cast<DType>(i);
-    if (set.contains(t)) choices.emplace_back(stepfuse::name(t), t);
-  }
+  for (DType t : set) choices.emplace_back(stepfuse::name(t), t);
   return choices;
 }
 

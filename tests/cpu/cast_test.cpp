@@ -14,12 +14,6 @@ using namespace stepfuse::testing;
 
 namespace {
 
-constexpr DType kFormats[] = {
-#define X(enumerator, ...) DType::enumerator,
-#include <stepfuse/dtypes.def>
-#undef X
-};
-
 uint32_t patterns_of(DType t) { return static_cast<uint32_t>(info(t).sign() * 2); }
 
 Program conversion(DType from, DType to) {
@@ -57,8 +51,7 @@ std::vector<float> neighbourhood(DType t) {
 }  // namespace
 
 TEST_CASE("all patterns of the low-precision floats widen exactly") {
-  for (DType t : kFormats) {
-    if (!is_low_precision(t)) continue;
+  for (DType t : kLowPrecision) {
     Program p = conversion(t, DType::f32);
     size_t count = patterns_of(t);
     std::vector<char> from(count * size_of(t));
@@ -84,8 +77,7 @@ TEST_CASE("all patterns of the low-precision floats widen exactly") {
 }
 
 TEST_CASE("narrowing rounds to nearest even around every pattern, and NaN becomes one") {
-  for (DType t : kFormats) {
-    if (!is_low_precision(t)) continue;
+  for (DType t : kLowPrecision) {
     Program p = conversion(DType::f32, t);
     std::vector<float> from = neighbourhood(t);
     std::vector<char> to(from.size() * size_of(t));

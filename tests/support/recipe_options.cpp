@@ -15,7 +15,9 @@ std::vector<Factor> recipe_option_factors() {
   for (const RecipeOption& option : recipe_option_table()) {
     Factor f{.name = std::string(option.name), .values = {}};
     if (option.name == "grad") {
-      f.values = {"f32", "f16", "bf16", "f16|bf16|f32"};
+      f.values = {"f32"};
+      for (DType t : kLowPrecision) f.values.emplace_back(name(t));
+      f.values.push_back(names(kFloatStorage, "|"));
     } else if (option.values.empty()) {
       f.values = {"", "true"};
     } else {

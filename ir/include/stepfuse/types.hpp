@@ -109,6 +109,22 @@ class DTypeSet {
   constexpr DType only() const { return first(); }
   // The first member in the order of DType; call it on sets that are not empty.
   constexpr DType first() const { return static_cast<DType>(std::countr_zero(mask_)); }
+  // In the order of DType.
+  class Iterator {
+   public:
+    constexpr explicit Iterator(uint32_t left) : left_(left) {}
+    constexpr DType operator*() const { return static_cast<DType>(std::countr_zero(left_)); }
+    constexpr Iterator& operator++() {
+      left_ &= left_ - 1;
+      return *this;
+    }
+    friend constexpr bool operator==(Iterator, Iterator) = default;
+
+   private:
+    uint32_t left_;
+  };
+  constexpr Iterator begin() const { return Iterator(mask_); }
+  constexpr Iterator end() const { return Iterator(0); }
   // Bit t is dtype t.
   constexpr uint32_t mask() const { return mask_; }
   friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
