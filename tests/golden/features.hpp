@@ -94,6 +94,17 @@ inline const std::vector<Feature> kFeatures = {
      {"plan", "cuda", "c"},
      Form::fused,
      {DType::f16, DType::bf16, DType::f32}},
+    {"float8",  // storage that a machine has no instructions for: conversions are expansions
+     R"(step @float8 {
+  buffer @weight : f8e4m3 inout
+  %stored = load @weight : [f8e4m3]
+  %w = cast %stored : [f32]
+  %half = const 0.5 : f32
+  %w1 = mul %w, %half : [f32]
+  %new = cast %w1 : [f8e4m3]
+  store @weight, %new
+})",
+     {"c"}},
     {"rollup",  // sums of tensors to groups, of groups to the step
      R"(step @rollup {
   buffer @grad : f32 in

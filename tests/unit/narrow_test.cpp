@@ -23,6 +23,8 @@ struct Published {
 const Published kPublished[] = {
     {DType::f16, 15, 10, 65504, 0x1p-14, 0x1p-24, true, 65536},
     {DType::bf16, 127, 7, 0x1.fep127, 0x1p-126, 0x1p-133, true, 65536},
+    {DType::f8e4m3, 7, 3, 448, 0x1p-6, 0x1p-9, false, 256},
+    {DType::f8e5m2, 15, 2, 57344, 0x1p-14, 0x1p-16, true, 256},
 };
 
 // The magnitudes in the order of their patterns, and one more where rounding without a largest

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # Arrays of a step that torch keeps in a parameter's state, and the master copy that it does not know.
 BUFFERS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg", "sum", "master")
-DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+          torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered")
 PLAIN = (Tensor, torch.nn.Parameter)
 CPU, CUDA = 0, 2
@@ -313,7 +314,8 @@ class Engine:
         if p.layout != torch.strided:
             raise TypeError(f"{who} does not take sparse parameters; {name} is one")
         if p.dtype not in DTYPES:
-            raise TypeError(f"{who} takes parameters in float32, float16 and bfloat16; {name} is {p.dtype}: give it "
+            taken = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
+            raise TypeError(f"{who} takes parameters in {taken}; {name} is {p.dtype}: give it "
                             f"to an optimizer of its own, of torch.optim, or make it float32")
         if p.device.type not in ("cpu", "cuda"):
             raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")

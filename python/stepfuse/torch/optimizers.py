@@ -195,7 +195,7 @@ class AdamW(Fused, torch.optim.AdamW):
     """torch.optim.AdamW, its step in one kernel.
 
     Arguments are torch's. `fused=True` takes the rounding order of torch's fused kernel, otherwise that of foreach;
-    both are one launch here. Parameters in f16 and bf16 get f32 moments and an f32 master copy (state `master`).
+    both are one launch here. Parameters below f32 get f32 moments and an f32 master copy (state `master`).
 
     Args:
         max_norm: clip the gradients' global norm to this inside of the step, instead of clip_grad_norm_.

@@ -81,7 +81,9 @@ enum {
   STEPFUSE_F16 = 3,
   STEPFUSE_BF16 = 4,
   STEPFUSE_F32 = 5,
-  STEPFUSE_F64 = 6
+  STEPFUSE_F64 = 6,
+  STEPFUSE_F8_E4M3 = 7,
+  STEPFUSE_F8_E5M2 = 8
 };
 STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);  // "f32"; NULL for no dtype
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);       // bytes; 0 for no dtype
