@@ -122,7 +122,7 @@ void rewrite_otherwise(const std::string& path, Rng& rng) {
         heads[i].elements = rng.below(80);
         break;
       case 3:
-        heads[i].dtype = rng.pick({DType::boolean, DType::i32, DType::i64, DType::f16, DType::f64});
+        heads[i].dtype = static_cast<DType>(rng.below(kDTypeCount));
         break;
       case 4:
         metadata.erase(fact);

@@ -75,6 +75,24 @@ TEST_CASE("what is written comes back") {
   CHECK(TensorReader(folder.file).text("key") == "\xEF\xBF\xBD");
 }
 
+TEST_CASE("arrays of every type are called what the format calls them") {
+  Folder folder;
+  std::string called;
+  for (DType t : kAnyDType) {
+    CAPTURE(name(t));
+    std::string data(3 * size_of(t), '\1');
+    TensorWriter writer(folder.file, {}, {{"x", t, 3}});
+    writer.write(data.data(), data.size());
+    writer.finish();
+    TensorReader reader(folder.file);
+    CHECK(reader.read(reader.at("x", t, 3)) == data);
+    std::string text = read_bytes(folder.file);
+    size_t begin = text.find("\"dtype\":\"") + 9;
+    called += text.substr(begin, text.find('"', begin) - begin) + " ";
+  }
+  CHECK(called == "BOOL I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 ");
+}
+
 TEST_CASE("the digest covers every byte") {
   Folder folder;
   folder.write();

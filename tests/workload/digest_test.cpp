@@ -32,6 +32,11 @@ TEST_CASE("every NaN is one NaN, per type") {
   auto bf16 = [](uint16_t bits) { return digest<uint16_t>(DType::bf16, {bits}); };
   CHECK(bf16(0xff81) == bf16(0x7fff));
   CHECK(bf16(0x7c01) != bf16(0x7fff));  // a NaN of f16 is a number of bf16
+  auto f8 = [](DType t, uint8_t bits) { return digest<uint8_t>(t, {bits}); };
+  CHECK(f8(DType::f8e4m3, 0xff) == f8(DType::f8e4m3, 0x7f));
+  CHECK(f8(DType::f8e4m3, 0x7e) != f8(DType::f8e4m3, 0x7f));  // 448: there is no infinity
+  CHECK(f8(DType::f8e5m2, 0xfd) == f8(DType::f8e5m2, 0x7f));
+  CHECK(f8(DType::f8e5m2, 0x7c) != f8(DType::f8e5m2, 0x7f));
   auto f64 = [](uint64_t bits) { return digest<uint64_t>(DType::f64, {bits}); };
   CHECK(f64(0xfff0000000000001U) == f64(0x7ff8000000000000U));
   auto i32 = [](uint32_t bits) { return digest<uint32_t>(DType::i32, {bits}); };

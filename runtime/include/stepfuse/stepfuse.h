@@ -61,8 +61,7 @@ enum {
   STEPFUSE_ERROR_INTERNAL = 8        // a bug in stepfuse
 };
 
-// What went wrong in this thread's last call that failed, and what to do; valid until the next one
-// that fails. Empty if none has.
+// What went wrong in this thread's last failed call, and what to do; empty if none has failed.
 STEPFUSE_API const char* stepfuse_error_message(void);
 // Where in a step's text, from 1; 0 if it was not about text.
 STEPFUSE_API void stepfuse_error_place(int32_t* line, int32_t* column);
