@@ -58,11 +58,11 @@ def train(model, optimizer, scaler, x):
         scaler.update()
 
 
-def grow(steps):
+def grow(steps, threads):
     """The same memory, objects, threads and files after so many steps as after a tenth of them."""
     import torch
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(threads)
     for way in ("native", "deferred"):
         model, optimizer, scaler = make(way)
         x = torch.randn(4, 32)
@@ -91,11 +91,11 @@ class Data:
         return torch.full((32,), float(i))
 
 
-def workers(epochs):
+def workers(epochs, threads):
     """DataLoader's workers are forked again in every epoch, between steps that use threads."""
     import torch
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(threads)
     model, optimizer, scaler = make("native")
     seen = 0
     for _ in range(epochs):
@@ -147,13 +147,14 @@ def main():
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", choices=["grow", "workers", "caches", "digest"])
     options = parser.parse_args()
     if options.only == "digest":
         digest()
         return
-    parts = {"grow": lambda: grow(options.steps), "workers": lambda: workers(options.epochs),
-             "caches": lambda: caches(options.processes)}
+    parts = {"grow": lambda: grow(options.steps, options.threads),
+             "workers": lambda: workers(options.epochs, options.threads), "caches": lambda: caches(options.processes)}
     for part in [options.only] if options.only else parts:
         parts[part]()
 
