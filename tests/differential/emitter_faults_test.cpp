@@ -64,7 +64,7 @@ TEST_CASE("planted LLVM faults are caught") {
     MESSAGE("skipped: ", llvm_status().problem);
     return;
   }
-  constexpr int kPrograms = 300;
+  constexpr int kPrograms = 1000;
   std::vector<PlantedFault> faults = llvm_faults();
   std::vector<Progress> progress(faults.size());
   CHECK(faults.size() >= 10);

@@ -79,8 +79,10 @@ std::vector<PlantedFault> arithmetic_faults() {
 std::vector<PlantedFault> conversion_faults() {
   return {
       {"cast to bf16 truncates", replace_in_lines("= add ", "(i32 |, )32767", "$010")},
-      {"NaN not canonical in conversions", replace_text("= fcmp uno ", "= fcmp false ")},
-      {"float to integer does not saturate", replace_text("= fcmp oge ", "= fcmp false ")},
+      {"NaN taken for a number",
+       replace_in_lines("= fcmp oeq ", "fcmp oeq (.*) (%[^,]+), \\2$", "fcmp true $1 $2, $2")},
+      {"float to integer does not saturate",
+       replace_in_lines("= select ", "i32 2147483647", "i32 0")},
       {"f16 read as bf16",
        replace_in_lines("x half> ", "(%[^ ]+) = fpext <([0-9]+) x half> (%[^ ]+) to .*",
                         "$1.i = bitcast <$2 x half> $3 to <$2 x i16>\n"
