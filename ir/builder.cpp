@@ -23,13 +23,12 @@ Type Value::type() const { return builder->program_[id].type; }
 
 Value Value::named(std::string_view name) const {
   // A second value of one name gets a number: g, g.1, g.2 …
-  auto& names = builder->program_.names;
-  auto taken = [&](const std::string& n) {
-    return std::find(names.begin(), names.end(), n) != names.end();
-  };
+  std::string& current = builder->program_.names[static_cast<size_t>(id)];
+  auto& taken = builder->names_;
+  taken.erase(current);
   std::string unique(name);
-  for (int i = 1; taken(unique); ++i) unique = fmt::format("{}.{}", name, i);
-  names[static_cast<size_t>(id)] = unique;
+  for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}.{}", name, i);
+  current = unique;
   return *this;
 }
 
@@ -43,6 +42,7 @@ Value Builder::append(Inst inst, std::string_view name) {
   if (is_effect(inst.op)) return v;
   if (name.empty()) {
     program_.names.back() = std::to_string(v.id);
+    names_.insert(program_.names.back());
     return v;
   }
   return v.named(name);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include <stepfuse/program.hpp>
 
@@ -80,6 +81,7 @@ class Builder {
   friend struct Value;
   Value append(Inst inst, std::string_view name);
   Program program_;
+  std::unordered_set<std::string> names_;  // taken by values
 };
 
 inline Value operator+(Value a, Value b) { return a.builder->apply(Op::add, {a, b}); }

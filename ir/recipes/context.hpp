@@ -81,11 +81,13 @@ class Context {
   Builder& b;
   const Settings& settings;
   Value gradient;  // f32, after unscale and clip, negated for maximize
-  Value weight;    // f32, before the step
-  Value good;      // bool of the step domain; unset: every step is good
-  Value applied;   // good, and this tensor is to be updated; unset: always
-  Value counted;   // bool of the tensor domain: in the norm and the check; unset: every tensor
-  Value scale;     // f32, from before the step; see read_scale
+  BufferRef gradient_buffer;
+  Value weight;             // f32, before the step
+  BufferRef weight_buffer;  // what it was loaded from
+  Value good;               // bool of the step domain; unset: every step is good
+  Value applied;            // good, and this tensor is to be updated; unset: always
+  Value counted;  // bool of the tensor domain: in the norm and the check; unset: every tensor
+  Value scale;    // f32, from before the step; see read_scale
   StateRef scale_state;
   Value next_scale;  // what this step leaves, if it updates the scale
   // With a window: the micro-batches in it.

@@ -8,6 +8,9 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipe_options.hpp>
 
+#include "ir/formula/built_in.hpp"
+#include "ir/formula/resolve.hpp"
+
 namespace stepfuse {
 namespace {
 
@@ -20,6 +23,12 @@ RecipeOption flag(std::string_view name, bool Options::* member, std::string_vie
           help,
           [member](Options& o, std::string_view v) { o.*member = v != "false"; },
           [member](const Options& o) { return std::string(o.*member ? "true" : "false"); }};
+}
+
+RecipeOption formula_flag(std::string_view name, bool Options::* member, std::string_view help) {
+  RecipeOption row = flag(name, member, help);
+  row.of_formula = true;
+  return row;
 }
 
 template <class T>
@@ -90,6 +99,16 @@ Choices<DType> choices_of(DTypeSet set) {
   return choices;
 }
 
+// Names separated by '|' or ','.
+void set_with(Options& o, std::string_view text) {
+  o.with.clear();
+  while (!text.empty()) {
+    size_t end = std::min(text.find_first_of("|,"), text.size());
+    if (end > 0) o.with.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 const Choices<DType> kMoments = {{"f32", DType::f32}, {"bf16", DType::bf16}};
 const Choices<LossScale> kLossScale = {{"none", LossScale::none},
                                        {"fixed", LossScale::fixed},
@@ -114,8 +133,23 @@ const Choices<Profile> kProfile = {{"standard", Profile::standard},
 const Choices<WeightDecay> kWeightDecay = {
     {"none", WeightDecay::none}, {"l2", WeightDecay::l2}, {"decoupled", WeightDecay::decoupled}};
 
+// Options that built-in formulas declare and that have no row of their own.
+std::vector<std::string_view> other_options(const std::vector<RecipeOption>& rows) {
+  std::vector<std::string_view> names;
+  auto add = [&](std::string_view name) {
+    bool has_row = std::any_of(rows.begin(), rows.end(), [&](auto& r) { return r.name == name; });
+    if (!has_row && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const auto& f : formula::built_in_formulas()) {
+    for (const formula::Statement* s : formula::options_of(*f)) add(s->name);
+  }
+  if (names.empty()) names.emplace_back("NAME");
+  return names;
+}
+
 std::vector<RecipeOption> make_table() {
-  return {
+  std::vector<RecipeOption> table = {
       {"grad", texts_of(choices_of(kFloatStorage)), "",
        "storage type of the gradients, or several: f16|f32", set_grad, get_grad},
       choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
@@ -155,11 +189,17 @@ std::vector<RecipeOption> make_table() {
       choice("weight-decay", &Options::weight_decay, kWeightDecay, "",
              "kind of weight decay, where not the optimizer's own"),
       flag("maximize", &Options::maximize, "ascend"),
-      flag("amsgrad", &Options::amsgrad, "adam, adamw: divide by the maximum of exp_avg_sq"),
-      flag("momentum", &Options::momentum, "sgd, rmsprop: with a momentum buffer"),
-      flag("nesterov", &Options::nesterov, "sgd: Nesterov momentum (with --momentum)"),
-      flag("centered", &Options::centered, "rmsprop: subtract the squared mean of the gradients"),
+      formula_flag("amsgrad", &Options::amsgrad,
+                   "adam, adamw: divide by the maximum of exp_avg_sq"),
+      formula_flag("momentum", &Options::momentum, "sgd, rmsprop: with a momentum buffer"),
+      formula_flag("nesterov", &Options::nesterov, "sgd: Nesterov momentum (with --momentum)"),
+      formula_flag("centered", &Options::centered,
+                   "rmsprop: subtract the squared mean of the gradients"),
   };
+  table.push_back({"with", other_options(table), "",
+                   "other options that an optimizer's formula declares, several: a|b", set_with,
+                   [](const Options& o) { return fmt::format("{}", fmt::join(o.with, "|")); }});
+  return table;
 }
 
 }  // namespace
@@ -183,7 +223,7 @@ void set_option(RecipeOptions& options, std::string_view name, std::string_view 
   bool known = is_flag
                    ? value == "true" || value == "false"
                    : std::find(row->values.begin(), row->values.end(), value) != row->values.end();
-  if (!known && name != "grad") {
+  if (!known && name != "grad" && name != "with") {
     throw Error(
         ErrorKind::usage,
         fmt::format("--{}: '{}' is not one of {}", name, value,

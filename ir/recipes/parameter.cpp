@@ -18,21 +18,22 @@ Parameter declare_parameter(Context& c) {
 }
 
 void load_parameter(Context& c, const Parameter& p) {
-  c.weight = c.b.load(c.settings.options.master ? p.master : p.weight).named("w");
+  c.weight_buffer = c.settings.options.master ? p.master : p.weight;
+  c.weight = c.b.load(c.weight_buffer).named("w");
 }
 
-void store_parameter(Context& c, const Parameter& p, Value new_weight) {
-  c.b.store(c.settings.options.master ? p.master : p.weight, new_weight, c.applied);
+void store_parameter(Context& c, Value new_weight) {
+  c.b.store(c.weight_buffer, new_weight, c.applied);
 }
 
 // As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema). The standard profile
 // averages the weights of good steps, beginning with those before the first. AveragedModel knows of
 // no bad steps: its first update copies, and later ones average the weights as they are.
-void update_ema(Context& c, const Parameter& p, Value new_weight) {
+void update_ema(Context& c, Value new_weight) {
   if (!c.settings.options.ema) return;
   c.stage("ema");
   Kept ema = c.keep("ema", DType::f32);
-  c.b.init_copy(ema.buffer, c.settings.options.master ? p.master : p.weight);
+  c.b.init_copy(ema.buffer, c.weight_buffer);
   Value rest = (c.f64(1) - c.arg("ema_decay")).named("ema_rest");
   if (!c.settings.torch())
     return c.update(ema, lerp(c, ema.value, new_weight, rest).named("ema_new"));

@@ -13,8 +13,8 @@ struct Parameter {
 
 Parameter declare_parameter(Context& c);
 void load_parameter(Context& c, const Parameter& p);
-void store_parameter(Context& c, const Parameter& p, Value new_weight);
-void update_ema(Context& c, const Parameter& p, Value new_weight);
+void store_parameter(Context& c, Value new_weight);
+void update_ema(Context& c, Value new_weight);
 void store_copy(Context& c, const Parameter& p, Value new_weight);
 void zero_gradient(Context& c, const Gradient& g);
 

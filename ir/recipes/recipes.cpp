@@ -7,6 +7,10 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
+#include "ir/formula/built_in.hpp"
+#include "ir/formula/lower.hpp"
+#include "ir/formula/parser.hpp"
+#include "ir/formula/resolve.hpp"
 #include "ir/fp_env.hpp"
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
@@ -17,28 +21,29 @@
 namespace stepfuse {
 namespace recipes {
 
-std::span<const Optimizer* const> all_optimizers() {
-  static constexpr const Optimizer* kAll[] = {&kAdamw, &kAdam, &kSgd, &kRmsprop, &kAdagrad, &kLion};
-  return kAll;
-}
-
 namespace {
 
-const Optimizer* find(std::string_view name) {
-  for (const Optimizer* o : all_optimizers()) {
-    if (o->name == name) return o;
+using formula::Formula;
+using formula::Statement;
+
+const Formula* find(std::string_view name) {
+  for (const auto& f : formula::built_in_formulas()) {
+    if (f->name == name) return f.get();
   }
   return nullptr;
 }
 
 // In the order in which a trainer thinks of them.
-std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
+std::vector<ArgSpec> all_args(const Formula& formula,
+                              const std::vector<const Statement*>& statements, const Settings& s) {
   const RecipeOptions& o = s.options;
   constexpr Type kF64 = {DType::f64, Domain::step};
-  std::vector<ArgSpec> args = optimizer.args(s);
-  if (s.weight_decay != WeightDecay::none) {
-    args.push_back({"weight_decay", optimizer.default_weight_decay});
+  std::vector<ArgSpec> args;
+  for (const Statement* statement : statements) {
+    if (statement->kind == Statement::Kind::hyper)
+      args.push_back({statement->name, statement->number});
   }
+  if (s.weight_decay != WeightDecay::none) args.push_back({"weight_decay", formula.weight_decay});
   if (o.ema) args.push_back({"ema_decay", 0.999});
   if (s.clips_norm()) {
     args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});
@@ -55,11 +60,12 @@ std::vector<ArgSpec> all_args(const Optimizer& optimizer, const Settings& s) {
   return args;
 }
 
-Program make_step(const Optimizer& optimizer, const RecipeOptions& options) {
-  Settings settings = settle(optimizer, options);
-  Builder b{std::string(optimizer.name)};
+Program make_step(const Formula& formula, const RecipeOptions& options) {
+  Settings settings = settle(formula, options);
+  std::vector<const Statement*> statements = formula::resolve(formula, settings);
+  Builder b{formula.name};
   Context c(b, settings);
-  c.declare(all_args(optimizer, settings));
+  c.declare(all_args(formula, statements, settings));
 
   Verdict verdict;
   Gradient gradient = load_gradient(c, verdict);
@@ -72,10 +78,11 @@ Program make_step(const Optimizer& optimizer, const RecipeOptions& options) {
   c.stage("optimizer");
   load_parameter(c, parameter);
   c.gradient = options.maximize ? (-gradient.value).named("g_ascent") : gradient.value;
-  Value new_weight = optimizer.formula(c).named("w_new");
-  store_parameter(c, parameter, new_weight);
+  c.gradient_buffer = gradient.buffer;
+  Value new_weight = formula::lower(formula, statements, c).named("w_new");
+  store_parameter(c, new_weight);
 
-  update_ema(c, parameter, new_weight);
+  update_ema(c, new_weight);
   store_copy(c, parameter, new_weight);
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
@@ -139,7 +146,7 @@ const Special* find_special(std::string_view name) {
 
 std::vector<RecipeInfo> list_recipes() {
   std::vector<RecipeInfo> list;
-  for (const recipes::Optimizer* o : recipes::all_optimizers()) list.push_back({o->name, o->help});
+  for (const auto& f : formula::built_in_formulas()) list.push_back({f->name, f->help});
   for (const recipes::Special& s : recipes::kSpecials) list.push_back({s.name, s.help});
   return list;
 }
@@ -156,23 +163,56 @@ Program make(std::string_view name, const RecipeOptions& options) {
     recipes::check_values(options);
     return s->make(options);
   }
-  if (const recipes::Optimizer* o = recipes::find(name)) return recipes::make_step(*o, options);
+  if (const formula::Formula* f = recipes::find(name)) return recipes::make_step(*f, options);
   std::vector<std::string_view> names;
   for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);
   throw Error(ErrorKind::usage,
               fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(names, ", ")));
 }
 
-}  // namespace
-
-Program make_recipe(std::string_view name, const RecipeOptions& options, OptionNames names) {
+// Runs `make` with the floating-point mode of the kernels, and its messages as `names` says.
+template <class Make>
+Program guarded(Make&& make, OptionNames names) {
   FpEnvGuard guard;  // constants are rounded as the kernels round
-  if (names == OptionNames::flags) return make(name, options);
+  if (names == OptionNames::flags) return make();
   try {
-    return make(name, options);
+    return make();
   } catch (const Error& e) {
+    if (e.kind() != ErrorKind::usage) throw;
     throw Error(e.kind(), recipes::with_member_names(e.what()), e.loc());
   }
 }
+
+}  // namespace
+
+Program make_recipe(std::string_view name, const RecipeOptions& options, OptionNames names) {
+  return guarded([&] { return make(name, options); }, names);
+}
+
+Program make_recipe(const Optimizer& optimizer, const RecipeOptions& options, OptionNames names) {
+  return guarded(
+      [&] {
+        Program program = recipes::make_step(optimizer.formula(), options);
+        formula::check_used(optimizer.formula());  // last: a misspelt name leaves its own unused
+        return program;
+      },
+      names);
+}
+
+Optimizer parse_optimizer(std::string_view text, std::string_view file) {
+  auto formula = formula::parse_formula(text, file, formula::parse_built_in);
+  return Optimizer(std::make_shared<formula::Formula>(std::move(formula)));
+}
+
+std::optional<Optimizer> built_in_optimizer(std::string_view name) {
+  for (const auto& f : formula::built_in_formulas()) {
+    if (f->name == name) return Optimizer(f);
+  }
+  return std::nullopt;
+}
+
+std::string_view Optimizer::name() const { return formula_->name; }
+std::string_view Optimizer::help() const { return formula_->help; }
+std::string_view Optimizer::text() const { return formula_->text; }
 
 }  // namespace stepfuse

@@ -8,6 +8,9 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/formula/resolve.hpp"
+#include "ir/near_names.hpp"
+
 namespace stepfuse::recipes {
 namespace {
 
@@ -15,24 +18,22 @@ void require(bool ok, std::string_view message) {
   if (!ok) throw Error(ErrorKind::usage, std::string(message));
 }
 
-void check_optimizer(const Optimizer& optimizer, const RecipeOptions& o) {
-  auto takes = [&](bool given, std::string_view option) {
-    bool known = std::find(optimizer.options.begin(), optimizer.options.end(), option) !=
-                 optimizer.options.end();
-    require(!given || known, fmt::format("{} has no --{}; leave it out", optimizer.name, option));
+void check_formula(const formula::Formula& f, const RecipeOptions& o) {
+  std::vector<std::string> declared;
+  for (const formula::Statement* s : formula::options_of(f)) declared.push_back(s->name);
+  auto takes = [&](std::string_view option, std::string_view flag) {
+    bool known = std::find(declared.begin(), declared.end(), option) != declared.end();
+    require(known, fmt::format("{} has no {}{}; leave it out{}", f.name, flag, option,
+                               did_you_mean(option, declared)));
   };
-  takes(o.amsgrad, "amsgrad");
-  takes(o.momentum, "momentum");
-  takes(o.nesterov, "nesterov");
-  takes(o.centered, "centered");
-  require(!o.nesterov || o.momentum, "--nesterov needs --momentum");
-  bool adam = std::find(optimizer.options.begin(), optimizer.options.end(), "amsgrad") !=
-              optimizer.options.end();
-  require(
-      o.profile != Profile::apex || adam,
-      fmt::format("--profile=apex is for adam and adamw, not {}; use standard", optimizer.name));
-  require(!(o.profile == Profile::apex && o.amsgrad),
-          "Apex has no AMSGrad; leave out --amsgrad or take another --profile");
+  for (const RecipeOption& row : recipe_option_table()) {
+    if (row.of_formula && row.get(o) == "true") takes(row.name, "--");
+  }
+  for (const std::string& option : o.with) takes(option, "--with=");
+  require(o.profile != Profile::apex || formula::asks_for_profile(f, "apex"),
+          fmt::format("--profile=apex is for adam and adamw, not {}; use standard", f.name));
+  require(!o.weight_decay || f.decay != WeightDecay::none,
+          fmt::format("{} has no decay of the pipeline's; leave out --weight-decay", f.name));
 }
 
 void check_storage(const RecipeOptions& o) {
@@ -103,14 +104,14 @@ std::string with_member_names(std::string_view message) {
 void check_values(const RecipeOptions& o) {
   for (const RecipeOption& row : recipe_option_table()) {
     std::string value = row.get(o);
-    bool is_one = row.name == "grad" || row.values.empty() || value.empty() ||
+    bool is_one = row.name == "grad" || row.name == "with" || row.values.empty() || value.empty() ||
                   std::find(row.values.begin(), row.values.end(), value) != row.values.end();
     require(is_one, fmt::format("--{} has a value that is none of {}", row.name,
                                 fmt::join(row.values, ", ")));
   }
 }
 
-Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
+Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
   RecipeOptions o = given;
   if (o.window) {
     require(o.grad == DTypeSet(DType::f32), "--window takes f32 sums; leave out --grad");
@@ -119,7 +120,7 @@ Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
             "--on-nonfinite=propagate");
     o.accumulated = o.zero_grad = o.check = true;
   }
-  check_optimizer(optimizer, o);
+  check_formula(formula, o);
   check_storage(o);
   check_values(o);
   check_scale(o);
@@ -142,7 +143,7 @@ Settings settle(const Optimizer& optimizer, const RecipeOptions& given) {
                     o.on_norm_overflow.value_or(peer || !s.skip_nonfinite
                                                     ? OnNormOverflow::torch
                                                     : OnNormOverflow::skip) == OnNormOverflow::skip;
-  s.weight_decay = o.weight_decay.value_or(optimizer.weight_decay);
+  s.weight_decay = o.weight_decay.value_or(formula.decay);
   return s;
 }
 

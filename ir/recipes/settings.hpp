@@ -1,7 +1,8 @@
 // Makes options definite and refuses those that contradict each other. Knows ir only.
 #pragma once
 
-#include "ir/recipes/optimizer.hpp"
+#include "ir/formula/ast.hpp"
+#include "ir/recipes/context.hpp"
 
 namespace stepfuse::recipes {
 
@@ -12,6 +13,6 @@ std::string with_member_names(std::string_view message);
 void check_values(const RecipeOptions& options);
 
 // Throws Error{usage} that says what to do.
-Settings settle(const Optimizer& optimizer, const RecipeOptions& options);
+Settings settle(const formula::Formula& formula, const RecipeOptions& options);
 
 }  // namespace stepfuse::recipes

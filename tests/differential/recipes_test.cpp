@@ -96,6 +96,7 @@ class Recipes {
     std::vector<std::string> values = {standard};
     std::vector<std::string> all(o.values.begin(), o.values.end());
     if (all.empty()) all = {"false", "true"};
+    if (o.name == "with" && all[0] == "NAME") all.clear();  // no built-in formula has other options
     if (o.name == "grad") all.insert(all.end(), {"f16|f32", names(kFloatStorage, "|")});
     for (const std::string& v : all) {
       if (v != standard) values.push_back(v);

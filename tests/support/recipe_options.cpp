@@ -14,7 +14,9 @@ std::vector<Factor> recipe_option_factors() {
   factors.push_back(std::move(recipe));
   for (const RecipeOption& option : recipe_option_table()) {
     Factor f{.name = std::string(option.name), .values = {}};
-    if (option.name == "grad") {
+    if (option.values == std::vector<std::string_view>{"NAME"}) {
+      f.values = {""};  // stands for options that no built-in formula has
+    } else if (option.name == "grad") {
       f.values = {"f32"};
       for (DType t : kLowPrecision) f.values.emplace_back(name(t));
       f.values.push_back(names(kFloatStorage, "|"));

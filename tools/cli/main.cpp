@@ -7,8 +7,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/near_names.hpp"
 #include "ir/printable.hpp"
-#include "tools/cli/near_names.hpp"
 #include "tools/cli/recipe_flags.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"

@@ -9,7 +9,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "tools/cli/near_names.hpp"
+#include "ir/near_names.hpp"
 
 namespace stepfuse::cli {
 namespace {

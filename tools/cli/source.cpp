@@ -12,9 +12,9 @@
 
 #include <stepfuse/parser.hpp>
 
+#include "ir/near_names.hpp"
 #include "ir/printable.hpp"
 #include "runtime/tables.hpp"
-#include "tools/cli/near_names.hpp"
 #include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
@@ -36,8 +36,8 @@ bool looks_like_file(const std::string& what) {
     list += fmt::format(" {}", r.name);
   }
   fail(
-      fmt::format("there is no recipe and no file '{}'{}\nThe recipes are{}; a step of your own is "
-                  "a file, as in my_step.sf",
+      fmt::format("there is no recipe and no file '{}'{}\nThe recipes are{}; an optimizer of your "
+                  "own is a file, as in my.opt or my_step.sf",
                   what.substr(0, 80), did_you_mean(what, names), list));
 }
 
@@ -93,9 +93,10 @@ std::vector<DType> types_of(const Buffer& buffer, const Bindings& bindings) {
 }  // namespace
 
 void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
-  verb.add_option("source", a.what, "A recipe (see `stepfuse list`) or a step's text, FILE.sf")
+  verb.add_option("source", a.what,
+                  "A recipe (see `stepfuse list`), an optimizer's formula or a step's text")
       ->required()
-      ->type_name("RECIPE|FILE.sf");
+      ->type_name("RECIPE|FILE.opt|FILE.sf");
   verb.add_option("--bind", a.bind,
                   "Storage types of buffers that may have several, as in grad=bf16,weight=f16")
       ->type_name("BUFFER=TYPE,…");
@@ -128,16 +129,22 @@ void add_form(CLI::App& verb, std::string& form) {
 
 Source load_source(const SourceArguments& a) {
   Source source;
-  if (is_recipe(a.what)) {
+  bool is_formula = a.what.ends_with(".opt");
+  if (is_formula || is_recipe(a.what)) {
     RecipeOptions options = recipe_options(a.recipe);
-    source.program = make_recipe(a.what, options, OptionNames::flags);
+    source.program = is_formula ? make_recipe(parse_optimizer(read_text_file(a.what), a.what),
+                                              options, OptionNames::flags)
+                                : make_recipe(a.what, options, OptionNames::flags);
     std::string flags = describe(options);
-    source.title = flags.empty() ? a.what : a.what + " " + flags;
+    source.title = printable(a.what);
+    if (!flags.empty()) source.title += " " + flags;
   } else {
     if (!looks_like_file(a.what)) fail_unknown(a.what);
     if (!a.recipe.empty()) {
-      fail(fmt::format("--{} is an option of recipes; what {} does is written in it",
-                       a.recipe.begin()->first, a.what));
+      fail(
+          fmt::format("--{} is an option of recipes and formulas (FILE.opt); what {} does is "
+                      "written in it",
+                      a.recipe.begin()->first, a.what));
     }
     source.program = parse(read_text_file(a.what), a.what);
     source.title = printable(a.what);

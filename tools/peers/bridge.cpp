@@ -125,11 +125,15 @@ int sf_scaler_write(void* scaler, const char* state, double value) {
   return guarded([&] { static_cast<LossScaler*>(scaler)->write(state, value); });
 }
 
-// `step` is a recipe's name or IR text; `scaler` may be null: the step then has one of its own.
+// `step` is a recipe's name, an optimizer's formula or IR text; `scaler` may be null: the step then has one of its own.
 void* sf_open(const char* step, const char* options, const char* backend, void* scaler) {
   auto b = std::make_unique<Bridge>();
   int failed = guarded([&] {
-    b->program = is_recipe(step) ? make_recipe(step, parse_options(options)) : parse(step);
+    std::string_view what = step;
+    bool is_ir = what.find("step @") != std::string_view::npos;
+    b->program = is_recipe(what) ? make_recipe(what, parse_options(options))
+                 : is_ir         ? parse(what)
+                                 : make_recipe(parse_optimizer(what), parse_options(options));
     b->text = print(b->program);
     choose_backend(*b, backend);
     if (scaler == nullptr) b->own_scaler = std::make_unique<LossScaler>();

@@ -73,10 +73,11 @@ struct RecipeOptions {
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
   bool maximize = false;
-  bool amsgrad = false;   // adam, adamw
-  bool momentum = false;  // sgd, rmsprop
-  bool nesterov = false;  // sgd
-  bool centered = false;  // rmsprop
+  bool amsgrad = false;           // adam, adamw
+  bool momentum = false;          // sgd, rmsprop
+  bool nesterov = false;          // sgd
+  bool centered = false;          // rmsprop
+  std::vector<std::string> with;  // other options that a formula declares
 
   friend bool operator==(const RecipeOptions&, const RecipeOptions&) = default;
 };
@@ -89,6 +90,7 @@ struct RecipeOption {
   std::string_view help;
   std::function<void(RecipeOptions&, std::string_view)> set;  // the value is one of `values`
   std::function<std::string(const RecipeOptions&)> get;       // "" where it is not given
+  bool of_formula = false;  // asked for by some optimizers' formulas only
 };
 std::span<const RecipeOption> recipe_option_table();
 

@@ -1,4 +1,4 @@
-// The built-in recipes: steps made with the builder, each printable as IR text. Knows ir only.
+// Steps made of an optimizer's formula and the pipeline around it, each printable as IR text. Knows ir only.
 //
 //   Program p = make_recipe("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
 //
@@ -16,7 +16,10 @@
 // first_nonfinite (a tensor, or -1), skipped_steps, skipped_in_a_row, stuck.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <stepfuse/program.hpp>
@@ -37,6 +40,33 @@ bool is_recipe(std::string_view name);
 // ("--clip-per-group").
 enum class OptionNames : uint8_t { members, flags };
 Program make_recipe(std::string_view name, const RecipeOptions& options = {},
+                    OptionNames names = OptionNames::members);
+
+namespace formula {
+struct Formula;
+}
+
+// An optimizer as its formula says it; cheap to copy.
+//
+//   Program p = make_recipe(parse_optimizer(text, "my.opt"), {.master = true, .clip = Clip::l2});
+class Optimizer {
+ public:
+  explicit Optimizer(std::shared_ptr<const formula::Formula> formula)
+      : formula_(std::move(formula)) {}
+  std::string_view name() const;
+  std::string_view help() const;  // one line
+  std::string_view text() const;
+  const formula::Formula& formula() const { return *formula_; }
+
+ private:
+  std::shared_ptr<const formula::Formula> formula_;
+};
+
+// Throws Error{parse} that shows the place. What depends on options, types among it, make_recipe finds.
+Optimizer parse_optimizer(std::string_view text, std::string_view file = "<text>");
+std::optional<Optimizer> built_in_optimizer(std::string_view name);
+// Every option of the pipeline goes with every formula.
+Program make_recipe(const Optimizer& optimizer, const RecipeOptions& options = {},
                     OptionNames names = OptionNames::members);
 
 }  // namespace stepfuse

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace stepfuse::cli {
+namespace stepfuse {
 
 // Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
@@ -13,4 +13,4 @@ int edit_distance(std::string_view a, std::string_view b);
 // "; did you mean 'adamw' or 'adam'?", or "" if nothing is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
-}  // namespace stepfuse::cli
+}  // namespace stepfuse

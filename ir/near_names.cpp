@@ -1,5 +1,5 @@
 // Suggestions for misspelt names. Knows only std and fmt.
-#include "tools/cli/near_names.hpp"
+#include "ir/near_names.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace stepfuse::cli {
+namespace stepfuse {
 
 int edit_distance(std::string_view a, std::string_view b) {
   // Three rows of the classic table: a swap looks two rows back.
@@ -46,4 +46,4 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   return fmt::format("; did you mean {}?", fmt::join(names, " or "));
 }
 
-}  // namespace stepfuse::cli
+}  // namespace stepfuse

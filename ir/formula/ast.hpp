@@ -1,0 +1,65 @@
+// A formula as its text says it: an optimizer's declarations and assignments. Knows ir only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <stepfuse/error.hpp>
+#include <stepfuse/recipe_options.hpp>
+
+namespace stepfuse::formula {
+
+struct Expr {
+  enum class Kind : uint8_t { number, name, unary, binary, choice, call };
+  Kind kind = Kind::number;
+  SourceLoc loc;
+  std::string text;  // of a name, an operator or a called function
+  double number = 0;
+  std::vector<Expr> operands;
+};
+
+struct Statement {
+  enum class Kind : uint8_t {
+    hyper,   // name, number
+    moment,  // name, dtype (else that of the moments), from_weight
+    state,   // name, dtype, domain, number
+    option,  // name
+    let,     // name = value
+    def,     // name, params, body (only lets), value
+    assign,  // name = value where guard
+    report,  // name = value
+    refuse,  // help
+    branch,  // if value: body, else: otherwise
+  };
+  Kind kind = Kind::let;
+  SourceLoc loc;
+  std::string name;
+  std::string help;  // what it means, or refuses
+  double number = 0;
+  std::optional<DType> dtype;
+  Domain domain = Domain::tensor;
+  bool from_weight = false;
+  std::optional<Expr> value;
+  std::optional<Expr> guard;
+  std::vector<std::string> params;
+  std::vector<Statement> body;
+  std::vector<Statement> otherwise;
+};
+
+struct Formula {
+  std::string name;
+  std::string help;
+  std::string file;
+  std::string text;
+  std::string formula_text;  // where its statements stand: its base's text, if it has one
+  WeightDecay decay = WeightDecay::none;
+  double weight_decay = 0;  // the default of arg weight_decay
+  std::vector<Statement> body;
+
+  [[noreturn]] void fail(SourceLoc loc, std::string_view message) const {
+    throw Error(ErrorKind::parse, render_at(file, formula_text, loc, message), loc);
+  }
+};
+
+}  // namespace stepfuse::formula

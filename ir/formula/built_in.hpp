@@ -1,0 +1,26 @@
+// The optimizers that come with the library: one file each in ir/optimizers/. Knows ir only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/formula/ast.hpp"
+
+namespace stepfuse::formula {
+
+struct Embedded {
+  std::string_view name;  // of the file and of its optimizer
+  std::string_view text;
+};
+std::span<const Embedded> embedded_formulas();
+
+// What `optimizer NAME = BASE` finds.
+std::optional<Formula> parse_built_in(std::string_view name);
+
+// All of them, parsed when first asked for.
+std::span<const std::shared_ptr<const Formula>> built_in_formulas();
+
+}  // namespace stepfuse::formula

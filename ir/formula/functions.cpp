@@ -1,0 +1,126 @@
+// The functions that formulas have without defining them. Knows ir and fmt.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/formula/values.hpp"
+#include "ir/recipes/numerics.hpp"
+
+namespace stepfuse::formula {
+namespace {
+
+using Operands = std::span<const Operand>;
+
+Operand to_f32(Values& v, SourceLoc, Operands o) { return {o[0].loc, v.to(o[0], DType::f32), {}}; }
+
+Operand to_f64(Values& v, SourceLoc loc, Operands o) {
+  if (o[0].domain() == Domain::element) v.fail(loc, "elements have no f64; they compute in f32");
+  return {o[0].loc, v.to(o[0], DType::f64), {}};
+}
+
+Operand finite(Values& v, SourceLoc loc, Operands o) {
+  return v.made(loc, isfinite(v.to(o[0], Values::real(v.common(o)))));
+}
+
+Operand select(Values& v, SourceLoc loc, Operands o) { return v.choose(loc, o[0], o[1], o[2]); }
+
+// Of elements with a share that is not one.
+void check_share(Values& v, const Operand& share) {
+  if (share.domain() == Domain::element) v.fail(share.loc, "this is one number for all elements");
+}
+
+// As torch.lerp rounds it.
+Operand lerp(Values& v, SourceLoc, Operands o) {
+  check_share(v, o[2]);
+  Value share = v.to(o[2], DType::f64);
+  return {o[0].loc, recipes::lerp(v.c, v.to(o[0], DType::f32), v.to(o[1], DType::f32), share), {}};
+}
+
+// As torch's mul_ and addcmul_ round it.
+Operand ema_square(Values& v, SourceLoc, Operands o) {
+  check_share(v, o[2]);
+  Value decay = v.to(o[2], DType::f64);
+  Value average = v.to(o[0], DType::f32);
+  return {o[0].loc, recipes::average_square(v.c, average, v.to(o[1], DType::f32), decay), {}};
+}
+
+template <Op op, bool as_real = false>
+Operand number(Values& v, SourceLoc loc, Operands o) {
+  return v.number(loc, op, o, as_real);
+}
+
+struct Function {
+  std::string_view name;
+  size_t arity;
+  Operand (*apply)(Values&, SourceLoc, Operands);
+};
+constexpr Function kFunctions[] = {
+    {"abs", 1, number<Op::abs>},
+    {"sqrt", 1, number<Op::sqrt, true>},
+    {"rcp", 1, number<Op::rcp, true>},
+    {"min", 2, number<Op::min>},
+    {"max", 2, number<Op::max>},
+    {"fma", 3, number<Op::fma, true>},
+    {"isfinite", 1, finite},
+    {"select", 3, select},
+    {"f32", 1, to_f32},
+    {"f64", 1, to_f64},
+    {"lerp", 3, lerp},
+    {"ema_square", 3, ema_square},
+};
+
+const Function* find(std::string_view name) {
+  for (const Function& f : kFunctions) {
+    if (f.name == name) return &f;
+  }
+  return nullptr;
+}
+
+struct Fold {
+  std::string_view name;
+  Op op;
+};
+constexpr Fold kFolds[] = {{"sum", Op::reduce_add},
+                           {"norm", Op::reduce_add},
+                           {"max", Op::reduce_max},
+                           {"min", Op::reduce_min},
+                           {"any", Op::reduce_any}};
+
+}  // namespace
+
+bool is_builtin(std::string_view name) { return find(name) != nullptr || name == "round"; }
+
+std::vector<std::string> builtin_names() {
+  std::vector<std::string> names = {"round"};
+  for (const Function& f : kFunctions) names.emplace_back(f.name);
+  for (const Fold& f : kFolds) names.emplace_back(f.name);
+  return names;
+}
+
+std::optional<Operand> call_builtin(Values& v, const Expr& call, Operands operands) {
+  const Function* f = find(call.text);
+  if (f == nullptr) return std::nullopt;
+  if (operands.size() != f->arity) {
+    v.fail(call.loc, fmt::format("{} takes {} value{}, not {}", f->name, f->arity,
+                                 f->arity == 1 ? "" : "s", operands.size()));
+  }
+  return f->apply(v, call.loc, operands);
+}
+
+std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to) {
+  const auto* fold = std::find_if(std::begin(kFolds), std::end(kFolds),
+                                  [&](const Fold& f) { return f.name == call.text; });
+  if (fold == std::end(kFolds)) return std::nullopt;
+  if (x.domain() <= to) {
+    v.fail(x.loc, fmt::format("this is already one value for each {}", info(x.domain()).name));
+  }
+  if (fold->op == Op::reduce_any) {
+    return v.made(call.loc, v.c.b.reduce(fold->op, v.to_bool(x), to));
+  }
+  Value of = v.to(x, v.common({&x, 1}));
+  if (fold->name != "norm") return v.made(call.loc, v.c.b.reduce(fold->op, of, to));
+  Value square = v.made(call.loc, of * of).value;
+  return v.made(call.loc, sqrt(v.made(call.loc, v.c.b.reduce(fold->op, square, to)).value));
+}
+
+}  // namespace stepfuse::formula

@@ -1,0 +1,355 @@
+// A formula's statements as instructions of a step. Knows ir and fmt.
+#include "ir/formula/lower.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ir/formula/resolve.hpp"
+#include "ir/formula/values.hpp"
+#include "ir/near_names.hpp"
+#include "ir/recipes/numerics.hpp"
+
+namespace stepfuse::formula {
+namespace {
+
+using Kind = Statement::Kind;
+using recipes::Context;
+
+// What a name stands for. After `x = a where p` it stands for p ? a : what it was, which is computed
+// if somebody asks.
+struct Entry {
+  Operand now;
+  const Statement* declared = nullptr;  // of moments and states
+  recipes::Kept kept;
+  StateRef state;
+  bool assigned = false;
+  Value guard;
+  Value before;
+};
+
+std::optional<Domain> domain_of(std::string_view word) {
+  for (Domain d : {Domain::tensor, Domain::group, Domain::step}) {
+    if (word == info(d).name) return d;
+  }
+  return std::nullopt;
+}
+
+class Lowering {
+ public:
+  Lowering(const Formula& formula, Context& context)
+      : f_(formula), c(context), v_(formula, context) {}
+
+  Value run(const std::vector<const Statement*>& statements) {
+    auto read = names_read(statements);
+    begin("weight", c.weight);
+    begin("gradient", c.gradient);
+    if (read.contains("w")) begin("w", recipes::decay_weight(c));
+    if (read.contains("g")) begin("g", recipes::add_l2_decay(c, c.gradient));
+    if (f_.decay != WeightDecay::none && c.settings.weight_decay != WeightDecay::none) {
+      begin("weight_decay", c.arg("weight_decay"));
+    }
+    bool keeps = false;
+    for (const Statement* s : statements) {
+      execute(*s);
+      keeps = keeps || s->kind == Kind::moment || s->kind == Kind::state;
+    }
+    if (keeps) c.count();
+    for (const auto& [name, entry] : names_) {
+      if (entry.declared != nullptr && !entry.assigned) {
+        f_.fail(entry.declared->loc, fmt::format("'{}' is kept, but nothing is assigned to it: "
+                                                 "write {} = …",
+                                                 name, name));
+      }
+    }
+    if (new_weight_) return new_weight_;
+    throw Error(ErrorKind::parse,
+                fmt::format("{}: error: nothing is assigned to the weight: write w = …", f_.file));
+  }
+
+ private:
+  void begin(std::string_view name, Value v) { names_[std::string(name)].now = {{}, v, {}}; }
+
+  Entry& define(const std::string& name, SourceLoc loc) {
+    auto known = domain_of(name);
+    bool word =
+        known || name == "t" || name == "g" || name == "w" || name == "true" || name == "false";
+    auto [it, is_new] = names_.try_emplace(name);
+    if (!is_new || word) {
+      f_.fail(loc, fmt::format("'{}' already has a meaning; take another name", name));
+    }
+    it->second.now.loc = loc;
+    return it->second;
+  }
+
+  // --- statements
+
+  void execute(const Statement& s) {
+    v_.target = s.name;
+    switch (s.kind) {
+      case Kind::hyper:
+        define(s.name, s.loc).now.value = c.arg(s.name);
+        return;
+      case Kind::moment: {
+        Entry& e = define(s.name, s.loc);
+        e.declared = &s;
+        e.kept = c.keep(s.name, s.dtype.value_or(c.settings.options.moments));
+        if (s.from_weight) c.b.init_copy(e.kept.buffer, c.weight_buffer);
+        e.now.value = e.kept.value;
+        return;
+      }
+      case Kind::state: {
+        Entry& e = define(s.name, s.loc);
+        e.declared = &s;
+        e.state = c.b.state(s.name, {*s.dtype, s.domain}, false, s.number);
+        e.now.value = c.b.read(e.state).named(s.name + "_in");
+        return;
+      }
+      case Kind::let: {
+        Operand value = computed(s);
+        if (locals_ != nullptr) {
+          define_local(s) = value;
+        } else {
+          define(s.name, s.loc).now = value;
+        }
+        return;
+      }
+      case Kind::def:
+        if (is_builtin(s.name) || !functions_.emplace(s.name, &s).second) {
+          f_.fail(s.loc, fmt::format("there is a function '{}' already", s.name));
+        }
+        return;
+      case Kind::report: {
+        Value value = concrete(computed(s), DType::f32);
+        if (value.type().domain == Domain::element) {
+          f_.fail(s.loc, "a report is not of an element: reduce it, as in norm(x, step)");
+        }
+        c.b.write(c.b.report(s.name, value.type()), value);
+        return;
+      }
+      case Kind::assign:
+        return s.name == "w" ? assign_weight(s) : assign(s);
+      case Kind::option:
+      case Kind::refuse:
+      case Kind::branch:
+        internal_error("resolve() leaves none of these");
+    }
+  }
+
+  // A value that is nobody else's yet is named after the statement.
+  Operand computed(const Statement& s) {
+    ValueId first = c.b.program().size();
+    Operand o = evaluate(*s.value);
+    if (!o.literal && o.value.id >= first && c.b.program()[o.value.id].op != Op::constant) {
+      o.value.named(s.name);
+    }
+    return o;
+  }
+
+  Value concrete(const Operand& o, DType literals) {
+    return o.literal ? v_.to(o, literals) : o.value;
+  }
+
+  Operand& define_local(const Statement& s) {
+    auto [it, is_new] = locals_->try_emplace(s.name);
+    if (!is_new) f_.fail(s.loc, fmt::format("'{}' already has a meaning here", s.name));
+    return it->second;
+  }
+
+  void assign_weight(const Statement& s) {
+    if (s.guard) f_.fail(s.guard->loc, "the weight is always assigned: write w = p ? a : w");
+    if (new_weight_) f_.fail(s.loc, "the weight is assigned twice");
+    new_weight_ = v_.to(computed(s), DType::f32);
+    begin("w", new_weight_);
+  }
+
+  void assign(const Statement& s) {
+    auto it = names_.find(s.name);
+    if (it == names_.end() || it->second.declared == nullptr) {
+      std::vector<std::string> kept;
+      for (const auto& [name, entry] : names_) {
+        if (entry.declared != nullptr) kept.push_back(name);
+      }
+      f_.fail(s.loc, fmt::format("'{}' is not kept from step to step: write let {} = …, or declare "
+                                 "moment {}{}",
+                                 s.name, s.name, s.name, did_you_mean(s.name, kept)));
+    }
+    Entry& e = it->second;
+    if (e.assigned)
+      f_.fail(s.loc, fmt::format("'{}' is assigned twice; name the parts with let", s.name));
+    Operand value = computed(s);
+    Value guard = s.guard ? v_.to_bool(evaluate(*s.guard)) : Value{};
+    if (e.declared->kind == Kind::moment) {
+      value.value = v_.to(value, DType::f32);
+      c.update(e.kept, value.value, guard);
+    } else {
+      value.value = write_state(e, value, guard);
+    }
+    value.literal.reset();
+    e.before = e.now.value;
+    e.now = value;
+    e.guard = guard;
+    e.assigned = true;
+  }
+
+  Value write_state(const Entry& e, const Operand& value, Value guard) {
+    const Statement& s = *e.declared;
+    bool is_bool = s.dtype == DType::boolean;
+    Value v = is_bool ? v_.to_bool(value) : v_.to(value, *s.dtype);
+    Domain finest = std::max(v.type().domain, guard ? guard.type().domain : Domain::step);
+    if (finest > s.domain) {
+      f_.fail(value.loc,
+              fmt::format("'{}' has one value for each {}, this has one for each {}: "
+                          "reduce it, as in sum(x, {})",
+                          s.name, info(s.domain).name, info(finest).name, info(s.domain).name));
+    }
+    Value good = s.domain == Domain::tensor ? c.applied : c.good;
+    Value predicate = good && guard ? (good & guard).named("applied_here") : good ? good : guard;
+    c.b.write(e.state, v, predicate);
+    return v;
+  }
+
+  // --- expressions
+
+  Operand evaluate(const Expr& e) {
+    switch (e.kind) {
+      case Expr::Kind::number:
+        return {e.loc, {}, e.number};
+      case Expr::Kind::name:
+        return look_up(e);
+      case Expr::Kind::unary:
+        return v_.unary(e, evaluate(e.operands[0]));
+      case Expr::Kind::binary: {
+        Operand a = evaluate(e.operands[0]);
+        return v_.binary(e, a, evaluate(e.operands[1]));
+      }
+      case Expr::Kind::choice: {
+        Operand p = evaluate(e.operands[0]);
+        Operand a = evaluate(e.operands[1]);
+        return v_.choose(e.loc, p, a, evaluate(e.operands[2]));
+      }
+      case Expr::Kind::call:
+        return call(e);
+    }
+    internal_error("bad Expr");
+  }
+
+  Operand look_up(const Expr& e) {
+    if (locals_ != nullptr) {
+      auto local = locals_->find(e.text);
+      if (local != locals_->end()) return at(e.loc, local->second);
+    }
+    if (e.text == "t") return {e.loc, c.count(), {}};
+    if (e.text == "true") return {e.loc, known_bool(yes_, true), {}};
+    if (e.text == "false") return {e.loc, known_bool(no_, false), {}};
+    auto it = names_.find(e.text);
+    if (it == names_.end()) fail_unknown(e);
+    Entry& entry = it->second;
+    if (entry.guard) {
+      Value merged = c.b.select(entry.guard, entry.now.value, entry.before);
+      entry.now.value = merged.named(e.text + "_now");
+      entry.guard = {};
+    }
+    return at(e.loc, entry.now);
+  }
+
+  Value known_bool(Value& known, bool v) {
+    return known ? known : known = c.b.constant(DType::boolean, v ? 1 : 0).named(v ? "yes" : "no");
+  }
+
+  static Operand at(SourceLoc loc, Operand o) {
+    o.loc = loc;
+    return o;
+  }
+
+  [[noreturn]] void fail_unknown(const Expr& e) {
+    std::vector<std::string> known = {"t"};
+    for (const auto& [name, entry] : names_) known.push_back(name);
+    if (locals_ != nullptr) {
+      for (const auto& [name, operand] : *locals_) known.push_back(name);
+    }
+    std::string near = did_you_mean(e.text, known);
+    if (near.empty()) near = ": declare it above, with hyper, let, moment or state";
+    f_.fail(e.loc, fmt::format("there is no '{}'{}", e.text, near));
+  }
+
+  Operand call(const Expr& e) {
+    if (auto domain = reduction_domain(e)) {
+      Operand x = evaluate(e.operands[0]);
+      if (auto reduced = call_reduction(v_, e, x, *domain)) return *reduced;
+      f_.fail(e.loc,
+              fmt::format("'{}' is no reduction; there are sum, norm, max, min and any", e.text));
+    }
+    if (e.text == "round") return round(e);
+    std::vector<Operand> operands;
+    for (const Expr& o : e.operands) operands.push_back(evaluate(o));
+    if (auto result = call_builtin(v_, e, operands)) return *result;
+    auto it = functions_.find(e.text);
+    if (it != functions_.end()) return call_own(e, *it->second, operands);
+    std::vector<std::string> known = builtin_names();
+    for (const auto& [name, s] : functions_) known.push_back(name);
+    std::string near = did_you_mean(e.text, known);
+    if (near.empty()) near = fmt::format(": write def {}(x) = …", e.text);
+    f_.fail(e.loc, fmt::format("there is no function '{}'{}", e.text, near));
+  }
+
+  std::optional<Domain> reduction_domain(const Expr& e) const {
+    if (e.operands.size() != 2 || e.operands[1].kind != Expr::Kind::name) return std::nullopt;
+    return domain_of(e.operands[1].text);
+  }
+
+  // The body sees its parameters, its own lets and what the formula has so far.
+  Operand call_own(const Expr& e, const Statement& def, const std::vector<Operand>& operands) {
+    if (operands.size() != def.params.size()) {
+      f_.fail(e.loc, fmt::format("{} takes {} value{}, not {}", def.name, def.params.size(),
+                                 def.params.size() == 1 ? "" : "s", operands.size()));
+    }
+    if (++depth_ > 30) f_.fail(e.loc, fmt::format("{} calls itself, at last", def.name));
+    std::map<std::string, Operand> mine;
+    for (size_t i = 0; i < operands.size(); ++i) mine[def.params[i]] = operands[i];
+    auto* caller = std::exchange(locals_, &mine);
+    std::string target = v_.target;
+    for (const Statement& s : def.body) execute(s);
+    v_.target = target;
+    Operand result = evaluate(*def.value);
+    locals_ = caller;
+    --depth_;
+    return at(e.loc, result);
+  }
+
+  // round(x, @grad): to the gradient's storage type and back; round(x, bf16) likewise.
+  Operand round(const Expr& e) {
+    if (e.operands.size() != 2)
+      f_.fail(e.loc, "write round(x, @grad), round(x, bf16) or round(x, f16)");
+    Value x = v_.to(evaluate(e.operands[0]), DType::f32);
+    const Expr& to = e.operands[1];
+    if (to.text == "grad") {
+      if (c.settings.options.grad == DTypeSet(DType::f32)) return {e.loc, x, {}};
+      return v_.made(e.loc, c.b.cast(v_.made(e.loc, c.b.cast_to_buffer(x, c.gradient_buffer)).value,
+                                     DType::f32));
+    }
+    auto dtype = dtype_from_name(to.text);
+    if (!dtype || !is_low_precision(*dtype)) f_.fail(to.loc, "rounding is to @grad, bf16 or f16");
+    return v_.made(e.loc, c.b.cast(v_.made(e.loc, c.b.cast(x, *dtype)).value, DType::f32));
+  }
+
+  const Formula& f_;
+  Context& c;
+  Values v_;
+  std::map<std::string, Entry> names_;
+  std::map<std::string, const Statement*> functions_;
+  std::map<std::string, Operand>* locals_ = nullptr;
+  int depth_ = 0;
+  Value yes_;
+  Value no_;
+  Value new_weight_;
+};
+
+}  // namespace
+
+Value lower(const Formula& formula, const std::vector<const Statement*>& statements, Context& c) {
+  return Lowering(formula, c).run(statements);
+}
+
+}  // namespace stepfuse::formula

@@ -1,0 +1,397 @@
+// Formula text to its tree. Knows ir and fmt.
+#include "ir/formula/parser.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "ir/formula/lexer.hpp"
+#include "ir/fp_env.hpp"
+
+namespace stepfuse::formula {
+namespace {
+
+using Kind = Statement::Kind;
+
+// Binary operators, loosest first; those of one level group from the left.
+struct Level {
+  std::string_view signs[4];
+};
+constexpr Level kLevels[] = {{{"||"}},     {{"&&"}},    {{"==", "!="}}, {{"<", "<=", ">", ">="}},
+                             {{"+", "-"}}, {{"*", "/"}}};
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file, FindBase find_base)
+      : lexer_(text, file), find_base_(find_base) {
+    formula_.text = formula_.formula_text = text;
+    formula_.file = file;
+  }
+
+  Formula parse() {
+    expect_word("optimizer");
+    formula_.name = expect_name("the optimizer's name").text;
+    formula_.help = parse_help();
+    if (take("=")) {
+      parse_variant();
+    } else {
+      expect("{");
+      while (!take("}")) parse_statement(formula_.body);
+    }
+    if (lexer_.peek().kind != TokenKind::end) {
+      fail("text after the optimizer's closing '}'; a file holds one optimizer");
+    }
+    return std::move(formula_);
+  }
+
+ private:
+  // --- tokens
+
+  [[noreturn]] void fail(std::string_view message) { lexer_.fail(lexer_.peek().loc, message); }
+  [[noreturn]] void fail_expected(std::string_view what) {
+    const Token& t = lexer_.peek();
+    fail(t.kind == TokenKind::end
+             ? fmt::format("expected {}, but the text ends here", what)
+             : fmt::format("expected {}, found '{}'", what, t.text.substr(0, 40)));
+  }
+  bool at(std::string_view sign) const {
+    return lexer_.peek().kind == TokenKind::sign && lexer_.peek().text == sign;
+  }
+  bool at_word(std::string_view word) const {
+    return lexer_.peek().kind == TokenKind::name && lexer_.peek().text == word;
+  }
+  bool take(std::string_view sign) {
+    if (!at(sign)) return false;
+    lexer_.next();
+    return true;
+  }
+  bool take_word(std::string_view word) {
+    if (!at_word(word)) return false;
+    lexer_.next();
+    return true;
+  }
+  void expect(std::string_view sign) {
+    if (!take(sign)) fail_expected(fmt::format("'{}'", sign));
+  }
+  void expect_word(std::string_view word) {
+    if (!take_word(word)) fail_expected(fmt::format("'{}'", word));
+  }
+  Token expect_name(std::string_view what) {
+    if (lexer_.peek().kind != TokenKind::name) fail_expected(what);
+    return lexer_.next();
+  }
+  std::string parse_help() {
+    return lexer_.peek().kind == TokenKind::text ? std::string(lexer_.next().text) : "";
+  }
+
+  double parse_number() {
+    if (lexer_.peek().kind != TokenKind::number) fail_expected("a number");
+    const Token& t = lexer_.peek();
+    double v = 0;
+    auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), v);
+    if (error != std::errc() || end != t.text.data() + t.text.size()) {
+      fail(fmt::format("'{}' is no number", t.text.substr(0, 40)));
+    }
+    lexer_.next();
+    return v;
+  }
+  double parse_default() {
+    if (take_word("true")) return 1;
+    if (take_word("false")) return 0;
+    return take("-") ? -parse_number() : parse_number();
+  }
+
+  Domain parse_domain() {
+    for (Domain d : {Domain::tensor, Domain::group, Domain::step}) {
+      if (take_word(info(d).name)) return d;
+    }
+    fail_expected("tensor, group or step");
+  }
+
+  // --- expressions
+
+  struct Depth {
+    explicit Depth(Parser& p) : parser(p) {
+      // Far beyond any formula, far below what a stack holds.
+      if (++p.depth_ > 200) p.fail("this is nested too deeply; name its parts with let");
+    }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+    ~Depth() { --parser.depth_; }
+    Parser& parser;
+  };
+
+  static Expr make(Expr::Kind kind, const Token& t, std::vector<Expr> operands = {}) {
+    Expr e{.kind = kind, .loc = t.loc, .text = std::string(t.text)};
+    e.operands = std::move(operands);
+    return e;
+  }
+
+  Expr parse_expr() {
+    Depth depth(*this);
+    Expr condition = parse_binary(0);
+    if (!at("?")) return condition;
+    Token t = lexer_.next();
+    Expr yes = parse_expr();
+    expect(":");
+    Expr no = parse_expr();
+    return make(Expr::Kind::choice, t, {std::move(condition), std::move(yes), std::move(no)});
+  }
+
+  Expr parse_binary(size_t level) {
+    if (level == std::size(kLevels)) return parse_unary();
+    Expr left = parse_binary(level + 1);
+    auto here = [&] {
+      for (std::string_view sign : kLevels[level].signs) {
+        if (!sign.empty() && at(sign)) return true;
+      }
+      return false;
+    };
+    while (here()) {
+      Token t = lexer_.next();
+      Expr right = parse_binary(level + 1);
+      left = make(Expr::Kind::binary, t, {std::move(left), std::move(right)});
+    }
+    return left;
+  }
+
+  Expr parse_unary() {
+    if (!at("-") && !at("!")) return parse_power();
+    Depth depth(*this);
+    Token t = lexer_.next();
+    return make(Expr::Kind::unary, t, {parse_unary()});
+  }
+
+  Expr parse_power() {
+    Expr base = parse_primary();
+    if (!at("^")) return base;
+    Token t = lexer_.next();
+    Expr exponent = parse_unary();
+    return make(Expr::Kind::binary, t, {std::move(base), std::move(exponent)});
+  }
+
+  Expr parse_primary() {
+    if (take("(")) {
+      Expr inner = parse_expr();
+      expect(")");
+      return inner;
+    }
+    Token t = lexer_.peek();
+    if (t.kind == TokenKind::number) {
+      Expr e = make(Expr::Kind::number, t);
+      e.number = parse_number();
+      return e;
+    }
+    if (take("@")) return make(Expr::Kind::name, expect_name("grad"));
+    if (t.kind != TokenKind::name) fail_expected("a value");
+    lexer_.next();
+    // The parenthesis of a call touches its name: what else begins with one begins a line.
+    if (!at("(") || !lexer_.peek().touches) return make(Expr::Kind::name, t);
+    return make(Expr::Kind::call, t, parse_list([&] { return parse_expr(); }));
+  }
+
+  template <class Parse>
+  auto parse_list(Parse&& item) -> std::vector<decltype(item())> {
+    std::vector<decltype(item())> list;
+    expect("(");
+    while (!at(")")) {
+      list.push_back(item());
+      if (!at(")")) expect(",");
+    }
+    expect(")");
+    return list;
+  }
+
+  // --- statements
+
+  Statement begin(Kind kind) { return {.kind = kind, .loc = lexer_.peek().loc}; }
+
+  void parse_statement(std::vector<Statement>& to) {
+    Depth depth(*this);
+    if (take_word("hyper")) return parse_items(to, Kind::hyper);
+    if (take_word("moment")) return parse_moments(to);
+    if (take_word("state")) return parse_items(to, Kind::state);
+    if (take_word("option")) return parse_items(to, Kind::option);
+    if (take_word("let")) return parse_items(to, Kind::let);
+    if (take_word("report")) return parse_items(to, Kind::report);
+    if (take_word("decay")) return parse_decay();
+    if (take_word("def")) return to.push_back(parse_def());
+    if (take_word("if")) return to.push_back(parse_branch());
+    if (take_word("refuse")) {
+      Statement s = begin(Kind::refuse);
+      s.help = parse_help();
+      if (s.help.empty()) fail_expected("\"what is refused, and what to do\"");
+      return to.push_back(s);
+    }
+    Statement s = begin(Kind::assign);
+    s.name =
+        expect_name("hyper, moment, state, option, let, def, report, if, NAME = … or '}'").text;
+    if (!at("=")) fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)));
+    lexer_.next();
+    s.value = parse_expr();
+    if (take_word("where")) s.guard = parse_expr();
+    to.push_back(std::move(s));
+  }
+
+  void parse_items(std::vector<Statement>& to, Kind kind) {
+    do {
+      Statement s = begin(kind);
+      s.name = expect_name("a name").text;
+      if (kind == Kind::let || kind == Kind::report) {
+        expect("=");
+        s.value = parse_expr();
+      }
+      if (kind == Kind::hyper) {
+        expect("=");
+        s.number = parse_default();
+      }
+      if (kind == Kind::state) parse_state_type(s);
+      if (kind != Kind::let) s.help = parse_help();
+      to.push_back(std::move(s));
+    } while (take(","));
+  }
+
+  void parse_state_type(Statement& s) {
+    expect(":");
+    s.domain = parse_domain();
+    s.dtype = DType::f64;
+    if (lexer_.peek().kind == TokenKind::name && dtype_from_name(lexer_.peek().text)) {
+      s.dtype = dtype_from_name(lexer_.peek().text);
+      bool known = s.dtype == DType::f64 || s.dtype == DType::f32 || s.dtype == DType::i64 ||
+                   s.dtype == DType::boolean;
+      if (!known) fail("a state is f64 (said or not), f32, i64 or bool");
+      lexer_.next();
+    }
+    if (take("=")) s.number = parse_default();
+  }
+
+  // moment a, b [: f32] [= w] ["help"]: the rest is of all of them.
+  void parse_moments(std::vector<Statement>& to) {
+    size_t first = to.size();
+    do {
+      Statement s = begin(Kind::moment);
+      s.name = expect_name("a name").text;
+      to.push_back(std::move(s));
+    } while (take(","));
+    std::optional<DType> dtype;
+    if (take(":")) {
+      if (!take_word("f32")) fail_expected("f32 (without a type it is stored as --moments says)");
+      dtype = DType::f32;
+    }
+    bool from_weight = take("=");
+    if (from_weight && !take_word("w")) {
+      fail_expected("w: a moment begins as zeros, or with '= w' as a copy of the weight");
+    }
+    std::string help = parse_help();
+    for (Statement& s : std::span(to).subspan(first)) {
+      s.dtype = dtype;
+      s.from_weight = from_weight;
+      s.help = help;
+    }
+  }
+
+  void parse_decay() {
+    bool l2 = take_word("l2");
+    if (!l2 && !take_word("decoupled")) fail_expected("l2 or decoupled");
+    expect("=");
+    formula_.decay = l2 ? WeightDecay::l2 : WeightDecay::decoupled;
+    formula_.weight_decay = parse_default();
+  }
+
+  Statement parse_def() {
+    Statement s = begin(Kind::def);
+    s.name = expect_name("the function's name").text;
+    s.params = parse_list([&] { return std::string(expect_name("a parameter").text); });
+    if (take("{")) {
+      while (take_word("let")) parse_items(s.body, Kind::let);
+      if (!at_word("return")) fail_expected("let or return");
+      lexer_.next();
+      s.value = parse_expr();
+      expect("}");
+    } else {
+      expect("=");
+      s.value = parse_expr();
+    }
+    return s;
+  }
+
+  Statement parse_branch() {
+    Statement s = begin(Kind::branch);
+    s.value = parse_expr();
+    expect("{");
+    while (!take("}")) parse_statement(s.body);
+    if (!take_word("else")) return s;
+    Depth depth(*this);
+    if (take_word("if")) {
+      s.otherwise.push_back(parse_branch());
+    } else {
+      expect("{");
+      while (!take("}")) parse_statement(s.otherwise);
+    }
+    return s;
+  }
+
+  // The base's statements; what follows gives other defaults.
+  void parse_variant() {
+    Token name = expect_name("the optimizer to begin from");
+    std::optional<Formula> base = find_base_(name.text);
+    if (!base) {
+      lexer_.fail(name.loc, fmt::format("there is no built-in optimizer '{}' to begin from",
+                                        name.text.substr(0, 40)));
+    }
+    formula_.body = base->body;
+    formula_.formula_text = base->formula_text;
+    formula_.decay = base->decay;
+    formula_.weight_decay = base->weight_decay;
+    expect("{");
+    while (!take("}")) {
+      if (take_word("decay")) {
+        parse_decay();
+      } else if (at_word("hyper")) {
+        replace_defaults();
+      } else {
+        fail_expected(
+            "hyper, decay or '}': what else is another formula stands in a file of its own");
+      }
+    }
+  }
+
+  void replace_defaults() {
+    lexer_.next();
+    std::vector<Statement> given;
+    parse_items(given, Kind::hyper);
+    for (const Statement& g : given) {
+      if (!replace_default(formula_.body, g)) {
+        lexer_.fail(g.loc, fmt::format("the formula has no hyper '{}'", g.name.substr(0, 40)));
+      }
+    }
+  }
+  static bool replace_default(std::vector<Statement>& body, const Statement& given) {
+    bool found = false;
+    for (Statement& s : body) {
+      if (s.kind == Kind::hyper && s.name == given.name) {
+        s.number = given.number;
+        found = true;
+      }
+      found = replace_default(s.body, given) || found;
+      found = replace_default(s.otherwise, given) || found;
+    }
+    return found;
+  }
+
+  Lexer lexer_;
+  FindBase find_base_;
+  Formula formula_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Formula parse_formula(std::string_view text, std::string_view file, FindBase find_base) {
+  FpEnvGuard guard;
+  return Parser(text, file, find_base).parse();
+}
+
+}  // namespace stepfuse::formula

@@ -1,0 +1,147 @@
+// The rule by which values of a formula meet, and its operators. Knows ir and fmt.
+#include "ir/formula/values.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace stepfuse::formula {
+namespace {
+
+bool is_whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 0x1p53; }
+
+// Far beyond any optimizer; functions that call functions could otherwise make a program that no
+// memory holds.
+constexpr int kMaxOperations = 4000;
+
+}  // namespace
+
+DType Values::common(std::span<const Operand> operands, Domain finest) {
+  bool f64 = false;
+  bool f32 = false;
+  bool integer = false;
+  bool fraction = false;
+  for (const Operand& o : operands) {
+    if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
+    finest = std::max(finest, o.domain());
+    fraction = fraction || (o.literal && !is_whole(*o.literal));
+    f64 = f64 || o.is(DType::f64);
+    f32 = f32 || o.is(DType::f32);
+    integer = integer || (!o.literal && is_integer(o.value.type().dtype));
+  }
+  if (finest == Domain::element) return DType::f32;
+  if (f64 || (f32 && integer)) return DType::f64;
+  if (f32) return DType::f32;
+  return integer && !fraction ? DType::i64 : DType::f64;
+}
+
+Value Values::to(const Operand& o, DType t) {
+  if (o.literal) {
+    if (t == DType::f32) return c.f32(*o.literal);
+    return t == DType::f64 ? c.f64(*o.literal) : c.i64(*o.literal);
+  }
+  if (o.value.type().dtype == t) return o.value;
+  if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
+  if (is_integer(t)) fail(o.loc, "this is no whole number, and a state of whole numbers is meant");
+  if (t != DType::f32) return made(o.loc, c.b.cast(o.value, t)).value;
+  Value& known = narrowed_[o.value.id];  // rounded once, however often it meets elements
+  if (known) return known;               // `!known` would be an instruction
+  std::string name = c.b.program().names[static_cast<size_t>(o.value.id)];
+  return known = c.narrow(o.value).named(name + "_f32");
+}
+
+Value Values::to_bool(const Operand& o) {
+  if (!o.is_bool()) fail(o.loc, "this is a number; a condition is needed, as in x > 0");
+  return o.value;
+}
+
+Operand Values::made(SourceLoc loc, Value v) {
+  if (v.id > kMaxOperations) fail(loc, "this formula makes too many operations for one step");
+  const Program& p = c.b.program();
+  if (p[v.id].op != Op::constant) {
+    v.named(fmt::format("{}_{}", target, info(p[v.id].op).name));
+  }
+  return {loc, v, {}};
+}
+
+Operand Values::number(SourceLoc loc, Op op, std::span<const Operand> operands, bool as_real) {
+  DType t = common(operands);
+  if (as_real) t = real(t);
+  std::vector<Value> v;
+  for (const Operand& o : operands) v.push_back(to(o, t));
+  switch (v.size()) {
+    case 1:
+      return made(loc, c.b.apply(op, {v[0]}));
+    case 2:
+      return made(loc, c.b.apply(op, {v[0], v[1]}));
+    default:
+      return made(loc, c.b.apply(op, {v[0], v[1], v[2]}));
+  }
+}
+
+Operand Values::compare(const Expr& e, const Operand& a, const Operand& b) {
+  const Operand both[] = {a, b};
+  DType t = common(both);
+  Value x = to(a, t);
+  Value y = to(b, t);
+  if (e.text == "<") return made(e.loc, x < y);
+  if (e.text == "<=") return made(e.loc, x <= y);
+  if (e.text == ">") return made(e.loc, y < x);
+  if (e.text == ">=") return made(e.loc, y <= x);
+  Operand equal = made(e.loc, eq(x, y));
+  return e.text == "==" ? equal : made(e.loc, !equal.value);
+}
+
+Operand Values::choose(SourceLoc loc, const Operand& p, const Operand& a, const Operand& b) {
+  Value condition = to_bool(p);
+  if (a.is_bool() && b.is_bool()) return made(loc, c.b.select(condition, a.value, b.value));
+  const Operand both[] = {a, b};
+  DType t = common(both, p.domain());
+  Value x = to(a, t);
+  return made(loc, c.b.select(condition, x, to(b, t)));
+}
+
+// A literal exponent of elements is multiplied out in powi's own order.
+Operand Values::power(SourceLoc loc, const Operand& base, const Operand& exponent) {
+  bool whole =
+      exponent.literal ? is_whole(*exponent.literal) : is_integer(exponent.value.type().dtype);
+  if (!whole) fail(exponent.loc, "the exponent of ^ is whole, as t or 2; write pow(a, b)");
+  if (std::max(base.domain(), exponent.domain()) != Domain::element) {
+    Value b = to(base, real(common({&base, 1})));
+    Value e = exponent.literal ? c.i64(*exponent.literal) : exponent.value;
+    return made(loc, powi(b, e));
+  }
+  if (!exponent.literal || *exponent.literal < 1 || *exponent.literal > 64) {
+    fail(exponent.loc, "elements are raised to powers from 1 to 64, written as a number");
+  }
+  Operand square = base;
+  std::optional<Operand> result;
+  for (auto n = static_cast<int>(*exponent.literal); n != 0; n >>= 1) {
+    const Operand pair[] = {result.value_or(square), square};
+    if ((n & 1) != 0) result = result ? number(loc, Op::mul, pair) : square;
+    const Operand twice[] = {square, square};
+    if (n > 1) square = number(loc, Op::mul, twice);
+  }
+  return *result;
+}
+
+Operand Values::binary(const Expr& e, const Operand& a, const Operand& b) {
+  const Operand both[] = {a, b};
+  if (e.text == "&&") return made(e.loc, to_bool(a) & to_bool(b));
+  if (e.text == "||") return made(e.loc, to_bool(a) | to_bool(b));
+  if (e.text == "+") return number(e.loc, Op::add, both);
+  if (e.text == "-") return number(e.loc, Op::sub, both);
+  if (e.text == "*") return number(e.loc, Op::mul, both);
+  if (e.text == "/") return number(e.loc, Op::div, both, true);
+  if (e.text == "^") return power(e.loc, a, b);
+  return compare(e, a, b);
+}
+
+Operand Values::unary(const Expr& e, const Operand& a) {
+  if (e.text == "!") return made(e.loc, !to_bool(a));
+  if (a.literal) return {e.loc, {}, -*a.literal};
+  return number(e.loc, Op::neg, {&a, 1});
+}
+
+}  // namespace stepfuse::formula

@@ -1,0 +1,174 @@
+// Formula text: what it means, that every option of the pipeline goes with it, and what its errors say.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/error.hpp>
+#include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
+
+using namespace stepfuse;
+
+namespace {
+
+std::string step_of(const std::string& body, const RecipeOptions& options = {}) {
+  return print(
+      make_recipe(parse_optimizer("optimizer o \"\" {\n" + body + "\n}", "o.opt"), options));
+}
+
+std::string error_of(const std::string& body, const RecipeOptions& options = {}) {
+  try {
+    step_of(body, options);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  MESSAGE(text);
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a built-in optimizer is its file's text, and makes the same step from it") {
+  int count = 0;
+  for (const RecipeInfo& info : list_recipes()) {
+    auto built_in = built_in_optimizer(info.name);
+    if (!built_in) continue;
+    CAPTURE(info.name);
+    CHECK(built_in->name() == info.name);
+    CHECK(built_in->text().find("optimizer " + std::string(info.name)) != std::string_view::npos);
+    RecipeOptions options{.grad = DType::bf16, .master = true, .clip = Clip::l2};
+    CHECK(make_recipe(parse_optimizer(built_in->text()), options) ==
+          make_recipe(info.name, options));
+    ++count;
+  }
+  CHECK(count >= 6);
+}
+
+TEST_CASE("coarse values compute in f64 and are rounded once where they meet an element") {
+  std::string s = step_of("hyper lr = 1, x = 2\nw = w - lr * (1 - x) / 3 * g");
+  CHECK(has(s, "%w_sub = sub %c_1_f64, %x : {f64}"));
+  CHECK(has(s, "%w_mul = mul %lr, %w_sub : {f64}"));
+  CHECK(has(s, "%w_div = div %w_mul, %c_3_f64 : {f64}"));
+  CHECK(has(s, "%w_div_f32 = cast %w_div : {f32}"));
+  CHECK(has(s, "%w_mul.1 = mul %w_div_f32, %grad : [f32]"));
+}
+
+TEST_CASE("f32() rounds first, and what meets it computes in f32") {
+  std::string s = step_of("hyper lr = 1\nw = w - (1 - f32(lr)) * g");
+  CHECK(has(s, "%lr_f32 = cast %lr : {f32}"));
+  CHECK(has(s, "%w_sub = sub %c_1_f32, %lr_f32 : {f32}"));
+}
+
+TEST_CASE("a name means its value so far") {
+  std::string s = step_of("moment m\nlet before = m\nm = m + g\nw = w - m * before");
+  CHECK(has(s, "%m = add %m_in, %grad : [f32]"));
+  CHECK(has(s, "%w_mul = mul %m, %m_in : [f32]"));
+  CHECK(has(step_of("moment m\nm = g where g > 0\nw = w - m"),
+            "%m_now = select %m_lt, %grad, %m_in"));
+}
+
+TEST_CASE("powers of elements are multiplied out, those of numbers are powi") {
+  CHECK(has(step_of("w = w - g^3"), "%w_mul.1 = mul %grad, %w_mul : [f32]"));
+  CHECK(has(step_of("hyper b = 0.9\nw = w - b^t * g"), "powi %b, %t : <f64>"));
+  CHECK(has(step_of("hyper b = 0.9\nw = w - -b^2 * g"), "%w_neg = neg %w_powi : {f64}"));
+}
+
+TEST_CASE("what multiplies binds before what adds, from the left") {
+  std::string s = step_of("w = w - g - g * g / g");
+  CHECK(has(s, "%w_sub = sub %w, %grad"));
+  CHECK(has(s, "%w_mul = mul %grad, %grad"));
+  CHECK(has(s, "%w_div = div %w_mul, %grad"));
+  CHECK(has(s, "%w_new = sub %w_sub, %w_div"));
+}
+
+TEST_CASE("reductions, states and reports of a formula") {
+  std::string s = step_of(
+      "state scale_sum : tensor f32 = 1\n"
+      "let n = norm(w, tensor)\nreport weight_norm = n\nscale_sum = scale_sum + n\n"
+      "let any_big = any(g > 100, step)\nw = any_big ? w : w - scale_sum * g");
+  CHECK(has(s, "state @scale_sum : <f32> = 1"));
+  CHECK(has(s, "report @weight_norm : <f32>"));
+  CHECK(has(s, "reduce_add %n_mul : <f32>"));
+  CHECK(has(s, "reduce_any %any_big_lt : bool"));
+}
+
+TEST_CASE("the pipeline goes around any formula") {
+  RecipeOptions all{.grad = DType::bf16,
+                    .moments = DType::bf16,
+                    .master = true,
+                    .loss_scale = LossScale::dynamic,
+                    .clip = Clip::l2,
+                    .tensor_flags = true,
+                    .zero_grad = true,
+                    .ema = true};
+  std::string s = step_of(
+      "hyper lr = 0.1\nmoment m\nmoment z : f32 = w\nm = lerp(m, g, 0.1)\n"
+      "z = z - lr * m\nw = lerp(w, z, 0.5)",
+      all);
+  CHECK(has(s, "buffer @m : bf16 inout = 0"));
+  CHECK(has(s, "buffer @z : f32 inout = @master"));
+  CHECK(has(s, "store @z, %z if %applied"));
+  CHECK(has(s, "store @ema"));
+  CHECK(has(s, "write @scale"));
+}
+
+TEST_CASE("options of its own are asked for with .with") {
+  std::string body = "option sharp\nif sharp { let u = g * g } else { let u = g }\nw = w - u";
+  CHECK(has(step_of(body), "%w_new = sub %w, %grad"));
+  CHECK(has(step_of(body, {.with = {"sharp"}}), "%u = mul %grad, %grad"));
+  CHECK(has(error_of(body, {.with = {"sharq"}}), "did you mean 'sharp'?"));
+  CHECK(has(error_of("w = w - g", {.amsgrad = true}), "o has no .amsgrad"));
+  CHECK(has(
+      error_of("option a\nif a { refuse \"no --with=a today\" }\nw = w - g * g", {.with = {"a"}}),
+      "no .with = a today"));
+}
+
+TEST_CASE("errors show the place and say what to do") {
+  std::string e = error_of("moment exp_avg_sq\nexp_avg_sq = g\nw = w - exp_avg_sr");
+  CHECK(has(e, "o.opt:4:9: error: there is no 'exp_avg_sr'; did you mean 'exp_avg_sq'?"));
+  CHECK(has(e, "\n  w = w - exp_avg_sr\n          ^"));
+  CHECK(has(error_of("w = w - zeta"), "declare it above"));
+  CHECK(has(error_of("w = w - sqr(g)"), "did you mean 'sqrt'?"));
+  CHECK(has(error_of("w = w - softsign(g)"), "write def softsign(x) = "));
+  CHECK(has(error_of("w = w - sqrt(g, g)"), "sqrt takes 1 value, not 2"));
+  CHECK(has(error_of("moment m\nw = w - g * m"), "nothing is assigned to it: write m ="));
+  CHECK(has(error_of("hyper lr = 1\nw = w - g"), "'lr' is never used"));
+  CHECK(has(error_of("let u = g * g\nreport r = norm(u, step)"), "write w ="));
+  CHECK(has(error_of("m = g\nw = w - g"), "write let m ="));
+  CHECK(has(error_of("moment m\nm = g\nm = g * m\nw = w - m"), "assigned twice"));
+  CHECK(has(error_of("w = w - (g > 0)"), "write p ? a : b"));
+  CHECK(has(error_of("w = g ? w : g"), "a condition is needed"));
+  CHECK(has(error_of("w = w - g^0.5"), "the exponent of ^ is whole"));
+  CHECK(has(error_of("report r = g\nw = w - g"), "a report is not of an element"));
+  CHECK(has(error_of("state s : tensor\ns = g\nw = w - g * s"), "reduce it"));
+  CHECK(
+      has(error_of("w = w - norm(norm(g, tensor), tensor)"), "already one value for each tensor"));
+  CHECK(has(error_of("def f(x) = f(x)\nw = w - f(g)"), "f calls itself"));
+  CHECK(has(error_of("w = w - g\nif w > 0 { let a = 1 }"),
+            "'if' asks what is known before the step"));
+  CHECK(has(error_of("if profile == apx { let a = 1 }\nw = w - g"), "did you mean 'apex'?"));
+  CHECK(has(error_of("w = w - g +"), "expected a value, found '}'"));
+  CHECK(has(error_of("w = w - 1.5.2 * g"), "is no number"));
+  CHECK(has(error_of("w = w - #"), "unexpected character"));
+  CHECK(has(error_of("w = " + std::string(5000, '(')), "nested too deeply"));
+  CHECK(
+      has(error_of(
+              "def a(x) = x * x * x\ndef b(x) = a(a(a(x)))\ndef c(x) = b(b(b(b(x))))\n"
+              "def d(x) = c(c(c(c(c(x)))))\ndef e(x) = d(d(d(d(d(d(x))))))\n"
+              "def f(x) = e(e(e(e(e(e(e(x)))))))\ndef h(x) = f(f(f(f(f(f(x))))))\nw = w - h(h(g))"),
+          "too many operations"));
+}
+
+TEST_CASE("an optimizer begins from a built-in one with other defaults") {
+  Optimizer mine =
+      parse_optimizer("optimizer mine \"\" = adamw { hyper lr = 0.5\n decay l2 = 0.25 }");
+  std::string s = print(make_recipe(mine));
+  CHECK(has(s, "arg %lr : {f64} = 0.5"));
+  CHECK(has(s, "arg %weight_decay : {f64} = 0.25"));
+  CHECK(has(s, "g_l2"));
+}
