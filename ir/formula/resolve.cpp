@@ -151,6 +151,14 @@ bool asks_for_profile(const Formula& formula, std::string_view profile) {
   return found;
 }
 
+std::string_view meaning_of(const Formula& formula, std::string_view name) {
+  std::string_view meaning;
+  visit_all(formula.body, [&](const Statement& s) {
+    if (s.name == name && meaning.empty()) meaning = s.help;
+  });
+  return meaning;
+}
+
 void check_used(const Formula& formula) {
   std::set<std::string, std::less<>> read;
   visit_all(formula.body, [&](const Statement& s) {

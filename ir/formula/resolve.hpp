@@ -18,6 +18,9 @@ std::vector<const Statement*> resolve(const Formula& formula, const recipes::Set
 std::vector<const Statement*> options_of(const Formula& formula);
 bool asks_for_profile(const Formula& formula, std::string_view profile);
 
+// What the text says beside the declaration of that name; "" where it says nothing.
+std::string_view meaning_of(const Formula& formula, std::string_view name);
+
 // Throws Error{parse} for what is declared and nowhere read: a name misspelt, or left over.
 void check_used(const Formula& formula);
 

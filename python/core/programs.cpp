@@ -1,5 +1,8 @@
 // Program and Scaler: a recipe's declarations, and the loss scale that steps share.
 #include <string>
+#include <string_view>
+
+#include <stepfuse/formula.h>
 
 #include "python/core/capsule.hpp"
 #include "python/core/objects.hpp"
@@ -24,7 +27,10 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     pointers.reserve(texts.size());
     for (const std::string& text : texts) pointers.push_back(text.c_str());
     stepfuse_program* program = nullptr;
-    check(stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
+    bool is_formula = std::string_view(name).find('{') != std::string_view::npos;
+    check(is_formula
+              ? stepfuse_formula(name, nullptr, pointers.data(), pointers.size(), &program)
+              : stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
     auto value = std::make_unique<Program>();
     value->handle.reset(program);
     return Ref(instance(type, value.release()));
@@ -88,7 +94,7 @@ PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Program>)},
     {Py_tp_methods, program_methods},
-    {Py_tp_doc, const_cast<char*>("Program(recipe, options): a built-in step.")},
+    {Py_tp_doc, const_cast<char*>("Program(recipe, options): the step of a recipe's name, or of an optimizer's formula.")},
     {}};
 PyType_Spec program_spec = {"stepfuse._core.Program", sizeof(Object<Program>), 0,
                             Py_TPFLAGS_DEFAULT, program_slots};

@@ -1,6 +1,8 @@
 // The C API: dtypes, programs and recipes. Knows the handles.
 #include <fmt/format.h>
 
+#include <stepfuse/formula.h>
+
 #include "runtime/c_api/handles.hpp"
 #include "runtime/numbers.hpp"
 
@@ -78,6 +80,28 @@ stepfuse_status stepfuse_recipe(const char* name, const char* const* options, si
     auto& out = result(program);
     out = new stepfuse_program{
         make_recipe(text_of(name, "the recipe's name"), options_of(options, option_count))};
+  });
+}
+
+stepfuse_status stepfuse_formula(const char* text, const char* file, const char* const* options,
+                                 size_t option_count, stepfuse_program** program) {
+  return guard([&] {
+    auto& out = result(program);
+    Optimizer optimizer =
+        parse_optimizer(text_of(text, "the optimizer's formula"), text_or(file, "<text>"));
+    out = new stepfuse_program{make_recipe(optimizer, options_of(options, option_count))};
+  });
+}
+
+stepfuse_status stepfuse_formula_text(const char* recipe, char** text) {
+  return guard([&] {
+    auto& out = result(text);
+    std::string_view name = text_of(recipe, "the recipe's name");
+    auto optimizer = built_in_optimizer(name);
+    if (!optimizer) {
+      throw Error(ErrorKind::usage, fmt::format("there is no built-in optimizer '{}'", name));
+    }
+    out = copy_text(std::string(optimizer->text()));
   });
 }
 

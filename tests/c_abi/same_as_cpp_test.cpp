@@ -1,8 +1,11 @@
 // What the C API says is what the C++ API says, of equal steps in one process.
 #include <memory>
+#include <string>
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/formula.h>
+#include <stepfuse/printer.hpp>
 #include <stepfuse/stepfuse.h>
 #include <stepfuse/stepfuse.hpp>
 
@@ -195,4 +198,25 @@ TEST_CASE("a compile report is the same in C, its parts and its key") {
   ok(stepfuse_step_compile_report(same.get(), &report));
   CHECK(report.key == step.compile_report().key);
   CHECK(report.from_memory_cache == 1);
+}
+
+TEST_CASE("a formula makes the same step from C as from C++") {
+  const char* text = "optimizer mine \"\" { hyper lr = 0.5\n w = w - lr * g }";
+  const char* options[] = {"master", "clip=l2"};
+  auto program = made<stepfuse_program, stepfuse_program_destroy>(stepfuse_formula, text,
+                                                                  "mine.opt", options, size_t{2});
+  char* printed = nullptr;
+  ok(stepfuse_program_print(program.get(), &printed));
+  CHECK(printed == print(make_recipe(parse_optimizer(text), {.master = true, .clip = Clip::l2})));
+  stepfuse_free(printed);
+
+  stepfuse_program* none = nullptr;
+  CHECK(stepfuse_formula("optimizer m \"\" { w = w - q }", "m.opt", nullptr, 0, &none) !=
+        STEPFUSE_OK);
+  CHECK(std::string(stepfuse_error_message()).find("m.opt:1:26: error: there is no 'q'") == 0);
+  char* formula = nullptr;
+  ok(stepfuse_formula_text("lion", &formula));
+  CHECK(formula == std::string(built_in_optimizer("lion")->text()));
+  stepfuse_free(formula);
+  CHECK(stepfuse_formula_text("accumulate", &formula) != STEPFUSE_OK);
 }

@@ -1,4 +1,4 @@
-"""What the shared library exports: the functions of stepfuse.h, each with its version, and what the public
+"""What the shared library exports: the functions of the C headers, each with its version, and what the public
 C++ headers declare; nothing else.   symbols_test.py SOURCE_DIR LIBRARY"""
 
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 source, library = pathlib.Path(sys.argv[1]), sys.argv[2]
 headers = {p: p.read_text() for p in source.glob("*/include/stepfuse/*.h*")}
-c_header = next(text for path, text in headers.items() if path.name == "stepfuse.h")
+c_header = "\n".join(text for path, text in headers.items() if path.suffix == ".h")
 declared = set(re.findall(r"\b(stepfuse_\w+)\(", re.sub(r"//.*", "", c_header)))
 words = set(re.findall(r"\w+", "\n".join(headers.values())))
 
@@ -34,9 +34,9 @@ for kind, symbol in symbols:
     elif unknown := [part for part in path[1:] if not set(re.findall(r"[a-zA-Z]\w*", part)) <= words | {"operator"}]:
         faults.append(f"no public header has {unknown}: {symbol}")
 for name in sorted(declared - of_c):
-    faults.append(f"stepfuse.h declares {name}, which is not exported")
+    faults.append(f"a C header declares {name}, which is not exported")
 for name in sorted(of_c - declared):
-    faults.append(f"{name} is exported, but not in stepfuse.h")
+    faults.append(f"{name} is exported, but in no C header")
 for name in ("stepfuse::Step::run", "stepfuse::parse", "stepfuse::Error", "stepfuse::save_checkpoint",
              "stepfuse::Monitor::feed", "stepfuse::make_recipe", "stepfuse::use_kernels"):
     if name not in of_cpp:

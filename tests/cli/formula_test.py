@@ -1,0 +1,58 @@
+"""Optimizers' formulas (FILE.opt) through the command line tool: the page about them, every verb, built-in texts."""
+
+import re
+
+from case import SOURCE, Case, main
+
+PAGE = (SOURCE / "docs" / "your_optimizer.md").read_text()
+BLOCKS = re.findall(r"```opt\n(.*?)```", PAGE, re.DOTALL)
+PIPELINE = ["--grad=bf16", "--master", "--clip", "--loss-scale", "--zero-grad", "--ema"]
+
+
+class Page(Case):
+    def test_each_step_of_the_page_runs_alike_everywhere(self):
+        self.assertEqual(len(BLOCKS), 5)
+        for text in BLOCKS:
+            path = self.file("mine.opt", text)
+            self.assertIn("step @mine", self.ok("check", path))
+            for options in ([], PIPELINE):
+                words = ["run", path, "--params=20000", "--steps=3", "--inputs=special", "--digest", *options]
+                digest = self.ok(*words, "--backend=interpret")
+                self.assertRegex(digest, r"^[0-9a-f]{32}\n$")
+                for form in ("fused", "unfused"):
+                    self.assertEqual(digest, self.ok(*words, f"--form={form}"), (options, form))
+
+    def test_lamb_reads_twice_and_reports(self):
+        path = self.file("lamb.opt", BLOCKS[4])
+        self.assertIn("report @trust : <f32>", self.ok("dump", path))
+        self.assertIn("2 phases", self.ok("explain", path, "--params=1M"))
+
+
+class Formula(Case):
+    def test_a_built_in_text_is_a_file_of_ones_own(self):
+        text = self.ok("list", "adamw", "--text")
+        self.assertEqual(text, (SOURCE / "ir" / "optimizers" / "adamw.opt").read_text())
+        path = self.file("adamw.opt", text)
+        words = ["--params=3000", "--backend=interpret", "--digest", *PIPELINE]
+        self.assertEqual(self.ok("run", path, *words), self.ok("run", "adamw", *words))
+        self.assertEqual(self.ok("list", path, "--text"), text)
+        self.fails(2, "accumulate has no formula", "list", "accumulate", "--text")
+
+    def test_list_shows_all_that_one_takes(self):
+        text = self.ok("list", "sgd", "--momentum", "--clip")
+        for line in (r"lr +\{f64\} +0.001 +learning rate", r"momentum +\{f64\} +0.9", r"momentum_buffer +f32 +updated +from 0",
+                     r"momentum_begun +<bool>", r"grad_norm +f32", r"--nesterov +look ahead"):
+            self.assertRegex(text, line)
+        mine = self.file("mine.opt", 'optimizer mine "a test" {\n  hyper k = 2 "how much"\n  w = w - k * g\n}\n')
+        self.assertRegex(self.ok("list", mine), r"(?s)mine.opt: a test\n.*k +\{f64\} +2 +how much")
+
+    def test_faults_have_a_place_a_caret_and_a_hint(self):
+        bad = self.file("bad.opt", 'optimizer bad "" {\n  moment exp_avg\n  exp_avg = g\n  w = w - exp_avq\n}\n')
+        for verb in ("check", "run", "dump"):
+            said = self.fails(1, [f"{bad}:4:11: error: there is no 'exp_avq'; did you mean 'exp_avg'?"], verb, bad)
+            self.assertIn("    w = w - exp_avq\n            ^", said)
+        self.fails(2, "bad has no --amsgrad", "run", self.file("b.opt", 'optimizer bad "" { w = w - g }'), "--amsgrad")
+
+
+if __name__ == "__main__":
+    main()
