@@ -154,7 +154,8 @@ bool asks_for_profile(const Formula& formula, std::string_view profile) {
 std::string_view meaning_of(const Formula& formula, std::string_view name) {
   std::string_view meaning;
   visit_all(formula.body, [&](const Statement& s) {
-    if (s.name == name && meaning.empty()) meaning = s.help;
+    bool declares = s.kind != Kind::option && s.name == name;
+    if (declares && meaning.empty()) meaning = s.help;
   });
   return meaning;
 }

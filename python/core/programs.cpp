@@ -28,9 +28,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     for (const std::string& text : texts) pointers.push_back(text.c_str());
     stepfuse_program* program = nullptr;
     bool is_formula = std::string_view(name).find('{') != std::string_view::npos;
-    check(is_formula
-              ? stepfuse_formula(name, nullptr, pointers.data(), pointers.size(), &program)
-              : stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
+    check(is_formula ? stepfuse_formula(name, nullptr, pointers.data(), pointers.size(), &program)
+                     : stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
     auto value = std::make_unique<Program>();
     value->handle.reset(program);
     return Ref(instance(type, value.release()));
@@ -94,7 +93,9 @@ PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Program>)},
     {Py_tp_methods, program_methods},
-    {Py_tp_doc, const_cast<char*>("Program(recipe, options): the step of a recipe's name, or of an optimizer's formula.")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "Program(recipe, options): the step of a recipe's name, or of an optimizer's formula.")},
     {}};
 PyType_Spec program_spec = {"stepfuse._core.Program", sizeof(Object<Program>), 0,
                             Py_TPFLAGS_DEFAULT, program_slots};

@@ -10,8 +10,8 @@
 #include <stepfuse/recipes.hpp>
 
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "tests/support/check.hpp"
 #include "tests/differential/random_formula.hpp"
+#include "tests/support/check.hpp"
 #include "tests/support/rng.hpp"
 
 using namespace stepfuse;
