@@ -43,6 +43,12 @@ class Lowering {
 
   Value run(const std::vector<const Statement*>& statements) {
     auto read = names_read(statements);
+    bool has_lr = std::any_of(statements.begin(), statements.end(), [](const Statement* s) {
+      return s->kind == Kind::hyper && s->name == "lr";
+    });
+    if (c.settings.weight_decay == WeightDecay::decoupled && !has_lr) {
+      f_.fail({}, "decoupled weight decay is lr * weight_decay of the weight: declare hyper lr");
+    }
     begin("weight", c.weight);
     begin("gradient", c.gradient);
     if (read.contains("w")) begin("w", recipes::decay_weight(c));
@@ -64,8 +70,7 @@ class Lowering {
       }
     }
     if (new_weight_) return new_weight_;
-    throw Error(ErrorKind::parse,
-                fmt::format("{}: error: nothing is assigned to the weight: write w = …", f_.file));
+    f_.fail({}, "nothing is assigned to the weight: write w = …");
   }
 
  private:

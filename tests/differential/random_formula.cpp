@@ -47,7 +47,11 @@ class Writer {
       names_.push_back(fmt::format("h{}", i));
       line("hyper h{} = {}", i, literal());
     }
-    if (rng_.chance(60)) line("decay {} = 0.1", rng_.pick({"l2", "decoupled"}));
+    if (rng_.chance(60)) {
+      line("hyper lr = 0.01");
+      line("decay {} = 0.1", rng_.pick({"l2", "decoupled"}));
+      names_.emplace_back("lr");
+    }
     int moments = rng_.between(0, 2);
     for (int i = 0; i < moments; ++i) {
       moments_.push_back(fmt::format("m{}", i));

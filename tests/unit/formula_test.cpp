@@ -140,6 +140,7 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(has(error_of("hyper lr = 1\nw = w - g"), "'lr' is never used"));
   CHECK(has(error_of("let u = g * g\nreport r = norm(u, step)"), "write w ="));
   CHECK(has(error_of("m = g\nw = w - g"), "write let m ="));
+  CHECK(has(error_of("decay decoupled = 0.1\nw = w - g"), "declare hyper lr"));
   CHECK(has(error_of("moment m\nm = g\nm = g * m\nw = w - m"), "assigned twice"));
   CHECK(has(error_of("w = w - (g > 0)"), "write p ? a : b"));
   CHECK(has(error_of("w = g ? w : g"), "a condition is needed"));
