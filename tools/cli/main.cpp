@@ -104,6 +104,7 @@ int run(std::vector<std::string> words) {
   add_run(app, action);
   add_bench(app, action);
   add_env(app, action);
+  add_selftest(app, action);
   add_cache(app, action);
   add_aot(app, action);
   add_replay(app, action);

@@ -26,6 +26,7 @@ void add_explain(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
+void add_selftest(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
 void add_aot(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
