@@ -49,6 +49,13 @@ Operand number(Values& v, SourceLoc loc, Operands o) {
   return v.number(loc, op, o, as_real);
 }
 
+Operand pow(Values& v, SourceLoc loc, Operands o) {
+  if (std::max(o[0].domain(), o[1].domain()) == Domain::element) {
+    v.fail(loc, "pow is not of elements; they have x^2 and sqrt(x), or exp2(y * log2(x))");
+  }
+  return v.number(loc, Op::pow, o, true);
+}
+
 struct Function {
   std::string_view name;
   size_t arity;
@@ -56,10 +63,17 @@ struct Function {
 };
 constexpr Function kFunctions[] = {
     {"abs", 1, number<Op::abs>},
+    {"sign", 1, number<Op::sign>},
+    {"floor", 1, number<Op::floor, true>},
+    {"rint", 1, number<Op::rint, true>},
+    {"exp2", 1, number<Op::exp2, true>},
+    {"log2", 1, number<Op::log2, true>},
     {"sqrt", 1, number<Op::sqrt, true>},
     {"rcp", 1, number<Op::rcp, true>},
     {"min", 2, number<Op::min>},
     {"max", 2, number<Op::max>},
+    {"pow", 2, pow},
+    {"clamp", 3, number<Op::clamp>},
     {"fma", 3, number<Op::fma, true>},
     {"isfinite", 1, finite},
     {"select", 3, select},

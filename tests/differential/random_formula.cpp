@@ -111,13 +111,18 @@ class Writer {
 
   std::string call(int depth) {
     auto part = [&] { return number(depth); };
-    switch (rng_.below(4)) {
+    switch (rng_.below(5)) {
       case 0:
-        return fmt::format("{}({})", rng_.pick({"abs", "sqrt", "rcp", "f32"}), part());
+        return fmt::format(
+            "{}({})",
+            rng_.pick({"abs", "sqrt", "rcp", "f32", "sign", "floor", "rint", "exp2", "log2"}),
+            part());
       case 1:
         return fmt::format("{}({}, {})", rng_.pick({"min", "max"}), part(), part());
       case 2:
-        return fmt::format("fma({}, {}, {})", part(), part(), part());
+        return fmt::format("{}({}, {}, {})", rng_.pick({"fma", "clamp"}), part(), part(), part());
+      case 3:
+        return fmt::format("pow({}, t)", rng_.pick({"0.9", "h0"}));
       default:
         return fmt::format("{}({}, {}, {})", rng_.pick({"lerp", "ema_square"}), part(), part(),
                            rng_.pick({"0.5", "0.9", "h0", "(1 - h0)"}));
