@@ -61,7 +61,7 @@ static void* other_thread(void* message) {
 
 static void test_messages_are_of_threads(void) {
   stepfuse_program* program;
-  char message[200];
+  char message[1000];
   pthread_t thread;
   CHECK(stepfuse_recipe("no such", NULL, 0, &program) == STEPFUSE_ERROR_USAGE);
   snprintf(message, sizeof message, "%s", stepfuse_error_message());
