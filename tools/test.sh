@@ -114,6 +114,7 @@ fi
 step "layers, sizes, opening sentences"
 check layers python3 tools/check_layers.py
 check layouts python3 tools/make_layouts.py --check
+check mutations python3 tests/mutations/mutate.py --check
 step format
 check format bash tools/format.sh --check
 build_and_test build "$release"

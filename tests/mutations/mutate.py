@@ -7,11 +7,10 @@
     tests/mutations/mutate.py --check                 only whether the tables still fit the sources; seconds
 
 A fault is a row of a table beside this file: a file, the text before (which occurs there once) and after, and the
-tests to run. They are
-planted in a copy of the tree in build-mutate/, which has a build folder of its own; the working tree is not touched.
-killed: a test failed or hung. survived: all passed. no fault: the text does not compile. Results are kept in
-build-mutate/results.json, and a fault that has one there is not planted again unless its row or its file changed;
-rows that are known to change nothing say so in `equivalent`, and are not counted.
+tests to run. They are planted in a copy of the tree in build-mutate/, which has a build folder of its own; the working
+tree is not touched. killed: a test failed or hung. survived: all passed. no fault: the text does not compile. Results
+are kept in build-mutate/results.json, and a fault that has one there is not planted again unless its row or its file
+changed; rows that are known to change nothing say so in `equivalent`, and are not counted.
 """
 
 import argparse
