@@ -18,9 +18,9 @@ ENVIRONMENT = {**os.environ, "STEPFUSE_CACHE": "off"}
 ENV = {}  # what `stepfuse env` says of this machine
 
 
-def call(*words, text=None, environment=None):
+def call(*words, text=None, environment=None, folder=None):
     """The finished process; its output is bytes where it is no text."""
-    done = subprocess.run([BINARY, *map(str, words)], input=text and text.encode(), capture_output=True,
+    done = subprocess.run([BINARY, *map(str, words)], input=text and text.encode(), capture_output=True, cwd=folder,
                           env={**ENVIRONMENT, **(environment or {})}, timeout=300, check=False)
     done.err = done.stderr.decode()
     return done

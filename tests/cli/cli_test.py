@@ -33,7 +33,8 @@ class Usage(Case):
                     words.append("--no-compile")
                 if verb == "run" and "--backend=interpret" not in words:
                     words.append("--backend=interpret")
-                self.ok(*words)
+                with tempfile.TemporaryDirectory() as folder:  # some of them write a file
+                    self.ok(*words, folder=folder)
 
     def test_version(self):
         self.assertRegex(self.ok("--version"), r"^stepfuse \d+\.\d+\.\d+$")
