@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+BINARY, SOURCE = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
 LAYOUTS = SOURCE / "samples" / "layouts"
 WHOLE = ["adamw", "--grad", "f16", "--master", "--loss-scale", "--clip", "--zero-grad"]
 ENVIRONMENT = {**os.environ, "STEPFUSE_CACHE": "off"}
