@@ -73,11 +73,11 @@ struct RecipeOptions {
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
   bool maximize = false;
-  bool amsgrad = false;           // adam, adamw
-  bool momentum = false;          // sgd, rmsprop
-  bool nesterov = false;          // sgd
-  bool centered = false;          // rmsprop
-  std::vector<std::string> with;  // other options that a formula declares
+  bool amsgrad = false;                // adam, adamw
+  bool momentum = false;               // sgd, rmsprop
+  bool nesterov = false;               // sgd
+  bool centered = false;               // rmsprop
+  std::vector<std::string> with = {};  // other options that a formula declares
 
   friend bool operator==(const RecipeOptions&, const RecipeOptions&) = default;
 };
