@@ -176,35 +176,32 @@ pip_download() {
   python3 -m venv "$build_dir/nvrtc.venv" && "$build_dir/nvrtc.venv/bin/python" -m pip download "$@"
 }
 
-# Takes NVRTC from its PyPI wheel. Without it everything but the tests of CUDA text works.
-fetch_nvrtc() {
-  local work=$build_dir/nvrtc.partial
+# fetch_wheel PACKAGE==VERSION NAME: what is wanted of a PyPI wheel, in a folder of that name; whole or not at all.
+fetch_wheel() {
+  local target=$build_dir/$2 work=$build_dir/$2.partial result=1
   rm -rf "$work"
   mkdir -p "$work"
-  say "no CUDA toolkit found: taking NVRTC $nvrtc_version from PyPI (90 MB)"
-  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "nvidia-cuda-nvrtc==$nvrtc_version" &&
-    python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/nvrtc"; then
-    rm -rf "$build_dir/nvrtc"
-    mv "$work/nvrtc" "$build_dir/nvrtc"
-  else
-    say "warning: NVRTC could not be fetched; PTX, cubins and the tests of both will be skipped" >&2
+  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "$1" &&
+    python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/unpacked"; then
+    rm -rf "$target"
+    mv "$work/unpacked" "$target"
+    result=0
   fi
   rm -rf "$work" "$build_dir/nvrtc.venv"
+  return $result
 }
 
-# Takes the driver's header from a PyPI wheel: the tests compare with it what we declare.
+# Without NVRTC everything but the tests of CUDA text works.
+fetch_nvrtc() {
+  say "no CUDA toolkit found: taking NVRTC $nvrtc_version from PyPI (90 MB)"
+  fetch_wheel "nvidia-cuda-nvrtc==$nvrtc_version" nvrtc ||
+    say "warning: NVRTC could not be fetched; PTX, cubins and the tests of both will be skipped" >&2
+}
+
+# The driver's header: the tests compare with it what we declare.
 fetch_cuda_header() {
-  local work=$build_dir/cuda_header.partial
-  rm -rf "$work"
-  mkdir -p "$work"
-  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "nvidia-cuda-runtime==$cuda_header_version" &&
-    python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/header"; then
-    rm -rf "$build_dir/cuda_header"
-    mv "$work/header" "$build_dir/cuda_header"
-  else
+  fetch_wheel "nvidia-cuda-runtime==$cuda_header_version" cuda_header ||
     say "warning: cuda.h could not be fetched; the test of what we declare of it will be skipped" >&2
-  fi
-  rm -rf "$work" "$build_dir/nvrtc.venv"
 }
 
 # ---- the run -------------------------------------------------------------------------------
