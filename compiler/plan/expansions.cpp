@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -137,54 +139,94 @@ Expansion read(const std::string& op, const Words& types, const std::string& bod
   return e;
 }
 
-// All of the file: headings "op NAME(types) -> type [: types]" and "part NAME", each followed by its
-// lines.
-class File {
+using Key = std::tuple<Op, DType, DType>;
+
+// All of the files: headings "op NAME(types) -> type [: types]" and "part NAME", each followed by its
+// lines, which are read when somebody asks for the op: most kernels need a few of them.
+class Files {
  public:
-  std::vector<Expansion> read(std::string_view text) {
+  explicit Files(std::string_view text) {
     while (!text.empty()) {
       size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
       std::string_view line = text.substr(0, end);
       if (line.starts_with("op ") || line.starts_with("part ")) {
         finish();
         heading_ = line;
-      } else if (line.starts_with("  use ")) {
-        body_ += parts_.at(words_of(line.substr(6))[0]);
+        body_ = text.substr(end, 0);
       } else {
-        body_ += line;
+        body_ = {body_.data(), body_.size() + end};
       }
       text.remove_prefix(end);
     }
     finish();
-    return std::move(out_);
+  }
+
+  // Null where the op has none on these types.
+  const Expansion* find(const Key& key) {
+    auto found = index_.find(key);
+    return found == index_.end() ? nullptr : get(&sections_[found->second]);
+  }
+  std::vector<const Expansion*> all() {
+    std::vector<const Expansion*> out;
+    for (Section& s : sections_) out.push_back(get(&s));
+    return out;
   }
 
  private:
+  struct Section {
+    Words words;             // "op", its name and its types
+    std::string choice;      // what T stands for
+    std::string_view body;   // lines of the file
+    std::once_flag is_read;  // several threads may compile
+    Expansion expansion;
+  };
+
   void finish() {
-    std::string heading = std::exchange(heading_, "");
-    std::string body = std::exchange(body_, "");
-    if (heading.starts_with("part ")) parts_[words_of(heading)[1]] = body;
+    std::string_view heading = std::exchange(heading_, "");
+    if (heading.starts_with("part ")) parts_[words_of(heading)[1]] = body_;
     if (!heading.starts_with("op ")) return;
     size_t colon = std::min(heading.find(':'), heading.size());
     Words choices = words_of(heading.substr(colon));
     if (choices.empty()) choices = {"T"};
     bool low = choices[0] == "low";
     if (low) choices = words_of(names(kLowPrecision, " "));
-    for (const std::string& choice : choices) {
+    for (std::string& choice : choices) {
       Words words = words_of(with_type(heading.substr(0, colon), choice));
-      if (!defined_.insert(words).second && low) continue;
-      out_.push_back(
-          plan::read(words[1], {words.begin() + 2, words.end()}, with_type(body, choice)));
+      Key key{*op_from_name(words[1]), *dtype_from_name(words[2]), *dtype_from_name(words.back())};
+      bool is_new = index_.emplace(key, sections_.size()).second;
+      check_internal(is_new || low, "one expansion of an op");
+      if (!is_new) continue;
+      Section& section = sections_.emplace_back();
+      section.words = std::move(words);
+      section.choice = std::move(choice);
+      section.body = body_;
     }
   }
 
-  std::string heading_, body_;
-  std::set<Words> defined_;
-  std::map<std::string, std::string> parts_;
-  std::vector<Expansion> out_;
+  const Expansion* get(Section* s) const {
+    std::call_once(s->is_read, [&] {
+      std::string body;
+      for (std::string_view rest = s->body; !rest.empty();) {
+        std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size() - 1) + 1);
+        body += line.starts_with("  use ") ? parts_.at(words_of(line.substr(6))[0]) : line;
+        rest.remove_prefix(line.size());
+      }
+      s->expansion =
+          read(s->words[1], {s->words.begin() + 2, s->words.end()}, with_type(body, s->choice));
+    });
+    return &s->expansion;
+  }
+
+  std::string_view heading_, body_;  // of the section at hand, when the files are taken apart
+  std::map<std::string, std::string_view> parts_;
+  std::deque<Section> sections_;
+  std::map<Key, size_t> index_;
 };
 
-using Key = std::tuple<Op, DType, DType>;
+Files& files() {
+  static Files all(embedded_expansions());
+  return all;
+}
 
 // The needed ones of a plan, found by walking its code.
 class Needed {
@@ -222,24 +264,15 @@ class Needed {
 
 }  // namespace
 
-const std::vector<Expansion>& all_expansions() {
-  static const std::vector<Expansion> all = File().read(embedded_expansions());
-  return all;
-}
+std::vector<const Expansion*> all_expansions() { return files().all(); }
 
 const Expansion* expansion_of(Op op, DType in, DType out, const Expansion* within,
                               const IsNative& is_native) {
-  static const std::map<Key, const Expansion*> by_key = [] {
-    std::map<Key, const Expansion*> map;
-    for (const Expansion& e : all_expansions()) {
-      check_internal(map.emplace(Key{e.op, e.in, e.out}, &e).second, "one expansion of an op");
-    }
-    return map;
-  }();
-  auto found = by_key.find({op, in, out});
-  if (found == by_key.end() || found->second == within || is_native(op, in, out)) return nullptr;
-  bool bits = op == Op::bitcast || op == Op::shl || op == Op::shr;
-  return within != nullptr && bits ? nullptr : found->second;
+  if (within != nullptr) {
+    bool is_itself = within->op == op && within->in == in && within->out == out;
+    if (is_itself || op == Op::bitcast || op == Op::shl || op == Op::shr) return nullptr;
+  }
+  return is_native(op, in, out) ? nullptr : files().find({op, in, out});
 }
 
 std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const IsNative& is_native) {

@@ -23,7 +23,7 @@ struct Expansion {
 };
 
 // All of them, in the order of the files.
-const std::vector<Expansion>& all_expansions();
+std::vector<const Expansion*> all_expansions();
 
 // Whether a backend's own way gives an op's bits on these types, on every input.
 using IsNative = std::function<bool(Op op, DType in, DType out)>;
