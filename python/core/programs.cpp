@@ -36,58 +36,76 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
   });
 }
 
+// The library's text, handed over.
+Ref taken(char* text) {
+  Ref result(PyUnicode_FromString(text));
+  stepfuse_free(text);
+  return checked(result.release());
+}
+
 PyObject* program_text(PyObject* self, PyObject*) {
   return guarded([&] {
     char* text = nullptr;
     check(stepfuse_program_print(self_of<Program>(self).handle.get(), &text));
-    Ref result(PyUnicode_FromString(text));
-    stepfuse_free(text);
-    return checked(result.release());
+    return taken(text);
   });
 }
 
-// A list with what `item(index)` makes of each declaration.
+// What a program declares, in order: a dict from each name to what `item(index, name)` makes.
 template <class Item>
 PyObject* declarations(size_t count, Item&& item) {
   return guarded([&] {
-    Ref list = checked(PyList_New(0));
-    for (size_t i = 0; i < count; ++i) checked(PyList_Append(list.get(), checked(item(i)).get()));
-    return list;
+    Ref all = checked(PyDict_New());
+    for (size_t i = 0; i < count; ++i) {
+      const char* name = nullptr;
+      Ref value = checked(item(i, name));
+      checked(PyDict_SetItemString(all.get(), name, value.get()));
+    }
+    return all;
   });
 }
 
 PyObject* program_buffers(PyObject* self, PyObject*) {
   const stepfuse_program* program = self_of<Program>(self).handle.get();
-  return declarations(stepfuse_program_buffer_count(program), [&](size_t i) {
+  return declarations(stepfuse_program_buffer_count(program), [&](size_t i, const char*& name) {
     stepfuse_buffer buffer = STEPFUSE_BUFFER;
     check(stepfuse_program_buffer(program, i, &buffer));
-    return PyUnicode_FromString(buffer.name);
+    name = buffer.name;
+    return PyLong_FromLong(buffer.init_from);
   });
 }
 
 PyObject* program_states(PyObject* self, PyObject*) {
   const stepfuse_program* program = self_of<Program>(self).handle.get();
-  return declarations(stepfuse_program_state_count(program), [&](size_t i) {
+  return declarations(stepfuse_program_state_count(program), [&](size_t i, const char*& name) {
     stepfuse_state state = STEPFUSE_STATE;
     check(stepfuse_program_state(program, i, &state));
-    return PyUnicode_FromString(state.name);
+    name = state.name;
+    return Py_BuildValue("(siiL)", stepfuse_dtype_name(state.dtype), state.domain,
+                         state.is_shared != 0 || state.is_report != 0,
+                         static_cast<long long>(state.initial));
   });
 }
 
 PyObject* program_args(PyObject* self, PyObject*) {
   const stepfuse_program* program = self_of<Program>(self).handle.get();
-  return declarations(stepfuse_program_arg_count(program), [&](size_t i) {
+  return declarations(stepfuse_program_arg_count(program), [&](size_t i, const char*& name) {
     stepfuse_arg arg = STEPFUSE_ARG;
     check(stepfuse_program_arg(program, i, &arg));
-    return PyUnicode_FromString(arg.name);
+    name = arg.name;
+    return arg.has_default != 0 ? PyFloat_FromDouble(arg.default_value) : none().release();
   });
 }
 
 PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
-    {"buffers", program_buffers, METH_NOARGS, "Names of its buffers."},
-    {"states", program_states, METH_NOARGS, "Names of its states."},
-    {"args", program_args, METH_NOARGS, "Names of its arguments, in the order of their indices."},
+    {"buffers", program_buffers, METH_NOARGS,
+     "Of each buffer the index of the one that it begins as a copy of, else -1."},
+    {"states", program_states, METH_NOARGS,
+     "Of each state: its type, its domain (0: one for the step, 1: for a group, 2: for a tensor), "
+     "whether it is a report or another's, and its first value's bits."},
+    {"args", program_args, METH_NOARGS,
+     "Of each argument its default or None, in the order of their indices."},
     {}};
 PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
@@ -144,6 +162,40 @@ PyObject* scaler_tensor(PyObject* self, PyObject* args) {
   });
 }
 
+PyObject* recipes(PyObject*, PyObject*) {
+  return guarded([&] {
+    Ref all = checked(PyDict_New());
+    for (size_t i = 0; const char* name = stepfuse_recipe_name(i); ++i) {
+      Ref help = checked(PyUnicode_FromString(stepfuse_recipe_help(i)));
+      checked(PyDict_SetItemString(all.get(), name, help.get()));
+    }
+    return all;
+  });
+}
+
+PyObject* formula_text(PyObject*, PyObject* recipe) {
+  return guarded([&] {
+    char* text = nullptr;
+    check(stepfuse_formula_text(to_text(recipe), &text));
+    return taken(text);
+  });
+}
+
+PyObject* formula_options(PyObject*, PyObject* text) {
+  return guarded([&] {
+    char* names = nullptr;
+    check(stepfuse_formula_options(to_text(text), nullptr, &names));
+    return taken(names);
+  });
+}
+
+PyMethodDef functions[] = {
+    {"recipes", recipes, METH_NOARGS, "What each built-in recipe is, by name."},
+    {"formula_text", formula_text, METH_O, "A built-in optimizer's formula."},
+    {"formula_options", formula_options, METH_O,
+     "The options that a formula declares, one a line."},
+    {}};
+
 PyMethodDef scaler_methods[] = {
     {"read", scaler_read, METH_O, "A state by name; waits for the device."},
     {"write", scaler_write, METH_VARARGS, "Sets a state by name."},
@@ -165,6 +217,7 @@ PyType_Spec scaler_spec = {"stepfuse._core.Scaler", sizeof(Object<Scaler>), 0, P
 void add_program_types(PyObject* module) {
   the_program_type = add_type(module, "Program", program_spec);
   the_scaler_type = add_type(module, "Scaler", scaler_spec);
+  if (PyModule_AddFunctions(module, functions) != 0) throw Raised();
 }
 PyTypeObject* program_type() { return the_program_type; }
 PyTypeObject* scaler_type() { return the_scaler_type; }

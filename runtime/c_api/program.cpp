@@ -3,6 +3,7 @@
 
 #include <stepfuse/formula.h>
 
+#include "ir/formula/resolve.hpp"
 #include "runtime/c_api/handles.hpp"
 #include "runtime/numbers.hpp"
 
@@ -30,7 +31,7 @@ const T& declaration(const stepfuse_program* program, std::vector<T> Program::* 
   return declared(need(program, "the program").value.*list, index, what, "the program declares");
 }
 
-const std::vector<RecipeInfo>& recipes() {
+const std::vector<RecipeInfo>& all_recipes() {
   static const std::vector<RecipeInfo> all = list_recipes();
   return all;
 }
@@ -93,6 +94,19 @@ stepfuse_status stepfuse_formula(const char* text, const char* file, const char*
   });
 }
 
+stepfuse_status stepfuse_formula_options(const char* text, const char* file, char** names) {
+  return guard([&] {
+    auto& out = result(names);
+    Optimizer optimizer =
+        parse_optimizer(text_of(text, "the optimizer's formula"), text_or(file, "<text>"));
+    std::string lines;
+    for (const formula::Statement* s : formula::options_of(optimizer.formula())) {
+      lines += s->name + "\n";
+    }
+    out = copy_text(lines);
+  });
+}
+
 stepfuse_status stepfuse_formula_text(const char* recipe, char** text) {
   return guard([&] {
     auto& out = result(text);
@@ -132,13 +146,15 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
                                         stepfuse_buffer* buffer) {
   return guard([&] {
     const Buffer& b = declaration(program, &Program::buffers, index, "buffer");
-    write_struct(buffer,
-                 {.size = 0,
-                  .name = b.name.c_str(),
-                  .dtypes = b.dtypes.mask(),
-                  .is_written = b.access != Access::in,
-                  .initialised = b.init != Buffer::Init::none},
-                 "the stepfuse_buffer");
+    write_struct(
+        buffer,
+        {.size = 0,
+         .name = b.name.c_str(),
+         .dtypes = b.dtypes.mask(),
+         .is_written = b.access != Access::in,
+         .initialised = b.init != Buffer::Init::none,
+         .init_from = b.init == Buffer::Init::copy ? static_cast<int32_t>(b.init_from) : -1},
+        "the stepfuse_buffer");
   });
 }
 
@@ -173,8 +189,12 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
   });
 }
 
-const char* stepfuse_recipe_name(size_t index) { return word(recipes(), index, &RecipeInfo::name); }
-const char* stepfuse_recipe_help(size_t index) { return word(recipes(), index, &RecipeInfo::help); }
+const char* stepfuse_recipe_name(size_t index) {
+  return word(all_recipes(), index, &RecipeInfo::name);
+}
+const char* stepfuse_recipe_help(size_t index) {
+  return word(all_recipes(), index, &RecipeInfo::help);
+}
 const char* stepfuse_recipe_option_name(size_t index) {
   return word(recipe_option_table(), index, &RecipeOption::name);
 }

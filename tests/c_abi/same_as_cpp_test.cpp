@@ -220,3 +220,27 @@ TEST_CASE("a formula makes the same step from C as from C++") {
   stepfuse_free(formula);
   CHECK(stepfuse_formula_text("accumulate", &formula) != STEPFUSE_OK);
 }
+
+TEST_CASE("what a formula declares, from C") {
+  const char* text =
+      "optimizer m \"\" { hyper lr = 1\n option fast\n option odd\n moment z : f32 = w\n"
+      " moment m\n m = g\n z = g\n"
+      " if fast && odd { let r = lr } else { let r = lr / 2 }\n w = w - r * (z + m) }";
+  char* names = nullptr;
+  ok(stepfuse_formula_options(text, nullptr, &names));
+  CHECK(std::string(names) == "fast\nodd\n");
+  stepfuse_free(names);
+  CHECK(stepfuse_formula_options("optimizer {", "x.opt", &names) == STEPFUSE_ERROR_PARSE);
+
+  const char* options[] = {"master", "with=fast|odd"};
+  auto program = made<stepfuse_program, stepfuse_program_destroy>(stepfuse_formula, text, nullptr,
+                                                                  options, size_t{2});
+  auto from = [&](size_t i) {
+    stepfuse_buffer buffer = STEPFUSE_BUFFER;
+    ok(stepfuse_program_buffer(program.get(), i, &buffer));
+    return std::string(buffer.name) + " " + std::to_string(buffer.init_from);
+  };
+  CHECK(from(2) == "master 1");
+  CHECK(from(3) == "z 2");
+  CHECK(from(4) == "m -1");
+}

@@ -20,7 +20,8 @@ def name(value):
 
 
 def test_there_are_some():
-    assert {i.optim_cls.__name__ for i in INFOS} == {"Adagrad", "Adam", "AdamW", "RMSprop", "SGD"}
+    assert {i.optim_cls.__name__ for i in INFOS} == {
+        "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
     assert len(INPUTS) > 25 and len(ERRORS) > 15
 
 

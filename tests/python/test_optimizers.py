@@ -4,10 +4,12 @@ import copy
 import io
 import pickle
 
+import peer
 import pytest
 import torch
 from pairs import Pair, same_state
 
+import stepfuse.torch
 from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, engine
 
 FUSED = [
@@ -28,6 +30,25 @@ def test_bits_of_torch(cls, kw):
     pair.steps(500)
     assert pair.equal()
     assert same_state(pair.ours.state_dict(), pair.theirs.state_dict())
+
+
+@pytest.mark.parametrize(("name", "kw"), [
+    ("NAdam", {"weight_decay": 0.1}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("RAdam", {"weight_decay": 0.1}), ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("Adamax", {"weight_decay": 0.1}), ("Adadelta", {"weight_decay": 0.1, "maximize": True}),
+    ("ASGD", {"lambd": 0.01, "t0": 20, "weight_decay": 0.1}), ("Rprop", {"etas": (0.4, 1.3)})], ids=str)
+def test_bits_of_the_for_loop(name, kw):
+    cls, theirs = getattr(stepfuse.torch, name), getattr(torch.optim, name)
+    with peer.ieee_sqrt():
+        pair = Pair(cls, theirs, foreach=False, **kw)
+        pair.steps(100)
+        assert pair.equal()
+        ours, other = copy.deepcopy(pair.ours.state_dict()), copy.deepcopy(pair.theirs.state_dict())
+        assert same_state(ours, other)
+        pair.ours.load_state_dict(other)
+        pair.theirs.load_state_dict(ours)
+        pair.steps(10)
+        assert pair.equal()
 
 
 @pytest.mark.parametrize("kw", [{}, {"centered": True, "momentum": 0.9}], ids=str)

@@ -12,9 +12,12 @@ adapts the loss scale, all in the same launch:
     optimizer.step()
 """
 
+from . import built_in
 from .amp import GradScaler, clip_grad_norm_, clip_grad_value_, patch_clipping
-from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, RMSprop
+from .built_in import *
+from .formula import Formula
+from .optimizers import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .scaler import LossScaler
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "GradScaler", "Lion", "LossScaler", "RMSprop", "clip_grad_norm_",
-           "clip_grad_value_", "patch_clipping"]
+__all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "GradScaler",
+           "LossScaler", "NAdam", "RAdam", "RMSprop", "Rprop", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]

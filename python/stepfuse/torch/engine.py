@@ -6,6 +6,7 @@ Everything is bound lazily, at the first step and whenever the walk says that so
 from __future__ import annotations
 
 import os
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,11 +18,12 @@ from .scaler import DLPACK
 if TYPE_CHECKING:
     from .optimizers import Fused
 
-# Arrays of a step that torch keeps in a parameter's state, and the master copy that it does not know.
-BUFFERS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg", "sum", "master")
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
-FLAGS = ("maximize", "amsgrad", "nesterov", "centered")
+# The types of a step's numbers.
+NUMBERS = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
+OWN_STATES = ("step", "momentum_begun")  # kept otherwise
 PLAIN = (Tensor, torch.nn.Parameter)
 CPU, CUDA = 0, 2
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
@@ -36,10 +38,22 @@ def program(recipe: str, options: tuple[str, ...]) -> Any:
     return _programs[key]
 
 
-def flags(group: dict[str, Any]) -> tuple[Any, ...]:
-    """What of a group decides the program; everything else is data."""
-    return (*(bool(group.get(f)) for f in FLAGS), bool(group.get("momentum")), bool(group.get("fused")),
-            bool(group.get("decoupled_weight_decay")))
+def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
+    """Of what a program keeps beside arrays and step counts: type, domain, and the bits that it begins with."""
+    return {name: (dtype, domain, bits) for name, (dtype, domain, other, bits) in made.states().items()
+            if not other and name not in OWN_STATES}
+
+
+def to_bits(value: Any, dtype: str) -> int:
+    if dtype == "f32":
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    return struct.unpack("<q", struct.pack("<d", value))[0] if dtype == "f64" else int(value)
+
+
+def from_bits(bits: int, dtype: str) -> float | int:
+    if dtype == "f32":
+        return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
+    return struct.unpack("<d", struct.pack("<q", bits))[0] if dtype == "f64" else bits
 
 
 def type_name(value: Any) -> str:
@@ -88,6 +102,11 @@ class Mode(NamedTuple):
             options.append("on-norm-overflow=torch")
         return options
 
+    def sums(self) -> tuple[str, ...]:
+        """What such a step reduces over the gradients, beside what a formula does."""
+        return (("sum", "norm") if self.norm is not None else ()) + (
+            ("nonfinite_sum", "found_inf") if self.norm is not None or self.scaler is not None else ())
+
 
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
@@ -102,8 +121,10 @@ class Part:
         self.group_of: list[int] = []
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
         self.counts: Tensor | None = None  # f32, what torch's state calls `step`
-        self.args: list[tuple[int, int, dict[str, Any] | None, str]] = []
+        self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
+        self.args: list[tuple[int, int, dict[str, Any] | None, str, int]] = []
         self.last: dict[tuple[int, int], float] = {}
+        self.states: dict[str, tuple[str, int, int]] = {}
         self.step: Any = None
         self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
 
@@ -171,7 +192,7 @@ class Engine:
         groups = self.optimizer.param_groups
         lists = [g["params"] for g in groups]
         odd = None
-        if (self.walk is not None and self.mode == mode and self.flags == [flags(g) for g in groups]
+        if (self.walk is not None and self.mode == mode and self.flags == [self.optimizer._options(g) for g in groups]
                 and self.counts_equal()):
             odd = self.walk.scan(lists, self.optimizer.state)
         if odd is None:
@@ -215,9 +236,9 @@ class Engine:
                    for p in self.parts)
 
     def set_args(self, part: Part, max_norm: float | None, norm: float | None) -> None:
-        for arg, group, source, name in part.args:
+        for arg, group, source, name, place in part.args:
             if source is not None:
-                value = source["betas"][int(name[-1]) - 1] if name.startswith("beta") else source[name]
+                value = source[name] if place < 0 else source[name][place]
             elif name == "external_norm":
                 value = norm
             elif name == "max_norm":
@@ -253,6 +274,14 @@ class Engine:
         for part in self.parts:
             if part.counts is not None and part.device.type != "cpu":
                 part.counts.copy_(torch.tensor(part.step.read_state("step"), dtype=torch.float32))
+            for name, values in part.kept.items():
+                dtype = part.states[name][0]
+                values.copy_(torch.tensor([from_bits(b, dtype) for b in part.step.read_state(name)], dtype=values.dtype))
+            for name, (dtype, domain, _) in part.states.items():
+                if domain != PER_TENSOR:
+                    bits = part.step.read_state(name)
+                    for g, group in enumerate(part.groups):
+                        group[name] = from_bits(bits[g if domain == PER_GROUP else 0], dtype)
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
@@ -268,6 +297,10 @@ class Engine:
         if self.mode != Mode():
             self.check_together()
         several = len(self.parts) > 1
+        if several and self.optimizer._couples:
+            kinds = sorted(f"{' '.join(part.kind)} on {part.device}" for part in self.parts)
+            raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
+                              f"must then be of one dtype and kind of group; here are {'; '.join(kinds)}")
         for part in self.parts:  # the last one adapts the scale, after the others have read it
             part.options = (*part.kind, *self.mode.options(several, part is self.parts[-1]))
         self.check_disjoint()
@@ -284,7 +317,7 @@ class Engine:
             self.order.append((p, name, weight))
             walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride())
         walk.watch(self.optimizer.state)
-        self.flags = [flags(g) for g in self.optimizer.param_groups]
+        self.flags = [self.optimizer._options(g) for g in self.optimizer.param_groups]
         self.walk = walk
 
     def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
@@ -340,18 +373,10 @@ class Engine:
                 raise RuntimeError(f"{type(self.optimizer).__name__}: {name} and {other} share memory")
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
-        optimizer = self.optimizer
         dtype = DTYPES[p.dtype]
-        options = [f"grad={dtype}"]
-        if optimizer._recipe != "lion":
-            options.append("profile=torch-fused" if group.get("fused") else "profile=torch-foreach")
+        options = [f"grad={dtype}", *self.optimizer._options(group)]
         if dtype != "f32":
             options += ["master", f"model={dtype}"]
-        options += [f for f in FLAGS if group.get(f)]
-        if group.get("momentum"):
-            options.append("momentum")
-        if optimizer._recipe == "adam" and group.get("decoupled_weight_decay"):
-            options.append("weight-decay=decoupled")
         return tuple(options)
 
     def make_step(self, part: Part, old: Part | None, several: bool) -> None:
@@ -367,14 +392,15 @@ class Engine:
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
                                self.mode.deferred or several and self.mode != Mode())
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
-            DLPACK[part.device.type], part.device.index or 0).items()}
+            DLPACK[part.device.type], part.device.index or 0).items() if name in self.mode.sums()}
         for index, name in enumerate(made.args()):
-            if name in ("beta1", "beta2") or name in part.groups[0]:
-                part.args += [(index, g, group, name) for g, group in enumerate(part.groups)]
+            key, place = self.optimizer._source(name)
+            if key in part.groups[0]:
+                part.args += [(index, g, group, key, place) for g, group in enumerate(part.groups)]
             else:
-                part.args.append((index, -1, None, name))
+                part.args.append((index, -1, None, name, -1))
         state = self.optimizer.state
-        if self.optimizer._counts:
+        if self.optimizer._counts and "step" in made.states():
             part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)
             part.step.write_state("step", [int(c) for c in part.counts.tolist()])
             for i, p in enumerate(part.params):
@@ -382,6 +408,19 @@ class Engine:
         if "momentum_begun" in made.states():
             part.step.write_state("momentum_begun", [
                 int(state[p].get("momentum_buffer") is not None and begun.get(id(p), 1)) for p in part.params])
+
+        part.states = kept_states(made)
+        for name, (dtype, domain, initial) in part.states.items():
+            if domain == PER_TENSOR:
+                first = from_bits(initial, dtype)
+                values = part.kept[name] = torch.tensor([state[p].get(name, first) for p in part.params], dtype=NUMBERS[dtype])
+                for i, p in enumerate(part.params):
+                    state[p][name] = values[i]
+                numbers = values.tolist()
+            else:
+                groups = part.groups if domain == PER_GROUP else part.groups[:1]
+                numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
+            part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
     def bind_arrays(self, part: Part) -> list[Tensor]:
         """Binds weights and state; returns what each parameter's gradient has to be laid out as."""
@@ -393,14 +432,15 @@ class Engine:
                 part.copies.append((p, weight))
             weights.append(weight)
         part.step.bind("weight", [w.data_ptr() for w in weights])
-        for name in program(self.optimizer._recipe, part.options).buffers():
+        for name, source in program(self.optimizer._recipe, part.options).buffers().items():
             if name not in ("grad", "weight"):
-                arrays = [self.array(p, w, label, name) for p, w, label in zip(part.params, weights, part.names)]
+                arrays = [self.array(p, w, label, name, source >= 0)
+                          for p, w, label in zip(part.params, weights, part.names)]
                 part.step.bind(name, [a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
 
-    def array(self, p: Tensor, weight: Tensor, label: str, name: str) -> Tensor:
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str, is_copy: bool) -> Tensor:
         """An array of a parameter's state: f32 and laid out as the weight; made, or made so, where it is not."""
         state = self.optimizer.state[p]
         have = state.get(name)
@@ -408,7 +448,7 @@ class Engine:
             return have
         made = torch.empty_like(weight, dtype=torch.float32, memory_format=torch.preserve_format)
         if have is None:
-            made.copy_(weight) if name == "master" else made.fill_(self.initial(name))
+            made.copy_(weight) if is_copy else made.fill_(self.initial(name))
         elif have.numel() == p.numel():
             made.copy_(have.reshape(p.shape))
         else:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from .engine import BUFFERS, Engine, Mode
+from .engine import Engine, Mode
 from .scaler import LossScaler
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
 
+# Options of formulas that are a recipe's options of that name, and the way to go.
+FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
@@ -33,6 +36,7 @@ class Fused(torch.optim.Optimizer):
     """What the optimizers share: a step that is one kernel, and clip and loss scale inside of it where wanted."""
 
     _recipe = ""
+    _couples = False  # of a formula: something is one value for several parameters
     _counts = True  # torch's state of a parameter has a `step`
     _max_norm: float | None = None
     _norm: str | None = None
@@ -42,6 +46,19 @@ class Fused(torch.optim.Optimizer):
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
     _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        """What of a group decides the program; everything else is data."""
+        options = ["profile=torch-fused" if group.get("fused") else "profile=torch-foreach"]
+        options += [flag for flag in FLAGS if group.get(flag)]
+        if self._recipe != "adamw" and group.get("decoupled_weight_decay"):
+            options.append("weight-decay=decoupled")
+        return options
+
+    def _source(self, name: str) -> tuple[str, int]:
+        """Where a group has the argument of that name, and which of several it is there."""
+        beta = re.fullmatch("beta([1-9])", name)
+        return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None) -> None:
@@ -181,10 +198,10 @@ class Fused(torch.optim.Optimizer):
         params = [p for g in self.param_groups for p in g["params"]]
         for i, p in zip(ids, params):
             for name, value in loaded["state"].get(i, {}).items():
-                if name in BUFFERS and isinstance(value, Tensor):
-                    self.state[p][name] = value.detach().to(device=p.device, copy=True)
-                elif name == "step":
+                if name == "step":
                     self.state[p][name] = torch.tensor(float(value), dtype=torch.float32)
+                elif isinstance(value, Tensor):
+                    self.state[p][name] = value.detach().to(device=p.device, copy=True)
 
     def _pull(self) -> None:
         if self._engine is not None:
@@ -285,16 +302,90 @@ class Adagrad(Fused, torch.optim.Adagrad):
         self._set_up(max_norm, norm_type, external_norm, scaler)
 
 
-class Lion(Fused):
-    """Lion (Chen et al., 2023): the sign of an interpolated momentum; torch has none. Further arguments as of AdamW."""
+class NAdam(Fused, torch.optim.NAdam):
+    """torch.optim.NAdam, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
 
-    _recipe = "lion"
-    _counts = False
+    _recipe = "nadam"
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
-                 weight_decay: float = 0, *, maximize: bool = False, max_norm: float | None = None,
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
+                 decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
-        if lr < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError("Lion needs lr >= 0, weight_decay >= 0 and betas in [0, 1)")
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
+                         maximize=maximize, capturable=capturable, differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class RAdam(Fused, torch.optim.RAdam):
+    """torch.optim.RAdam, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+
+    _recipe = "radam"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+                 foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
+                         maximize=maximize, capturable=capturable, differentiable=differentiable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Adamax(Fused, torch.optim.Adamax):
+    """torch.optim.Adamax, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+
+    _recipe = "adamax"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
+                         differentiable=differentiable, capturable=capturable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Adadelta(Fused, torch.optim.Adadelta):
+    """torch.optim.Adadelta, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+
+    _recipe = "adadelta"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+                 weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+                 maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
+                         differentiable=differentiable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class ASGD(Fused, torch.optim.ASGD):
+    """torch.optim.ASGD, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+
+    _recipe = "asgd"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+                 t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+
+class Rprop(Fused, torch.optim.Rprop):
+    """torch.optim.Rprop, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+
+    _recipe = "rprop"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+        super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
+                         differentiable=differentiable)
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+    def _source(self, name: str) -> tuple[str, int]:
+        return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),
+                "step_size_max": ("step_sizes", 1)}.get(name, (name, -1))

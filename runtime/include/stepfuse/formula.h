@@ -16,6 +16,11 @@ STEPFUSE_API stepfuse_status stepfuse_formula(const char* text, const char* file
                                               const char* const* options, size_t option_count,
                                               stepfuse_program** program);
 
+// The options that a formula declares, one a line; to be freed with stepfuse_free. What an option brings with
+// it, the program made with "with=NAME" declares.
+STEPFUSE_API stepfuse_status stepfuse_formula_options(const char* text, const char* file,
+                                                      char** names);
+
 // The formula of a built-in optimizer, to be freed with stepfuse_free.
 STEPFUSE_API stepfuse_status stepfuse_formula_text(const char* recipe, char** text);
 

@@ -113,14 +113,14 @@ STEPFUSE_API void stepfuse_program_destroy(stepfuse_program* program);
 STEPFUSE_API stepfuse_status stepfuse_program_print(const stepfuse_program* program, char** text);
 STEPFUSE_API const char* stepfuse_program_name(const stepfuse_program* program);
 
-// What a program declares. Names live as long as the program. An index out of range is
-// STEPFUSE_ERROR_USAGE.
+// What a program declares; names live as long as it. STEPFUSE_ERROR_USAGE where an index is out of range.
 typedef struct stepfuse_buffer {
   size_t size;
   const char* name;
   uint32_t dtypes;      // bit 1 << STEPFUSE_F16 and so on: what its arrays may be stored as
   int32_t is_written;   // by a step
   int32_t initialised;  // by stepfuse_step_init_state
+  int32_t init_from;    // with a copy of that buffer; -1: with zeros
 } stepfuse_buffer;
 
 typedef struct stepfuse_state {
@@ -141,7 +141,7 @@ typedef struct stepfuse_arg {
   int32_t has_default;
   double default_value;
 } stepfuse_arg;
-#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0}
+#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1}
 #define STEPFUSE_STATE {sizeof(stepfuse_state), NULL, 0, 0, 0, 0, 0}
 #define STEPFUSE_ARG {sizeof(stepfuse_arg), NULL, 0, 0, 0, 0.0}
 

@@ -1,0 +1,208 @@
+"""Optimizers from a formula: a text of ten lines becomes a torch.optim.Optimizer with all that the others have.
+
+What a formula is, docs/your_optimizer.md says; the built-in ones are such classes, too, made in built_in.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from .. import _core
+from .engine import kept_states, program
+from .optimizers import FLAGS, Fused
+from .scaler import LossScaler
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim.optimizer import ParamsT
+
+
+class Declared(NamedTuple):
+    """What a formula says that it takes."""
+
+    hyper: dict[str, float]  # with defaults
+    options: tuple[str, ...]
+    couples: bool  # something is one value for all parameters, or for a group
+
+    def defaults(self) -> dict[str, Any]:
+        """As a group of torch's has them: lr first, beta1 and beta2 as betas."""
+        given: dict[str, Any] = {"lr": self.hyper["lr"]} if "lr" in self.hyper else {}
+        betas = self.betas()
+        if betas:
+            given["betas"] = tuple(self.hyper[beta] for beta in betas)
+        given.update((name, value) for name, value in self.hyper.items() if name not in betas)
+        given.update((name, False) for name in self.options if name not in given)
+        return {**given, "maximize": False}
+
+    def betas(self) -> list[str]:
+        """beta1, beta2, …, where there are two at least."""
+        names = [f"beta{i + 1}" for i in range(9)]
+        count = next(i for i, name in enumerate(names) if name not in self.hyper)
+        return names[:count] if count > 1 else []
+
+
+def chosen(options: Iterable[str]) -> tuple[str, ...]:
+    """Options of a formula's own, as a recipe takes them."""
+    own = [o for o in options if o not in FLAGS]
+    return (*(o for o in options if o in FLAGS), *(["with=" + "|".join(own)] if own else []))
+
+
+@functools.lru_cache(maxsize=256)
+def declared(formula: str) -> Declared:
+    text = formula if "{" in formula else _core.formula_text(formula)
+    options = tuple(_core.formula_options(text).split())
+    hyper: dict[str, float] = {}
+    couples = False
+    for choice in ((), *((o,) for o in options), options):
+        try:
+            made = program(formula, chosen(choice))
+        except _core.Error:
+            if not choice:
+                raise
+            continue  # one that another goes with, or without
+        hyper = {**made.args(), **hyper}
+        wide = re.search(r"= reduce_\w+ %\S+ : [^<\[]", made.text()) is not None
+        couples = couples or wide or any(domain < 2 for _, domain, _ in kept_states(made).values())
+    # A momentum that is an option, too, is one where it is not 0.
+    return Declared({n: 0.0 if n in options else v for n, v in hyper.items()}, options, couples)
+
+
+class Formula(Fused):
+    """An optimizer that a formula defines, its step in one kernel.
+
+    Either a class, whose `formula` is the text, or the name of a built-in one:
+
+        class Mine(stepfuse.torch.Formula):
+            formula = '''
+            optimizer mine "SGD with momentum" {
+              hyper lr = 1e-3, momentum = 0.9
+              moment buffer
+              buffer = momentum * buffer + g
+              w = w - lr * buffer
+            }
+            '''
+
+        optimizer = Mine(model.parameters(), lr=3e-4, max_norm=1.0)
+
+    or an optimizer at once: `Formula(model.parameters(), formula=text, lr=3e-4)`. Hyperparameters are arguments and
+    options of groups by their names; `beta1, beta2, …` are `betas`, as torch has them. A formula's own options are
+    arguments that are True or False. Rounding and what becomes of inf and NaN are those of torch's foreach
+    implementations (`profile`).
+
+    Args:
+        lr: the learning rate; None: the formula's default.
+        formula: its text, where the class has none.
+        maximize, max_norm, norm_type, external_norm, scaler: as AdamW's.
+        hyper: the formula's hyperparameters and options.
+    """
+
+    formula = ""
+    profile = "torch-foreach"
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "formula" in cls.__dict__ and "__init__" not in cls.__dict__:
+            cls.__signature__ = signature(declared(cls.formula))
+
+    def __init__(self, params: ParamsT, lr: float | Tensor | None = None, *, formula: str | None = None,
+                 maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
+                 external_norm: bool = False, scaler: LossScaler | None = None, **hyper: Any) -> None:
+        if formula is not None:
+            self.formula = formula
+        if not self.formula:
+            raise TypeError(f"{type(self).__name__} needs a formula: pass formula=…, or set it in a subclass")
+        if lr is not None:
+            hyper["lr"] = lr
+        defaults = declared(self.formula).defaults()
+        for name, value in hyper.items():
+            if name not in defaults:
+                raise TypeError(f"{type(self).__name__} has no '{name}'; it takes {', '.join(defaults)}")
+            if name == "betas" and len(value) != len(defaults[name]):
+                raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
+        super().__init__(params, {**defaults, **hyper, "maximize": maximize})
+        self._set_up(max_norm, norm_type, external_norm, scaler)
+
+    @property
+    def _recipe(self) -> str:
+        return self.formula
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        options = [f"profile={self.profile}", *chosen([o for o in declared(self.formula).options if group.get(o)])]
+        return [*options, "maximize"] if group.get("maximize") else options
+
+    @property
+    def _couples(self) -> bool:
+        return declared(self.formula).couples
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), **({"formula": self.formula} if "formula" in self.__dict__ else {})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
+
+class ScheduleFree(Formula):
+    """What the Schedule-Free optimizers have besides: the model to evaluate is another than the one that is trained.
+
+    Call eval() before the model is evaluated or saved, and train() before training goes on.
+    """
+
+    _evaluates = False
+
+    def eval(self) -> None:
+        """Makes the parameters the average, which is the model to use."""
+        self._move(True)
+
+    def train(self) -> None:
+        """Makes them the point again where gradients are taken."""
+        self._move(False)
+
+    def step(self, closure: Any = None, **keywords: Any) -> Any:
+        if self._evaluates:
+            raise RuntimeError(f"{type(self).__name__}: call train() before step(); the parameters are those of eval()")
+        return super().step(closure, **keywords)
+
+    @torch.no_grad()
+    def _move(self, evaluates: bool) -> None:
+        if evaluates == self._evaluates:
+            return
+        self._evaluates = evaluates
+        for group in self.param_groups:
+            momentum = group["betas"][0] if "betas" in group else group["momentum"]
+            for p in group["params"]:
+                state = self.state.get(p)
+                if state:
+                    weight = state.get("master", p)
+                    weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
+                    if weight is not p:
+                        p.copy_(weight)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_evaluates": self._evaluates}
+
+
+def signature(takes: Declared) -> inspect.Signature:
+    """Of a class with that formula."""
+    general = inspect.signature(Formula.__init__).parameters
+    defaults = takes.defaults()
+    by_name = inspect.Parameter.KEYWORD_ONLY
+
+    def own(name: str, kind: Any) -> inspect.Parameter:
+        value = defaults[name]
+        of = {bool: "bool", tuple: f"tuple[{', '.join(['float'] * len(value))}]" if name == "betas" else ""}
+        annotation = general["lr"].annotation.removesuffix(" | None") if name == "lr" else of.get(type(value), "float")
+        return inspect.Parameter(name, kind, default=value, annotation=annotation)
+
+    positional = [general["params"], *(own("lr", inspect.Parameter.POSITIONAL_OR_KEYWORD) for _ in "l" if "lr" in defaults)]
+    others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
+    rest = [general[name] for name in ("maximize", "max_norm", "norm_type", "external_norm", "scaler")]
+    return inspect.Signature([*positional, *others, *rest], return_annotation="None")

@@ -1,0 +1,258 @@
+"""Optimizers from formulas: AdamW's own text must be AdamW in everything, and states of all kinds must survive."""
+
+import copy
+import importlib.util
+import inspect
+import io
+import pathlib
+import pickle
+import re
+
+import pytest
+import torch
+from pairs import Pair, same_state
+
+import stepfuse
+import stepfuse.torch
+from stepfuse import _core
+from stepfuse.torch import LAMB, AdamW, Formula, GradScaler, LossScaler, ScheduleFreeAdamW, built_in, clip_grad_norm_
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Same(Formula):
+    formula = _core.formula_text("adamw").replace("optimizer adamw", "optimizer same")
+
+
+class Keeper(Formula):
+    """Something of every domain and type."""
+
+    formula = """
+    optimizer keeper "keeps" {
+      hyper lr = 0.01, beta = 0.9
+      option slow
+      moment average
+      moment start : f32 = w
+      state best : tensor = 1e30, last : tensor f32, signs : tensor i64, begun : tensor bool
+      state total : step = 1, largest : group f32
+
+      average = lerp(average, g, 1 - beta)
+      start = start
+      let size = norm(g, tensor)
+      best = min(best, size)
+      last = begun ? size : 0
+      signs = size > 1 ? signs + 1 : signs - 1
+      begun = true
+      total = total + norm(w, step)
+      largest = max(largest, max(abs(g), group))
+      if slow { let rate = lr / 10 } else { let rate = lr }
+      w = w - rate * average * (best + last + signs) / total / (1 + largest) + 1e-3 * (start - w)
+    }
+    """
+
+
+MODES = {
+    "plain": ({}, torch.float32), "amsgrad": ({"amsgrad": True, "maximize": True}, torch.float32),
+    "clipped": ({"max_norm": 0.5}, torch.float32), "masters": ({"max_norm": 0.5, "norm_type": 1}, torch.bfloat16)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_text_of_adamw_is_adamw(mode):
+    kw, dtype = MODES[mode]
+    pair = Pair(Same, AdamW, dtype=dtype, lr=0.05, weight_decay=0.1, betas=(0.8, 0.95), **kw)
+    schedules = [torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=100) for o in (pair.ours, pair.theirs)]
+    for i in range(12):
+        pair.steps(1, missing=(1,) if i < 3 else ())
+        for schedule in schedules:
+            schedule.step()
+    assert pair.equal()
+    assert pair.ours.param_groups[0]["betas"] == pair.theirs.param_groups[0]["betas"] != (0.8, 0.95)  # cycled
+    assert same_state(pair.ours.state_dict(), pair.theirs.state_dict())
+    pair.ours.load_state_dict(copy.deepcopy(pair.theirs.state_dict()))
+    pair.steps(2)
+    assert pair.equal()
+
+
+def test_the_text_of_adamw_scales_as_adamw():
+    scalers = []
+
+    def made(cls):
+        def with_scaler(params, **kw):
+            scalers.append(LossScaler(init_scale=8.0, growth_interval=3))
+            return cls(params, scaler=scalers[-1], max_norm=1.0, **kw)
+        return with_scaler
+
+    pair = Pair(made(Same), made(AdamW), lr=0.05)
+    for i in range(8):
+        pair.steps(1, scale=float("inf") if i == 4 else 1.0)
+        assert pair.ours.last_step_skipped == (i == 4)
+    assert pair.equal()
+    assert scalers[0].state_dict() == scalers[1].state_dict()
+    assert pair.ours.stats() == pair.theirs.stats()
+
+
+@pytest.mark.parametrize("how", [{}, {"defer_unscale": True}, {"defer_unscale": True, "exact_skips": True}], ids=str)
+def test_the_text_of_adamw_in_torchs_order(how):
+    pair = Pair(Same, AdamW, lr=0.05)
+    for optimizer, params in ((pair.ours, pair.a), (pair.theirs, pair.b)):
+        scaler = GradScaler("cpu", init_scale=8.0, **how)
+        torch.manual_seed(4)
+        for i in range(6):
+            for p in params:
+                p.grad = torch.randn(p.shape) * (float("nan") if i == 2 else 1)
+            scaler.scale(torch.ones(()))
+            scaler.unscale_(optimizer)
+            clip_grad_norm_(params, 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.get_scale() == 4.0
+    assert pair.equal()
+
+
+def copied(pair, how):
+    if how == "deepcopy":
+        pair.a, pair.ours = copy.deepcopy((pair.a, pair.ours))
+    elif how == "pickle":
+        pair.a, pair.ours = pickle.loads(pickle.dumps((pair.a, pair.ours)))
+    else:
+        file = io.BytesIO()
+        torch.save(pair.ours.state_dict(), file)
+        file.seek(0)
+        groups = [{"params": g["params"]} for g in pair.ours.param_groups]
+        pair.ours = type(pair.ours)(groups, formula=pair.ours.formula, slow=True)
+        pair.ours.load_state_dict(torch.load(file, weights_only=True))
+
+
+@pytest.mark.parametrize("how", ["deepcopy", "pickle", "state_dict"])
+@pytest.mark.parametrize("cls", [Keeper, lambda params, **kw: Formula(params, formula=Keeper.formula, **kw)],
+                         ids=["class", "argument"])
+def test_what_is_kept_survives(cls, how):
+    pair = Pair(cls, Keeper, lr=0.05, slow=True)
+    pair.steps(3, missing=(2,))
+    copied(pair, how)
+    pair.steps(3)  # the third parameter begins
+    copied(pair, how)
+    for optimizer, params in ((pair.ours, pair.a), (pair.theirs, pair.b)):
+        params.append(torch.nn.Parameter(torch.full((24,), 0.5)))
+        optimizer.add_param_group({"params": params[-1], "lr": 0.3})
+    pair.steps(3)
+    copied(pair, how)
+    pair.steps(1)
+    assert pair.equal()
+    assert same_state(pair.ours.state_dict(), pair.theirs.state_dict())
+    state, groups = pair.theirs.state[pair.b[0]], pair.theirs.state_dict()["param_groups"]
+    assert state["step"] == 10 and state["begun"] and state["best"].dtype == torch.float64
+    assert state["signs"].dtype == torch.int64 and abs(state["signs"]) <= 10 and state["last"] > 0
+    assert groups[0]["total"] == groups[1]["total"] > 10 and groups[0]["largest"] > groups[1]["largest"] > 0
+    assert torch.equal(state["start"], Pair(Keeper, Keeper).a[0])
+    assert [g["slow"] for g in groups] == [True, True]
+
+
+def test_states_are_those_of_the_formula():
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = Keeper([p])
+    for size in (3.0, 1.0, 2.0):
+        p.grad = torch.full((4,), size)
+        optimizer.step()
+    optimizer.state_dict()
+    assert optimizer.state[p]["best"] == 2.0 and optimizer.state[p]["last"] == 4.0 and optimizer.state[p]["signs"] == 3
+    assert optimizer.param_groups[0]["largest"] == 3.0
+
+
+def test_one_norm_for_parts_whose_formula_reduces():
+    """Two dtypes are two launches, with one norm of all gradients and LAMB's own norms beside it."""
+    def params():
+        torch.manual_seed(5)
+        return [torch.nn.Parameter(torch.randn(64)), torch.nn.Parameter(torch.randn(40).bfloat16())]
+
+    a, b = params(), params()
+    ours = LAMB(a, lr=0.1, max_norm=0.5)
+    theirs = [LAMB([p], lr=0.1, max_norm=0.5, external_norm=True) for p in b]
+    for _ in range(3):
+        for p, q in zip(a, b):
+            p.grad = torch.randn(p.shape).to(p.dtype)
+            q.grad = p.grad.clone()
+        squares = sum(p.grad.double().square().sum() for p in a)
+        ours.step()
+        for optimizer in theirs:
+            optimizer.step(norm=float(squares.sqrt()))
+    for p, q in zip(a, b):
+        torch.testing.assert_close(p, q)
+
+
+def test_refused():
+    params = [torch.nn.Parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8).bfloat16())]
+    with pytest.raises(TypeError, match="Keeper has no 'lrr'; it takes lr, beta, slow"):
+        Keeper(params, lrr=1)
+    with pytest.raises(ValueError, match="LAMB has 2 betas, not 3"):
+        LAMB(params, betas=(0.1, 0.2, 0.3))
+    with pytest.raises(TypeError, match="Formula needs a formula"):
+        Formula(params)
+    with pytest.raises(stepfuse.Error, match=r"there is no 'h'.*\n.*h \* g.*\n *\^"):
+        Formula(params, formula='optimizer x "" { w = w - h * g }')
+    for p in params:
+        p.grad = torch.ones_like(p)
+    with pytest.raises(stepfuse.Error, match=r"Keeper has one value for several parameters.*grad=bf16 .* on cpu; grad=f32 .* on cpu"):
+        Keeper(params).step()
+
+
+def test_eval_weights_of_schedule_free():
+    if importlib.util.find_spec("schedulefree") is None:
+        pytest.skip("schedulefree is not installed")
+    import schedulefree
+    pair = Pair(ScheduleFreeAdamW, schedulefree.AdamWScheduleFree, lr=0.05, theirs_kw={"lr": 0.05, "foreach": False})
+    pair.theirs.train()
+    for _ in range(3):
+        pair.steps(5)
+        pair.ours.eval()
+        pair.theirs.eval()
+        for p, q in zip(pair.a, pair.b):
+            torch.testing.assert_close(p, q)
+        with pytest.raises(RuntimeError, match="call train"):
+            pair.ours.step()
+        pair.ours = pickle.loads(pickle.dumps(pair.ours))
+        pair.a = pair.ours.param_groups[0]["params"]
+        pair.ours.train()
+        pair.theirs.train()
+
+
+@pytest.mark.parametrize("name", built_in.__all__)
+def test_built_in_classes(name):
+    cls = getattr(stepfuse.torch, name)
+    assert cls.formula.replace("_", "") == name.lower()
+    torch.manual_seed(6)
+    p = torch.nn.Parameter(torch.randn(300).bfloat16())
+    optimizer = cls([p], scaler=LossScaler(init_scale=4.0), max_norm=10.0)
+    defaults = {n: d.default for n, d in inspect.signature(cls).parameters.items()}
+    assert optimizer.param_groups[0]["lr"] == defaults["lr"] > 0
+    begun = p.detach().float().square().sum()
+    optimizer.param_groups[0]["lr"] = 0.05
+    for _ in range(60):
+        optimizer.zero_grad()
+        optimizer.scale(p.float().square().mean()).backward()
+        optimizer.step()
+    assert optimizer.stats()["skipped"] == 0
+    assert p.detach().float().square().sum() < begun
+
+
+def test_stubs_are_current():
+    spec = importlib.util.spec_from_file_location("python_stubs", ROOT / "tools" / "python_stubs.py")
+    stubs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs)
+    assert stubs.FILE.read_text(encoding="utf-8") == stubs.text(), "run tools/python_stubs.py"
+
+
+@pytest.mark.parametrize("page", ["your_optimizer.md", "pytorch.md"])
+def test_examples_of_the_page(page):
+    """Programs on the pages that define an optimizer run, and train."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    programs = [code for code in re.findall(r"^```python\n(.*?)^```", text, re.S | re.M) if "Formula" in code]
+    assert programs
+    for code in programs:
+        torch.manual_seed(7)
+        names = {"torch": torch, "stepfuse": stepfuse, "model": torch.nn.Linear(8, 1), "batches": range(50),
+                 "x": torch.randn(32, 8)}
+        names["y"] = names["x"].sum(1, keepdim=True)
+        first = (names["model"](names["x"]) - names["y"]).square().mean()
+        exec(code, names)
+        assert names["loss"] < 0.5 * first
