@@ -1,7 +1,8 @@
-// One number in a step's or scaler's memory, as a capsule that torch makes a tensor of. Knows CPython and DLPack.
+// Numbers in a step's or scaler's memory, as a capsule that torch makes a tensor of. Knows CPython and DLPack.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "python/core/dlpack.hpp"
 #include "python/core/python.hpp"
@@ -12,6 +13,7 @@ namespace stepfuse_python {
 struct NumberTensor {
   dlpack::Managed managed{};
   Ref owner;
+  int64_t count = 0;
 };
 
 inline void free_number(dlpack::Managed* managed) {
@@ -26,11 +28,20 @@ inline void free_capsule(PyObject* capsule) {
   managed->deleter(managed);
 }
 
-inline Ref number_capsule(PyObject* owner, void* number, int device_type, int device_id,
-                          dlpack::Type type) {
+// `numbers` of them one behind the other, or a single one without dimensions.
+inline Ref number_capsule(PyObject* owner, const void* at, int device_type, int device_id,
+                          dlpack::Type type, std::optional<size_t> numbers = {}) {
   auto tensor = std::make_unique<NumberTensor>();
   tensor->owner = Ref::borrow(owner);
-  tensor->managed.tensor = {number, device_type, device_id, 0, type, nullptr, nullptr, 0};
+  tensor->count = static_cast<int64_t>(numbers.value_or(1));
+  tensor->managed.tensor = {const_cast<void*>(at),
+                            device_type,
+                            device_id,
+                            numbers ? 1 : 0,
+                            type,
+                            numbers ? &tensor->count : nullptr,
+                            nullptr,
+                            0};
   tensor->managed.context = tensor.get();
   tensor->managed.deleter = free_number;
   Ref capsule = checked(PyCapsule_New(&tensor->managed, "dltensor", free_capsule));

@@ -158,7 +158,7 @@ PyObject* scaler_tensor(PyObject* self, PyObject* args) {
     if (PyArg_ParseTuple(args, "ii:tensor", &device_type, &device_id) == 0) throw Raised();
     const float* scale = nullptr;
     check(stepfuse_scaler_device_scale(self_of<Scaler>(self).handle.get(), &scale));
-    return number_capsule(self, const_cast<float*>(scale), device_type, device_id, dlpack::kF32);
+    return number_capsule(self, scale, device_type, device_id, dlpack::kF32);
   });
 }
 

@@ -13,7 +13,9 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     const char* name = nullptr;
     unsigned long long elements = 0;
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
-    if (PyArg_ParseTuple(item, "sKi", &name, &elements, &tensor.group) == 0) throw Raised();
+    if (PyArg_ParseTuple(item, "sKip", &name, &elements, &tensor.group, &tensor.uncounted) == 0) {
+      throw Raised();
+    }
     tensor.name = name;
     tensor.elements = elements;
     check(stepfuse_layout_add(layout, &tensor));
@@ -224,11 +226,41 @@ PyObject* step_reduce(PyObject* self, PyObject* args) {
   });
 }
 
+// The first phase of some tensors, whose gradients are ready before the others'.
+PyObject* step_observe(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* walk = nullptr;
+    int part = 0;
+    unsigned long long first = 0;
+    unsigned long long count = 0;
+    PyObject* stream = nullptr;
+    if (PyArg_ParseTuple(args, "O!iKKO:observe", walk_type(), &walk, &part, &first, &count,
+                         &stream) == 0) {
+      throw Raised();
+    }
+    const Step& step = self_of<Step>(self);
+    const std::vector<void*>& gradients = self_of<Walk>(walk).gradients(static_cast<size_t>(part));
+    if (first > gradients.size() || count > gradients.size() - first) {
+      PyErr_SetString(PyExc_IndexError, "the part has fewer tensors");
+      throw Raised();
+    }
+    stepfuse_stream handle = to_address(stream);
+    check_unlocked([&] {
+      return stepfuse_step_observe(step.handle.get(), first, gradients.data() + first, count,
+                                   step.args.get(), handle);
+    });
+    return none();
+  });
+}
+
 PyObject* step_partials(PyObject* self, PyObject* args) {
   return guarded([&] {
     int device_type = 0;
     int device_id = 0;
-    if (PyArg_ParseTuple(args, "ii:partials", &device_type, &device_id) == 0) throw Raised();
+    int pieces = 0;
+    if (PyArg_ParseTuple(args, "iip:partials", &device_type, &device_id, &pieces) == 0) {
+      throw Raised();
+    }
     const stepfuse_step* step = self_of<Step>(self).handle.get();
     void* block = nullptr;
     size_t bytes = 0;
@@ -239,8 +271,10 @@ PyObject* step_partials(PyObject* self, PyObject* args) {
       stepfuse_partial partial = STEPFUSE_PARTIAL;
       check(stepfuse_step_partial(step, i, &partial));
       dlpack::Type type = partial.dtype == STEPFUSE_F32 ? dlpack::kF32 : dlpack::kBool;
-      Ref capsule = number_capsule(self, static_cast<char*>(block) + partial.offset, device_type,
-                                   device_id, type);
+      Ref capsule = pieces != 0 ? number_capsule(self, partial.pieces, device_type, device_id, type,
+                                                 partial.piece_count)
+                                : number_capsule(self, static_cast<char*>(block) + partial.offset,
+                                                 device_type, device_id, type);
       checked(PyDict_SetItemString(result.get(), partial.name, capsule.get()));
     }
     return result;
@@ -287,18 +321,21 @@ PyMethodDef step_methods[] = {
      "reduce(walk, part, stream, again): the part of a step that only reads gradients; `again` "
      "where "
      "no run came after the last one"},
+    {"observe", step_observe, METH_VARARGS,
+     "observe(walk, part, first, count, stream): the same for some tensors, ahead of the others"},
     {"partials", step_partials, METH_VARARGS,
-     "partials(DLPack's device type, device): what is reduced over the gradients, by name, each a "
-     "DLPack capsule of its place on the device"},
+     "partials(DLPack's device type, device, pieces): what is reduced over the gradients, by name, "
+     "each a DLPack capsule of its place on the device; or of what it is folded from"},
     {"stats", step_stats, METH_VARARGS, "stats(wait, stream): the newest finished step's reports"},
     {}};
 PyType_Slot step_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(step_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
     {Py_tp_methods, step_methods},
-    {Py_tp_doc, const_cast<char*>("Step(program, [(name, elements, group)], device's kind, "
-                                  "ordinal, threads, scaler or None, whether reduce() is called): "
-                                  "compiled.")},
+    {Py_tp_doc,
+     const_cast<char*>("Step(program, [(name, elements, group, uncounted)], device's kind, "
+                       "ordinal, threads, scaler or None, whether reduce() is called): "
+                       "compiled.")},
     {}};
 PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,
                          step_slots};

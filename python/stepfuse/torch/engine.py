@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import _core
+from .. import __version__, _core
+from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
 from .scaler import DLPACK
+from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, same_layout, type_name
 
 if TYPE_CHECKING:
     from .optimizers import Fused
+    from .ranks import Ranks
 
-DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
-          torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 # The types of a step's numbers.
 NUMBERS = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
-OWN_STATES = ("step", "momentum_begun")  # kept otherwise
-PLAIN = (Tensor, torch.nn.Parameter)
+OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 CPU, CUDA = 0, 2
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 
@@ -56,29 +56,6 @@ def from_bits(bits: int, dtype: str) -> float | int:
     return struct.unpack("<d", struct.pack("<q", bits))[0] if dtype == "f64" else bits
 
 
-def type_name(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def same_layout(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and all(
-        n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
-
-
-def is_dense(p: Tensor) -> bool:
-    return same_layout(torch.empty_like(p, device="meta"), p)
-
-
-def overlaps_itself(p: Tensor) -> bool:
-    """Whether two elements may share memory; exact for everything that slicing and transposing make."""
-    reach = 0
-    for stride, n in sorted((s, n) for s, n in zip(p.stride(), p.shape) if n > 1):
-        if stride <= reach:
-            return True
-        reach += stride * (n - 1)
-    return False
-
-
 class Mode(NamedTuple):
     """What a step does beside updating."""
 
@@ -87,8 +64,8 @@ class Mode(NamedTuple):
     scaler: Any = None  # unscales by its scale, skips where that found inf
     deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
 
-    def options(self, several: bool, last: bool) -> list[str]:
-        """`several` parts share a norm and a verdict, which are added up between the launches."""
+    def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
+        """A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
         options = []
         if self.norm is not None:
             options.append(f"clip={self.norm}")
@@ -96,7 +73,9 @@ class Mode(NamedTuple):
             options.append("external-norm")
         if self.scaler is not None:
             options.append("loss-scale=fixed" if self.deferred or not last else "loss-scale=dynamic")
-        if self.deferred or several and options:
+        if flags and options:
+            options.append("tensor-flags")
+        if self.deferred or shared and options:
             options.append("all-reduce")
         if self.deferred:  # as torch's clip function
             options.append("on-norm-overflow=torch")
@@ -116,6 +95,8 @@ class Part:
         self.options = kind  # and the mode's
         self.device = device
         self.params: list[Tensor] = []
+        self.locals: list[Tensor] = []  # what of them is on this rank
+        self.counted: list[bool] = []  # not a duplicate of one on another rank
         self.names: list[str] = []
         self.groups: list[dict[str, Any]] = []
         self.group_of: list[int] = []
@@ -128,7 +109,9 @@ class Part:
         self.step: Any = None
         self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
 
-    def add(self, p: Tensor, name: str, group: dict[str, Any]) -> int:
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool) -> int:
+        self.locals.append(local(p))
+        self.counted.append(counted)
         if not self.groups or self.groups[-1] is not group:
             self.groups.append(group)
         self.params.append(p)
@@ -157,19 +140,25 @@ class Engine:
         self.measured = False
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
+        self.ranks: Ranks | None = None
+        self.agreed = False  # that ranks have the same
+        self.spread: list[tuple[Tensor, int]] = []  # DTensors, and where their part on this rank lies
 
     # --- a step
 
     def measure(self, mode: Mode) -> None:
         """The part of a deferred step that only reads gradients."""
         self.scan(mode, {})
+        self.agree()
         self.reduce()
 
     def run(self, mode: Mode, max_norm: float | None, norm: float | None) -> None:
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
         self.scan(mode, self.kept if measured else {})
-        if len(self.parts) > 1 and self.parts[0].sums and not self.measured:
+        self.agree()
+        if not self.measured and self.mode != Mode() and (
+                self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
             self.set_args(part, max_norm, norm)
@@ -178,9 +167,11 @@ class Engine:
             part.step.run(self.walk, index, part.stream())
             for p, copy in part.copies:
                 p.copy_(copy)
-            torch.autograd.graph.increment_version(part.params)
+            torch.autograd.graph.increment_version(part.locals)
             if part.counts is not None and part.device.type == "cpu":
                 part.step.store_counts(part.counts.data_ptr())
+        if self.ranks is not None:
+            self.ranks.step += 1
         self.measured = False
         self.kept = {}  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
 
@@ -193,7 +184,7 @@ class Engine:
         lists = [g["params"] for g in groups]
         odd = None
         if (self.walk is not None and self.mode == mode and self.flags == [self.optimizer._options(g) for g in groups]
-                and self.counts_equal()):
+                and self.counts_equal() and all(local(p).data_ptr() == at for p, at in self.spread)):
             odd = self.walk.scan(lists, self.optimizer.state)
         if odd is None:
             self.mode = mode
@@ -204,16 +195,39 @@ class Engine:
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd}
 
+    def agree(self) -> None:
+        """Once, before the first exchange: ranks that differ would wait for each other, or go apart."""
+        if self.ranks is None or self.agreed:
+            return
+        self.agreed = True
+        optimizer, scaler = self.optimizer, self.mode.scaler
+        self.ranks.step = max((int(part.counts.max()) for part in self.parts if part.counts is not None), default=0)
+        facts = {"version": [__version__],
+                 "optimizer": [type(optimizer).__name__, f"norm {self.mode.norm}", f"external_norm {self.mode.external_norm}",
+                               f"{'no ' if scaler is None else ''}loss scaler", f"deferred {self.mode.deferred}"],
+                 "step count": [str(self.ranks.step)],
+                 "loss scale": ["none" if scaler is None else str(scaler.get_scale())]}
+        if optimizer._group is None:  # DTensors of one mesh
+            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {p.placements}" for p, name, _ in self.order]
+        self.ranks.agree(facts)
+
     def reduce(self) -> None:
+        """The first phase, and what it adds up over all parts and ranks."""
         for index, part in enumerate(self.parts):
             part.step.reduce(self.walk, index, part.stream(), self.measured)
         self.measured = True
-        for name in self.parts[0].sums if len(self.parts) > 1 else ():
-            sums = [part.sums[name] for part in self.parts]
-            total = torch.stack(sums)
-            total = total.amax() if self.mode.norm == "inf" else total.sum()
-            for s in sums:
-                s.copy_(total)
+        largest = self.mode.norm == "inf"
+        totals = {name: torch.stack([part.sums[name] for part in self.parts])
+                  for name in (self.parts[0].sums if self.parts else ())}
+        totals = {name: t[0] if len(t) == 1 else t.amax() if largest else t.sum() for name, t in totals.items()}
+        if self.ranks is not None:
+            words = torch.stack([*totals.values(), *(torch.zeros(2 - len(totals), device=self.ranks.device))])
+            self.ranks.all_reduce("the all-reduce of the norm", words, largest)
+            totals = dict(zip(totals, words))
+        if self.ranks is not None or len(self.parts) > 1:
+            for part in self.parts:
+                for name, total in totals.items():
+                    part.sums[name].copy_(total)
 
     def norm(self) -> Tensor:
         """Of the measured gradients, on their device."""
@@ -252,6 +266,14 @@ class Engine:
         p, name, like = self.order[index]
         grad = p.grad
         who = type(self.optimizer).__name__
+        if is_distributed(p) and is_distributed(grad):
+            if grad.placements != p.placements:
+                raise RuntimeError(f"{who}: {name} is placed as {p.placements}, its gradient as {grad.placements}; "
+                                   "redistribute() it before the step")
+            grad = grad._local_tensor
+            if same_layout(grad, like) and grad.dtype == p.dtype:
+                self.walk.set(index, grad.data_ptr())
+                return grad
         if type(grad) is not Tensor:
             raise TypeError(f"{who} takes plain tensors; the gradient of {name} is a {type_name(grad)}")
         if grad.layout != torch.strided:
@@ -295,19 +317,20 @@ class Engine:
         self.measured = False
         self.parts, places = self.divide(known)
         if self.mode != Mode():
-            self.check_together()
-        several = len(self.parts) > 1
-        if several and self.optimizer._couples:
+            check_together(self.parts, self.mode)
+        self.ranks = self.optimizer._find_ranks() if self.mode != Mode() else None
+        if len(self.parts) > 1 and self.optimizer._couples:
             kinds = sorted(f"{' '.join(part.kind)} on {part.device}" for part in self.parts)
             raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
                               f"must then be of one dtype and kind of group; here are {'; '.join(kinds)}")
+        shared = len(self.parts) > 1 or self.ranks is not None
         for part in self.parts:  # the last one adapts the scale, after the others have read it
-            part.options = (*part.kind, *self.mode.options(several, part is self.parts[-1]))
-        self.check_disjoint()
+            part.options = (*part.kind, *self.mode.options(shared, part is self.parts[-1], not all(part.counted)))
+        check_disjoint(type(self.optimizer).__name__, self.parts)
         walk = _core.Walk(EXCHANGE, Tensor)
         like = {}
         for index, part in enumerate(self.parts):
-            self.make_step(part, old.get((part.kind, part.device)), several)
+            self.make_step(part, old.get((part.kind, part.device)), shared)
             like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part))})
         if self.mode.scaler is not None and self.parts:
             self.mode.scaler._attach(self.parts[0].device)
@@ -318,6 +341,7 @@ class Engine:
             walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride())
         walk.watch(self.optimizer.state)
         self.flags = [self.optimizer._options(g) for g in self.optimizer.param_groups]
+        self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
         self.walk = walk
 
     def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
@@ -326,51 +350,21 @@ class Engine:
         index: dict[tuple[tuple[str, ...], torch.device], int] = {}
         parts: list[Part] = []
         places = []
+        who = type(self.optimizer).__name__
         for g, group in enumerate(self.optimizer.param_groups):
             names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
             for p, name in zip(group["params"], names):
                 if p.grad is None and id(p) not in known and not state.get(p):
                     places.append((p, name, -1, 0))
                     continue
-                self.check(p, name)
+                check_parameter(who, p, name)
+                counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = (self.kind(group, p), p.device)
                 if key not in index:
                     index[key] = len(parts)
                     parts.append(Part(*key))
-                places.append((p, name, index[key], parts[index[key]].add(p, name, group)))
+                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted)))
         return parts, places
-
-    def check(self, p: Tensor, name: str) -> None:
-        who = type(self.optimizer).__name__
-        if type(p) not in PLAIN:
-            raise TypeError(f"{who} takes plain tensors and torch.nn.Parameter; {name} is a {type_name(p)}")
-        if p.layout != torch.strided:
-            raise TypeError(f"{who} does not take sparse parameters; {name} is one")
-        if p.dtype not in DTYPES:
-            taken = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
-            raise TypeError(f"{who} takes parameters in {taken}; {name} is {p.dtype}: give it "
-                            f"to an optimizer of its own, of torch.optim, or make it float32")
-        if p.device.type not in ("cpu", "cuda"):
-            raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
-        if overlaps_itself(p):
-            raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
-
-    def check_together(self) -> None:
-        devices = sorted({str(part.device) for part in self.parts})
-        if len(devices) > 1:
-            raise _core.Error("clip and loss scale are part of the step only for parameters of one device; here are "
-                              f"{', '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
-                              "optimizer instead")
-        if self.mode.deferred and self.mode.scaler is not None and any(
-                part.params[0].dtype == torch.float16 for part in self.parts):
-            raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
-
-    def check_disjoint(self) -> None:
-        spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
-                       for part in self.parts for p, name in zip(part.params, part.names) if p.numel() and is_dense(p))
-        for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
-            if begin < end:
-                raise RuntimeError(f"{type(self.optimizer).__name__}: {name} and {other} share memory")
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
@@ -379,20 +373,23 @@ class Engine:
             options += ["master", f"model={dtype}"]
         return tuple(options)
 
-    def make_step(self, part: Part, old: Part | None, several: bool) -> None:
+    def make_step(self, part: Part, old: Part | None, shared: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
-        layout = [(name, p.numel(), g) for name, p, g in zip(part.names, part.params, part.group_of)]
+        layout = [(name, p.numel(), g, not counted)
+                  for name, p, g, counted in zip(part.names, part.locals, part.group_of, part.counted)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
         cuda = part.device.type == "cuda"
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
-                               self.mode.deferred or several and self.mode != Mode())
+                               self.mode.deferred or shared and self.mode != Mode())
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
-            DLPACK[part.device.type], part.device.index or 0).items() if name in self.mode.sums()}
+            DLPACK[part.device.type], part.device.index or 0, False).items()}
+        check_whole(self.optimizer, part, [n for n in part.sums if n not in self.mode.sums()], self.ranks is not None)
+        part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
         for index, name in enumerate(made.args()):
             key, place = self.optimizer._source(name)
             if key in part.groups[0]:
@@ -425,7 +422,7 @@ class Engine:
     def bind_arrays(self, part: Part) -> list[Tensor]:
         """Binds weights and state; returns what each parameter's gradient has to be laid out as."""
         weights = []
-        for p in part.params:
+        for p in part.locals:
             weight = p.detach()
             if not is_dense(p):
                 weight = p.detach().contiguous()
@@ -443,17 +440,18 @@ class Engine:
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, is_copy: bool) -> Tensor:
         """An array of a parameter's state: f32 and laid out as the weight; made, or made so, where it is not."""
         state = self.optimizer.state[p]
-        have = state.get(name)
-        if type(have) is Tensor and have.dtype == torch.float32 and have.device == p.device and same_layout(have, weight):
+        have = None if state.get(name) is None else local(state[name])
+        if (type(have) is Tensor and have.dtype == torch.float32 and have.device == p.device and same_layout(have, weight)
+                and is_distributed(state[name]) == is_distributed(p)):
             return have
         made = torch.empty_like(weight, dtype=torch.float32, memory_format=torch.preserve_format)
         if have is None:
             made.copy_(weight) if is_copy else made.fill_(self.initial(name))
-        elif have.numel() == p.numel():
-            made.copy_(have.reshape(p.shape))
+        elif have.numel() == weight.numel():
+            made.copy_(have.reshape(weight.shape))
         else:
-            raise ValueError(f"state '{name}' of {label} has shape {tuple(have.shape)}, the parameter {tuple(p.shape)}")
-        state[name] = made
+            raise ValueError(f"state '{name}' of {label} has shape {tuple(have.shape)}, the parameter {tuple(weight.shape)}")
+        state[name] = like_parameter(p, made)
         return made
 
     def initial(self, name: str) -> float:

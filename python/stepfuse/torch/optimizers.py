@@ -11,9 +11,12 @@ from torch import Tensor
 
 from .engine import Engine, Mode
 from .scaler import LossScaler
+from .tensors import is_distributed, local
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+
+    from .ranks import Ranks
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
@@ -42,6 +45,9 @@ class Fused(torch.optim.Optimizer):
     _norm: str | None = None
     _external_norm = False
     _scaler: LossScaler | None = None
+    _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
+    _counted: Callable[[Tensor], bool] | None = None
+    _ranks: Ranks | None = None
     _engine: Engine | None = None
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
@@ -76,6 +82,41 @@ class Fused(torch.optim.Optimizer):
         self._scaler = scaler
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = scaler is not None
+
+    def share_norm(self, process_group: Any, counted: Callable[[Tensor], bool] | None = None) -> None:
+        """Norm and verdict become those of all ranks of a group, which have parameters of their own.
+
+        Not needed where gradients are equal (DDP), nor for DTensors of one mesh.
+
+        Args:
+            process_group: torch.distributed's.
+            counted: whether a parameter is this rank's to count, not a duplicate of another rank's.
+        """
+        self._group, self._counted = process_group, counted
+        self._engine = self._ranks = None
+
+    def _is_shard(self, p: Tensor) -> bool:
+        """Whether a parameter is a part of a longer one."""
+        return is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
+
+    def _find_ranks(self) -> Ranks | None:
+        """Who shares norm and verdict with this rank."""
+        params = [p for g in self.param_groups for p in g["params"]]
+        spread = [p for p in params if is_distributed(p)]
+        if self._group is None and not spread:
+            return None
+        if self._ranks is None:
+            from .ranks import Ranks
+
+            groups = [self._group]
+            if self._group is None:
+                mesh = spread[0].device_mesh
+                if len(spread) < len(params) or any(p.device_mesh != mesh for p in spread):
+                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of one mesh: call "
+                                     "share_norm() with all ranks that norm and verdict are over, and which parameters count")
+                groups = [mesh.get_group(d) for d in range(mesh.ndim)]
+            self._ranks = Ranks(groups, local(params[0]).device)
+        return self._ranks
 
     @property
     def max_norm(self) -> float | None:
@@ -125,8 +166,15 @@ class Fused(torch.optim.Optimizer):
 
     def _only_makes_state(self) -> bool:
         """Whether this is torch.distributed.checkpoint's step with zeros, of which the loss scale shall not hear."""
-        return (self._scaler is not None and not self.state and all(float(g["lr"]) == 0 for g in self.param_groups)
-                and not any(p.grad is not None and p.grad.any() for g in self.param_groups for p in g["params"]))
+        if self._scaler is None or self.state or any(float(g["lr"]) != 0 for g in self.param_groups):
+            return False
+        some = any(p.grad is not None and local(p.grad).any() for g in self.param_groups for p in g["params"])
+        ranks = self._find_ranks()
+        if ranks is not None:  # which a rank alone cannot tell
+            word = torch.tensor(float(some), device=ranks.device)
+            ranks.all_reduce("the look for gradients in a step with lr = 0", word, largest=True)
+            some = bool(word)
+        return not some
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here
@@ -184,11 +232,11 @@ class Fused(torch.optim.Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         self._pull()
         return {**super().__getstate__(), "_max_norm": self._max_norm, "_norm": self._norm,
-                "_external_norm": self._external_norm, "_scaler": self._scaler}
+                "_external_norm": self._external_norm, "_scaler": self._scaler, "_counted": self._counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._engine = self._deferred = self._found = None
+        self._engine = self._deferred = self._found = self._ranks = None
         if self._loading is not None:
             self._keep_precision(self._loading)
 

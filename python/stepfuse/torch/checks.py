@@ -1,0 +1,69 @@
+"""What the optimizers refuse, by the parameter's name, before a step is made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .tensors import is_dense, is_distributed, overlaps_itself, type_name
+
+if TYPE_CHECKING:
+    from .engine import Mode, Part
+    from .optimizers import Fused
+
+DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+          torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def check_parameter(who: str, p: Tensor, name: str) -> None:
+    if is_distributed(p):
+        if any(placement.is_partial() for placement in p.placements):
+            raise TypeError(f"{who} takes DTensors that are sharded or replicated; {name} is placed as {p.placements}")
+        p = p._local_tensor
+    if type(p) not in PLAIN:
+        raise TypeError(f"{who} takes plain tensors, DTensors and torch.nn.Parameter; {name} is a {type_name(p)}")
+    if p.layout != torch.strided:
+        raise TypeError(f"{who} does not take sparse parameters; {name} is one")
+    if p.dtype not in DTYPES:
+        taken = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
+        raise TypeError(f"{who} takes parameters in {taken}; {name} is {p.dtype}: give it "
+                        f"to an optimizer of its own, of torch.optim, or make it float32")
+    if p.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
+    if overlaps_itself(p):
+        raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
+
+
+def check_together(parts: list[Part], mode: Mode) -> None:
+    devices = sorted({str(part.device) for part in parts})
+    if len(devices) > 1:
+        raise _core.Error("clip and loss scale are part of the step only for parameters of one device; here are "
+                          f"{', '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
+                          "optimizer instead")
+    if mode.deferred and mode.scaler is not None and any(part.params[0].dtype == torch.float16 for part in parts):
+        raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
+
+
+def check_whole(optimizer: Fused, part: Part, own: list[str], on_ranks: bool) -> None:
+    """A formula's `own` reductions are over what this rank has: wrong of a shard, or where others have more."""
+    if not own:
+        return
+    who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
+    for p, name in zip(part.params, part.names):
+        if optimizer._is_shard(p):
+            raise _core.Error(f"{who} over a whole parameter, of which this rank has a part only ({name}): take a formula "
+                              "that is elementwise, or DDP")
+    if on_ranks and optimizer._couples:
+        raise _core.Error(f"{who} over all parameters, of which other ranks have more: take a formula without that, or DDP")
+
+
+def check_disjoint(who: str, parts: list[Part]) -> None:
+    spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
+                   for part in parts for p, name in zip(part.locals, part.names) if p.numel() and is_dense(p))
+    for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
+        if begin < end:
+            raise RuntimeError(f"{who}: {name} and {other} share memory")

@@ -1,0 +1,181 @@
+"""What the processes of a training tell each other between a step's phases, and how a failure among them is told.
+
+Knows torch.distributed; the transport is its process groups'.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .. import _core
+
+TICK = timedelta(seconds=1)  # how often one that waits looks whether another has failed
+GRACE = timedelta(seconds=5)  # how long one that has failed waits to hear where the others are
+# torch has given them other names.
+ALL_GATHER = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
+LANES, PIECE = 2048, 16384  # of the language's order of reductions
+
+
+class RankError(_core.Error):
+    """A rank died, does not answer, or is not like the others; the message says which."""
+
+
+def fold(values: Tensor, largest: bool = False) -> Tensor:
+    """The last dimension folded in the language's own order, as one device folds its pieces (ir/reduction.hpp)."""
+    combine = torch.maximum if largest else torch.add
+    while True:
+        pieces = max(1, -(-values.shape[-1] // PIECE))
+        identity = float("-inf") if largest else 0.0
+        lanes = torch.nn.functional.pad(values, (0, pieces * PIECE - values.shape[-1]), value=identity)
+        lanes = lanes.unflatten(-1, (pieces, PIECE // LANES, LANES))
+        total = torch.full_like(lanes[..., 0, :], identity)
+        for i in range(PIECE // LANES):
+            total = combine(total, lanes[..., i, :])
+        while total.shape[-1] > 1:
+            total = combine(*total.chunk(2, dim=-1))
+        values = total.squeeze(-1)
+        if pieces == 1:
+            return values.squeeze(-1)
+
+
+def names(ranks: Sequence[int]) -> str:
+    words = [str(r) for r in ranks]
+    if len(words) == 1:
+        return f"rank {words[0]}"
+    return f"ranks {', '.join(words[:-1])} and {words[-1]}"
+
+
+class Ranks:
+    """One group of processes, or several one after the other (the dimensions of a device mesh)."""
+
+    def __init__(self, groups: Sequence[Any], device: torch.device) -> None:
+        self.groups = list(groups)
+        self.device = device
+        self.members = sorted({r for g in self.groups for r in dist.get_process_group_ranks(g)})
+        self.me = dist.get_rank()
+        self.place = "/".join(["stepfuse", *(g.group_name for g in self.groups)])
+        self.step = 0  # that is being made
+        self.messages = 0  # sent by this rank so far, as collectives
+
+    # --- collectives
+
+    def begin(self, what: str, call: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """Starts a collective of torch.distributed."""
+        self.messages += 1
+        try:
+            return call(*args, async_op=True, **kw)
+        except RuntimeError as error:
+            self.fail(what, error)
+
+    def wait(self, what: str, work: Any) -> None:
+        """On a GPU only the stream waits; on the CPU, also for the news that another rank has failed."""
+        if work is None:
+            return
+        if self.device.type != "cpu":
+            work.wait()
+            return
+        while True:
+            try:
+                work.wait(TICK)
+                return
+            except RuntimeError as error:
+                if work.is_completed() or self.alarmed():
+                    self.fail(what, error)
+
+    def all_reduce(self, what: str, values: Tensor, largest: bool = False) -> None:
+        op = dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM
+        for group in self.groups:
+            self.wait(what, self.begin(what, dist.all_reduce, values, op=op, group=group))
+
+    def all_gather(self, what: str, values: Tensor) -> Tensor:
+        """What each rank of the one group gave, in their order."""
+        group = self.groups[0]
+        out = values.new_empty((group.size(), *values.shape))
+        self.wait(what, self.begin(what, ALL_GATHER, out.flatten(), values.flatten(), group=group))
+        return out
+
+    # --- what ranks must have in common
+
+    def agree(self, facts: dict[str, list[str]]) -> None:
+        """Raises on every rank, and says which one differs in what, unless all have the same."""
+        digests = [hashlib.sha256("\0".join(lines).encode()).digest()[:16] for lines in facts.values()]
+        mine = torch.frombuffer(bytearray(b"".join(digests)), dtype=torch.uint8).to(self.device)
+        for group in self.groups:
+            everybody = mine.new_empty(group.size() * mine.numel())
+            what = "the comparison of what ranks have"
+            self.wait(what, self.begin(what, ALL_GATHER, everybody, mine, group=group))
+            if (everybody.view(group.size(), -1) == mine).all():
+                continue
+            lists: list[Any] = [None] * group.size()
+            dist.all_gather_object(lists, facts, group=group)
+            self.raise_alarm("found that ranks differ")
+            raise RankError(difference(dict(zip(dist.get_process_group_ranks(group), lists))))
+
+    # --- when one fails
+
+    def store(self) -> Any:
+        return dist.distributed_c10d._get_default_store()
+
+    def alarmed(self) -> bool:
+        try:
+            return self.store().check([f"{self.place}/alarm"])
+        except RuntimeError:  # whoever holds the store is gone
+            return True
+
+    def raise_alarm(self, what: str) -> None:
+        try:
+            self.store().set(f"{self.place}/at/{self.me}", what)
+            self.store().set(f"{self.place}/alarm", "1")
+        except RuntimeError:
+            pass
+
+    def fail(self, what: str, error: Exception) -> NoReturn:
+        self.raise_alarm(what)
+        silent, told, reached = [], {}, True
+        left = GRACE
+        for rank in self.members:
+            key = f"{self.place}/at/{rank}"
+            try:
+                self.store().wait([key], left)
+                told.setdefault(self.store().get(key).decode(), []).append(rank)
+            except RuntimeError:
+                left = timedelta(milliseconds=1)  # the others had as long
+                silent.append(rank)
+        try:
+            self.store().check([self.place])
+        except RuntimeError:
+            reached = False
+        if not reached:
+            who = "the rank that holds torch.distributed's store (rank 0 where torchrun does not) is gone"
+        elif silent:
+            who = f"{names(silent)} {'does' if len(silent) == 1 else 'do'} not answer: dead, or stuck elsewhere"
+        else:
+            who = "all ranks answer, so it was too slow or the connection broke"
+        others = "; ".join(f"{names(r)} stopped at {w}" for w, r in told.items())
+        raise RankError(f"rank {self.me}: {what} failed in step {self.step}: {who}.{f' {others}.' * reached} Start again from the "
+                        f"last checkpoint, with as many ranks as there are. (torch.distributed: {error})") from error
+
+
+def difference(facts: dict[int, dict[str, list[str]]]) -> str:
+    """What of the facts of each rank is not what most have."""
+    said = []
+    for fact in next(iter(facts.values())):
+        lists = {rank: tuple(f.get(fact, ())) for rank, f in facts.items()}
+        usual, _ = Counter(lists.values()).most_common(1)[0]
+        for rank, lines in lists.items():
+            if lines == usual:
+                continue
+            like = names([r for r, other in lists.items() if other == usual])
+            mine, theirs = next(((a, b) for a, b in zip(lines, usual) if a != b),
+                                (f"{len(lines)} of them", f"{len(usual)} of them"))
+            said.append(f"rank {rank} has another {fact} than {like}: {mine}, not {theirs}")
+    return ("; ".join(said) + ". Nothing was exchanged: make all ranks alike, and load the same checkpoint on each")

@@ -1,0 +1,56 @@
+"""What is asked of one tensor: how it lies, what of it is on this rank. Knows torch only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def is_distributed(value: Any) -> bool:
+    """Whether this is a DTensor; where nobody has imported them there are none."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(value, module.DTensor)
+
+
+def local(value: Tensor) -> Tensor:
+    """What of a tensor is on this rank."""
+    return value._local_tensor if is_distributed(value) else value
+
+
+def is_first_copy(p: Tensor) -> bool:
+    """Whether no other rank of its mesh that holds the same elements comes before this one."""
+    return not is_distributed(p) or not any(
+        placement.is_replicate() and place for placement, place in zip(p.placements, p.device_mesh.get_coordinate() or ()))
+
+
+def like_parameter(p: Tensor, array: Tensor) -> Tensor:
+    """An array of a parameter's state as what the parameter is: a DTensor of the same shards."""
+    if not is_distributed(p):
+        return array
+    return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
+
+
+def same_layout(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and all(
+        n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
+
+
+def is_dense(p: Tensor) -> bool:
+    return same_layout(torch.empty_like(p, device="meta"), p)
+
+
+def overlaps_itself(p: Tensor) -> bool:
+    """Whether two elements may share memory; exact for everything that slicing and transposing make."""
+    reach = 0
+    for stride, n in sorted((s, n) for s, n in zip(p.stride(), p.shape) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (n - 1)
+    return False

@@ -1,0 +1,79 @@
+"""A function on several ranks at once: processes with a gloo group each, forked from one that has imported torch."""
+
+import contextlib
+import datetime
+import multiprocessing
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+import traceback
+
+import pytest
+import torch
+import torch.distributed as dist
+
+if not dist.is_available() or not dist.is_gloo_available():
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+
+SECONDS = 120  # that a test may take; a rank that hangs is killed then
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["torch", "torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint",
+                                "stepfuse.torch"])
+
+
+class Died(Exception):
+    """A rank ended without a result; its exit code."""
+
+
+def _main(rank, world, store, seconds, function, arguments, answer):
+    torch.set_num_threads(1)
+    try:
+        dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
+                                timeout=datetime.timedelta(seconds=seconds))
+        result = function(rank, world, *arguments)
+    except Exception as error:
+        traceback.print_exc()
+        result = error
+    answer.send_bytes(pickle.dumps(result))  # tensors by value
+    answer.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # not the group's end, which waits for ranks that a test has killed
+
+
+def run(world, function, *arguments, seconds=60.0):
+    """What `function(rank, world, *arguments)` returns or raises on each rank, or Died."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for rank in range(world):
+            mine, theirs = _server.Pipe(duplex=False)
+            process = _server.Process(target=_main, args=(rank, world, str(pathlib.Path(folder) / "store"), seconds, function,
+                                                          arguments, theirs))
+            process.start()
+            theirs.close()
+            ranks.append((process, mine))
+        results = []
+        for process, mine in ranks:
+            result = Died("no answer")
+            if mine.poll(SECONDS):
+                with contextlib.suppress(EOFError):
+                    result = pickle.loads(mine.recv_bytes())
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+            if isinstance(result, Died):
+                result = Died(process.exitcode)
+            results.append(result)
+        return results
+
+
+def good(results):
+    """The results, where no rank raised."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results

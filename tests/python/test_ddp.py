@@ -1,0 +1,154 @@
+"""Under DDP and its like: norm, verdict and scale are one for all ranks, and no rank's weights part from the others'."""
+
+import hashlib
+
+import pytest
+import torch
+import torch.distributed as dist
+from processes import good, run
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import stepfuse.torch
+from stepfuse.torch import AdamW, LossScaler, ranks
+
+RANKS = (1, 2, 3, 4)
+STEPS, OVERFLOWS = 6, (2,)
+
+
+def digest(tensors):
+    h = hashlib.sha256()
+    for t in tensors:
+        h.update(t.detach().contiguous().view(torch.uint8).numpy().tobytes())
+    return h.hexdigest()
+
+
+def arrays(optimizer):
+    return [*(p for g in optimizer.param_groups for p in g["params"]),
+            *(v.reshape(1) if v.dim() == 0 else v for s in optimizer.state_dict()["state"].values() for v in s.values())]
+
+
+def network():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(24, 150), nn.Tanh(), nn.Linear(150, 120), nn.Tanh(), nn.Linear(120, 3))
+
+
+def samples(step, rank):
+    draw = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randn(5, 24, generator=draw), torch.randn(5, 3, generator=draw)
+
+
+def loss_of(model, step, rank, overflows):
+    x, y = samples(step, rank)
+    loss = nn.functional.mse_loss(model(x).float(), y)
+    return loss * float("inf") if overflows else loss
+
+
+class Counter:
+    """How often Python calls collectives from now on."""
+
+    def __init__(self):
+        self.calls = 0
+        for home, name in ((dist, "all_reduce"), (dist, "all_to_all_single"), (ranks, "ALL_GATHER"), (ranks, "REDUCE_SCATTER")):
+            setattr(home, name, self.wrap(getattr(home, name)))
+
+    def wrap(self, call):
+        def counted(*args, **kw):
+            self.calls += 1
+            return call(*args, **kw)
+
+        return counted
+
+
+def under_ddp(rank, world, way):
+    model = DistributedDataParallel(network())
+    scaler = LossScaler(growth_interval=2)
+    classic = stepfuse.torch.GradScaler("cpu", growth_interval=2, defer_unscale=True)
+    native = way == "native"
+    optimizer = AdamW(model.parameters(), lr=0.01, **({"max_norm": 0.5, "scaler": scaler} if native else {}))
+    counter = Counter()
+    seen = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(model, step, rank, step in OVERFLOWS and rank == world - 1)
+        (scaler if native else classic).scale(loss).backward()
+        if native:
+            optimizer.step()
+        else:
+            classic.unscale_(optimizer)
+            stepfuse.torch.clip_grad_norm_(model.parameters(), 0.5)
+            classic.step(optimizer)
+            classic.update()
+        scale = (scaler if native else classic).get_scale()
+        seen.append((digest(arrays(optimizer)), scale, bool(optimizer.last_step_skipped) if not native else None))
+    return seen, counter.calls
+
+
+@pytest.mark.parametrize("way", ["native", "classic"])
+@pytest.mark.parametrize("world", RANKS)
+def test_ddp_needs_nothing_of_ours(world, way):
+    seen = good(run(world, under_ddp, way))
+    assert all(calls == 0 for _, calls in seen)  # DDP's own do not come through Python
+    assert all(steps == seen[0][0] for steps, _ in seen)
+    scales = [scale for _, scale, _ in seen[0][0]]
+    assert scales == [65536, 131072, 65536, 65536, 131072, 131072]
+    digests = [d for d, _, _ in seen[0][0]]
+    assert digests[1] == digests[2] and len(set(digests)) == STEPS - 1
+
+
+def one_process(world):
+    """The same global batch, a rank's share after the other."""
+    model = network()
+    scaler = LossScaler(growth_interval=2)
+    optimizer = AdamW(model.parameters(), lr=0.01, max_norm=0.5, scaler=scaler)
+    seen = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for rank in range(world):
+            loss = loss_of(model, step, rank, step in OVERFLOWS and rank == world - 1)
+            optimizer.scale(loss / world).backward()
+        optimizer.step()
+        seen.append(digest(arrays(optimizer)))
+    return seen
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_ddp_is_one_process_where_the_sum_has_one_order(world):
+    # Of three and more addends the order of torch's all-reduce is its own.
+    (seen, _), *_ = good(run(world, under_ddp, "native"))
+    assert [d for d, _, _ in seen] == one_process(world)
+
+
+def own_parameters(rank, world, norm_type):
+    """Each rank has parameters that no other has, as in a pipeline, and a duplicate of one that all have."""
+    torch.manual_seed(rank)
+    own = nn.Parameter(torch.randn(40 + rank))
+    both = nn.Parameter(torch.ones(9))
+    scaler = LossScaler(init_scale=8.0, growth_interval=2)
+    optimizer = AdamW([own, both], lr=0.1, max_norm=1.0, norm_type=norm_type, scaler=scaler)
+    optimizer.share_norm(dist.group.WORLD, counted=lambda p: p is not both or rank == 0)
+    counter = Counter()
+    seen = []
+    for step in range(4):
+        scale = scaler.get_scale()
+        own.grad = torch.full_like(own, float("inf") if step == 2 and rank == world - 1 else scale * (rank + 1))
+        both.grad = torch.full_like(both, 3 * scale)
+        optimizer.step()
+        stats = optimizer.stats()
+        seen.append((stats["grad_norm"], stats["found_inf"], scaler.get_scale(), digest([both])))
+    return seen, counter.calls
+
+
+@pytest.mark.parametrize(("world", "norm_type"), [(1, 2.0), (2, 2.0), (3, float("inf")), (4, 1.0), (4, 2.0)])
+def test_a_group_has_one_norm_and_one_verdict(world, norm_type):
+    seen = good(run(world, own_parameters, norm_type))
+    assert all(steps == seen[0][0] for steps, _ in seen)
+    # one exchange a step, and what ranks have in common is compared once
+    assert all(calls == 4 + 1 for _, calls in seen)
+    every = torch.cat([torch.full((40 + r,), r + 1.0) for r in range(world)] + [torch.full((9,), 3.0)])
+    norms = [norm for norm, *_ in seen[0][0]]
+    assert norms[0] == pytest.approx(every.norm(norm_type).item(), rel=1e-6)
+    assert norms[0] == norms[1] == norms[3] and [f for _, f, *_ in seen[0][0]] == [0, 0, 1, 0]
+    assert [scale for _, _, scale, _ in seen[0][0]] == [8, 16, 8, 8]
+    digests = [d for *_, d in seen[0][0]]
+    assert digests[1] == digests[2] != digests[3]
