@@ -35,9 +35,10 @@ struct Tensor {
   uint32_t flags;
   uint64_t size;
   uint64_t offset;        // position of its first element in the full tensor (shards), else 0
+  uint64_t full_size;     // elements of the full tensor
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
 };
-static_assert(sizeof(Tensor) == 32);
+static_assert(sizeof(Tensor) == 40);
 
 // Which members of a finer domain make up each member of a coarser one. Part m holds members
 // [begin[m], begin[m + 1]) of the list `members`, in bound order; null: of 0, 1, 2, …

@@ -109,6 +109,9 @@ Value Builder::present() {
 Value Builder::tensor_index() {
   return append({.op = Op::tensor_index, .type = {DType::i32, Domain::tensor}}, "");
 }
+Value Builder::element_count() {
+  return append({.op = Op::element_count, .type = {DType::i64, Domain::tensor}}, "");
+}
 Value Builder::element_index() {
   return append({.op = Op::element_index, .type = {DType::i32, Domain::element}}, "");
 }

@@ -57,6 +57,7 @@ class Builder {
   Value read(StateRef state);
   Value present();
   Value tensor_index();
+  Value element_count();
   Value element_index();
   // Any elementwise op; the result type follows from the op's rule.
   Value apply(Op op, std::initializer_list<Value> operands);

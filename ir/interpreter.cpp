@@ -118,6 +118,8 @@ class Interpreter {
         return Bits::of(data_.tensors[m].present);
       case Op::tensor_index:
         return Bits::of(static_cast<int32_t>(m));
+      case Op::element_count:
+        return Bits::of(static_cast<int64_t>(data_.tensors[m].element_count()));
       default:
         break;
     }

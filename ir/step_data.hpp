@@ -11,11 +11,14 @@ namespace stepfuse {
 // One parameter tensor with its array in every buffer of the program.
 struct StepTensor {
   uint64_t size = 0;
-  uint64_t offset = 0;  // position of its first element in the full tensor (shards), else 0
+  uint64_t offset = 0;     // position of its first element in the full tensor (shards), else 0
+  uint64_t full_size = 0;  // of the full tensor; 0: it ends where this one does
   int32_t group = 0;
   bool present = true;        // has a gradient this step
   std::vector<void*> data;    // [buffer], any alignment; may be null where size is 0
   std::vector<DType> dtypes;  // [buffer], one of the buffer's declared storage types
+
+  uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
 };
 
 struct StepData {

@@ -241,6 +241,8 @@ class Verifier {
         return expect_type(inst, {DType::boolean, Domain::tensor});
       case TypeRule::tensor_index:
         return expect_type(inst, {DType::i32, Domain::tensor});
+      case TypeRule::element_count:
+        return expect_type(inst, {DType::i64, Domain::tensor});
       case TypeRule::element_index:
         return expect_type(inst, {DType::i32, Domain::element});
       case TypeRule::store:

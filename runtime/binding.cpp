@@ -154,12 +154,13 @@ void Binding::check_same(size_t first, size_t second) const {
   for (size_t buffer = 0; buffer < bound_.size(); ++buffer) {
     same_types = same_types && tables_.dtype(first, buffer) == tables_.dtype(second, buffer);
   }
-  const char* what = !same_types              ? "storage types"
-                     : a.group != b.group     ? "groups"
-                     : a.offset != b.offset   ? "offsets"
-                     : a.counted != b.counted ? "'counted'"
-                     : a.updated != b.updated ? "'updated'"
-                                              : nullptr;
+  const char* what = !same_types                              ? "storage types"
+                     : a.group != b.group                     ? "groups"
+                     : a.offset != b.offset                   ? "offsets"
+                     : a.element_count() != b.element_count() ? "full sizes"
+                     : a.counted != b.counted                 ? "'counted'"
+                     : a.updated != b.updated                 ? "'updated'"
+                                                              : nullptr;
   if (what == nullptr) return;
   throw Error(ErrorKind::bind,
               fmt::format("tensors {} '{}' and {} '{}' are the same arrays, but their {} differ: "

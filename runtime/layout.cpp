@@ -31,6 +31,12 @@ Layout& Layout::add(TensorSpec t) {
     fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
                      kPieceElements));
   }
+  if (t.full_size != 0 && t.full_size < t.offset + t.size) {
+    fail(
+        fmt::format("full_size {} is less than its offset and elements, {}: it is that of the "
+                    "whole tensor",
+                    t.full_size, t.offset + t.size));
+  }
   group_count_ = std::max(group_count_, t.group + 1);
   elements_ += t.size;
   tensors_.push_back(std::move(t));

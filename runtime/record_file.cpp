@@ -44,18 +44,20 @@ std::vector<Bits> values_of(const TensorReader& file, const std::string& name, D
 
 // The per-tensor facts, one array each. Returns the names.
 std::string save_layout(const StepRecord& r, Contents& contents) {
-  std::vector<Bits> size, offset, group, present;
+  std::vector<Bits> size, offset, full_size, group, present;
   Json names = Json::array();
   for (size_t t = 0; t < r.layout.size(); ++t) {
     const TensorSpec& spec = r.layout.tensors()[t];
     size.push_back(Bits::of(static_cast<int64_t>(spec.size)));
     offset.push_back(Bits::of(static_cast<int64_t>(spec.offset)));
+    full_size.push_back(Bits::of(static_cast<int64_t>(spec.full_size)));
     group.push_back(Bits::of(static_cast<int32_t>(spec.group)));
     present.push_back(Bits::of(r.present[t] != 0));
     names.push_back(spec.name);
   }
   contents.add("tensor.size", DType::i64, size);
   contents.add("tensor.offset", DType::i64, offset);
+  contents.add("tensor.full_size", DType::i64, full_size);
   contents.add("tensor.group", DType::i32, group);
   contents.add("tensor.present", DType::boolean, present);
   return names.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -82,6 +84,10 @@ void load_layout(const TensorReader& file, StepRecord& r) {
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
   std::vector<Bits> size = values_of(file, "tensor.size", DType::i64, count);
   std::vector<Bits> offset = values_of(file, "tensor.offset", DType::i64, count);
+  std::vector<Bits> full_size(count);  // older records have none
+  if (file.arrays().contains("tensor.full_size")) {
+    full_size = values_of(file, "tensor.full_size", DType::i64, count);
+  }
   std::vector<Bits> group = values_of(file, "tensor.group", DType::i32, count);
   std::vector<Bits> present = values_of(file, "tensor.present", DType::boolean, count);
   std::vector<std::string> names = names_of(file, count);
@@ -90,6 +96,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
   for (size_t t = 0; t < count; ++t) {
     TensorSpec spec{.name = names[t], .size = static_cast<uint64_t>(size[t].i64())};
     spec.offset = static_cast<uint64_t>(offset[t].i64());
+    spec.full_size = static_cast<uint64_t>(full_size[t].i64());
     spec.group = group[t].i32();
     r.present.push_back(present[t].b() ? 1 : 0);
     bool seen = spec.size == 0;

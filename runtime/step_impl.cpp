@@ -68,6 +68,20 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
   }
 }
 
+// A count of elements that only looks right is worse than none.
+void check_full_sizes(const Program& program, const Layout& layout) {
+  bool counts = std::any_of(program.insts.begin(), program.insts.end(),
+                            [](const Inst& inst) { return inst.op == Op::element_count; });
+  for (size_t t = 0; counts && t < layout.size(); ++t) {
+    const TensorSpec& spec = layout.tensors()[t];
+    if (spec.offset == 0 || spec.full_size != 0) continue;
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} '{}' is a shard, and step @{} asks how many elements its "
+                            "tensor has: say so in full_size",
+                            t, spec.name.substr(0, 80), program.name));
+  }
+}
+
 }  // namespace
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
@@ -91,6 +105,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
     throw Error(ErrorKind::usage, "StepOptions::form is none of fused, split and unfused");
   }
   check_tensor_flags(program, layout);
+  check_full_sizes(program, layout);
   bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device, interpreted);
@@ -310,6 +325,7 @@ void Step::Impl::append(TensorSpec tensor) {
   Layout layout = plan->layout;
   layout.add(std::move(tensor));
   check_tensor_flags(program, layout);
+  check_full_sizes(program, layout);
   StepParts next;
   next.plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report

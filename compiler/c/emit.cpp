@@ -83,6 +83,8 @@ class Emitter {
         return "(tensor->flags & SF_PRESENT) != 0";
       case Op::tensor_index:
         return "(int32_t)tensor_index";
+      case Op::element_count:
+        return "(int64_t)tensor->full_size";
       case Op::element_index:
         return "(int32_t)(uint32_t)(tensor->offset + chunk->begin + i)";
       default:

@@ -29,7 +29,7 @@ typedef struct {
 enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
-  uint64_t size, offset, scratch_base;
+  uint64_t size, offset, full_size, scratch_base;
 } sf_tensor;
 
 // Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …

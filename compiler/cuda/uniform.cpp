@@ -36,6 +36,8 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
       return "(tensor.flags & abi::kPresent) != 0";
     case Op::tensor_index:
       return "i32(tensor_index)";
+    case Op::element_count:
+      return "i64(tensor.full_size)";
     default:
       break;
   }

@@ -86,6 +86,12 @@ std::string Uniform::source(const plan::Inst& inst) {
       return present_;
     case Op::tensor_index:
       return f_.set(hint, "trunc i64 {} to i32", tensor_);
+    case Op::element_count: {
+      std::string record = f_.address(hint, tensors, tensor_, sizeof(abi::Tensor));
+      std::string at = f_.set(hint, "getelementptr i8, ptr {}, i64 {}", record,
+                              offsetof(abi::Tensor, full_size));
+      return f_.set(hint, "load i64, ptr {}", at);
+    }
     default:
       return "";
   }

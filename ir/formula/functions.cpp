@@ -94,18 +94,45 @@ struct Fold {
   std::string_view name;
   Op op;
 };
-constexpr Fold kFolds[] = {{"sum", Op::reduce_add},
-                           {"norm", Op::reduce_add},
-                           {"max", Op::reduce_max},
-                           {"min", Op::reduce_min},
-                           {"any", Op::reduce_any}};
+constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
+                           {"norm", Op::reduce_add}, {"max", Op::reduce_max},
+                           {"min", Op::reduce_min},  {"any", Op::reduce_any}};
+
+// How many are true. Elements count in i32, which the largest tensor fits; what is coarser in i64.
+Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
+  bool elements = x.domain() == Domain::element;
+  Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
+  if (!elements) return v.made(loc, v.c.b.reduce(Op::reduce_add, one, to));
+  Value of_tensor = v.made(loc, v.c.b.reduce(Op::reduce_add, one, Domain::tensor)).value;
+  Operand all = v.made(loc, v.c.b.cast(of_tensor, DType::i64));
+  if (to == Domain::tensor) return all;
+  return v.made(loc, v.c.b.reduce(Op::reduce_add, all.value, to));
+}
+
+// In f64; of no elements 0.
+Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
+  if (x.domain() != Domain::element) {
+    v.fail(x.loc, fmt::format("a mean is of elements, and this is one value for each {}: divide a "
+                              "sum by what it is of",
+                              info(x.domain()).name));
+  }
+  Value sum = x.is_bool()
+                  ? count_true(v, loc, x, to).value
+                  : v.made(loc, v.c.b.reduce(Op::reduce_add, v.to(x, DType::f32), to)).value;
+  Value count = v.made(loc, max(v.c.i64(1), v.count(to))).value;
+  const Operand parts[] = {v.made(loc, v.c.b.cast(sum, DType::f64)),
+                           v.made(loc, v.c.b.cast(count, DType::f64))};
+  return v.number(loc, Op::div, parts);
+}
 
 }  // namespace
 
-bool is_builtin(std::string_view name) { return find(name) != nullptr || name == "round"; }
+bool is_builtin(std::string_view name) {
+  return find(name) != nullptr || name == "round" || name == "count";
+}
 
 std::vector<std::string> builtin_names() {
-  std::vector<std::string> names = {"round"};
+  std::vector<std::string> names = {"round", "count"};
   for (const Function& f : kFunctions) names.emplace_back(f.name);
   for (const Fold& f : kFolds) names.emplace_back(f.name);
   return names;
@@ -131,6 +158,8 @@ std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand
   if (fold->op == Op::reduce_any) {
     return v.made(call.loc, v.c.b.reduce(fold->op, v.to_bool(x), to));
   }
+  if (fold->name == "mean") return mean(v, call.loc, x, to);
+  if (x.is_bool() && fold->name == "sum") return count_true(v, call.loc, x, to);
   Value of = v.to(x, v.common({&x, 1}));
   if (fold->name != "norm") return v.made(call.loc, v.c.b.reduce(fold->op, of, to));
   Value square = v.made(call.loc, of * of).value;

@@ -280,11 +280,13 @@ class Lowering {
   }
 
   Operand call(const Expr& e) {
+    if (e.text == "count") return count(e);
     if (auto domain = reduction_domain(e)) {
       Operand x = evaluate(e.operands[0]);
       if (auto reduced = call_reduction(v_, e, x, *domain)) return *reduced;
-      f_.fail(e.loc,
-              fmt::format("'{}' is no reduction; there are sum, norm, max, min and any", e.text));
+      f_.fail(
+          e.loc,
+          fmt::format("'{}' is no reduction; there are sum, mean, norm, max, min and any", e.text));
     }
     if (e.text == "round") return round(e);
     std::vector<Operand> operands;
@@ -297,6 +299,12 @@ class Lowering {
     std::string near = did_you_mean(e.text, known);
     if (near.empty()) near = fmt::format(": write def {}(x) = …", e.text);
     f_.fail(e.loc, fmt::format("there is no function '{}'{}", e.text, near));
+  }
+
+  Operand count(const Expr& e) {
+    auto domain = e.operands.size() == 1 ? domain_of(e.operands[0].text) : std::nullopt;
+    if (!domain) f_.fail(e.loc, "write count(tensor), count(group) or count(step)");
+    return {e.loc, v_.count(*domain), {}};
   }
 
   std::optional<Domain> reduction_domain(const Expr& e) const {

@@ -45,6 +45,8 @@ class Values {
   Operand power(SourceLoc loc, const Operand& base, const Operand& exponent);
   Operand binary(const Expr& e, const Operand& a, const Operand& b);
   Operand unary(const Expr& e, const Operand& a);
+  // How many elements the tensor has, or the present ones of the group or step; i64.
+  Value count(Domain of);
 
   [[noreturn]] void fail(SourceLoc loc, std::string_view message) const {
     formula.fail(loc, message);
@@ -56,6 +58,7 @@ class Values {
 
  private:
   std::map<ValueId, Value> narrowed_;
+  std::map<Domain, Value> counts_;
 };
 
 // The built-in function of that name, applied; nothing if there is none. Throws for a wrong count.

@@ -12,6 +12,7 @@ TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
                   .size = t.elements,
                   .group = t.group,
                   .offset = t.offset,
+                  .full_size = t.full_size,
                   .counted = t.uncounted == 0,
                   .updated = t.frozen == 0};
   for (size_t i = 0; i < t.storage_count; ++i) {
@@ -64,7 +65,8 @@ stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t ind
                   .uncounted = !t.counted,
                   .frozen = !t.updated,
                   .storage = l.storage.data(),
-                  .storage_count = l.storage.size()},
+                  .storage_count = l.storage.size(),
+                  .full_size = t.full_size},
                  "the stepfuse_tensor");
   });
 }

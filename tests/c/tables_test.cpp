@@ -33,6 +33,7 @@ TEST_CASE("C kernels and the runtime have one layout of the tables") {
   SAME(sf_tensor, abi::Tensor, flags);
   SAME(sf_tensor, abi::Tensor, size);
   SAME(sf_tensor, abi::Tensor, offset);
+  SAME(sf_tensor, abi::Tensor, full_size);
   SAME(sf_tensor, abi::Tensor, scratch_base);
   CHECK(sizeof(sf_partition) == sizeof(abi::Partition));
   SAME(sf_partition, abi::Partition, members);

@@ -131,8 +131,15 @@ class Writer {
 
   // Times g, so that it is of elements whatever the rest is.
   std::string reduced(int depth) {
-    const char* name = rng_.pick({"sum", "norm", "max", "min"});
-    return fmt::format("{}({} * g, tensor)", name, number(depth));
+    switch (rng_.weighted({8, 1, 1})) {
+      case 0:
+        return fmt::format("{}({} * g, tensor)", rng_.pick({"sum", "mean", "norm", "max", "min"}),
+                           number(depth));
+      case 1:
+        return fmt::format("{}({} > g, tensor)", rng_.pick({"sum", "mean"}), number(depth));
+      default:
+        return fmt::format("count({})", rng_.pick({"tensor", "group", "step"}));
+    }
   }
 
   std::string condition(int depth) {

@@ -156,6 +156,34 @@ TEST_CASE("layouts refuse sizes that cannot be") {
                "@weight cannot be stored as f16"));
 }
 
+TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
+  Program counts = make_recipe(
+      parse_optimizer("optimizer o \"\" { w = w - mean(g, tensor) * g / count(tensor) }", "o.opt"));
+  auto step_of = [&](TensorSpec shard) {
+    Layout layout;
+    layout.add(std::move(shard));
+    return Step(counts, layout, Device::interpreter());
+  };
+  CHECK(contains(error_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384}); }),
+                 "say so in full_size"));
+  CHECK(contains(
+      error_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
+      "full_size 16391 is less"));
+  for (Device device : {Device::interpreter(), Device::cpu(1)}) {
+    Layout layout;
+    layout.add({.size = 4, .offset = 16384, .full_size = 40000});
+    Step step(counts, layout, device);
+    step.prepare();
+    std::vector<float> memory = {0, 0, 0, 0, 40000, 40000, 40000, 80000};
+    std::vector<float*> weight = {memory.data()}, grad = {memory.data() + 4};
+    step.bind("weight", weight);
+    step.adopt_state();
+    step.run(grad, step.make_args());
+    CHECK(memory[0] == -5.0F);
+    CHECK(memory[3] == -10.0F);
+  }
+}
+
 TEST_CASE("arguments by name, checked") {
   Fixture f;
   Args args = f.step.make_args();

@@ -141,6 +141,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     tensor.size = random_size(rng, t == large);
     if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
     if (rng.chance(3)) tensor.offset += (uint64_t{1} << rng.between(31, 40)) - 100;
+    if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));
@@ -159,6 +160,7 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
     const Signature& types = layout_.signatures[static_cast<size_t>(from.signature)];
     step_.tensors.push_back({.size = from.size,
                              .offset = from.offset,
+                             .full_size = from.full_size,
                              .group = from.group,
                              .present = from.present,
                              .data = {},

@@ -153,6 +153,7 @@ class Generator {
       case Domain::tensor:
         if (t == DType::boolean && rng_.chance(50)) return b_.present();
         if (t == DType::i32 && rng_.chance(50)) return b_.tensor_index();
+        if (t == DType::i64 && rng_.chance(50)) return b_.element_count();
         return read({t, d});
       case Domain::element:
         break;

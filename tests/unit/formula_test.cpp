@@ -7,6 +7,8 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
+#include "ir/interpreter.hpp"
+
 using namespace stepfuse;
 
 namespace {
@@ -97,6 +99,43 @@ TEST_CASE("reductions, states and reports of a formula") {
   CHECK(has(s, "reduce_any %any_big_lt : bool"));
 }
 
+TEST_CASE("counts and means are of a tensor, or of the present ones of a group or the step") {
+  Program p = make_recipe(parse_optimizer(
+      "optimizer o \"\" {\nreport of_tensor = mean(g, tensor)\nreport of_group = mean(g, group)\n"
+      "report of_step = mean(g, step)\nreport positive = mean(g > 0, tensor)\n"
+      "report how_many = sum(g > 0, step)\nreport elements = count(group)\nw = w - g\n}",
+      "o.opt"));
+  float g[3][2] = {{1, 2}, {-6, 0}, {100, 100}};
+  float w[3][2] = {};
+  StepData data;
+  for (int t = 0; t < 3; ++t) {
+    data.tensors.push_back({.size = 2, .present = t < 2, .data = {g[t], w[t]}});
+    data.tensors.back().dtypes = {DType::f32, DType::f32};
+  }
+  data.tensors.push_back({.size = 0, .group = 1, .data = {nullptr, nullptr}});
+  data.tensors.back().dtypes = {DType::f32, DType::f32};
+  data.tensors[1].full_size = 6;  // a shard; the rest of it is elsewhere
+  data.group_count = 2;
+  for (const State& s : p.states) {
+    size_t members = s.type.domain == Domain::tensor ? 4 : s.type.domain == Domain::group ? 2 : 1;
+    data.states.emplace_back(members);
+  }
+  interpret(p, data);
+  auto of = [&](std::string_view name) {
+    return data.states[static_cast<size_t>(p.find_state(name))];
+  };
+  CHECK(of("of_tensor")[0].f64() == 1.5);
+  CHECK(of("of_tensor")[1].f64() == -1);
+  CHECK(of("of_tensor")[3].f64() == 0);  // of nothing
+  CHECK(of("of_group")[0].f64() == -3.0 / 8);
+  CHECK(of("of_group")[1].f64() == 0);
+  CHECK(of("of_step")[0].f64() == -3.0 / 8);
+  CHECK(of("positive")[0].f64() == 1);
+  CHECK(of("positive")[1].f64() == 0);
+  CHECK(of("how_many")[0].i64() == 2);
+  CHECK(of("elements")[0].i64() == 8);
+}
+
 TEST_CASE("the pipeline goes around any formula") {
   RecipeOptions all{.grad = DType::bf16,
                     .moments = DType::bf16,
@@ -150,6 +189,9 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(has(error_of("state s : tensor\ns = g\nw = w - g * s"), "reduce it"));
   CHECK(
       has(error_of("w = w - norm(norm(g, tensor), tensor)"), "already one value for each tensor"));
+  CHECK(has(error_of("w = w - g / count(g)"), "write count(tensor)"));
+  CHECK(has(error_of("w = w - mean(norm(g, tensor), step) * g"), "a mean is of elements"));
+  CHECK(has(error_of("def count(x) = x\nw = w - count(g)"), "there is a function 'count' already"));
   CHECK(has(error_of("def f(x) = f(x)\nw = w - f(g)"), "f calls itself"));
   CHECK(has(error_of("w = w - g\nif w > 0 { let a = 1 }"),
             "'if' asks what is known before the step"));

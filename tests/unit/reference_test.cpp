@@ -69,6 +69,8 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     report @elements : f32
     report @tensors : i32
     report @present : i32
+    report @count : <i64>
+    report @counts : i64
     %w = load @w : [f32]
     %sum = reduce_add %w : f32
     %one = const 1 : i32
@@ -77,6 +79,8 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     %each = mul %index, %zero : <i32>
     %counted = add %each, %one : <i32>
     %tensors = reduce_add %counted : i32
+    %count = element_count : <i64>
+    %counts = reduce_add %count : i64
     %here = present : <bool>
     %bit = select %here, %one, %zero : <i32>
     %present = reduce_add %bit : i32
@@ -88,14 +92,17 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     write @elements, %sum
     write @tensors, %tensors
     write @present, %present
+    write @count, %count
+    write @counts, %counts
   })");
   float a[] = {1, 2};
   float b[] = {100};
   StepData data;
-  data.tensors = {{.size = 2, .data = {a}, .dtypes = {DType::f32}},
+  data.tensors = {{.size = 2, .offset = 5, .full_size = 10, .data = {a}, .dtypes = {DType::f32}},
                   {.size = 1, .present = false, .data = {b}, .dtypes = {DType::f32}},
                   {.size = 0, .data = {nullptr}, .dtypes = {DType::f32}}};
-  data.states = {{Bits{}, Bits{}, Bits{}}, {Bits{}}, {Bits{}}, {Bits{}}, {Bits{}}};
+  data.states = {{Bits{}, Bits{}, Bits{}}, {Bits{}}, {Bits{}}, {Bits{}}, {Bits{}},
+                 {Bits{}, Bits{}, Bits{}}, {Bits{}}};
   interpret(p, data);
   CHECK(a[1] == 4);
   CHECK(b[0] == 100);
@@ -106,4 +113,7 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
   CHECK(data.states[2][0].f32() == 3);
   CHECK(data.states[3][0].i32() == 3);
   CHECK(data.states[4][0].i32() == 2);
+  CHECK(data.states[5][0].i64() == 10);  // of the full tensor
+  CHECK(data.states[5][1].i64() == 0);   // not written
+  CHECK(data.states[6][0].i64() == 11);
 }

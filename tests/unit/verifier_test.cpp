@@ -126,6 +126,7 @@ TEST_CASE("V2: types follow from the op") {
       {"%y = reduce_max %x : i32", "has dtype f32"},
       {"%y = present : bool", "type of present is <bool>"},
       {"%y = tensor_index : <f32>", "type of tensor_index is <i32>"},
+      {"%y = element_count : i64", "type of element_count is <i64>"},
       {"%y = element_index : <i32>", "type of element_index is [i32]"},
       {"%y = load @w : [f16]", "type of load is [f32]"},
       {"%y = load @w : f32", "type of load is [f32]"},

@@ -24,6 +24,7 @@ enum class TypeRule : uint8_t {
   load,           // element domain, the buffer's storage type
   present,        // <bool>
   tensor_index,   // <i32>
+  element_count,  // <i64>
   element_index,  // [i32]
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64

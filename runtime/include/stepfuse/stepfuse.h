@@ -181,15 +181,15 @@ typedef struct stepfuse_tensor {
   int32_t frozen;                   // not updated (recipes with tensor-flags)
   const stepfuse_storage* storage;  // for buffers that the step declares with several dtypes
   size_t storage_count;
+  uint64_t full_size;  // elements of the full tensor of a shard; 0: it ends with this one
 } stepfuse_tensor;
-#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0}
+#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0}
 
 STEPFUSE_API stepfuse_status stepfuse_layout_create(stepfuse_layout** layout);
 STEPFUSE_API void stepfuse_layout_destroy(stepfuse_layout* layout);
 STEPFUSE_API stepfuse_status stepfuse_layout_add(stepfuse_layout* layout,
                                                  const stepfuse_tensor* tensor);
-// What is in it. A tensor's name is valid until the layout is added to, its storage types until the
-// next call.
+// What is in it. Its name is valid until the layout is added to, its storage types until the next call.
 STEPFUSE_API size_t stepfuse_layout_size(const stepfuse_layout* layout);
 STEPFUSE_API size_t stepfuse_layout_group_count(const stepfuse_layout* layout);
 STEPFUSE_API uint64_t stepfuse_layout_element_count(const stepfuse_layout* layout);

@@ -78,12 +78,17 @@ struct TensorSpec {
   // A shard: position of its first element in the full tensor, a multiple of 16,384, so that all
   // shards together give one device's bits. 0 for whole tensors.
   uint64_t offset = 0;
+  // Of the full tensor, for steps that ask for element counts; 0: it ends where this one does, which
+  // such a step refuses of a shard that does not begin it.
+  uint64_t full_size = 0;
   // For steps with such states (recipes with tensor_flags): whether the tensor counts in norm and
   // finite check (a duplicate of one on another rank does not), and whether it is updated.
   bool counted = true;
   bool updated = true;
   // Storage type per buffer name; needed only for buffers that the step declares with several.
   std::map<std::string, DType> dtypes = {};
+
+  uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
 };
 
 class Layout {
