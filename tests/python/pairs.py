@@ -2,6 +2,8 @@
 
 import torch
 
+from stepfuse.torch import engine
+
 SHAPES = ((16, 8), (32,), (4, 4, 8))  # multiples of 8: torch's fused kernels round their last few elements otherwise
 
 
@@ -27,6 +29,13 @@ class Pair:
 
     def equal(self):
         return all(torch.equal(p, q) for p, q in zip(self.a, self.b))
+
+
+def step_counts(optimizer):
+    """What torch's state calls `step`, of each parameter; on a GPU state_dict() makes them true."""
+    if engine.on_cuda(torch.device("cpu")):
+        optimizer.state_dict()
+    return [s["step"].item() for s in optimizer.state.values()]
 
 
 def same_state(a, b):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the Python package's tests in this Python; exit code 77, and the reason, where it has no PyTorch or no pytest."""
+"""Runs the Python package's tests, all or those named, in this Python; exit code 77, and the reason, where it has no PyTorch or no pytest."""
 
 import importlib.util
 import pathlib
@@ -16,7 +16,7 @@ def main() -> int:
     import stepfuse
 
     print(f"stepfuse {stepfuse.__version__} from {stepfuse.__file__}")
-    return pytest.main(["-q", "-p", "no:cacheprovider", str(pathlib.Path(__file__).parent), *sys.argv[1:]])
+    return pytest.main(["-q", "-p", "no:cacheprovider", *(sys.argv[1:] or [str(pathlib.Path(__file__).parent)])])
 
 
 if __name__ == "__main__":

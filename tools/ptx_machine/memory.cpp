@@ -14,6 +14,7 @@ namespace ptx {
 namespace {
 
 constexpr std::size_t kSmall = std::size_t{1} << 20;
+constexpr u64 kAlignment = 256;
 constexpr std::size_t kTile = std::size_t{16} << 20;
 
 void* map_pages(std::size_t bytes) {
@@ -80,28 +81,38 @@ Memory::Memory() : pages_(1) {}
 u64 Memory::allocate(u64 size, std::string name) {
   auto owned = std::make_unique<Allocation>();
   Allocation& a = *owned;
-  // One page stays empty in front of every allocation; the odd 256 bytes keep the base from being
-  // aligned any better than a driver promises.
-  u64 first_page = pages_.size() + 1;
-  a.base = kBase + (first_page << kPageBits) + 256;
   a.size = size;
   a.name = name.empty() ? fmt::format("allocation of {} bytes", size) : std::move(name);
-  a.bytes = LazyPages(size, kFreshByte);
+  a.bytes = LazyPages(size + (process_ ? kAlignment : 0), kFreshByte);
   a.state = LazyPages(size);
   a.cells = LazyPages((size / 4 + 1) * sizeof(Cell));
   a.region = {a.bytes.as<std::byte>(), a.state.as<u8>(), a.cells.as<Cell>()};
-  u64 last_page = (a.base + std::max<u64>(size, 1) - 1 - kBase) >> kPageBits;
-  pages_.resize(first_page, nullptr);
-  pages_.resize(last_page + 1, &a);
+  if (process_) {  // the host uses the same address
+    a.base = (reinterpret_cast<u64>(a.region.bytes) + kAlignment) & ~(kAlignment - 1);
+    a.region.bytes = reinterpret_cast<std::byte*>(a.base);
+    std::memset(a.region.state, kWritten, size);  // what the host writes there is not seen
+  } else {
+    place(&a);
+  }
   bytes_in_use_ += size;
   u64 base = a.base;
   allocations_.emplace(base, std::move(owned));
   return base;
 }
 
+// One page stays empty in front of every allocation; the odd 256 bytes keep the base from being
+// aligned any better than a driver promises.
+void Memory::place(Allocation* a) {
+  u64 first_page = pages_.size() + 1;
+  a->base = kBase + (first_page << kPageBits) + kAlignment;
+  u64 last_page = (a->base + std::max<u64>(a->size, 1) - 1 - kBase) >> kPageBits;
+  pages_.resize(first_page, nullptr);
+  pages_.resize(last_page + 1, a);
+}
+
 bool Memory::release(u64 base) {
   auto at = allocations_.find(base);
-  if (at == allocations_.end() || (base - kBase) >> kPageBits >= pages_.size()) return false;
+  if (at == allocations_.end() || at->second->host) return false;
   for (u64 page = (base - kBase) >> kPageBits; page < pages_.size(); ++page) {
     if (pages_[page] != at->second.get()) break;
     pages_[page] = nullptr;
@@ -111,20 +122,29 @@ bool Memory::release(u64 base) {
   return true;
 }
 
-void Memory::map_host(void* address, u64 size) {
+namespace {
+
+std::unique_ptr<Allocation> host_allocation(void* address, u64 size, std::string name) {
   auto owned = std::make_unique<Allocation>();
   Allocation& a = *owned;
   a.base = reinterpret_cast<u64>(address);
   a.size = size;
-  a.name = fmt::format("host memory of {} bytes", size);
+  a.name = std::move(name);
   a.host = true;
   a.lead = static_cast<u32>(a.base & 3);
   a.state = LazyPages(size);
   std::memset(a.state.as<u8>(), kWritten, size);  // what the host writes there is not seen
   a.cells = LazyPages((size / 4 + 2) * sizeof(Cell));
   a.region = {static_cast<std::byte*>(address), a.state.as<u8>(), a.cells.as<Cell>()};
-  u64 base = a.base;
-  allocations_.emplace(base, std::move(owned));
+  return owned;
+}
+
+}  // namespace
+
+void Memory::map_host(void* address, u64 size) {
+  allocations_.emplace(
+      reinterpret_cast<u64>(address),
+      host_allocation(address, size, fmt::format("host memory of {} bytes", size)));
 }
 
 bool Memory::unmap_host(void* address) {
@@ -136,6 +156,19 @@ Allocation* Memory::find_host(u64 address) {
   if (after == allocations_.begin()) return nullptr;
   Allocation& a = *std::prev(after)->second;
   return address - a.base < a.size ? &a : nullptr;
+}
+
+Allocation* Memory::find_page(u64 address) {
+  static const auto page_bytes = static_cast<u64>(sysconf(_SC_PAGESIZE));
+  u64 base = address & ~(page_bytes - 1);
+  auto at = process_pages_.find(base);
+  if (at == process_pages_.end()) {
+    void* page = reinterpret_cast<void*>(base);
+    if (msync(page, page_bytes, MS_ASYNC) != 0) return nullptr;  // nothing is mapped there
+    at = process_pages_.emplace(base, host_allocation(page, page_bytes, "a page of the process"))
+             .first;
+  }
+  return at->second.get();
 }
 
 const Allocation* Memory::find_base(u64 base) const {

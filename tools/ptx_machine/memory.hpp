@@ -72,11 +72,19 @@ class Memory {
   // Memory of the host that kernels may use under its own address.
   void map_host(void* address, u64 size);
   bool unmap_host(void* address);
+  // From now on host and kernels use all memory of each other, as on devices with pageable memory
+  // access; but for what is allocated here nothing is known of bounds.
+  void map_process() { process_ = true; }
 
   Allocation* find(u64 address) {
     u64 page = (address - kBase) >> kPageBits;
     if (page < pages_.size()) return pages_[page];
     return find_host(address);
+  }
+  // What a kernel's access finds: an allocation, or with map_process() a page of the process.
+  Allocation* reach(u64 address) {
+    Allocation* a = find(address);
+    return a != nullptr || !process_ ? a : find_page(address);
   }
   const Allocation* find_base(u64 base) const;
   std::string describe(u64 address) const;
@@ -95,10 +103,14 @@ class Memory {
   static constexpr u32 kPageBits = 16;
 
   Allocation* find_host(u64 address);
+  Allocation* find_page(u64 address);
+  void place(Allocation* allocation);
   Allocation& span(u64 address, u64 size, const char* what);
 
   std::vector<Allocation*> pages_;
   std::map<u64, std::unique_ptr<Allocation>> allocations_;
+  std::map<u64, std::unique_ptr<Allocation>> process_pages_;  // those that kernels touched
+  bool process_ = false;
   u64 bytes_in_use_ = 0;
 };
 

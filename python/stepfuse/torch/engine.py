@@ -56,6 +56,11 @@ def from_bits(bits: int, dtype: str) -> float | int:
     return struct.unpack("<d", struct.pack("<q", bits))[0] if dtype == "f64" else bits
 
 
+def on_cuda(device: torch.device) -> bool:
+    """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
+    return device.type == "cuda"
+
+
 class Mode(NamedTuple):
     """What a step does beside updating."""
 
@@ -122,6 +127,10 @@ class Part:
     def stream(self) -> int:
         return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
 
+    @property
+    def counts_on_host(self) -> bool:
+        return self.counts is not None and not on_cuda(self.device)
+
     def set(self, arg: int, group: int, value: float) -> None:
         if self.last.get((arg, group)) != value:
             self.step.set(arg, group, value)
@@ -168,7 +177,7 @@ class Engine:
             for p, copy in part.copies:
                 p.copy_(copy)
             torch.autograd.graph.increment_version(part.locals)
-            if part.counts is not None and part.device.type == "cpu":
+            if part.counts_on_host:
                 part.step.store_counts(part.counts.data_ptr())
         if self.ranks is not None:
             self.ranks.step += 1
@@ -246,8 +255,7 @@ class Engine:
         return sums.get("nonfinite_sum", sums.get("found_inf"))
 
     def counts_equal(self) -> bool:
-        return all(p.counts is None or p.device.type != "cpu" or p.step.counts_equal(p.counts.data_ptr())
-                   for p in self.parts)
+        return all(p.step.counts_equal(p.counts.data_ptr()) for p in self.parts if p.counts_on_host)
 
     def set_args(self, part: Part, max_norm: float | None, norm: float | None) -> None:
         for arg, group, source, name, place in part.args:
@@ -294,7 +302,7 @@ class Engine:
         """Makes the optimizer's state true: counts that live on a GPU, buffers that no step has begun."""
         state = self.optimizer.state
         for part in self.parts:
-            if part.counts is not None and part.device.type != "cpu":
+            if part.counts is not None and not part.counts_on_host:
                 part.counts.copy_(torch.tensor(part.step.read_state("step"), dtype=torch.float32))
             for name, values in part.kept.items():
                 dtype = part.states[name][0]
@@ -382,7 +390,7 @@ class Engine:
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
-        cuda = part.device.type == "cuda"
+        cuda = on_cuda(part.device)
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
                                self.mode.deferred or shared and self.mode != Mode())

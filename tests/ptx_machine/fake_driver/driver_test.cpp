@@ -149,6 +149,24 @@ TEST_CASE_FIXTURE(Fixture, "says what the machine found, and stays broken") {
   CHECK(std::string(name) == "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
+TEST_CASE("a device with pageable memory access shares memory with the host") {
+  setenv("STEPFUSE_FAKE_PAGEABLE", "1", 1);
+  {
+    Fixture device;
+    auto address = [](void* p) { return reinterpret_cast<DevicePointer>(p); };
+    std::vector<unsigned> ordinary(5000, 5);  // more than a page
+    DevicePointer allocated = device.allocate(4 * ordinary.size());
+    CHECK(allocated % 256 == 0);
+    CHECK(device.launch(address(ordinary.data()), allocated, 5000, 80) == 0);
+    CHECK(*reinterpret_cast<unsigned*>(allocated + 4 * 4999) == 6);
+    CHECK(device.launch(allocated, address(ordinary.data()), 5000, 80) == 0);
+    CHECK(ordinary == std::vector<unsigned>(5000, 7));
+    CHECK(device.launch(allocated, 64, 1, 1) == kIllegalAddress);  // where nothing is
+  }
+  unsetenv("STEPFUSE_FAKE_PAGEABLE");
+  call<void>("stepfuse_fake_reset");
+}
+
 TEST_CASE_FIXTURE(Fixture, "refuses what a device refuses") {
   DevicePointer data = allocate(4 * 64 * 16);
   CHECK(call<int, DevicePointer, unsigned, std::size_t>("cuMemsetD32_v2", data, 1u, 64 * 16) == 0);

@@ -53,6 +53,8 @@ int attribute_of(const Settings& s, int attribute, Device device) {
       return s.major;
     case 76:
       return s.minor;
+    case 88:
+      return s.pageable ? 1 : 0;
     case 95:
       return s.cooperative ? 1 : 0;
     case 115:

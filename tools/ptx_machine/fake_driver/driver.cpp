@@ -25,6 +25,7 @@ Settings Settings::from_environment() {
   read("STEPFUSE_FAKE_DRIVER_VERSION", s.driver_version);
   read("STEPFUSE_FAKE_COOPERATIVE", s.cooperative);
   read("STEPFUSE_FAKE_MEMORY_POOLS", s.memory_pools);
+  read("STEPFUSE_FAKE_PAGEABLE", s.pageable);
   read("STEPFUSE_FAKE_TRACE", s.trace);
   read("STEPFUSE_FAKE_LAZY", s.lazy);
   read("STEPFUSE_FAKE_SEED", s.seed);
@@ -64,6 +65,7 @@ void Driver::reset() {
   streams = std::make_unique<Streams>();
   streams->lazy = settings.lazy;
   machine = std::make_unique<ptx::Machine>();
+  if (settings.pageable) machine->memory().map_process();
   primaries_.clear();
   for (int d = 0; d < settings.devices; ++d) {
     primaries_.push_back(std::make_unique<Context>(Context{.device = d, .id = next_context_++}));

@@ -23,6 +23,7 @@ struct Settings {
   int driver_version = 13000;
   bool cooperative = true;
   bool memory_pools = true;
+  bool pageable = false;  // kernels can use ordinary host memory
   bool trace = false;
   bool lazy = false;
   std::uint64_t seed = 1;

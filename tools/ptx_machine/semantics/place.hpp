@@ -85,7 +85,7 @@ inline Place locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch)
     default:
       break;
   }
-  Allocation* a = t.launch->memory.find(in_space);
+  Allocation* a = t.launch->memory.reach(in_space);
   u64 offset = a != nullptr ? in_space - a->base : 0;
   if (a == nullptr || offset >= a->size || a->size - offset < bytes) {
     out_of_bounds(t, space, in_space, bytes, touch);
