@@ -3,10 +3,11 @@
 #include "compiler/plan/expansions.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <deque>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -174,11 +175,12 @@ class Files {
 
  private:
   struct Section {
-    Words words;             // "op", its name and its types
-    std::string choice;      // what T stands for
-    std::string_view body;   // lines of the file
-    std::once_flag is_read;  // several threads may compile
-    Expansion expansion;
+    ~Section() { delete expansion.load(); }
+
+    Words words;            // "op", its name and its types
+    std::string choice;     // what T stands for
+    std::string_view body;  // lines of the file
+    std::atomic<const Expansion*> expansion = nullptr;
   };
 
   void finish() {
@@ -204,17 +206,18 @@ class Files {
   }
 
   const Expansion* get(Section* s) const {
-    std::call_once(s->is_read, [&] {
-      std::string body;
-      for (std::string_view rest = s->body; !rest.empty();) {
-        std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size() - 1) + 1);
-        body += line.starts_with("  use ") ? parts_.at(words_of(line.substr(6))[0]) : line;
-        rest.remove_prefix(line.size());
-      }
-      s->expansion =
-          read(s->words[1], {s->words.begin() + 2, s->words.end()}, with_type(body, s->choice));
-    });
-    return &s->expansion;
+    if (const Expansion* known = s->expansion.load()) return known;
+    std::string body;
+    for (std::string_view rest = s->body; !rest.empty();) {
+      std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size() - 1) + 1);
+      body += line.starts_with("  use ") ? parts_.at(words_of(line.substr(6))[0]) : line;
+      rest.remove_prefix(line.size());
+    }
+    auto made = std::make_unique<const Expansion>(
+        read(s->words[1], {s->words.begin() + 2, s->words.end()}, with_type(body, s->choice)));
+    // Of several threads that read it at once, the first one's stays.
+    const Expansion* first = nullptr;
+    return s->expansion.compare_exchange_strong(first, made.get()) ? made.release() : first;
   }
 
   std::string_view heading_, body_;  // of the section at hand, when the files are taken apart
