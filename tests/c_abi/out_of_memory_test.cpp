@@ -32,6 +32,13 @@ void* operator new(size_t bytes) { return allocate(bytes, 16); }
 void* operator new(size_t bytes, std::align_val_t a) {
   return allocate(bytes, static_cast<size_t>(a));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(bytes, 16);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }

@@ -27,7 +27,7 @@ class Cache(Case):
         self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
 
     def warm_start(self, backend, library, environment):
-        """Runs a step in several processes; the first one compiles. The fastest of the others, in ms."""
+        """Runs a step in several processes; the first one compiles, the others do not open what compiles."""
         with tempfile.TemporaryDirectory() as folder:
             where = {**environment, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder, "LD_DEBUG": "files"}
             times = []
@@ -42,15 +42,13 @@ class Cache(Case):
                 self.assertEqual(opened is not None, i == 0, f"process {i}")
                 times.append(report["prepare_ms"])
             print(f"{backend}: prepared in {times[0]:.1f} ms cold, {min(times[1:]):.1f} ms warm")
-            return min(times[1:])
 
-    # Times are bound far above what it takes; what must not happen is looked for itself.
     def test_a_warm_process_opens_no_nvrtc(self):
-        self.assertLess(self.warm_start("cuda", r"libnvrtc\.so", self.fake_driver()), 100)
+        self.warm_start("cuda", r"libnvrtc\.so", self.fake_driver())
 
     def test_a_warm_process_opens_no_llvm(self):
         self.need("llvm")
-        self.assertLess(self.warm_start("cpu", "libLLVM", {}), 100)
+        self.warm_start("cpu", "libLLVM", {})
 
     def test_another_nvrtc_is_noticed(self):
         driver = self.fake_driver()

@@ -69,7 +69,7 @@ void damage_once(std::string& bytes, Rng& rng) {
 
 }  // namespace
 
-void fuzz(uint64_t count, const std::function<void(Rng&)>& one) {
+uint64_t fuzz(uint64_t count, const std::function<void(Rng&)>& one) {
   uint64_t first = 1;
   count = std::max<uint64_t>(1, count / kShare);
   if (const char* text = std::getenv("STEPFUSE_SEEDS")) {
@@ -86,6 +86,7 @@ void fuzz(uint64_t count, const std::function<void(Rng&)>& one) {
       FAIL_CHECK("left the fuzzer: ", std::string(e.what()));
     }
   }
+  return count;
 }
 
 std::string damaged(std::string bytes, Rng& rng) {

@@ -12,9 +12,10 @@
 
 namespace stepfuse::testing {
 
-// Calls `one` for each seed, `count` of them unless the environment says how many. What leaves it as an
-// exception is a fault; so is a crash, whose report names the seed.
-void fuzz(uint64_t count, const std::function<void(Rng&)>& one);
+// Calls `one` for each seed, `count` of them (fewer under a sanitizer) unless the environment says how
+// many, and returns how many. What leaves it as an exception is a fault; so is a crash, whose report
+// names the seed.
+uint64_t fuzz(uint64_t count, const std::function<void(Rng&)>& one);
 
 // The bytes with one to four faults: flipped bits, overwritten, inserted, removed, repeated and moved
 // ranges, numbers at the edges of their types, a cut.

@@ -87,7 +87,7 @@ TEST_CASE("fuzz: texts of steps, through every emitter") {
   const std::vector<std::string> samples = sample_texts();
   REQUIRE(samples.size() > 5);
   uint64_t accepted = 0;
-  fuzz(3000, [&](Rng& rng) {
+  uint64_t tried = fuzz(3000, [&](Rng& rng) {
     std::string text = rng.chance(50) ? rng.pick(samples) : print(random_program(rng.next()));
     text = rng.chance(60) ? with_words_exchanged(text, rng) : damaged(text, rng);
     CAPTURE(text);
@@ -105,5 +105,5 @@ TEST_CASE("fuzz: texts of steps, through every emitter") {
     emit_all(program, rng);
   });
   MESSAGE(accepted << " texts were still steps");
-  if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > 100);
+  if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > tried / 30);
 }
