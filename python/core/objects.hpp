@@ -37,7 +37,8 @@ struct Scaler {
 };
 
 struct Step {
-  Ref scaler;  // outlives the step
+  Ref scaler;  // outlives the step, as does the allocator
+  Ref allocator;
   std::unique_ptr<stepfuse_step, Destroy<stepfuse_step_destroy>> handle;
   std::unique_ptr<stepfuse_args, Destroy<stepfuse_args_destroy>> args;
   std::unique_ptr<stepfuse_stats, Destroy<stepfuse_stats_destroy>> stats;

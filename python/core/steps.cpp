@@ -1,6 +1,7 @@
 // Step: one compiled step over a list of tensors, run with the addresses that a walk found.
 #include <string>
 
+#include "python/core/allocator.hpp"
 #include "python/core/capsule.hpp"
 #include "python/core/objects.hpp"
 #include "python/core/walk.hpp"
@@ -49,11 +50,12 @@ PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     PyObject* program = nullptr;
     PyObject* tensors = nullptr;
     PyObject* scaler = nullptr;
+    PyObject* allocator = Py_None;
     stepfuse_device device = STEPFUSE_DEVICE;
     stepfuse_step_options options = STEPFUSE_STEP_OPTIONS;
-    if (PyArg_ParseTuple(arguments, "O!OiiiOp:Step", program_type(), &program, &tensors,
-                         &device.kind, &device.ordinal, &device.threads, &scaler,
-                         &options.observe) == 0) {
+    if (PyArg_ParseTuple(arguments, "O!OiiiOp|O:Step", program_type(), &program, &tensors,
+                         &device.kind, &device.ordinal, &device.threads, &scaler, &options.observe,
+                         &allocator) == 0) {
       throw Raised();
     }
     stepfuse_layout* made = nullptr;
@@ -68,6 +70,10 @@ PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
       }
       value->scaler = Ref::borrow(scaler);
       options.scaler = self_of<Scaler>(scaler).handle.get();
+    }
+    if (allocator != Py_None) {
+      set_allocator(&options, allocator);
+      value->allocator = Ref::borrow(allocator);
     }
     stepfuse_step* step = nullptr;
     check(stepfuse_step_create(self_of<Program>(program).handle.get(), layout.get(), &device,
@@ -334,7 +340,8 @@ PyType_Slot step_slots[] = {
     {Py_tp_methods, step_methods},
     {Py_tp_doc,
      const_cast<char*>("Step(program, [(name, elements, group, uncounted)], device's kind, "
-                       "ordinal, threads, scaler or None, whether reduce() is called): "
+                       "ordinal, threads, scaler or None, whether reduce() is called, "
+                       "allocator or None): "
                        "compiled.")},
     {}};
 PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,

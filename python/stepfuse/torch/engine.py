@@ -18,6 +18,8 @@ from .scaler import DLPACK
 from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, same_layout, type_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .optimizers import Fused
     from .ranks import Ranks
 
@@ -59,6 +61,14 @@ def from_bits(bits: int, dtype: str) -> float | int:
 def on_cuda(device: torch.device) -> bool:
     """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
     return device.type == "cuda"
+
+
+def allocator(device: torch.device) -> tuple[Callable[[int, int], int], Callable[[int], None]] | None:
+    """Where a step's own memory comes from: on a GPU from torch's caching allocator, which counts it and reuses it."""
+    if device.type != "cuda":
+        return None
+    return (lambda size, stream: torch.cuda.caching_allocator_alloc(size, device, stream),
+            torch.cuda.caching_allocator_delete)
 
 
 class Mode(NamedTuple):
@@ -393,7 +403,7 @@ class Engine:
         cuda = on_cuda(part.device)
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
-                               self.mode.deferred or shared and self.mode != Mode())
+                               self.mode.deferred or shared and self.mode != Mode(), allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         check_whole(self.optimizer, part, [n for n in part.sums if n not in self.mode.sums()], self.ranks is not None)
