@@ -19,6 +19,7 @@ from .formula import Formula
 from .optimizers import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .ranks import RankError
 from .scaler import LossScaler
+from .zero import ZeroRedundancyOptimizer
 
 __all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "GradScaler",
-           "LossScaler", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
+           "LossScaler", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]

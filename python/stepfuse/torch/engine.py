@@ -123,6 +123,8 @@ class Part:
         self.states: dict[str, tuple[str, int, int]] = {}
         self.step: Any = None
         self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
+        self.pieces: dict[str, Tensor] = {}  # what they are folded from
+        self.early: set[int] = set()  # tensors that were observed before the step
 
     def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool) -> int:
         self.locals.append(local(p))
@@ -161,6 +163,7 @@ class Engine:
         self.pid = os.getpid()
         self.ranks: Ranks | None = None
         self.agreed = False  # that ranks have the same
+        self.places: dict[int, tuple[int, int]] = {}  # by the parameter's id: its part and slot
         self.spread: list[tuple[Tensor, int]] = []  # DTensors, and where their part on this rank lies
 
     # --- a step
@@ -187,6 +190,7 @@ class Engine:
             for p, copy in part.copies:
                 p.copy_(copy)
             torch.autograd.graph.increment_version(part.locals)
+            part.early.clear()
             if part.counts_on_host:
                 part.step.store_counts(part.counts.data_ptr())
         if self.ranks is not None:
@@ -232,14 +236,23 @@ class Engine:
 
     def reduce(self) -> None:
         """The first phase, and what it adds up over all parts and ranks."""
+        pieces = self.optimizer._pieces
+        if pieces is not None:  # they stand from observe() of all tensors until reduce()
+            for index, part in enumerate(self.parts):
+                if self.measured or len(part.early) < len(part.params):
+                    self.observe(index, 0, len(part.params))
+            exchanged = pieces.exchange(self)
         for index, part in enumerate(self.parts):
-            part.step.reduce(self.walk, index, part.stream(), self.measured)
+            part.step.reduce(self.walk, index, part.stream(), self.measured and pieces is None)
+            if pieces is not None:
+                for name, total in exchanged[index].items():
+                    part.sums[name].copy_(total)
         self.measured = True
         largest = self.mode.norm == "inf"
         totals = {name: torch.stack([part.sums[name] for part in self.parts])
                   for name in (self.parts[0].sums if self.parts else ())}
         totals = {name: t[0] if len(t) == 1 else t.amax() if largest else t.sum() for name, t in totals.items()}
-        if self.ranks is not None:
+        if self.ranks is not None and pieces is None:
             words = torch.stack([*totals.values(), *(torch.zeros(2 - len(totals), device=self.ranks.device))])
             self.ranks.all_reduce("the all-reduce of the norm", words, largest)
             totals = dict(zip(totals, words))
@@ -247,6 +260,13 @@ class Engine:
             for part in self.parts:
                 for name, total in totals.items():
                     part.sums[name].copy_(total)
+
+    def observe(self, index: int, first: int, count: int) -> None:
+        """The first phase of some tensors of a part, whose gradients lie where they did in the last step."""
+        part = self.parts[index]
+        if part.sums and self.ranks is not None:
+            part.step.observe(self.walk, index, first, count, part.stream())
+            part.early.update(range(first, first + count))
 
     def norm(self) -> Tensor:
         """Of the measured gradients, on their device."""
@@ -360,6 +380,7 @@ class Engine:
         walk.watch(self.optimizer.state)
         self.flags = [self.optimizer._options(g) for g in self.optimizer.param_groups]
         self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
+        self.places = {id(p): (part, slot) for p, _, part, slot in places}
         self.walk = walk
 
     def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
@@ -372,7 +393,7 @@ class Engine:
         for g, group in enumerate(self.optimizer.param_groups):
             names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
             for p, name in zip(group["params"], names):
-                if p.grad is None and id(p) not in known and not state.get(p):
+                if p.grad is None and not self.optimizer._at_once and id(p) not in known and not state.get(p):
                     places.append((p, name, -1, 0))
                     continue
                 check_parameter(who, p, name)
@@ -408,6 +429,9 @@ class Engine:
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         check_whole(self.optimizer, part, [n for n in part.sums if n not in self.mode.sums()], self.ranks is not None)
         part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
+        if self.optimizer._pieces is not None:
+            part.pieces = {name: torch.utils.dlpack.from_dlpack(values) for name, values in part.step.partials(
+                DLPACK[part.device.type], part.device.index or 0, True).items() if name in part.sums}
         for index, name in enumerate(made.args()):
             key, place = self.optimizer._source(name)
             if key in part.groups[0]:

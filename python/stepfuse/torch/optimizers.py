@@ -16,6 +16,7 @@ from .tensors import is_distributed, local
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
 
+    from .pieces import Pieces
     from .ranks import Ranks
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
@@ -48,6 +49,9 @@ class Fused(torch.optim.Optimizer):
     _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
     _counted: Callable[[Tensor], bool] | None = None
     _ranks: Ranks | None = None
+    _shards = False  # parameters are parts of longer ones
+    _at_once = False  # all parameters have state from the first step on, gradient or not
+    _pieces: Pieces | None = None  # ranks exchange them instead of sums
     _engine: Engine | None = None
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
@@ -97,7 +101,7 @@ class Fused(torch.optim.Optimizer):
 
     def _is_shard(self, p: Tensor) -> bool:
         """Whether a parameter is a part of a longer one."""
-        return is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
+        return self._shards or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
 
     def _find_ranks(self) -> Ranks | None:
         """Who shares norm and verdict with this rank."""
@@ -179,6 +183,10 @@ class Fused(torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here
         super().zero_grad(set_to_none)
+
+    def _make_state(self) -> None:
+        """All state as it is before the first step, where there is none yet."""
+        self._bound().scan(Mode(self._norm, self._external_norm, self._scaler), {})
 
     def _bound(self) -> Engine:
         if self._engine is None:

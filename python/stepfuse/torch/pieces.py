@@ -1,0 +1,55 @@
+"""The norm of one device on any number of ranks: what its pieces left, from all ranks, folded in one device's order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .ranks import PIECE, fold
+
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .zero import ZeroRedundancyOptimizer
+
+
+class Pieces:
+    """Shards are cut at borders of pieces, so that each piece's partial result is one rank's and one device's alike."""
+
+    def __init__(self, zero: ZeroRedundancyOptimizer) -> None:
+        self.zero = zero
+        self.orders: dict[tuple[str, ...], tuple[Tensor, int]] = {}
+
+    def exchange(self, engine: Engine) -> list[dict[str, Tensor]]:
+        """For each part what its sums are over all ranks."""
+        totals = []
+        for part in engine.parts:
+            order, width = self.order(engine, part.kind)
+            own = torch.stack(list(part.pieces.values()))
+            padded = own.new_zeros((len(own), width))
+            padded[:, :own.shape[1]] = own
+            gathered = self.zero._comm.all_gather("the exchange of pieces", padded)
+            pieces = gathered.permute(1, 0, 2).reshape(len(own), -1).index_select(1, order)
+            totals.append(dict(zip(part.pieces, fold(pieces, engine.mode.norm == "inf"))))
+        return totals
+
+    def order(self, engine: Engine, kind: tuple[str, ...]) -> tuple[Tensor, int]:
+        """Where each of one device's pieces stands among those of all ranks, and how many a rank has at most."""
+        if kind not in self.orders:
+            zero = self.zero
+            members, at = [], 0
+            for outer in zero.param_groups:
+                members += [at + i for i, p in enumerate(outer["params"]) if engine.kind(outer, p) == kind]
+                at += len(outer["params"])
+            by_rank = [{s.param: s for bucket in zero._buckets for s in bucket.slices[rank]} for rank in range(zero._world)]
+            counts = [[-(-by_rank[r][i].size // PIECE) if i in by_rank[r] else 0 for i in members] for r in range(zero._world)]
+            width = max(sum(c) for c in counts)
+            nexts = [r * width for r in range(zero._world)]
+            order: list[int] = []
+            for m in range(len(members)):
+                for r in range(zero._world):  # a parameter's slices are in the order of ranks
+                    order += range(nexts[r], nexts[r] + counts[r][m])
+                    nexts[r] += counts[r][m]
+            self.orders[kind] = (torch.tensor(order, dtype=torch.int64, device=zero._comm.device), width)
+        return self.orders[kind]

@@ -1,0 +1,155 @@
+"""A sharded optimizer's state: gathered in torch's format, or as shards for torch.distributed.checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .engine import program
+
+if TYPE_CHECKING:
+    from .buckets import Slice
+
+
+class Piece(Tensor):
+    """This rank's part of a one-dimensional array, as torch.distributed.checkpoint asks for it."""
+
+    @staticmethod
+    def __new__(cls, tensor: Tensor, offset: int, length: int) -> Piece:
+        piece = Tensor._make_subclass(cls, tensor)
+        piece.tensor, piece.offset, piece.length = tensor, offset, length
+        return piece
+
+    def size(self) -> torch.Size:  # of the whole
+        return torch.Size([self.length])
+
+    def __create_chunk_list__(self) -> list[Any]:
+        from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+
+        return [ChunkStorageMetadata(offsets=torch.Size([self.offset]), sizes=self.tensor.size())]
+
+    def __create_write_items__(self, fqn: str, _object: Any) -> list[Any]:
+        from torch.distributed.checkpoint.metadata import MetadataIndex, TensorProperties
+        from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
+
+        data = TensorWriteData(chunk=self.__create_chunk_list__()[0], properties=TensorProperties.create_from_tensor(self.tensor),
+                               size=self.size())
+        return [WriteItem(index=MetadataIndex(fqn, torch.Size([self.offset])), type=WriteItemType.SHARD, tensor_data=data)]
+
+    def __get_tensor_shard__(self, _index: Any) -> Tensor:
+        return self.tensor
+
+
+class Shards:
+    """What of ZeroRedundancyOptimizer is about state; its slices are one-dimensional, in the order of memory."""
+
+    def _arrays(self) -> set[str]:
+        """Names of the state that has as many elements as its parameter."""
+        inner = self._inner
+        engine = inner._bound()
+        return {name for g in inner.param_groups for p in g["params"]
+                for name in program(inner._recipe, engine.kind(g, p)).buffers()}
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """All ranks' state to one of them (numbered as in the group), for its state_dict(); called on every rank."""
+        self._check_whole()
+        mine = {i: (s.offset, dict(self._inner.state[part])) for i, (part, s) in self._own_states()}
+        lists = [None] * self._world if self._me == to else None
+        what, group = "the gathering of the state", self._comm.groups[0]
+        try:
+            dist.gather_object(mine, lists, dst=dist.get_process_group_ranks(group)[to], group=group)
+        except RuntimeError as error:
+            self._comm.fail(what, error)
+        self._whole = None if lists is None else self._join(lists)
+
+    def _own_states(self) -> list[tuple[int, tuple[Tensor, Slice]]]:
+        self._inner._pull()
+        return [(i, own) for i, own in self._shard.items() if self._inner.state.get(own[0])]
+
+    def _join(self, lists: list[dict[int, tuple[int, dict[str, Any]]]]) -> dict[str, Any]:
+        arrays = self._arrays()
+        state: dict[int, dict[str, Any]] = {}
+        for i, p in enumerate(self._all):
+            parts = sorted((found[i] for found in lists if i in found), key=lambda part: part[0])
+            if not parts:
+                continue
+            state[i] = dict(parts[0][1])
+            for name in arrays & state[i].keys():
+                flat = torch.cat([values[name].to(p.device) for _, values in parts])
+                state[i][name] = flat.as_strided(p.shape, p.stride())
+        return {"state": state, "param_groups": self._packed_groups()}
+
+    def _packed_groups(self) -> list[dict[str, Any]]:
+        groups, at = [], 0
+        for g in self.param_groups:
+            groups.append({**{k: v for k, v in g.items() if k != "params"}, "params": list(range(at, at + len(g["params"])))})
+            at += len(g["params"])
+        return groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """In torch's format, of all ranks' state, on the rank that consolidate_state_dict() gathered it on."""
+        if self._world == 1:
+            self.consolidate_state_dict()
+        whole, self._whole = getattr(self, "_whole", None), None
+        if whole is None:
+            raise RuntimeError("call consolidate_state_dict() on all ranks before state_dict() on the one that it was gathered on; or "
+                               "save sharded_state_dict() with torch.distributed.checkpoint")
+        return whole
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From a whole state_dict(), of this class, the optimizer inside, or torch's; called on every rank."""
+        arrays = self._arrays()
+        packed = [i for g in state_dict["param_groups"] for i in g["params"]]
+        if len(packed) != len(self._all):
+            raise ValueError(f"the state is of {len(packed)} parameters, this optimizer has {len(self._all)}")
+        state: dict[int, dict[str, Any]] = {}
+        for i, (part, s) in self._shard.items():
+            p, given = self._all[i], state_dict["state"].get(packed[i], {})
+            own = dict(given)
+            for name in arrays & given.keys():
+                flat = torch.empty_strided(p.shape, p.stride(), dtype=given[name].dtype).copy_(given[name]).as_strided((p.numel(),), (1,))
+                own[name] = flat[s.offset:s.offset + s.size].clone()
+            if own:
+                state[id(part)] = own
+        self._set_groups(state_dict["param_groups"])
+        inner = self._inner.state_dict()
+        slices = [p for g in self._inner.param_groups for p in g["params"]]
+        self._inner.load_state_dict({"state": {n: state[id(p)] for n, p in enumerate(slices) if id(p) in state},
+                                     "param_groups": inner["param_groups"]})
+        self._adopt()
+
+    def _set_groups(self, groups: list[dict[str, Any]]) -> None:
+        for mine, given in zip(self.param_groups, groups):
+            mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names"))
+
+    def _adopt(self) -> None:
+        self._broken = None
+        self._inner._engine = None
+        self._inner._ranks = self._comm if self._world > 1 else None
+
+    def sharded_state_dict(self) -> dict[str, Any]:
+        """This rank's share for torch.distributed.checkpoint: to save, or to load into and give to load_sharded_state_dict().
+
+        Arrays are flat, in the order of memory, so that any number of ranks loads them.
+        """
+        self._check_whole()
+        self._inner._make_state()
+        arrays = self._arrays()
+        state: dict[str, dict[str, Any]] = {}
+        for i, (part, s) in self._own_states():
+            state[self._names[i]] = {name: Piece(value, s.offset, self._all[i].numel()) if name in arrays else value
+                                     for name, value in self._inner.state[part].items()}
+        return {"state": state, "param_groups": {str(i): {k: v for k, v in g.items() if k not in ("params", "param_names")}
+                                                 for i, g in enumerate(self.param_groups)}}
+
+    def load_sharded_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from what torch.distributed.checkpoint loaded into a sharded_state_dict()."""
+        for i, (part, _) in self._shard.items():
+            for name, value in state_dict["state"].get(self._names[i], {}).items():
+                if not isinstance(value, Piece):
+                    self._inner.state[part][name] = value
+        self._set_groups([state_dict["param_groups"][str(i)] for i in range(len(self.param_groups))])
+        self._adopt()

@@ -1,0 +1,323 @@
+"""ZeRO stage 1: each rank updates its share of the parameters and has the state of that share only.
+
+Knows torch.distributed through Ranks, and an optimizer of this package, which steps the share like any parameters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .. import __version__
+from .buckets import Bucket, Slice, divide
+from .optimizers import AdamW, Fused
+from .pieces import Pieces
+from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
+from .shards import Shards
+from .tensors import is_dense
+
+if TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
+
+    from .scaler import LossScaler
+
+NOT_HYPER = ("params", "param_names")
+
+
+class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
+    """Sharded over ranks: one of this package's optimizers, its state, and its step.
+
+    Takes the place of DistributedDataParallel and of torch's ZeroRedundancyOptimizer: gradients are averaged by
+    reduce-scatter, bucket by bucket while backward runs, each rank steps its share, and the weights are gathered.
+    Weights of rank 0 are everybody's at first. After backward `.grad` is None: the sum is in the shards.
+
+    Args:
+        optimizer_class: an elementwise optimizer of this package.
+        process_group: the ranks; None: all.
+        exact: any number of ranks takes the same steps as one process that accumulates their batches in the order of
+            ranks: gradients are added up in that order, and the norm is folded from all pieces. The gradients take as
+            many bytes on their way, and a second copy in memory (on the CPU in any case).
+        reduce_gradients: False where DistributedDataParallel has made the gradients equal.
+        bucket_bytes: about how much is sent at once.
+        allow_unused: a parameter that has no gradient on a rank counts as zero there; else that is an error.
+        defaults: further arguments of the optimizer, such as lr, max_norm, scaler.
+
+    Example:
+        >>> optimizer = stepfuse.torch.ZeroRedundancyOptimizer(model.parameters(), stepfuse.torch.AdamW, lr=3e-4, max_norm=1.0)
+        >>> model(batch).backward()
+        >>> optimizer.step()
+    """
+
+    def __init__(self, params: ParamsT, optimizer_class: type[Fused] = AdamW, process_group: Any = None, *,
+                 exact: bool = False, reduce_gradients: bool = True, bucket_bytes: int = 25 << 20,
+                 allow_unused: bool = False, **defaults: Any) -> None:
+        super().__init__(params, {})
+        if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Fused)):
+            raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
+        group = dist.group.WORLD if process_group is None else process_group
+        self._all = [p for g in self.param_groups for p in g["params"]]
+        self._names = [n for i, g in enumerate(self.param_groups) for n in (
+            g.get("param_names") or [f"parameter {j} of group {i}" for j in range(len(g["params"]))])]
+        for p, name in zip(self._all, self._names):
+            if type(p) not in (Tensor, torch.nn.Parameter) or not is_dense(p):
+                raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps; {name} is none")
+            if not p.requires_grad:
+                raise ValueError(f"{name} is frozen: give the optimizer only what is trained")
+        self._world, self._me = group.size(), group.rank()
+        self._comm = Ranks([group], self._all[0].device)
+        self._exact, self._reduces, self._allow_unused = exact, reduce_gradients, allow_unused
+        # gloo's reduce-scatter is an all-reduce, of twice the bytes, that nobody can look after.
+        self._ordered = self._world > 1 and (exact or self._all[0].device.type == "cpu")
+        self._paused = False
+        self._broken: str | None = None
+        self._next = 0  # bucket to be sent
+        self._runs: tuple[Any, list[list[tuple[int, int, int]]]] | None = None
+        self._agree(optimizer_class, defaults, bucket_bytes)
+        with torch.no_grad():
+            self._buckets = [Bucket(entries, self._world, self._me, reduce_gradients, self._ordered)
+                             for entries in divide(self._all, bucket_bytes)]
+        for bucket in self._buckets if self._world > 1 else ():
+            self._comm.wait("the broadcast of the weights", self._comm.begin(
+                "the broadcast of the weights", dist.broadcast, bucket.weights, src=dist.get_global_rank(group, 0), group=group))
+        self._make_inner(optimizer_class, defaults)
+        self._hooks = [p.register_post_accumulate_grad_hook(self._hook(bucket, i))
+                       for bucket in self._buckets for i, p in enumerate(bucket.params) if reduce_gradients]
+        if reduce_gradients:
+            self._step_supports_amp_scaling = True  # a GradScaler would look at gradients that are not summed
+
+    def _agree(self, optimizer_class: type[Fused], defaults: dict[str, Any], bucket_bytes: int) -> None:
+        hyper = [{k: v for k, v in g.items() if k not in NOT_HYPER} for g in self.param_groups]
+        scaler = defaults.get("scaler")
+        self._comm.agree({
+            "version": [__version__],
+            "recipe": [optimizer_class.__name__, *(f"{k}={v}" for k, v in defaults.items() if k != "scaler"), *map(str, hyper),
+                       f"exact={self._exact}", f"reduce_gradients={self._reduces}", f"bucket_bytes={bucket_bytes}",
+                       f"scaler={scaler and scaler.state_dict()}"],
+            "layout": [f"{name} {tuple(p.shape)} {p.stride()} {p.dtype}" for name, p in zip(self._names, self._all)]})
+
+    def _make_inner(self, optimizer_class: type[Fused], defaults: dict[str, Any]) -> None:
+        """The optimizer of this rank's share: a parameter for each slice, and an empty one for each dtype and group."""
+        mine = {s.param: (bucket, s) for bucket in self._buckets for s in bucket.slices[self._me]}
+        self._shard: dict[int, tuple[Tensor, Slice]] = {}  # by the parameter's index
+        self._given: list[tuple[Tensor, Tensor]] = []
+        groups, at = [], 0
+        for group in self.param_groups:
+            slices, dtypes = [], set()
+            for i in range(at, at + len(group["params"])):
+                dtype = self._all[i].dtype
+                if i in mine:
+                    bucket, s = mine[i]
+                    part = torch.nn.Parameter(bucket.own_weights[s.begin:s.begin + s.size])
+                    if self._reduces:
+                        part.grad = bucket.own_gradients[s.begin:s.begin + s.size]
+                    self._shard[i] = (part, s)
+                    slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
+                elif dtype not in dtypes:  # so that all ranks have the same kinds of step
+                    part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
+                    part.grad = torch.empty_like(part)
+                    slices.append((f"nothing of {self._names[i]}", part))
+                dtypes.add(dtype)
+            at += len(group["params"])
+            groups.append({**{k: v for k, v in group.items() if k not in NOT_HYPER}, "params": slices})
+        self._inner = optimizer_class(groups, **defaults)
+        self._inner._at_once = True
+        if self._world > 1:
+            self._inner.share_norm(self._comm.groups[0])
+            self._inner._ranks = self._comm
+            self._inner._shards = True
+            self._inner._pieces = Pieces(self) if self._exact else None
+        self.defaults = self._inner.defaults
+        for outer, inner in zip(self.param_groups, self._inner.param_groups):
+            for key, value in inner.items():
+                if key not in NOT_HYPER:
+                    outer.setdefault(key, value)
+
+    # --- what the optimizer inside has
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss times the scaler's scale, to call backward() on."""
+        return self._inner.scale(loss)
+
+    @property
+    def scaler(self) -> LossScaler | None:
+        """The loss scaler given to the constructor."""
+        return self._inner.scaler
+
+    @property
+    def last_step_skipped(self) -> Tensor | None:
+        """As of the optimizer inside: the same on all ranks."""
+        return self._inner.last_step_skipped
+
+    def stats(self, wait: bool = True) -> dict[str, float] | None:
+        """Reports of the newest finished step: the same on all ranks."""
+        return self._inner.stats(wait)
+
+    @property
+    def messages(self) -> int:
+        """Collectives that this rank has taken part in so far."""
+        return self._comm.messages
+
+    # --- gradients
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of a backward() in here are kept in `.grad`, and sent with those of the next one outside."""
+        paused, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = paused
+
+    def _hook(self, bucket: Bucket, index: int) -> Callable[[Tensor], None]:
+        def take(p: Tensor) -> None:
+            if not self._paused:
+                self._take(bucket, index, p)
+                self._send_full()
+
+        return take
+
+    @torch.no_grad()
+    def _take(self, bucket: Bucket, index: int, p: Tensor) -> None:
+        """A gradient into its bucket, divided by the number of ranks on the way."""
+        if bucket.taken[index]:
+            raise RuntimeError(f"a second gradient of {self._names[bucket.indices[index]]} before step() or zero_grad(): "
+                               "accumulate with no_sync() around all backward() but the last")
+        torch.mul(p.grad, 1.0 / self._world, out=bucket.views[index])
+        bucket.taken[index] = True
+        p.grad = None
+
+    def _send_full(self) -> None:
+        """In one order on all ranks; what has arrived meanwhile is looked at."""
+        while self._next < len(self._buckets) and all(self._buckets[self._next].taken):
+            bucket = self._buckets[self._next]
+            bucket.sent = True
+            what, group = f"the reduction of bucket {self._next}", self._comm.groups[0]
+            if self._ordered:
+                bucket.work = self._comm.begin(what, dist.all_to_all_single, bucket.received, bucket.gradients, group=group)
+            elif self._world > 1:
+                bucket.work = self._comm.begin(what, REDUCE_SCATTER, bucket.own_gradients, bucket.gradients, group=group)
+            self._next += 1
+        for bucket in self._buckets[:self._next]:
+            if not bucket.done and (bucket.work is None or bucket.work.is_completed()):
+                self._finish(bucket)
+
+    @torch.no_grad()
+    def _finish(self, bucket: Bucket) -> None:
+        self._comm.wait(f"the reduction of bucket {self._buckets.index(bucket)}", bucket.work)
+        if bucket.received is not None:
+            shares = bucket.received.view(self._world, -1)
+            bucket.own_gradients.copy_(shares[0])
+            for share in shares[1:]:
+                bucket.own_gradients.add_(share)
+        bucket.done = True
+        engine = self._inner._engine
+        if engine is not None and engine.walk is not None:
+            for run in self._observable(engine)[self._buckets.index(bucket)]:
+                engine.observe(*run)
+
+    def _observable(self, engine: Any) -> list[list[tuple[int, int, int]]]:
+        """Of each bucket, the runs of tensors (part, first, count) that its slices are in the steps."""
+        if self._runs is None or self._runs[0] is not engine.walk:
+            runs = []
+            for bucket in self._buckets:
+                places = sorted(engine.places[id(self._shard[s.param][0])] for s in bucket.slices[self._me])
+                joined: list[tuple[int, int, int]] = []
+                for part, slot in places:
+                    if joined and joined[-1][0] == part and sum(joined[-1][1:]) == slot:
+                        joined[-1] = (part, joined[-1][1], joined[-1][2] + 1)
+                    else:
+                        joined.append((part, slot, 1))
+                runs.append(joined)
+            self._runs = (engine.walk, runs)
+        return self._runs[1]
+
+    def _collect(self) -> None:
+        """All gradients of this rank's share, summed; also those that no hook brought."""
+        missing = []
+        for bucket in self._buckets:
+            for i, p in enumerate(bucket.params):
+                if bucket.taken[i]:
+                    continue
+                if p.grad is not None:
+                    self._take(bucket, i, p)
+                elif self._allow_unused:
+                    bucket.views[i].zero_()
+                    bucket.taken[i] = True
+                else:
+                    missing.append(self._names[bucket.indices[i]])
+        if missing:
+            self._comm.raise_alarm("a step without all gradients")
+            raise RankError(f"rank {self._comm.me}: step() found no gradient of {', '.join(missing[:3])}"
+                            f"{' and others' * (len(missing) > 3)}: pass allow_unused=True, which takes zero")
+        self._send_full()
+        for bucket in self._buckets:
+            if not bucket.done:
+                self._finish(bucket)
+
+    def _collect_equal(self) -> None:
+        """Where DDP has reduced them: this rank's share of `.grad`."""
+        for i, (part, s) in self._shard.items():
+            p = self._all[i]
+            if p.grad is None:
+                part.grad = None
+                continue
+            grad = p.grad if p.grad.stride() == p.stride() else torch.empty_like(p).copy_(p.grad)
+            part.grad = grad.detach().as_strided((p.numel(),), (1,))[s.offset:s.offset + s.size]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for i, bucket in enumerate(self._buckets):
+            if bucket.work is not None and not bucket.done:
+                self._comm.wait(f"the reduction of bucket {i}", bucket.work)
+        self._start_over()
+        super().zero_grad(set_to_none)
+
+    def _start_over(self) -> None:
+        self._next = 0
+        for bucket in self._buckets:
+            bucket.clear()
+
+    # --- the step
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all ranks; returns what the closure does."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if hasattr(self, "grad_scale") and self._reduces:
+            raise RuntimeError("ZeroRedundancyOptimizer is stepped by a GradScaler, which saw gradients that are not summed: "
+                               "pass scaler=stepfuse.torch.LossScaler(), and max_norm= for the clipping")
+        self._check_whole()
+        if self._reduces:
+            self._collect()
+        else:
+            self._collect_equal()
+        for outer, inner in zip(self.param_groups, self._inner.param_groups):
+            inner.update((k, v) for k, v in outer.items() if k not in NOT_HYPER)
+        self._inner.step()
+        self._gather()
+        self._start_over()
+        return loss
+
+    def _check_whole(self) -> None:
+        if self._broken is not None:
+            raise RankError(f"the weights were not all gathered after a step ({self._broken}): this optimizer and its model are of no "
+                            "use any more; make them anew and load the last checkpoint")
+
+    def _gather(self) -> None:
+        """The weights that ranks have updated, to all of them; from here on a failure leaves half a step."""
+        if self._world > 1:
+            what, group = "the all-gather of the weights", self._comm.groups[0]
+            try:
+                works = [self._comm.begin(what, ALL_GATHER, b.weights, b.own_weights, group=group) for b in self._buckets]
+                for work in works:
+                    self._comm.wait(what, work)
+            except RankError as error:
+                self._broken = str(error)
+                raise
+        torch.autograd.graph.increment_version(self._all)
