@@ -44,8 +44,8 @@ def _main(rank, world, store, seconds, function, arguments, answer):
     os._exit(0)  # not the group's end, which waits for ranks that a test has killed
 
 
-def run(world, function, *arguments, seconds=60.0):
-    """What `function(rank, world, *arguments)` returns or raises on each rank, or Died."""
+def run(world, function, *arguments, seconds=60.0, patience=SECONDS):
+    """What `function(rank, world, *arguments)` returns or raises on each rank, or Died; collectives time out after `seconds`."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(world):
@@ -58,7 +58,7 @@ def run(world, function, *arguments, seconds=60.0):
         results = []
         for process, mine in ranks:
             result = Died("no answer")
-            if mine.poll(SECONDS):
+            if mine.poll(patience):
                 with contextlib.suppress(EOFError):
                     result = pickle.loads(mine.recv_bytes())
             process.join(5)

@@ -1,0 +1,202 @@
+"""Ranks that die, hang, or differ: every rank is told which, no step is half applied, and fewer ranks go on from a checkpoint."""
+
+import os
+import re
+import tempfile
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from processes import Died, good, run
+from test_ddp import digest
+from test_zero import BUCKET, groups, loss_of, network, settings
+
+from stepfuse.torch import SGD, AdamW, LossScaler, RankError, ZeroRedundancyOptimizer
+
+VICTIM, LAST = 2, 3  # the rank that fails, in the step that it fails in
+
+
+def break_at(optimizer, place, how):
+    """The rank fails instead of taking part in the collective of that place."""
+    begin = optimizer._comm.begin
+
+    def failing(what, call, *args, **kw):
+        if place in what:
+            how()
+        return begin(what, call, *args, **kw)
+
+    optimizer._comm.begin = failing
+
+
+def die():
+    os._exit(9)
+
+
+def hang():
+    time.sleep(100)
+
+
+def train(rank, world, place, how, exact):
+    model = network()
+    optimizer = ZeroRedundancyOptimizer(groups(model), exact=exact, bucket_bytes=BUCKET, **settings(2.0))
+    before = None
+    try:
+        for step in range(LAST + 1):
+            before = digest([*model.parameters(), *(v.reshape(-1) for part, _ in optimizer._shard.values()
+                                                    for v in optimizer._inner.state[part].values())])
+            if step == LAST and rank == VICTIM:
+                break_at(optimizer, place, how)
+            optimizer.zero_grad()
+            optimizer.scale(loss_of(model, step, rank)).backward()
+            optimizer.step()
+    except RankError as error:
+        after = digest([*model.parameters(), *(v.reshape(-1) for part, _ in optimizer._shard.values()
+                                               for v in optimizer._inner.state[part].values())])
+        again = None
+        try:
+            optimizer.sharded_state_dict()
+        except RankError as refused:
+            again = str(refused)
+        return str(error), before == after, again
+    return "nothing happened", False, None
+
+
+@pytest.mark.parametrize(("place", "exact"), [("reduction of bucket 0", False), ("reduction of bucket 1", True),
+                                              ("all-reduce of the norm", False), ("exchange of pieces", True)])
+def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, exact):
+    began = time.monotonic()
+    results = run(4, train, place, die, exact)
+    assert isinstance(results[VICTIM], Died) and results[VICTIM].args == (9,)
+    for rank, result in enumerate(results):
+        if rank != VICTIM:
+            said, unchanged, refused = result
+            assert f"in step {LAST}" in said and "rank 2 does not answer: dead, or stuck elsewhere" in said, said
+            assert unchanged and refused is None
+    assert time.monotonic() - began < 50  # not the group's timeout of 60 seconds
+
+
+def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so():
+    results = run(4, train, "all-gather of the weights", die, False)
+    for rank, result in enumerate(results):
+        if rank != VICTIM:
+            said, _, refused = result
+            assert "the all-gather of the weights failed" in said and "rank 2 does not answer" in said
+            assert "make them anew and load the last checkpoint" in refused
+
+
+def test_a_rank_that_hangs_is_named_after_the_timeout():
+    results = run(3, train, "all-reduce of the norm", hang, False, seconds=4.0, patience=40)
+    for said, unchanged, _ in results[:VICTIM]:
+        assert "rank 2 does not answer" in said and unchanged
+
+
+def differ(rank, world, what):
+    model = network()
+    kw = {"lr": 0.01}
+    if what == "layout" and rank == 1:
+        model[2] = torch.nn.Linear(900, 131)
+    if what == "version" and rank == 1:
+        import stepfuse.torch.zero
+
+        stepfuse.torch.zero.__version__ = "0.0.9"
+    if what == "recipe" and rank == 1:
+        kw["lr"] = 0.02
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), AdamW if what != "class" or rank != 1 else SGD, max_norm=1.0, **kw)
+    if what == "step count":
+        for step in range(2):
+            optimizer.zero_grad()
+            loss_of(model, step, rank).backward()
+            optimizer.step()
+        optimizer.consolidate_state_dict()
+        states = [optimizer.state_dict() if rank == 0 else None]
+        dist.broadcast_object_list(states)
+        if rank == 1:
+            for s in states[0]["state"].values():
+                s["step"] += 7
+        optimizer.load_state_dict(states[0])
+        loss_of(model, 3, rank).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(("what", "said"), [
+    ("layout", r"rank 1 has another layout than ranks 0 and 2: parameter 2 of group 0 \(131, 900\) .* not .*\(130, 900\)"),
+    ("version", r"rank 1 has another version than ranks 0 and 2: 0\.0\.9, not 0\.1"),
+    ("recipe", r"rank 1 has another recipe than ranks 0 and 2: lr=0\.02, not lr=0\.01"),
+    ("class", r"rank 1 has another recipe than ranks 0 and 2: SGD, not AdamW"),
+    ("step count", r"rank 1 has another step count than ranks 0 and 2: 9, not 2")])
+def test_ranks_that_differ_are_told_apart(what, said):
+    for result in run(3, differ, what):
+        assert isinstance(result, RankError) and re.search(said, str(result)), result
+
+
+def group_of_differing(rank, world):
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = AdamW([p], lr=0.1, max_norm=1.0, scaler=LossScaler(init_scale=4.0 if rank else 8.0))
+    optimizer.share_norm(dist.group.WORLD)
+    p.grad = torch.ones(4)
+    optimizer.step()
+
+
+def test_ranks_of_a_group_with_other_scales_are_told_apart():
+    for result in run(2, group_of_differing):
+        assert isinstance(result, RankError) and re.search("another loss scale than rank . ?: ?[48]", str(result)), result
+
+
+def without_gradient(rank, world):
+    model = network()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), SGD, lr=0.1)
+    loss = model[2:](model[:2](torch.ones(2, 40)).detach() if rank == 1 else model[:2](torch.ones(2, 40))).sum()
+    loss.backward()
+    optimizer.step()
+
+
+def test_a_rank_without_a_gradient_stops_all():
+    first, second = run(2, without_gradient)
+    assert isinstance(second, RankError) and "found no gradient of parameter" in str(second)
+    assert isinstance(first, RankError) and "rank 1 stopped at a step without all gradients" in str(first)
+
+
+def until_killed(rank, world, folder):
+    model = network()
+    optimizer = ZeroRedundancyOptimizer(groups(model), exact=True, bucket_bytes=BUCKET, **settings(2.0))
+    for step in range(4):
+        if step == 2:
+            dcp.save({"model": model.state_dict(), "optimizer": optimizer.sharded_state_dict()}, checkpoint_id=folder)
+            saved = optimizer.scaler.state_dict()
+        if step == 3 and rank == VICTIM:
+            os._exit(9)
+        optimizer.zero_grad()
+        try:
+            optimizer.scale(loss_of(model, step, 0)).backward()  # the same batch on all ranks
+            optimizer.step()
+        except RankError:
+            return saved
+    return None
+
+
+def elastic(rank, world, folder, scale):
+    model = network()
+    optimizer = ZeroRedundancyOptimizer(groups(model), exact=True, bucket_bytes=BUCKET, **settings(2.0))
+    first = 0
+    if folder is not None:
+        state = {"model": model.state_dict(), "optimizer": optimizer.sharded_state_dict()}
+        dcp.load(state, checkpoint_id=folder)
+        model.load_state_dict(state["model"])
+        optimizer.load_sharded_state_dict(state["optimizer"])
+        optimizer.scaler.load_state_dict(scale)
+        first = 2
+    for step in range(first, 5):
+        optimizer.zero_grad()
+        optimizer.scale(loss_of(model, step, 0)).backward()
+        optimizer.step()
+    return digest(model.parameters())
+
+
+def test_fewer_ranks_go_on_from_the_checkpoint_of_the_ranks_that_were():
+    with tempfile.TemporaryDirectory() as folder:
+        scale = next(r for r in run(4, until_killed, folder) if isinstance(r, dict))
+        # One gradient for 1, 2 and 4 ranks: the run that nobody killed has the same bits.
+        want = good(run(1, elastic, None, None))[0]
+        assert good(run(2, elastic, folder, scale)) == [want] * 2
