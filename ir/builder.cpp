@@ -116,6 +116,13 @@ Value Builder::element_index() {
   return append({.op = Op::element_index, .type = {DType::i32, Domain::element}}, "");
 }
 
+Value Builder::random(Value seed, Value count, Value stream) {
+  return append({.op = Op::random,
+                 .type = {DType::i32, Domain::element},
+                 .operands = {seed.id, count.id, stream.id}},
+                "");
+}
+
 Value Builder::apply(Op op, std::initializer_list<Value> operands) {
   Inst inst{.op = op};
   int i = 0;
@@ -143,6 +150,11 @@ Value Builder::bitcast(Value v, DType to) {
   Inst inst{.op = Op::bitcast, .type = {to, v.type().domain}};
   inst.operands[0] = v.id;
   return append(inst, "");
+}
+
+Value Builder::cast_sr(Value v, Value random, DType to) {
+  Domain d = std::max(v.type().domain, random.type().domain);
+  return append({.op = Op::cast_sr, .type = {to, d}, .operands = {v.id, random.id}}, "");
 }
 
 Value Builder::cast_to_buffer(Value v, BufferRef buffer) {

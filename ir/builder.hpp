@@ -59,10 +59,13 @@ class Builder {
   Value tensor_index();
   Value element_count();
   Value element_index();
+  // [i32]: `seed` and `count` i64, `stream` i32, none of the element domain.
+  Value random(Value seed, Value count, Value stream);
   // Any elementwise op; the result type follows from the op's rule.
   Value apply(Op op, std::initializer_list<Value> operands);
   Value cast(Value v, DType to);
   Value bitcast(Value v, DType to);
+  Value cast_sr(Value v, Value random, DType to);
   Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
   Value reduce(Op op, Value v, Domain to = Domain::step);
   Value select(Value condition, Value if_true, Value if_false) {

@@ -12,6 +12,7 @@
 
 #include "ir/element_ops.hpp"
 #include "ir/fp_env.hpp"
+#include "ir/random.hpp"
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
 
@@ -215,6 +216,8 @@ class Interpreter {
         for (int i = 0; i < n; ++i) {
           out[static_cast<size_t>(i)] = static_cast<uint32_t>(position + static_cast<uint64_t>(i));
         }
+      } else if (inst.op == Op::random) {
+        draw(t, inst, data_.tensors[t].offset + begin, n, out.get());
       } else {
         uint32_t broadcast[3];
         Column a = column(inst.operands[0], t, broadcast[0]);
@@ -223,6 +226,14 @@ class Interpreter {
         evaluate_column(inst.op, dtype_of(inst.operands[0], t), dtype_of(v, t), n, a, b, c,
                         out.get());
       }
+    }
+  }
+
+  void draw(size_t t, const Inst& inst, uint64_t position, int n, uint32_t* out) const {
+    auto operand = [&](size_t i) { return uniform_at(inst.operands[i], Domain::tensor, t); };
+    RandomKey key{operand(0).raw, operand(1).raw, operand(2).u32(), data_.tensors[t].id};
+    for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
+      out[i] = random_block(key, (position + i) / 4)[(position + i) % 4];
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include <stepfuse/types.hpp>
@@ -67,6 +68,29 @@ inline uint32_t narrow(float value, DType t) {
   if (magnitude > 0x7f800000U) return static_cast<uint32_t>(row.nan);
   uint32_t sign = (u >> (32 - 8 * row.bytes)) & static_cast<uint32_t>(row.sign());
   return sign | std::min(round_magnitude(magnitude, t), static_cast<uint32_t>(row.highest));
+}
+
+// Up with the probability of the fraction that is cut off, to 24 bits of it: where the upper bits of
+// `random` are below those of the fraction. Numbers of the type stay what they are; what rounds beyond
+// them is as in narrow().
+inline uint32_t narrow_stochastic(float value, uint32_t random, DType t) {
+  const NarrowFormat f(t);
+  uint32_t u = std::bit_cast<uint32_t>(value);
+  uint32_t magnitude = u & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<uint32_t>(f.row.nan);
+  uint32_t rounded = 0;
+  if (magnitude < f.smallest_normal()) {  // in units of the smallest subnormal, all exact
+    float unit = std::bit_cast<float>(f.subnormal_base() - (23U << 23));
+    float size = std::bit_cast<float>(magnitude) / unit;
+    float whole = std::floor(size);
+    float fraction = std::floor((size - whole) * 0x1p24F);
+    rounded = static_cast<uint32_t>(whole) + (static_cast<float>(random >> 8) < fraction ? 1 : 0);
+  } else {
+    uint32_t unused = random >> (32 - f.shift);
+    rounded = (magnitude + (1U << f.shift) - 1 - unused - f.rebias) >> f.shift;
+  }
+  uint32_t sign = (u >> (32 - 8 * f.row.bytes)) & static_cast<uint32_t>(f.row.sign());
+  return sign | std::min(rounded, static_cast<uint32_t>(f.row.highest));
 }
 
 // Whether a finite number, or infinity where the type has none, is beyond the type's numbers.

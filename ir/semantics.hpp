@@ -174,6 +174,11 @@ inline Bits cast(Bits v, DType from, DType to) {
   }
 }
 
+// f32 to a float below it, by chance; see narrow_stochastic().
+inline Bits cast_sr(Bits v, Bits random, DType to) {
+  return to == DType::f32 ? v : Bits{narrow_stochastic(v.f32(), random.u32(), to)};
+}
+
 // The bits of `v` as a value of another type. NaNs are one: which bits an operation gives them differs
 // between machines. A narrower type takes the low bits, a wider integer is filled with zeros.
 inline Bits bitcast(Bits v, DType from, DType to) {
@@ -182,7 +187,7 @@ inline Bits bitcast(Bits v, DType from, DType to) {
                                        : bits;
 }
 
-// The op on operands of C++ type T (all but cast, bitcast, powi, select and those of bits).
+// The op on operands of C++ type T (all but casts, bitcast, powi, select and those of bits).
 template <class T>
 Bits apply_number(Op op, T a, T b, T c) {
   switch (op) {
@@ -261,6 +266,8 @@ inline Bits evaluate(Op op, DType in, DType out, Bits a, Bits b, Bits c) {
   switch (op) {
     case Op::cast:
       return cast(a, in, out);
+    case Op::cast_sr:
+      return cast_sr(a, b, out);
     case Op::bitcast:
       return bitcast(a, in, out);
     case Op::select:

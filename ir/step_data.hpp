@@ -13,6 +13,7 @@ struct StepTensor {
   uint64_t size = 0;
   uint64_t offset = 0;     // position of its first element in the full tensor (shards), else 0
   uint64_t full_size = 0;  // of the full tensor; 0: it ends where this one does
+  uint32_t id = 0;         // tells its random numbers from those of other tensors
   int32_t group = 0;
   bool present = true;        // has a gradient this step
   std::vector<void*> data;    // [buffer], any alignment; may be null where size is 0

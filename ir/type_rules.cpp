@@ -1,6 +1,8 @@
 // Type rules of elementwise ops and reductions. Knows ir and fmt.
 #include "ir/type_rules.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <stepfuse/printer.hpp>
@@ -34,8 +36,12 @@ class TypeRules {
         return check_same(inst, is_integer, "i32 i64");
       case TypeRule::cast:
         return check_cast(inst);
+      case TypeRule::cast_sr:
+        return check_cast_sr(inst);
       case TypeRule::bitcast:
         return check_bitcast(inst);
+      case TypeRule::random:
+        return check_random(inst);
       case TypeRule::classify:
         if (!is_real(operand(inst, 0).dtype)) {
           report(2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
@@ -111,16 +117,46 @@ class TypeRules {
         report(5, "{} outside the element domain has no one storage type; it can only be stored",
                text(from));
       }
-      if (to.dtype == DType::bound &&
-          p_.buffers[static_cast<size_t>(to.buffer)].dtypes.size() == 1) {
-        report(5, "@{} has one storage type: name it",
-               p_.buffers[static_cast<size_t>(to.buffer)].name);
-      }
+      check_bound_result(to);
       return;
     }
     if (to.dtype == DType::boolean && from.dtype != DType::boolean) {
       report(2, "there is no cast to bool; compare instead");
     }
+  }
+
+  void check_bound_result(Type to) {
+    if (to.dtype != DType::bound) return;
+    const Buffer& b = p_.buffers[static_cast<size_t>(to.buffer)];
+    if (b.dtypes.size() == 1) report(5, "@{} has one storage type: name it", b.name);
+  }
+
+  void check_cast_sr(const Inst& inst) {
+    Type to = inst.type;
+    bool is_storage = to.dtype == DType::bound || kFloatStorage.contains(to.dtype);
+    if (operand(inst, 0).dtype != DType::f32 || operand(inst, 1).dtype != DType::i32 ||
+        !is_storage) {
+      report(2, "cast_sr takes (f32, i32) to one of {}, not ({}, {}) to {}",
+             names(kFloatStorage, ", "), text(operand(inst, 0)), text(operand(inst, 1)), text(to));
+    }
+    check_bound_result(to);
+    if (to.dtype == DType::bound && to.domain != Domain::element) {
+      report(5, "cast_sr to a bound type is of the element domain, not {}", text(to));
+    }
+  }
+
+  void check_random(const Inst& inst) {
+    Type a = operand(inst, 0);
+    Type b = operand(inst, 1);
+    Type c = operand(inst, 2);
+    if (a.dtype != DType::i64 || b.dtype != DType::i64 || c.dtype != DType::i32) {
+      report(2, "random takes (i64, i64, i32): seed, count and stream; not ({}, {}, {})", text(a),
+             text(b), text(c));
+    }
+    if (std::max({a.domain, b.domain, c.domain}) == Domain::element) {
+      report(3, "random takes values of coarser domains: an element's place it knows by itself");
+    }
+    expect_result(inst, DType::i32);
   }
 
   void check_bitcast(const Inst& inst) {

@@ -295,6 +295,10 @@ class Verifier {
         report(3, "{} of a {} value must have a coarser domain, not {}", info(inst.op).name,
                info(finest).name, text(inst.type));
       }
+    } else if (inst.op == Op::random) {
+      if (inst.type.domain != Domain::element) {
+        report(3, "random has a value for each element: [i32], not {}", text(inst.type));
+      }
     } else if (inst.arity() > 0 && inst.type.domain != finest) {
       report(3, "the domain of {} is that of its finest operand: {}, not {}", info(inst.op).name,
              text({inst.type.dtype, finest, inst.type.buffer}), text(inst.type));

@@ -94,6 +94,10 @@ class Emitter {
     for (int i = 0; i < inst.arity(); ++i) {
       operands[i] = operand(inst.operands[static_cast<size_t>(i)]);
     }
+    if (inst.op == Op::random) {
+      return fmt::format("sf_random({}, {}, {}, tensor->id, tensor->offset + chunk->begin + i)",
+                         operands[0], operands[1], operands[2]);
+    }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
   }
 

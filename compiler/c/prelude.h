@@ -30,6 +30,7 @@ enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
   uint64_t size, offset, full_size, scratch_base;
+  uint32_t id, reserved;
 } sf_tensor;
 
 // Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …
@@ -112,6 +113,25 @@ SF_INTEGER(int64_t, uint64_t, i64)
   }
 SF_REAL(float, f32)
 SF_REAL(double, f64)
+
+// Philox4x32-10: four elements share a block of its words.
+static inline int32_t sf_random(int64_t seed, int64_t count, int32_t stream, uint32_t tensor,
+                                uint64_t position) {
+  const uint64_t block = position / 4;
+  uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32) << 16 | ((uint32_t)stream & 0xffff),
+                   tensor, (uint32_t)count};
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = 0xd2511f53ull * c[0], b = 0xcd9e8d57ull * c[2];
+    c[0] = (uint32_t)(b >> 32) ^ c[1] ^ k0;
+    c[1] = (uint32_t)b;
+    c[2] = (uint32_t)(a >> 32) ^ c[3] ^ k1;
+    c[3] = (uint32_t)a;
+    k0 += 0x9e3779b9;
+    k1 += 0xbb67ae85;
+  }
+  return (int32_t)c[position % 4];
+}
 
 // ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
 

@@ -119,6 +119,9 @@ class BodyEmitter {
       if (a.stored) e_.out.line(words("out", a));
     }
     for (Id m : masks()) e_.out.line(fmt::format("u32 mask_{} = 0;", e_.name(m)));
+    for (const plan::Inst& inst : body_.code) {
+      if (inst.op == Op::random) emit_draw(inst);
+    }
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
     if (needs_position()) {
@@ -139,6 +142,14 @@ class BodyEmitter {
     for (Id m : masks()) e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m)));
     e_.out.close();
   }
+  void emit_draw(const plan::Inst& inst) {
+    auto [seed, count, stream] = inst.operands;
+    e_.out.line(fmt::format("u32 drawn_{}[{}];", e_.name(inst.value), elements()));
+    e_.out.line(fmt::format("Random({}, {}, {}, tensor.id).draw<{}, {}>(drawn_{}, "
+                            "i64(tensor.offset + chunk.begin) + first, stride);",
+                            e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_,
+                            e_.name(inst.value)));
+  }
   bool needs_position() const {
     return !body_.reductions.empty() ||
            std::any_of(body_.code.begin(), body_.code.end(),
@@ -152,6 +163,7 @@ class BodyEmitter {
     if (inst.op == Op::element_index) {
       return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";
     }
+    if (inst.op == Op::random) return fmt::format("i32(drawn_{}[e])", e_.name(inst.value));
     std::string operands[3];
     for (size_t i = 0; i < 3 && inst.operands[i] != kNone; ++i) {
       operands[i] = e_.name(inst.operands[i]);

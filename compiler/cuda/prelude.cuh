@@ -350,6 +350,55 @@ SF_DEVICE i32 inside(i32 k, i32 length) {
   return below < 0 ? 0 : below;
 }
 
+// Philox4x32-10 (ir/random.hpp): what four elements of a tensor share.
+struct Random {
+  u64 seed;
+  u32 stream, tensor, count;
+
+  SF_DEVICE Random(i64 seed, i64 count, i32 stream, u32 tensor)
+      : seed(u64(seed)), stream(u32(stream) & 0xffffu), tensor(tensor), count(u32(count)) {}
+  SF_DEVICE void block(u64 number, u32* c) const {
+    c[0] = u32(number);
+    c[1] = u32(number >> 32) << 16 | stream;
+    c[2] = tensor;
+    c[3] = count;
+    u32 k0 = u32(seed);
+    u32 k1 = u32(seed >> 32);
+#pragma unroll
+    for (i32 round = 0; round < 10; ++round) {
+      const u64 a = u64(0xd2511f53u) * c[0];
+      const u64 b = u64(0xcd9e8d57u) * c[2];
+      c[0] = u32(b >> 32) ^ c[1] ^ k0;
+      c[1] = u32(b);
+      c[2] = u32(a >> 32) ^ c[3] ^ k1;
+      c[3] = u32(a);
+      k0 += 0x9e3779b9u;
+      k1 += 0xbb67ae85u;
+    }
+  }
+  // Of the elements of tiles, the first of which begins at this position of the full tensor. Blocks begin
+  // with tiles, unless the arrays are aligned otherwise.
+  template <int kTile, int kTiles>
+  SF_DEVICE void draw(u32* out, i64 position, i32 stride) const {
+    const u32 skew = u32(position) & 3;
+#pragma unroll
+    for (i32 k = 0; k < kTile * kTiles; k += 4) {
+      const i64 at = position + k / kTile * stride + k % kTile;
+      u32 words[8];
+      block(u64(at >> 2), words);
+      if (skew != 0) {
+        block(u64(at >> 2) + 1, words + 4);
+#pragma unroll
+        for (i32 w = 0; w < 6; ++w) words[w] = (skew & 1) != 0 ? words[w + 1] : words[w];
+#pragma unroll
+        for (i32 w = 0; w < 4; ++w) words[w] = (skew & 2) != 0 ? words[w + 2] : words[w];
+      }
+#pragma unroll
+      for (i32 w = 0; w < 4; ++w) out[k + w] = words[w];
+    }
+  }
+};
+
 // Loads kTiles tiles, from element `first` on and every `stride`. Tiles that are not whole are
 // accessed element by element; elements outside of [0, length) are zero.
 template <class Access, class T, int kTile, int kTiles>

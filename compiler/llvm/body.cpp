@@ -59,7 +59,9 @@ void BodyEmitter::collect() {
     s.read_first = use.loaded || use.predicated;
     streams_.push_back(std::move(s));
   }
-  for (const plan::Inst& inst : body_.code) uses_index_ |= inst.op == Op::element_index;
+  for (const plan::Inst& inst : body_.code) {
+    uses_index_ |= inst.op == Op::element_index || inst.op == Op::random;
+  }
   for (const plan::Combine& c : body_.reductions) {
     const plan::Reduction& reduction = plan_.reduction(c.reduction);
     Reducer r;
@@ -146,7 +148,13 @@ void BodyEmitter::need_vector(plan::Id v) {
 }
 
 void BodyEmitter::splat_uniforms() {
-  for_each_operand(body_.code, [&](plan::Id o) { need_vector(o); });
+  for (const plan::Inst& inst : body_.code) {
+    if (inst.op == Op::random) {
+      prepare_draw(inst);
+    } else {
+      for_each_operand(inst, [&](plan::Id o) { need_vector(o); });
+    }
+  }
   for (size_t k = 0; k < body_.stores.size(); ++k) {
     const plan::Store& s = body_.stores[k];
     DType to = body_.arrays[static_cast<size_t>(s.array)].dtype;
@@ -298,6 +306,10 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
   if (inst.op == Op::load) {
     const Stream& s = streams_[static_cast<size_t>(inst.index)];
     result = vector_.load(s.dtype, s.address, hint);
+    return;
+  }
+  if (inst.op == Op::random) {
+    result = draw(inst, i);
     return;
   }
   if (inst.op == Op::element_index) {

@@ -15,6 +15,7 @@ struct ChunkNames {
   std::string index, tensor, begin, length;
   std::string position;      // of its first element in the full tensor
   std::string scratch_base;  // of its tensor
+  std::string record;        // the tensor's, a ptr
 };
 
 // Stack memory that the bodies of a function share, by purpose.
@@ -77,6 +78,12 @@ class BodyEmitter {
     std::string arrivals;                               // else: "[ value, %block ], " at the end
   };
 
+  // A random number: what does not change along the chunk.
+  struct Draw {
+    std::string counter;
+    std::vector<std::string> keys;  // [round]
+  };
+
   void collect();
   void open_streams(const std::string& is_large);
   void open_lanes();
@@ -94,6 +101,9 @@ class BodyEmitter {
   void emit_element(const std::string& i);
   void emit_code(const std::string& i);
   void evaluate(const plan::Inst& inst, const std::string& i);
+  std::string pairs(const std::string& a, const std::string& b);
+  void prepare_draw(const plan::Inst& inst);
+  std::string draw(const plan::Inst& inst, const std::string& i);
   void reduce(Reducer& r, const std::string& i);
   // What the current element's values make of a vector of the reduction.
   std::string combine_next(const Reducer& r, const std::string& old);
@@ -125,6 +135,7 @@ class BodyEmitter {
   std::vector<Stream> streams_;
   std::vector<Reducer> reducers_;
   std::map<plan::Id, std::string> vectors_;
+  std::map<plan::Id, Draw> draws_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
   bool uses_index_ = false;
   std::string vectors_count_, tail_count_, lane_start_, lane_count_, pass_position_;

@@ -82,6 +82,7 @@ class PhaseEmitter {
     chunk_.length = field(record, "i32", offsetof(abi::Chunk, length), "length");
     chunk_.begin = field(record, "i64", offsetof(abi::Chunk, begin), "begin");
     std::string tensor = f_.address("tensor.at", u_.tensors, chunk_.tensor, sizeof(abi::Tensor));
+    chunk_.record = tensor;
     std::string flags = field(tensor, "i32", offsetof(abi::Tensor, flags), "flags");
     std::string group = field(tensor, "i32", offsetof(abi::Tensor, group), "group");
     std::string offset = field(tensor, "i64", offsetof(abi::Tensor, offset), "offset");

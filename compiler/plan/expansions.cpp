@@ -57,6 +57,8 @@ uint64_t column(DType t, std::string_view name) {
   if (name == "smallest_normal") return f.smallest_normal();
   if (name == "subnormal_base") return f.subnormal_base();
   if (name == "smallest") return f.subnormal_base() - (23U << 23);
+  if (name == "per_smallest") return (254U << 23) - (f.subnormal_base() - (23U << 23));
+  if (name == "fraction_top") return 32 - f.shift;
   internal_error(fmt::format("expansions know no column T.{}", name));
 }
 

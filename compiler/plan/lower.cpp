@@ -145,7 +145,7 @@ class Lowering {
   plan::Inst lower_inst(ValueId v) const {
     const Inst& inst = p_[v];
     plan::Inst out{.value = v, .op = inst.op, .in = out_[v].dtype, .out = out_[v].dtype};
-    if (is_elementwise(inst.op)) {
+    if (is_computed(inst.op)) {
       out.operands = inst.operands;
       out.in = out_[deciding(inst)].dtype;
     }
@@ -248,7 +248,12 @@ class Lowering {
   plan::Inst lower_element(ValueId v, size_t s) const {
     plan::Inst out = lower_inst(v);
     out.in = out.out = s_.dtype_of(v, s);
-    if (is_elementwise(out.op)) out.in = operand_dtype(deciding(p_[v]), s);
+    if (is_computed(out.op)) out.in = operand_dtype(deciding(p_[v]), s);
+    // Where a bound type is f32 there is nothing to round.
+    if (out.op == Op::cast_sr && out.out == DType::f32) {
+      out.op = Op::cast;
+      out.operands = {out.operands[0], kNoValue, kNoValue};
+    }
     return out;
   }
   DType operand_dtype(ValueId v, size_t s) const {

@@ -67,13 +67,13 @@ struct Reduction {
 // Computes one value.
 struct Inst {
   Id value = kNone;
-  Op op = Op::cast;        // a source, an elementwise op, or a reduction: its folded result
+  Op op = Op::cast;        // a source, a computed op, or a reduction: its folded result
   DType in = DType::f32;   // of the operand that decides (of select: the second)
   DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
   // arg: its word; read: the state; a reduction: its number; load: of Body::arrays
   int32_t index = -1;
-  int arity() const { return is_elementwise(op) ? info(op).arity : 0; }
+  int arity() const { return is_computed(op) ? info(op).arity : 0; }
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 

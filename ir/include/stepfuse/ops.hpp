@@ -26,11 +26,13 @@ enum class TypeRule : uint8_t {
   tensor_index,   // <i32>
   element_count,  // <i64>
   element_index,  // [i32]
+  random,         // (i64, i64, i32), none of them of the element domain -> [i32]
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64
   bits,           // same: bool i32 i64
   integer,        // same: i32 i64
   cast,        // between bool i32 i64 f32 f64 (not to bool); floats below f32 only from and to f32
+  cast_sr,   // (f32, i32) -> f32 or a float below it
   bitcast,     // between floats and integers: f64 and i64, others and i32
   classify,    // f32 f64 -> bool
   logical,     // bool
@@ -61,6 +63,8 @@ constexpr bool is_effect(Op op) { return op >= Op::store; }
 constexpr bool is_source(Op op) { return op <= Op::element_index; }
 // A pure function of its operands, alike in every domain.
 constexpr bool is_elementwise(Op op) { return op >= Op::neg && op <= Op::select; }
+// Computed from operands, in code: an elementwise op or a random number.
+constexpr bool is_computed(Op op) { return op >= Op::random && op <= Op::select; }
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

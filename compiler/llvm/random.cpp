@@ -1,0 +1,99 @@
+// Random numbers of a vector's elements: Philox4x32-10 as ir/random.hpp defines it. Knows the plan, the
+// kernel ABI, and ir's constants.
+//
+// A block's four words stand side by side in the lanes of its four elements, [c0 c1 c2 c3], so a round is
+// one widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors
+// begin at multiples of four of the full tensor: shards and pieces do.
+#include <cstddef>
+
+#include "compiler/llvm/body.hpp"
+#include "ir/random.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+
+// The indices of a shuffle.
+template <class F>
+std::string pattern(int lanes, F of) {
+  std::string text = "<";
+  for (int k = 0; k < lanes; ++k) text += fmt::format("{}i32 {}", k == 0 ? "" : ", ", of(k));
+  return text + ">";
+}
+
+}  // namespace
+
+// Two i64 in turn, one for the even lanes of i32 and those behind them.
+std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
+  int halves = m_.lanes / 2;
+  std::string type = integer_type_text(64, halves);
+  std::string one = f_.set("pair", "insertelement {} poison, i64 {}, i32 0", type, a);
+  std::string two = f_.set("pair", "insertelement {} {}, i64 {}, i32 1", type, one, b);
+  return f_.set("pairs", "shufflevector {0} {1}, {0} poison, <{2} x i32> {3}", type, two, halves,
+                pattern(halves, [](int k) { return k % 2; }));
+}
+
+// What all elements of the chunk share.
+void BodyEmitter::prepare_draw(const plan::Inst& inst) {
+  Draw& draw = draws_[inst.value];
+  auto [seed, count, stream] = inst.operands;
+  std::string at = f_.set("id", "getelementptr i8, ptr {}, i64 {}", chunk_.record,
+                          offsetof(abi::Tensor, id));
+  std::string id = f_.set("id", "load i32, ptr {}", at);
+  std::string tensor = f_.set("id", "zext i32 {} to i64", id);
+  std::string step = f_.set("count", "shl i64 {}, 32", u_[count]);
+  std::string wide = f_.set("stream", "zext i32 {} to i64", u_[stream]);
+  std::string low = f_.set("stream", "and i64 {}, 65535", wide);
+  std::string place = f_.set("stream", "shl i64 {}, 32", low);
+  draw.counter = pairs(place, f_.set("counter", "or i64 {}, {}", step, tensor));
+  std::string k0 = u_[seed];
+  std::string k1 = f_.set("key", "lshr i64 {}, 32", u_[seed]);
+  auto word = [&](const std::string& key, uint32_t weyl, int round) {
+    uint32_t bump = weyl * static_cast<uint32_t>(round);
+    std::string sum = f_.set("key", "add i64 {}, {}", key, bump);
+    return f_.set("key", "and i64 {}, 4294967295", sum);
+  };
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    draw.keys.push_back(pairs(word(k0, kPhiloxWeyl[0], round), word(k1, kPhiloxWeyl[1], round)));
+  }
+}
+
+std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
+  const Draw& draw = draws_.at(inst.value);
+  const std::string& hint = name(inst.value);
+  int halves = m_.lanes / 2;
+  std::string type = integer_type_text(64, halves);
+  auto vector = [&](auto of) {
+    std::string text = "<";
+    for (int k = 0; k < halves; ++k) text += fmt::format("{}i64 {}", k == 0 ? "" : ", ", of(k));
+    return text + ">";
+  };
+  // The number of the vector's first block, its high bits above the stream's.
+  std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
+  std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
+  std::string block = f_.set(hint, "lshr i64 {}, 2", first);
+  std::string low = f_.set(hint, "and i64 {}, 4294967295", block);
+  std::string high = f_.set(hint, "lshr i64 {}, 32", block);
+  std::string above = f_.set(hint, "shl i64 {}, 48", high);
+  std::string number = f_.set(hint, "or i64 {}, {}", low, above);
+  std::string blocks =
+      f_.set(hint, "add {} {}, {}", type, pairs(number, "0"),
+             vector([](int k) { return k % 2 == 0 ? k / 2 : 0; }));
+  std::string v = f_.set(hint, "or {} {}, {}", type, blocks, draw.counter);
+  std::string multipliers = vector([](int k) { return kPhiloxMultipliers[k % 2]; });
+  std::string words = vector_.type(DType::i32);
+  for (const std::string& key : draw.keys) {
+    std::string even = f_.set(hint, "and {} {}, {}", type, v, integer_text(64, 0xffffffff, halves));
+    std::string products = f_.set(hint, "mul {} {}, {}", type, even, multipliers);
+    std::string as_words = f_.set(hint, "bitcast {} {} to {}", type, products, words);
+    std::string reversed =
+        f_.set(hint, "shufflevector {0} {1}, {0} poison, <{2} x i32> {3}", words, as_words,
+               m_.lanes, pattern(m_.lanes, [](int k) { return k ^ 3; }));
+    std::string back = f_.set(hint, "bitcast {} {} to {}", words, reversed, type);
+    std::string odd = f_.set(hint, "lshr {} {}, {}", type, v, integer_text(64, 32, halves));
+    std::string mixed = f_.set(hint, "xor {} {}, {}", type, odd, key);
+    v = f_.set(hint, "xor {} {}, {}", type, mixed, back);
+  }
+  return f_.set(hint, "bitcast {} {} to {}", type, v, words);
+}
+
+}  // namespace stepfuse::llvm
