@@ -70,8 +70,10 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
 
 std::string layout_text(const Layout& layout) {
   std::string text;
-  for (const TensorSpec& t : layout.tensors()) {
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const TensorSpec& t = layout.tensors()[i];
     text += fmt::format("{}{}:{}", text.empty() ? "" : " ", t.size, t.offset);
+    if (t.id.value_or(i) != i) text += fmt::format("#{}", *t.id);
   }
   return text;
 }

@@ -102,7 +102,10 @@ class InterpreterBackend final : public Backend {
     copies_.assign(tables.tensors.size() * tables.buffer_count, {});
     for (size_t t = 0; t < tables.tensors.size(); ++t) {
       const abi::Tensor& tensor = tables.tensors[t];
-      StepTensor out{.size = tensor.size, .offset = tensor.offset, .full_size = tensor.full_size};
+      StepTensor out{.size = tensor.size,
+                     .offset = tensor.offset,
+                     .full_size = tensor.full_size,
+                     .id = tensor.id};
       out.group = static_cast<int32_t>(tensor.group);
       out.present = (tensor.flags & abi::kPresent) != 0;
       for (size_t b = 0; b < tables.buffer_count; ++b) out.data.push_back(array(in, t, b));

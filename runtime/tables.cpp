@@ -72,9 +72,9 @@ StepTables make_tables(const Program& program, const Layout& layout) {
   tables.buffer_count = program.buffers.size();
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    tables.add(
-        {static_cast<uint32_t>(t.group), abi::kPresent, t.size, t.offset, t.element_count(), 0},
-        signature_of(program, t, i));
+    tables.add({static_cast<uint32_t>(t.group), abi::kPresent, t.size, t.offset, t.element_count(),
+                0, t.id.value_or(static_cast<uint32_t>(i)), 0},
+               signature_of(program, t, i));
   }
   tables.parts =
       Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(layout.group_count()));

@@ -130,6 +130,9 @@ const Choices<Profile> kProfile = {{"standard", Profile::standard},
                                    {"torch-fused", Profile::torch_fused},
                                    {"torch-foreach", Profile::torch_foreach},
                                    {"apex", Profile::apex}};
+const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
+                                                 {"stochastic", WeightRounding::stochastic},
+                                                 {"kahan", WeightRounding::kahan}};
 const Choices<WeightDecay> kWeightDecay = {
     {"none", WeightDecay::none}, {"l2", WeightDecay::l2}, {"decoupled", WeightDecay::decoupled}};
 
@@ -155,7 +158,9 @@ std::vector<RecipeOption> make_table() {
       choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
       flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
-             "storage type of that copy (with --master)"),
+             "storage type of that copy, or of weights with --weight-rounding"),
+      choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
+             "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
              "unscale the gradients and adapt the scale; apex and megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",

@@ -12,18 +12,57 @@ Parameter declare_parameter(Context& c) {
     p.master = c.b.buffer("master", DType::f32, Access::inout);
     c.b.init_copy(p.master, p.weight);
   } else {
-    p.weight = c.b.buffer("weight", DType::f32, Access::inout);
+    DType dtype = c.settings.options.weight_rounding ? c.settings.model : DType::f32;
+    p.weight = c.b.buffer("weight", dtype, Access::inout);
   }
   return p;
 }
 
-void load_parameter(Context& c, const Parameter& p) {
-  c.weight_buffer = c.settings.options.master ? p.master : p.weight;
-  c.weight = c.b.load(c.weight_buffer).named("w");
+void load_parameter(Context& c, Parameter& p) {
+  const RecipeOptions& o = c.settings.options;
+  c.weight_buffer = o.master ? p.master : p.weight;
+  if (!o.weight_rounding) {
+    c.weight = c.b.load(c.weight_buffer).named("w");
+    return;
+  }
+  c.weight = c.b.cast(c.b.load(c.weight_buffer).named("w_in"), DType::f32).named("w");
+  if (o.weight_rounding == WeightRounding::kahan) {
+    p.compensation = c.keep("kahan", c.settings.model);
+  }
 }
 
-void store_parameter(Context& c, Value new_weight) {
-  c.b.store(c.weight_buffer, new_weight, c.applied);
+namespace {
+
+// As optimi and others do it: the step is added to what earlier ones left, and the sum to the weight.
+Value store_compensated(Context& c, const Parameter& p, Value new_weight) {
+  DType dtype = c.settings.model;
+  auto rounded = [&](Value v) { return c.b.cast(c.b.cast(v, dtype), DType::f32); };
+  Value step = (new_weight - c.weight).named("w_step");
+  Value all = rounded(p.compensation.value + step).named("w_step_all");
+  Value sum = (c.weight + all).named("w_sum");
+  Value stored = c.b.cast(sum, dtype).named("w_stored");
+  c.b.store(p.weight, stored, c.applied);
+  Value lost = rounded(c.weight - c.b.cast(stored, DType::f32)).named("w_lost");
+  c.update(p.compensation, (all + lost).named("kahan_new"));
+  return sum;
+}
+
+}  // namespace
+
+Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
+  auto rounding = c.settings.options.weight_rounding;
+  if (rounding == WeightRounding::kahan) return store_compensated(c, p, new_weight);
+  Value stored = new_weight;
+  if (rounding == WeightRounding::nearest) {
+    stored = c.b.cast(new_weight, c.settings.model).named("w_stored");
+  } else if (rounding == WeightRounding::stochastic) {
+    // The count is of this tensor's good steps: a skipped one draws nothing that the next will not.
+    Value seed = c.b.read(c.b.state("seed", {DType::i64, Domain::step})).named("seed");
+    Value bits = c.b.random(seed, c.count(), c.i32(0)).named("w_random");
+    stored = c.b.cast_sr(new_weight, bits, c.settings.model).named("w_stored");
+  }
+  c.b.store(c.weight_buffer, stored, c.applied);
+  return new_weight;
 }
 
 // As torch.optim.swa_utils averages: ema + (1 - decay) * (weight - ema). The standard profile

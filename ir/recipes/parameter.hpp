@@ -1,5 +1,5 @@
-// The parameter before and after the step: f32, or f32 master weights with a low-precision copy;
-// its moving average; zeroed gradients. Knows ir only.
+// The parameter before and after the step: f32, f32 master weights with a low-precision copy, or below
+// f32 alone; its moving average; zeroed gradients. Knows ir only.
 #pragma once
 
 #include "ir/recipes/gradient.hpp"
@@ -7,13 +7,15 @@
 namespace stepfuse::recipes {
 
 struct Parameter {
-  BufferRef weight;  // f32 inout; with master weights the copy, out
+  BufferRef weight;  // inout; with master weights the copy, out
   BufferRef master;
+  Kept compensation;  // what rounding took from the weights, with WeightRounding::kahan
 };
 
 Parameter declare_parameter(Context& c);
-void load_parameter(Context& c, const Parameter& p);
-void store_parameter(Context& c, Value new_weight);
+void load_parameter(Context& c, Parameter& p);
+// Returns the new weight in f32, with what of it is kept beside the weight.
+Value store_parameter(Context& c, const Parameter& p, Value new_weight);
 void update_ema(Context& c, Value new_weight);
 void store_copy(Context& c, const Parameter& p, Value new_weight);
 void zero_gradient(Context& c, const Gradient& g);

@@ -79,8 +79,8 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   load_parameter(c, parameter);
   c.gradient = options.maximize ? (-gradient.value).named("g_ascent") : gradient.value;
   c.gradient_buffer = gradient.buffer;
-  Value new_weight = formula::lower(formula, statements, c).named("w_new");
-  store_parameter(c, new_weight);
+  Value result = formula::lower(formula, statements, c).named("w_new");
+  Value new_weight = store_parameter(c, parameter, result);
 
   update_ema(c, new_weight);
   store_copy(c, parameter, new_weight);

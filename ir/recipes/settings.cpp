@@ -44,7 +44,10 @@ void check_storage(const RecipeOptions& o) {
                       names(kFloatStorage, ", ")));
   require(o.moments == DType::f32 || o.moments == DType::bf16,
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
-  require(o.master || !o.model, "--model is the copy of master weights; add --master");
+  require(!o.master || !o.weight_rounding,
+          "--weight-rounding is for weights without a master; leave out --master");
+  require(o.master || o.weight_rounding || !o.model,
+          "--model is the type of weights below f32; add --master or --weight-rounding");
   require(!o.model || is_low_precision(*o.model),
           fmt::format("the model copy is one of {}", names(kLowPrecision, ", ")));
 }

@@ -13,10 +13,13 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
   for_each(tensors, [&](PyObject* item) {
     const char* name = nullptr;
     unsigned long long elements = 0;
+    unsigned id = 0;
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
-    if (PyArg_ParseTuple(item, "sKip", &name, &elements, &tensor.group, &tensor.uncounted) == 0) {
+    if (PyArg_ParseTuple(item, "sKipI", &name, &elements, &tensor.group, &tensor.uncounted, &id) ==
+        0) {
       throw Raised();
     }
+    tensor.id = &id;
     tensor.name = name;
     tensor.elements = elements;
     check(stepfuse_layout_add(layout, &tensor));

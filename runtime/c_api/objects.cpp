@@ -15,6 +15,7 @@ TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
                   .full_size = t.full_size,
                   .counted = t.uncounted == 0,
                   .updated = t.frozen == 0};
+  if (t.id != nullptr) spec.id = *t.id;
   for (size_t i = 0; i < t.storage_count; ++i) {
     const stepfuse_storage& s = (&need(t.storage, "the array of storage types"))[i];
     spec.dtypes[std::string(text_of(s.buffer, "a buffer's name"))] = dtype_of(s.dtype);
@@ -66,7 +67,8 @@ stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t ind
                   .frozen = !t.updated,
                   .storage = l.storage.data(),
                   .storage_count = l.storage.size(),
-                  .full_size = t.full_size},
+                  .full_size = t.full_size,
+                  .id = t.id ? &*t.id : nullptr},
                  "the stepfuse_tensor");
   });
 }

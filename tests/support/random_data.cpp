@@ -134,6 +134,8 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
       layout.signatures.push_back(signature);
     }
   }
+  bool draws = std::any_of(program.insts.begin(), program.insts.end(),
+                           [](const Inst& inst) { return inst.op == Op::random; });
   int tensors = rng.chance(3) ? 0 : rng.between(1, 6);
   int large = rng.chance(12) ? rng.between(0, tensors) : -1;
   for (int t = 0; t < tensors; ++t) {
@@ -141,6 +143,8 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     tensor.size = random_size(rng, t == large);
     if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
     if (rng.chance(3)) tensor.offset += (uint64_t{1} << rng.between(31, 40)) - 100;
+    if (draws) tensor.offset -= tensor.offset % 4;
+    tensor.id = rng.chance(70) ? static_cast<uint32_t>(t) : static_cast<uint32_t>(rng.next());
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
@@ -161,6 +165,7 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
     step_.tensors.push_back({.size = from.size,
                              .offset = from.offset,
                              .full_size = from.full_size,
+                             .id = from.id,
                              .group = from.group,
                              .present = from.present,
                              .data = {},

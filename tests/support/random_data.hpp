@@ -41,8 +41,9 @@ class GuardedArray {
 
 struct LayoutTensor {
   uint64_t size = 0;
-  uint64_t offset = 0;     // of a shard in its full tensor
+  uint64_t offset = 0;     // of a shard in its full tensor; of steps that draw, a multiple of 4
   uint64_t full_size = 0;  // of that; 0: it ends with this one
+  uint32_t id = 0;         // of its random numbers
   int32_t group = 0;
   bool present = true;
   int32_t signature = 0;

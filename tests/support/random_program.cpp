@@ -164,9 +164,17 @@ class Generator {
                       {pick(n, Domain::element), pick(n, up_to(Domain::element))});
     }
     if (t == DType::i32) {
+      if (rng_.chance(30)) return random();
       return rng_.chance(50) ? b_.element_index() : b_.load(loadable(DType::i32));
     }
     return element_f32();
+  }
+
+  Value random() {
+    auto coarse = [&](DType t) { return pick(t, up_to(Domain::tensor)); };
+    Value seed = coarse(DType::i64);
+    Value count = coarse(DType::i64);
+    return b_.random(seed, count, coarse(DType::i32));
   }
 
   Value element_f32() {
@@ -256,6 +264,12 @@ class Generator {
         return grow_same(op, rng_.chance(50) ? DType::boolean : integer_in(d), d);
       case TypeRule::integer:
         return grow_same(op, integer_in(d), d);
+      case TypeRule::cast_sr: {
+        bool value_is_fine = rng_.chance(50);
+        Value x = pick(DType::f32, value_is_fine ? d : up_to(d));
+        Value r = pick(DType::i32, value_is_fine ? up_to(d) : d);
+        return add(b_.cast_sr(x, r, rng_.chance(5) ? DType::f32 : low_precision()));
+      }
       case TypeRule::bitcast:
         return grow_bitcast(d);
       case TypeRule::powi: {

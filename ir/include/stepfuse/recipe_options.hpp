@@ -37,6 +37,13 @@ enum class ScaleRole : uint8_t {
 
 enum class Clip : uint8_t { none, l2, l1, inf, value };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
+
+// How weights below f32 that have no master take a step.
+enum class WeightRounding : uint8_t {
+  nearest,     // most small steps are lost
+  stochastic,  // up or down by chance, so that small steps arrive on average: state seed
+  kahan,       // what rounding took away is kept beside the weight, and added to the next step
+};
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
@@ -44,7 +51,10 @@ struct RecipeOptions {
   DTypeSet grad = DType::f32;       // storage types that a gradient may have
   DType moments = DType::f32;       // f32 or bf16
   bool master = false;              // f32 master weights; `weight` is then the low-precision copy
-  std::optional<DType> model = {};  // of that copy; default f16 if gradients may be f16, else bf16
+  // Of that copy, or of the weights with weight_rounding; default f16 if gradients may be f16, else bf16.
+  std::optional<DType> model = {};
+  // Weights are kept in the type `model` alone. Default: in f32, or with a master.
+  std::optional<WeightRounding> weight_rounding = {};
   LossScale loss_scale = LossScale::none;
   ScaleRole scale_role = ScaleRole::owner;
   bool scale_bounds = false;  // args min_scale and max_scale

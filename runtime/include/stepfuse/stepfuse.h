@@ -182,8 +182,9 @@ typedef struct stepfuse_tensor {
   const stepfuse_storage* storage;  // for buffers that the step declares with several dtypes
   size_t storage_count;
   uint64_t full_size;  // elements of the full tensor of a shard; 0: it ends with this one
+  const uint32_t* id;  // of its random numbers, alike on all ranks; NULL: its number in the layout
 } stepfuse_tensor;
-#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0}
+#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL}
 
 STEPFUSE_API stepfuse_status stepfuse_layout_create(stepfuse_layout** layout);
 STEPFUSE_API void stepfuse_layout_destroy(stepfuse_layout* layout);

@@ -81,6 +81,9 @@ struct TensorSpec {
   // Of the full tensor, for steps that ask for element counts; 0: it ends where this one does, which
   // such a step refuses of a shard that does not begin it.
   uint64_t full_size = 0;
+  // Tells its random numbers from those of other tensors, in steps that draw some; by default its number
+  // in the layout. Ranks that hold different tensors, or parts of one, give every tensor the same id.
+  std::optional<uint32_t> id = {};
   // For steps with such states (recipes with tensor_flags): whether the tensor counts in norm and
   // finite check (a duplicate of one on another rank does not), and whether it is updated.
   bool counted = true;
