@@ -154,8 +154,7 @@ Value Builder::bitcast(Value v, DType to) {
 
 Value Builder::cast_sr(Value v, Value random, DType to) {
   Domain d = std::max(v.type().domain, random.type().domain);
-  return append({.op = Op::cast_sr, .type = {to, d}, .operands = {v.id, random.id, kNoValue}},
-                "");
+  return append({.op = Op::cast_sr, .type = {to, d}, .operands = {v.id, random.id, kNoValue}}, "");
 }
 
 Value Builder::cast_to_buffer(Value v, BufferRef buffer) {

@@ -145,10 +145,10 @@ class BodyEmitter {
   void emit_draw(const plan::Inst& inst) {
     auto [seed, count, stream] = inst.operands;
     e_.out.line(fmt::format("u32 drawn_{}[{}];", e_.name(inst.value), elements()));
-    e_.out.line(fmt::format("Random({}, {}, {}, tensor.id).draw<{}, {}>(drawn_{}, "
-                            "i64(tensor.offset + chunk.begin) + first, stride);",
-                            e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_,
-                            e_.name(inst.value)));
+    e_.out.line(fmt::format(
+        "Random({}, {}, {}, tensor.id).draw<{}, {}>(drawn_{}, "
+        "i64(tensor.offset + chunk.begin) + first, stride);",
+        e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_, e_.name(inst.value)));
   }
   bool needs_position() const {
     return !body_.reductions.empty() ||

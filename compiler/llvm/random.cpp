@@ -4,10 +4,11 @@
 // A block's four words stand side by side in the lanes of its four elements, [c0 c1 c2 c3], so a round is
 // one widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors
 // begin at multiples of four of the full tensor: shards and pieces do.
+#include "ir/random.hpp"
+
 #include <cstddef>
 
 #include "compiler/llvm/body.hpp"
-#include "ir/random.hpp"
 
 namespace stepfuse::llvm {
 namespace {
@@ -36,8 +37,8 @@ std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
 void BodyEmitter::prepare_draw(const plan::Inst& inst) {
   Draw& draw = draws_[inst.value];
   auto [seed, count, stream] = inst.operands;
-  std::string at = f_.set("id", "getelementptr i8, ptr {}, i64 {}", chunk_.record,
-                          offsetof(abi::Tensor, id));
+  std::string at =
+      f_.set("id", "getelementptr i8, ptr {}, i64 {}", chunk_.record, offsetof(abi::Tensor, id));
   std::string id = f_.set("id", "load i32, ptr {}", at);
   std::string tensor = f_.set("id", "zext i32 {} to i64", id);
   std::string step = f_.set("count", "shl i64 {}, 32", u_[count]);
@@ -75,9 +76,8 @@ std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
   std::string high = f_.set(hint, "lshr i64 {}, 32", block);
   std::string above = f_.set(hint, "shl i64 {}, 48", high);
   std::string number = f_.set(hint, "or i64 {}, {}", low, above);
-  std::string blocks =
-      f_.set(hint, "add {} {}, {}", type, pairs(number, "0"),
-             vector([](int k) { return k % 2 == 0 ? k / 2 : 0; }));
+  std::string blocks = f_.set(hint, "add {} {}, {}", type, pairs(number, "0"),
+                              vector([](int k) { return k % 2 == 0 ? k / 2 : 0; }));
   std::string v = f_.set(hint, "or {} {}, {}", type, blocks, draw.counter);
   std::string multipliers = vector([](int k) { return kPhiloxMultipliers[k % 2]; });
   std::string words = vector_.type(DType::i32);

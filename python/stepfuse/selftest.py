@@ -22,7 +22,7 @@ OPTIONS = ("clip=l2", "loss-scale=dynamic")
 def digits(kind: int) -> bytes:
     """Three steps of AdamW with clip and loss scale, the second overflowing; the bytes of weights and moments."""
     scaler = _core.Scaler(1024.0, 2.0, 0.5, 2)
-    layout = [(f"tensor {i}", n, i % 2, False) for i, n in enumerate(SIZES)]
+    layout = [(f"tensor {i}", n, i % 2, False, i) for i, n in enumerate(SIZES)]
     step = _core.Step(_core.Program("adamw", OPTIONS), layout, kind, 0, 0, scaler, False)
     arrays = {name: [(ctypes.c_float * max(1, n))() for n in SIZES]
               for name in ("grad", "weight", "exp_avg", "exp_avg_sq")}
@@ -102,7 +102,7 @@ def main() -> int:
         return 1
     print("CPU: the same bits as the interpreter")
     try:
-        _core.Step(_core.Program("adamw", OPTIONS), [("w", 8, 0, False)], CUDA, 0, 0, _core.Scaler(1.0, 2.0, 0.5, 1),
+        _core.Step(_core.Program("adamw", OPTIONS), [("w", 8, 0, False, 0)], CUDA, 0, 0, _core.Scaler(1.0, 2.0, 0.5, 1),
                    False)
         print("CUDA: a kernel was compiled and loaded")
         print(f"NVRTC: {opened('libnvrtc.so')}")

@@ -76,9 +76,9 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
     double low, step;
   };
   const Case cases[] = {
-      {DType::bf16, 1.0, 0x1p-7},     {DType::bf16, -3.0e5, -2048},  {DType::f16, 1.0, 0x1p-10},
-      {DType::f16, -3 * 0x1p-24, -0x1p-24},                          // subnormals
-      {DType::f8e4m3, 1.0, 0x1p-3},   {DType::f8e4m3, 0x1p-9, 0x1p-9},
+      {DType::bf16, 1.0, 0x1p-7},   {DType::bf16, -3.0e5, -2048},
+      {DType::f16, 1.0, 0x1p-10},   {DType::f16, -3 * 0x1p-24, -0x1p-24},  // subnormals
+      {DType::f8e4m3, 1.0, 0x1p-3}, {DType::f8e4m3, 0x1p-9, 0x1p-9},
       {DType::f8e5m2, 40000, 8192}, {DType::f8e5m2, 0, 0x1p-16}};
   constexpr int kFractions = 1 << 16;
   constexpr int kDraws = 64;
@@ -99,8 +99,8 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
       for (int d = 0; d < kDraws / 4; ++d) {
         RandomKey key{1, static_cast<uint64_t>(d), 0, static_cast<uint32_t>(c.type)};
         for (uint32_t r : random_block(key, static_cast<uint64_t>(k))) {
-          float v = sem::cast(sem::cast_sr(Bits::of(exact), Bits{r}, c.type), c.type, DType::f32)
-                        .f32();
+          float v =
+              sem::cast(sem::cast_sr(Bits::of(exact), Bits{r}, c.type), c.type, DType::f32).f32();
           REQUIRE((v == low || v == low + c.step));
           ups += v == low ? 0 : 1;
         }

@@ -32,7 +32,7 @@ enum class TypeRule : uint8_t {
   bits,           // same: bool i32 i64
   integer,        // same: i32 i64
   cast,        // between bool i32 i64 f32 f64 (not to bool); floats below f32 only from and to f32
-  cast_sr,   // (f32, i32) -> f32 or a float below it
+  cast_sr,     // (f32, i32) -> f32 or a float below it
   bitcast,     // between floats and integers: f64 and i64, others and i32
   classify,    // f32 f64 -> bool
   logical,     // bool

@@ -48,9 +48,9 @@ enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
 struct RecipeOptions {
-  DTypeSet grad = DType::f32;       // storage types that a gradient may have
-  DType moments = DType::f32;       // f32 or bf16
-  bool master = false;              // f32 master weights; `weight` is then the low-precision copy
+  DTypeSet grad = DType::f32;  // storage types that a gradient may have
+  DType moments = DType::f32;  // f32 or bf16
+  bool master = false;         // f32 master weights; `weight` is then the low-precision copy
   // Of that copy, or of the weights with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.

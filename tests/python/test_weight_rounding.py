@@ -1,0 +1,181 @@
+"""Parameters below f32 without a master copy: rounded to nearest, by chance, or with Kahan's compensation."""
+
+import copy
+
+import pytest
+import torch
+
+import stepfuse.torch as sft
+from stepfuse.torch import SGD, AdamW, Lion
+
+LOW = [torch.bfloat16, torch.float16]
+
+
+def parameter(values, dtype=torch.bfloat16):
+    p = torch.nn.Parameter(values.to(dtype))
+    p.grad = torch.zeros_like(p)
+    return p
+
+
+def stepped(optimizer, params, steps, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        for p in params:
+            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", LOW, ids=str)
+def test_small_steps_arrive(dtype):
+    """256 steps of a 64th of what rounding to nearest keeps nothing of; by chance they arrive on average."""
+    ulp = torch.finfo(dtype).eps
+    moved = {}
+    for rounding in sft.optimizers.ROUNDINGS:
+        p = parameter(torch.full((20000,), 1.5), dtype)
+        optimizer = SGD([p], lr=1.0, weight_rounding=rounding)
+        for _ in range(256):
+            p.grad.fill_(-ulp / 64)
+            optimizer.step()
+        moved[rounding] = (p.detach().double() - 1.5) / ulp
+        assert "master" not in optimizer.state[p]
+    assert moved["nearest"].eq(0).all()
+    assert moved["kahan"].eq(4).all()
+    # Binomial: 256 times 1/64, so mean 4 and variance 3.94; of 20000 the mean is off by 0.014 or so.
+    assert abs(moved["stochastic"].mean() - 4) < 0.08
+    assert abs(moved["stochastic"].var() - 256 / 64 * (1 - 1 / 64)) < 0.3
+
+
+@pytest.mark.parametrize("make", [AdamW, SGD, Lion], ids=lambda c: c.__name__)
+def test_a_resumed_run_draws_the_same_bits(make):
+    def model():
+        torch.manual_seed(1)
+        return [parameter(torch.randn(n)) for n in (300, 17000, 5)]
+
+    def optimizer_of(params, seed=7):
+        return make(params, lr=1e-2, weight_rounding="stochastic", rounding_seed=seed)
+
+    whole, params = model(), model()
+    stepped(first := optimizer_of(whole), whole, 6)
+    half = optimizer_of(params)
+    stepped(half, params, 3)
+    again = [parameter(p.detach()) for p in params]
+    second = optimizer_of(again, seed=8)
+    second.load_state_dict(copy.deepcopy(half.state_dict()))
+    generator = torch.Generator().manual_seed(0)
+    for step in range(6):
+        for p in again:
+            g = torch.randn(p.shape, generator=generator).to(p.dtype)
+            p.grad = g
+        if step >= 3:
+            second.step()
+    assert all(torch.equal(a, b) for a, b in zip(whole, again))
+    other = model()
+    stepped(optimizer_of(other, seed=8), other, 6)
+    assert not torch.equal(whole[1], other[1])
+    assert first.state_dict()["param_groups"][0]["rounding_seed"] == 7
+
+
+def test_a_parameter_draws_its_own_bits_whoever_steps_with_it():
+    """A parameter without a gradient so far is in no step; the numbers of the others do not move up."""
+    values = torch.randn(4096)
+    alone, together = parameter(values), parameter(values)
+    late, other = parameter(torch.randn(10)), parameter(torch.randn(10))
+    late.grad = None
+    a = SGD([late, alone], lr=1e-3, weight_rounding="stochastic")
+    b = SGD([other, together], lr=1e-3, weight_rounding="stochastic")
+    for p in (alone, together, other):
+        p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(3)).to(p.dtype)
+    a.step()
+    b.step()
+    assert torch.equal(alone, together)
+    third = parameter(values)  # the first of its optimizer: another number
+    third.grad = alone.grad.clone()
+    SGD([third], lr=1e-3, weight_rounding="stochastic").step()
+    assert not torch.equal(alone, third)
+
+
+def kahan_step(p, k, step):
+    """optimi's rule, each operation rounded to the parameters' type."""
+    k.add_(step)
+    before = p.clone()
+    p.add_(k)
+    k.add_(before.sub_(p))
+
+
+@pytest.mark.parametrize("dtype", LOW, ids=str)
+def test_kahan_is_the_published_rule_to_the_bit(dtype):
+    """Plain SGD with a learning rate of a power of two, where the step itself is exact."""
+    torch.manual_seed(2)
+    p = parameter(torch.rand(20000) * 3.5 + 0.5, dtype)
+    q, k = p.detach().clone(), torch.zeros(20000, dtype=dtype)
+    optimizer = SGD([p], lr=0.25, weight_rounding="kahan")
+    for _ in range(20):
+        p.grad = (torch.randn(20000).clamp(-2, 2) * 2**-6).to(dtype)
+        p.grad[p.grad.abs() < 2**-8] = 0
+        kahan_step(q, k, -0.25 * p.grad)
+        optimizer.step()
+        assert torch.equal(p, q)
+        assert torch.equal(optimizer.state[p]["kahan"], k)
+
+
+@pytest.mark.parametrize("dtype", LOW, ids=str)
+def test_kahan_is_optimi_to_the_bit(dtype):
+    optimi = pytest.importorskip("optimi")
+    torch.manual_seed(2)
+    p = parameter(torch.rand(20000) * 3.5 + 0.5, dtype)
+    q = torch.nn.Parameter(p.detach().clone())
+    ours = SGD([p], lr=0.25, weight_rounding="kahan")
+    theirs = optimi.SGD([q], lr=0.25, kahan_sum=True, foreach=False, triton=False)
+    for _ in range(20):
+        p.grad = (torch.randn(20000).clamp(-2, 2) * 2**-6).to(dtype)
+        p.grad[p.grad.abs() < 2**-8] = 0
+        q.grad = p.grad.clone()
+        ours.step()
+        theirs.step()
+        assert torch.equal(p, q)
+    assert torch.equal(ours.state[p]["kahan"], theirs.state[q]["kahan_comp"])
+
+
+def test_kahan_follows_the_master_where_nearest_does_not():
+    torch.manual_seed(4)
+    values = torch.randn(4000)
+    off = {}
+    exact = torch.nn.Parameter(values.to(torch.bfloat16).float())
+    runs = {r: parameter(values) for r in ("nearest", "kahan")}
+    optimizers = {r: AdamW([p], lr=1e-4, weight_decay=0.0, weight_rounding=r) for r, p in runs.items()}
+    optimizers["exact"] = AdamW([exact], lr=1e-4, weight_decay=0.0)
+    target = torch.randn(4000)
+    for _ in range(200):
+        g = (exact.detach() - target).to(torch.bfloat16)
+        exact.grad = g.float()
+        for p in runs.values():
+            p.grad = g
+        for optimizer in optimizers.values():
+            optimizer.step()
+    for r, p in runs.items():
+        off[r] = (p.detach().float() - exact.detach()).norm() / (exact.detach() - values).norm()
+    whole = runs["kahan"].detach().float() + optimizers["kahan"].state[runs["kahan"]]["kahan"].float()
+    assert (whole - exact.detach()).norm() < 0.05 * (exact.detach() - values).norm()
+    assert off["nearest"] > 3 * off["kahan"]
+
+
+def test_a_group_may_have_its_own_and_f32_is_left_alone():
+    a, b, c = parameter(torch.ones(8)), parameter(torch.ones(8)), parameter(torch.ones(8), torch.float32)
+    optimizer = AdamW([{"params": [a]}, {"params": [b, c], "weight_rounding": None}], weight_rounding="kahan")
+    optimizer.step()
+    assert "kahan" in optimizer.state[a] and "master" not in optimizer.state[a]
+    assert "master" in optimizer.state[b] and "kahan" not in optimizer.state[b]
+    assert "kahan" not in optimizer.state[c] and "master" not in optimizer.state[c]
+
+
+def test_torchs_state_goes_in_and_the_rounding_stays():
+    p, q = parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8, dtype=torch.bfloat16))
+    q.grad = torch.zeros_like(q)
+    theirs = torch.optim.AdamW([q])
+    theirs.step()
+    ours = AdamW([p], weight_rounding="stochastic", rounding_seed=3)
+    ours.load_state_dict(theirs.state_dict())
+    ours.step()
+    assert ours.param_groups[0]["weight_rounding"] == "stochastic" and "master" not in ours.state[p]
+    with pytest.raises(ValueError, match="nearest, stochastic, kahan"):
+        AdamW([p], weight_rounding="up")
