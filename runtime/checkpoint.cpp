@@ -32,11 +32,22 @@ bool is_used(const Program& p, size_t state, Op op) {
   });
 }
 
+// Whether random numbers follow from it: a resumed run draws as the saved one would have.
+bool is_drawn_from(const Program& p, size_t state) {
+  auto reads = [&](ValueId v) {
+    return p[v].op == Op::read && p[v].slot == static_cast<int32_t>(state);
+  };
+  return std::any_of(p.insts.begin(), p.insts.end(), [&](const Inst& inst) {
+    return inst.op == Op::random && std::any_of(inst.operands.begin(), inst.operands.end(), reads);
+  });
+}
+
 // A state that the step only reads was not learned: it is the layout's or the caller's. One that it
 // only writes says something of the last step, and nothing to the next.
 bool belongs(const Program& p, size_t state) {
   const State& s = p.states[state];
-  return !s.report && is_used(p, state, Op::read) && (s.shared || is_used(p, state, Op::write));
+  return !s.report && is_used(p, state, Op::read) &&
+         (s.shared || is_used(p, state, Op::write) || is_drawn_from(p, state));
 }
 
 std::vector<Piece> pieces_of(const Step::Impl& step) {

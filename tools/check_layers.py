@@ -31,7 +31,7 @@ LIBRARIES = ("tools/ptx_machine/",)
 IR = ("ir/", "stepfuse/")
 PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
 EMITTER = ("compiler/plan/plan.hpp", "compiler/plan/expansions.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
-           "compiler/names.hpp", "compiler/text.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+           "compiler/names.hpp", "compiler/text.hpp", "ir/random.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
 SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
          "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
          "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")

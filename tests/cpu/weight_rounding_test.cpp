@@ -30,7 +30,7 @@ struct Run {
 
   explicit Run(const Layout& layout, const Device& device = Device::interpreter(),
                Form form = Form::fused, std::string_view recipe = "sgd")
-      : step(make_recipe(recipe, {.check = true, .weight_rounding = WeightRounding::stochastic}),
+      : step(make_recipe(recipe, {.weight_rounding = WeightRounding::stochastic, .check = true}),
              layout, device, {.form = form}) {
     for (size_t i = 0; i < kSize; ++i) {
       weight[i] = static_cast<uint16_t>(0x3f80 + i % 128);  // 1 … 2

@@ -164,7 +164,6 @@ STEPFUSE_API const char* stepfuse_recipe_option_help(size_t index);
 // --- layout
 
 typedef struct stepfuse_layout stepfuse_layout;
-
 // The storage type of one buffer's array of a tensor.
 typedef struct stepfuse_storage {
   const char* buffer;
