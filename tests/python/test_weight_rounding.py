@@ -1,6 +1,9 @@
 """Parameters below f32 without a master copy: rounded to nearest, by chance, or with Kahan's compensation."""
 
 import copy
+import importlib.util
+import pathlib
+import sys
 
 import pytest
 import torch
@@ -52,7 +55,7 @@ def test_a_resumed_run_draws_the_same_bits(make):
         return [parameter(torch.randn(n)) for n in (300, 17000, 5)]
 
     def optimizer_of(params, seed=7):
-        return make(params, lr=1e-2, weight_rounding="stochastic", rounding_seed=seed)
+        return make(params, lr=1e-2, weight_rounding="stochastic", seed=seed)
 
     whole, params = model(), model()
     stepped(first := optimizer_of(whole), whole, 6)
@@ -72,7 +75,7 @@ def test_a_resumed_run_draws_the_same_bits(make):
     other = model()
     stepped(optimizer_of(other, seed=8), other, 6)
     assert not torch.equal(whole[1], other[1])
-    assert first.state_dict()["param_groups"][0]["rounding_seed"] == 7
+    assert first.state_dict()["param_groups"][0]["seed"] == 7
 
 
 def test_a_parameter_draws_its_own_bits_whoever_steps_with_it():
@@ -173,9 +176,24 @@ def test_torchs_state_goes_in_and_the_rounding_stays():
     q.grad = torch.zeros_like(q)
     theirs = torch.optim.AdamW([q])
     theirs.step()
-    ours = AdamW([p], weight_rounding="stochastic", rounding_seed=3)
+    ours = AdamW([p], weight_rounding="stochastic", seed=3)
     ours.load_state_dict(theirs.state_dict())
     ours.step()
     assert ours.param_groups[0]["weight_rounding"] == "stochastic" and "master" not in ours.state[p]
     with pytest.raises(ValueError, match="nearest, stochastic, kahan"):
         AdamW([p], weight_rounding="up")
+
+
+def test_the_sample_trains_in_every_way(monkeypatch, capsys, tmp_path):
+    path = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch" / "weight_rounding.py"
+    spec = importlib.util.spec_from_file_location("weight_rounding", path)
+    sample = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sample)
+    monkeypatch.setattr(sys, "argv", [str(path), "--epochs", "4", "--svg", str(tmp_path / "losses.svg")])
+    threads = torch.get_num_threads()
+    sample.main()
+    torch.set_num_threads(threads)
+    rows = {row[1].strip(): row for row in (line.split("|") for line in capsys.readouterr().out.splitlines())}
+    assert [float(rows[name][5]) for name in sample.COLORS] == [12, 14, 10, 10, 12]
+    assert all(float(rows[name][3]) < 0.5 * float(rows[name][2]) for name in sample.COLORS)
+    assert (tmp_path / "losses.svg").read_text().count("<polyline") == len(sample.COLORS)

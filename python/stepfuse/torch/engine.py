@@ -15,7 +15,7 @@ from torch import Tensor
 from .. import __version__, _core
 from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
 from .scaler import DLPACK
-from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, same_layout, type_name
+from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +113,7 @@ class Part:
         self.locals: list[Tensor] = []  # what of them is on this rank
         self.counted: list[bool] = []  # not a duplicate of one on another rank
         self.names: list[str] = []
+        self.ids: list[int] = []  # of their random numbers, whoever is stepped with them
         self.groups: list[dict[str, Any]] = []
         self.group_of: list[int] = []
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
@@ -126,9 +127,10 @@ class Part:
         self.pieces: dict[str, Tensor] = {}  # what they are folded from
         self.early: set[int] = set()  # tensors that were observed before the step
 
-    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool) -> int:
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, number: int) -> int:
         self.locals.append(local(p))
         self.counted.append(counted)
+        self.ids.append(number | part_number(p) << 20)
         if not self.groups or self.groups[-1] is not group:
             self.groups.append(group)
         self.params.append(p)
@@ -206,7 +208,7 @@ class Engine:
         groups = self.optimizer.param_groups
         lists = [g["params"] for g in groups]
         odd = None
-        if (self.walk is not None and self.mode == mode and self.flags == [self.optimizer._options(g) for g in groups]
+        if (self.walk is not None and self.mode == mode and self.flags == self.choices()
                 and self.counts_equal() and all(local(p).data_ptr() == at for p, at in self.spread)):
             odd = self.walk.scan(lists, self.optimizer.state)
         if odd is None:
@@ -378,7 +380,7 @@ class Engine:
             self.order.append((p, name, weight))
             walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride())
         walk.watch(self.optimizer.state)
-        self.flags = [self.optimizer._options(g) for g in self.optimizer.param_groups]
+        self.flags = self.choices()
         self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
         self.walk = walk
@@ -402,22 +404,28 @@ class Engine:
                 if key not in index:
                     index[key] = len(parts)
                     parts.append(Part(*key))
-                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted)))
+                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted, len(places))))
         return parts, places
+
+    def choices(self) -> list[tuple[Any, ...]]:
+        """What of the groups a binding stands on."""
+        return [(*self.optimizer._options(g), g.get("weight_rounding"), g.get("seed"))
+                for g in self.optimizer.param_groups]
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
         options = [f"grad={dtype}", *self.optimizer._options(group)]
         if dtype != "f32":
-            options += ["master", f"model={dtype}"]
+            rounding = group.get("weight_rounding")
+            options += [f"model={dtype}", f"weight-rounding={rounding}" if rounding else "master"]
         return tuple(options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
-        layout = [(name, p.numel(), g, not counted)
-                  for name, p, g, counted in zip(part.names, part.locals, part.group_of, part.counted)]
+        layout = [(name, p.numel(), g, not counted, number) for name, p, g, counted, number in zip(
+            part.names, part.locals, part.group_of, part.counted, part.ids)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
@@ -439,7 +447,7 @@ class Engine:
             else:
                 part.args.append((index, -1, None, name, -1))
         state = self.optimizer.state
-        if self.optimizer._counts and "step" in made.states():
+        if "seed" in made.states() or self.optimizer._counts and "step" in made.states():
             part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)
             part.step.write_state("step", [int(c) for c in part.counts.tolist()])
             for i, p in enumerate(part.params):
@@ -480,13 +488,14 @@ class Engine:
         return weights
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, is_copy: bool) -> Tensor:
-        """An array of a parameter's state: f32 and laid out as the weight; made, or made so, where it is not."""
+        """An array of a parameter's state, laid out as the weight; made, or made so, where it is not."""
+        dtype = weight.dtype if name == "kahan" else torch.float32
         state = self.optimizer.state[p]
         have = None if state.get(name) is None else local(state[name])
-        if (type(have) is Tensor and have.dtype == torch.float32 and have.device == p.device and same_layout(have, weight)
+        if (type(have) is Tensor and have.dtype == dtype and have.device == p.device and same_layout(have, weight)
                 and is_distributed(state[name]) == is_distributed(p)):
             return have
-        made = torch.empty_like(weight, dtype=torch.float32, memory_format=torch.preserve_format)
+        made = torch.empty_like(weight, dtype=dtype, memory_format=torch.preserve_format)
         if have is None:
             made.copy_(weight) if is_copy else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():

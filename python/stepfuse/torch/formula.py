@@ -98,7 +98,7 @@ class Formula(Fused):
     Args:
         lr: the learning rate; None: the formula's default.
         formula: its text, where the class has none.
-        maximize, max_norm, norm_type, external_norm, scaler: as AdamW's.
+        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed: as AdamW's.
         hyper: the formula's hyperparameters and options.
     """
 
@@ -112,7 +112,8 @@ class Formula(Fused):
 
     def __init__(self, params: ParamsT, lr: float | Tensor | None = None, *, formula: str | None = None,
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
-                 external_norm: bool = False, scaler: LossScaler | None = None, **hyper: Any) -> None:
+                 external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0, **hyper: Any) -> None:
         if formula is not None:
             self.formula = formula
         if not self.formula:
@@ -126,7 +127,7 @@ class Formula(Fused):
             if name == "betas" and len(value) != len(defaults[name]):
                 raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
         super().__init__(params, {**defaults, **hyper, "maximize": maximize})
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
     @property
     def _recipe(self) -> str:
@@ -204,5 +205,6 @@ def signature(takes: Declared) -> inspect.Signature:
 
     positional = [general["params"], *(own("lr", inspect.Parameter.POSITIONAL_OR_KEYWORD) for _ in "l" if "lr" in defaults)]
     others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
-    rest = [general[name] for name in ("maximize", "max_norm", "norm_type", "external_norm", "scaler")]
+    rest = [general[name] for name in (
+        "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed")]
     return inspect.Signature([*positional, *others, *rest], return_annotation="None")

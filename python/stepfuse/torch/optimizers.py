@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
+ROUNDINGS = ("nearest", "stochastic", "kahan")
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
@@ -71,7 +72,12 @@ class Fused(torch.optim.Optimizer):
         return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
-                scaler: LossScaler | None) -> None:
+                scaler: LossScaler | None, weight_rounding: str | None, seed: int) -> None:
+        if weight_rounding not in (None, *ROUNDINGS):
+            raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
+        if weight_rounding is not None:  # of each group, where a state_dict keeps it
+            self.defaults.update(weight_rounding=weight_rounding, seed=int(seed))
+            self._complete_groups()
         for group in self.param_groups:
             for flag in ("capturable", "differentiable"):
                 if group.get(flag):
@@ -86,6 +92,13 @@ class Fused(torch.optim.Optimizer):
         self._scaler = scaler
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = scaler is not None
+
+    def _complete_groups(self) -> None:
+        """What torch's own state_dicts know nothing of."""
+        for group in self.param_groups:
+            for name in ("weight_rounding", "seed"):
+                if name in self.defaults:
+                    group.setdefault(name, self.defaults[name])
 
     def share_norm(self, process_group: Any, counted: Callable[[Tensor], bool] | None = None) -> None:
         """Norm and verdict become those of all ranks of a group, which have parameters of their own.
@@ -244,6 +257,7 @@ class Fused(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
         if self._loading is not None:
             self._keep_precision(self._loading)
@@ -275,6 +289,10 @@ class AdamW(Fused, torch.optim.AdamW):
         norm_type: 1, 2 or inf.
         external_norm: the norm is given to step(norm=…) instead of being computed.
         scaler: a LossScaler: the step unscales, skips overflows and adapts the scale.
+        weight_rounding: parameters below f32 get no master copy; their new values are rounded "nearest",
+            "stochastic" (by chance, so that small steps arrive on average) or "kahan" (what rounding takes away is
+            kept in state `kahan`). A group may have its own.
+        seed: of "stochastic"; the same seed gives the same bits, also after load_state_dict().
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -289,10 +307,11 @@ class AdamW(Fused, torch.optim.AdamW):
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-                 external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -305,11 +324,12 @@ class Adam(Fused, torch.optim.Adam):
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -322,10 +342,11 @@ class SGD(Fused, torch.optim.SGD):
                  weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None) -> None:
+                 scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -337,10 +358,11 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None) -> None:
+                 scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -352,10 +374,11 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None) -> None:
+                 scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -367,10 +390,11 @@ class NAdam(Fused, torch.optim.NAdam):
                  eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
                  decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -382,10 +406,11 @@ class RAdam(Fused, torch.optim.RAdam):
                  eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
                  differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -396,10 +421,11 @@ class Adamax(Fused, torch.optim.Adamax):
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -410,10 +436,11 @@ class Adadelta(Fused, torch.optim.Adadelta):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
                  weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
                  maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -424,9 +451,10 @@ class ASGD(Fused, torch.optim.ASGD):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -437,10 +465,11 @@ class Rprop(Fused, torch.optim.Rprop):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None) -> None:
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),

@@ -30,6 +30,15 @@ def is_first_copy(p: Tensor) -> bool:
         placement.is_replicate() and place for placement, place in zip(p.placements, p.device_mesh.get_coordinate() or ()))
 
 
+def part_number(p: Tensor) -> int:
+    """Which of a parameter's parts is on this rank; 0 where it is whole."""
+    number = 0
+    for d, placement in enumerate(p.placements if is_distributed(p) else ()):
+        if not placement.is_replicate():
+            number = number * p.device_mesh.size(d) + (p.device_mesh.get_coordinate() or [0] * p.device_mesh.ndim)[d]
+    return number
+
+
 def like_parameter(p: Tensor, array: Tensor) -> Tensor:
     """An array of a parameter's state as what the parameter is: a DTensor of the same shards."""
     if not is_distributed(p):
