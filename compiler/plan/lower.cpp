@@ -154,7 +154,14 @@ class Lowering {
     }
     if (inst.op == Op::read) out.index = inst.slot;
     if (is_reduction(inst.op)) out.index = reduction_.at(v);
+    if (inst.type.domain != Domain::element) drop_rounding(&out);
     return out;
+  }
+  // Where the type to round to is f32 there is nothing to round.
+  static void drop_rounding(plan::Inst* inst) {
+    if (inst->op != Op::cast_sr || inst->out != DType::f32) return;
+    inst->op = Op::cast;
+    inst->operands = {inst->operands[0], kNoValue, kNoValue};
   }
   static ValueId deciding(const Inst& inst) { return inst.operands[inst.op == Op::select ? 1 : 0]; }
 
@@ -249,11 +256,7 @@ class Lowering {
     plan::Inst out = lower_inst(v);
     out.in = out.out = s_.dtype_of(v, s);
     if (is_computed(out.op)) out.in = operand_dtype(deciding(p_[v]), s);
-    // Where a bound type is f32 there is nothing to round.
-    if (out.op == Op::cast_sr && out.out == DType::f32) {
-      out.op = Op::cast;
-      out.operands = {out.operands[0], kNoValue, kNoValue};
-    }
+    drop_rounding(&out);
     return out;
   }
   DType operand_dtype(ValueId v, size_t s) const {

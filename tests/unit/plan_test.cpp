@@ -1,4 +1,5 @@
 // What lowering resolves, and what the plan's verifier refuses. Knows ir and compiler.
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
 
@@ -155,4 +156,33 @@ TEST_CASE("the plan's verifier refuses what no emitter could write") {
     f.edit(plan);
     CHECK_THROWS_AS_MESSAGE(plan::verify(plan), std::logic_error, f.name);
   }
+}
+
+TEST_CASE(
+    "rounding by chance to f32 is no rounding: of elements bound to it, and of coarser values") {
+  Program p = parse(R"(step @chance {
+    buffer @w : bf16|f32 inout
+    state @seed : i64
+    state @s : f32
+    state @bits : i32
+    %seed = read @seed : i64
+    %bits = read @bits : i32
+    %s = read @s : f32
+    %same = cast_sr %s, %bits : f32
+    write @s, %same
+    %w = load @w : [@w]
+    %x = cast %w : [f32]
+    %r = random %seed, %seed, %bits : [i32]
+    %y = cast_sr %x, %r : [@w]
+    store @w, %y
+  })");
+  KernelPlan plan = plan_of(p, Form::fused, signatures_of(p, {DType::bf16, DType::f32}));
+  auto rounds = [](const std::vector<plan::Inst>& code) {
+    return std::any_of(code.begin(), code.end(),
+                       [](const plan::Inst& inst) { return inst.op == Op::cast_sr; });
+  };
+  REQUIRE(plan.phases[0].bodies.size() == 2);
+  CHECK(rounds(plan.phases[0].bodies[0].code));
+  CHECK(!rounds(plan.phases[0].bodies[1].code));
+  CHECK(!rounds(plan.finish.step));
 }
