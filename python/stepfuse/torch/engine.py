@@ -6,7 +6,6 @@ Everything is bound lazily, at the first step and whenever the walk says that so
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from .. import __version__, _core
 from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
+from .numbers import NUMBERS, from_bits, to_bits
 from .scaler import DLPACK
 from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .optimizers import Fused
     from .ranks import Ranks
 
-# The types of a step's numbers.
-NUMBERS = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 CPU, CUDA = 0, 2
@@ -44,18 +42,6 @@ def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
     """Of what a program keeps beside arrays and step counts: type, domain, and the bits that it begins with."""
     return {name: (dtype, domain, bits) for name, (dtype, domain, other, bits) in made.states().items()
             if not other and name not in OWN_STATES}
-
-
-def to_bits(value: Any, dtype: str) -> int:
-    if dtype == "f32":
-        return struct.unpack("<I", struct.pack("<f", value))[0]
-    return struct.unpack("<q", struct.pack("<d", value))[0] if dtype == "f64" else int(value)
-
-
-def from_bits(bits: int, dtype: str) -> float | int:
-    if dtype == "f32":
-        return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
-    return struct.unpack("<d", struct.pack("<q", bits))[0] if dtype == "f64" else bits
 
 
 def on_cuda(device: torch.device) -> bool:
