@@ -194,6 +194,12 @@ class Figures(Case):
             self.assertEqual(kernel["stack_bytes"], 0)
             self.assertGreater(kernel["shared_bytes"], 0)
 
+    def test_explain_compiles_what_differs(self):
+        self.need("nvrtc")
+        forms = json.loads(self.ok("explain", "sgd", "--json"))["forms"]
+        self.assertEqual([[c["arch"] for c in f["cuda"]] for f in forms.values()], [["sm_90"]] * 3)
+        self.assertEqual(forms["split"]["cuda"], forms["fused"]["cuda"])  # its times too: not compiled again
+
 
 if __name__ == "__main__":
     main()

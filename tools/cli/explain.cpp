@@ -26,7 +26,7 @@ constexpr uint64_t kDefaultParams = 100'000'000;
 
 struct Options {
   SourceArguments source;
-  std::vector<std::string> archs = {"sm_80", "sm_90", "sm_100", "sm_120"};
+  std::vector<std::string> archs = {"sm_90"};
   bool no_compile = false;
   bool json = false;
 };
@@ -51,7 +51,7 @@ void add_explain(CLI::App& app, Action& action) {
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   add_source(*verb, o->source, true);
-  verb->add_option("--arch", o->archs, "GPUs to compile for [sm_80 sm_90 sm_100 sm_120]")
+  verb->add_option("--arch", o->archs, "GPUs to compile for, as in sm_80,sm_120 [sm_90]")
       ->type_name("sm_NN,…")
       ->delimiter(',');
   verb->add_flag("--no-compile", o->no_compile, "Only what the schedule tells");

@@ -118,7 +118,10 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     };
     f.workspace_bytes = workspace(Device::Kind::cpu);
     f.cuda_workspace_bytes = workspace(Device::Kind::cuda);
-    if (options.compile) {
+    if (form == Form::split && f.launches == e.forms[0].launches) {  // the same kernel
+      f.cpu = e.forms[0].cpu;
+      f.cuda = e.forms[0].cuda;
+    } else if (options.compile) {
       tell(fmt::format("compiling {} for this CPU", name(form)));
       f.cpu = compile_for_cpu(plan);
       for (int arch : options.archs) {
