@@ -1,4 +1,7 @@
 // Norm of the gradients and clipping: two classic stages. Knows ir only.
+#include <limits>
+#include <string>
+
 #include "ir/recipes/gradient.hpp"
 #include "ir/recipes/rounding.hpp"
 
@@ -23,6 +26,87 @@ Value own_norm(Context& c, Value g) {
 // One bool of the step domain, also where there is a norm for each group.
 Value any(Context& c, Value v) {
   return v.type().domain == Domain::step ? v : c.b.reduce(Op::reduce_any, v).named("any_norm");
+}
+
+constexpr double kNone = std::numeric_limits<double>::infinity();  // an average of nothing yet
+
+// A number that clipping keeps, as it was before the step.
+struct Average {
+  StateRef state;
+  Value before;
+};
+Average average(Context& c, const std::string& name, Type type, double initial = 0) {
+  StateRef state = c.b.state(name, type, false, initial);
+  return {state, c.b.read(state).named(name + "_in")};
+}
+
+// torch.nn.utils.clip_grad_norm_: max_norm * (1 / (norm + 1e-6)), at most 1, always applied.
+Value by_max_norm(Context& c, Value norm) {
+  Value inverse = rcp((norm + c.f32(1e-6)).named("norm_plus")).named("inv_norm");
+  Value coefficient = (inverse * c.arg32("max_norm")).named("clip_ratio");
+  return min(coefficient, c.f32(1)).named("clip_coef");
+}
+
+// ZClip (Kumar et al., 2025): a norm z standard deviations above its mean, z above clip_z, is clipped to
+// clip_z / z of them, less the more unusual it is. The first clip_warmup norms make mean and variance; until
+// then they are clipped to max_norm.
+Value by_z_score(Context& c, Verdict& verdict) {
+  constexpr Type kF64 = {DType::f64, Domain::step};
+  Average count = average(c, "clip_count", {DType::i64, Domain::step});
+  Average mean = average(c, "clip_mean", kF64);
+  Average variance = average(c, "clip_variance", kF64);
+  Value norm = c.b.cast(verdict.norm, DType::f64).named("norm_f64");
+  Value before = c.b.cast(count.before, DType::f64).named("clip_norms");
+  Value warm = (before < c.arg("clip_warmup")).named("clip_warms_up");
+
+  Value deviation = sqrt(variance.before).named("clip_deviation");
+  Value apart = (norm - mean.before).named("clip_apart");
+  Value z = (apart / (deviation + c.f64(1e-6)).named("clip_unit")).named("clip_score");
+  Value kept = (c.arg("clip_z") / z).named("clip_kept");
+  Value bound = (mean.before + c.arg("clip_z") * deviation * kept).named("clip_bound");
+  Value unusual = (c.arg("clip_z") < z).named("clip_unusual");
+  Value target = c.b.select(unusual, min(bound, norm), norm).named("clip_target");
+
+  // Of the first norms by Welford's steps, then moving averages of what came through.
+  Value number = (before + c.f64(1)).named("clip_number");
+  Value first_mean = (mean.before + (apart / number)).named("clip_first_mean");
+  Value spread = (apart * (norm - first_mean)).named("clip_spread");
+  Value first_variance =
+      ((variance.before * before + spread) / number).named("clip_first_variance");
+  Value keep = c.arg("clip_decay");
+  Value give = (c.f64(1) - keep).named("clip_give");
+  Value next_mean = (mean.before * keep + target * give).named("clip_next_mean");
+  Value off = (target - next_mean).named("clip_off");
+  Value next_variance = (variance.before * keep + off * off * give).named("clip_next_variance");
+  verdict.averages = {{count.state, (count.before + c.i64(1)).named("clip_count_next")},
+                      {mean.state, c.b.select(warm, first_mean, next_mean)},
+                      {variance.state, c.b.select(warm, first_variance, next_variance)}};
+  Value by_score = c.narrow((target / (norm + c.f64(1e-6))).named("clip_by_score"));
+  Value coefficient = c.b.select(unusual, by_score, c.f32(1)).named("clip_by_z");
+  return c.b.select(warm, by_max_norm(c, verdict.norm), coefficient).named("clip_used");
+}
+
+// AdaGC (Wang et al., 2025): a tensor's norm is clipped to clip_growth times its moving average. In its first
+// clip_warmup steps all gradients are clipped to max_norm, and the average is the least norm so far.
+Value by_own_average(Context& c, Value g, Verdict& verdict) {
+  Average average = recipes::average(c, "clip_average", {DType::f64, Domain::tensor}, kNone);
+  Value square = c.b.reduce(Op::reduce_add, (g * g).named("own_square"), Domain::tensor);
+  Value norm = c.b.cast(sqrt(square.named("own_sum")).named("own_norm"), DType::f64);
+  Value warm = (c.b.cast(c.count(), DType::f64).named("clip_step") <= c.arg("clip_warmup"))
+                   .named("clip_warms_up");
+  Value global = by_max_norm(c, verdict.norm);
+  Value bound = (c.arg("clip_growth") * max(average.before, c.f64(1e-8))).named("clip_bound");
+  Value own =
+      min((bound / max(norm.named("own_norm_f64"), c.f64(1e-8))).named("clip_own_ratio"), c.f64(1))
+          .named("clip_own");
+  Value used = c.b.select(warm, c.b.cast(global, DType::f64).named("clip_global"), own);
+  Value clipped = (norm * used.named("clip_used")).named("clip_norm");
+  Value keep = c.arg("clip_decay");
+  Value next = (average.before * keep + clipped * (c.f64(1) - keep)).named("clip_average_moved");
+  verdict.averages = {
+      {average.state,
+       c.b.select(warm, min(average.before, clipped), next).named("clip_average_next")}};
+  return c.narrow(used).named("clip_by_average");
 }
 
 }  // namespace
@@ -55,10 +139,10 @@ void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict) {
     gradient.value = min(max(gradient.value, (-limit).named("lowest")).named("g_raised"), limit);
     gradient.value.named("g_clipped");
   } else {
-    // torch.nn.utils.clip_grad_norm_: max_norm * (1 / (norm + 1e-6)), at most 1, always applied.
-    Value inverse = rcp((verdict.norm + c.f32(1e-6)).named("norm_plus")).named("inv_norm");
-    Value coefficient = (inverse * c.arg32("max_norm")).named("clip_ratio");
-    verdict.clip_coef = min(coefficient, c.f32(1)).named("clip_coef");
+    Clip clip = c.settings.options.clip;
+    verdict.clip_coef = clip == Clip::zclip   ? by_z_score(c, verdict)
+                        : clip == Clip::adagc ? by_own_average(c, gradient.value, verdict)
+                                              : by_max_norm(c, verdict.norm);
     gradient.value = (gradient.value * verdict.clip_coef).named("g_clipped");
   }
   gradient.value = round_like_gradient(c, gradient.value, gradient.buffer);

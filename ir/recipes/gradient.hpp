@@ -2,6 +2,9 @@
 // norm, clip. Knows ir only.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "ir/recipes/context.hpp"
 
 namespace stepfuse::recipes {
@@ -14,6 +17,7 @@ struct Verdict {
   Value norm_overflow;   // bool: all finite, but the norm is not
   Value over_threshold;  // bool: norm above arg skip_norm
   Value clip_coef;       // f32, of the norm's domain
+  std::vector<std::pair<StateRef, Value>> averages;  // what clipping keeps, if the step is good
 };
 
 struct Gradient {

@@ -22,6 +22,12 @@ void decide(Context& c, const Verdict& v) {
   c.applied = c.good ? (c.good & updated).named("applied") : updated;
 }
 
+void keep_averages(Context& c, const Verdict& v) {
+  for (const auto& [state, value] : v.averages) {
+    c.b.write(state, value, value.type().domain == Domain::tensor ? c.applied : c.good);
+  }
+}
+
 Value read_flag(Context& c, std::string_view name) {
   StateRef s = c.b.state(std::string(name), {DType::boolean, Domain::tensor}, false, 1);
   return c.b.read(s).named(std::string("is_") + std::string(name));

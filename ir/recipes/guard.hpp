@@ -12,6 +12,8 @@
 
 namespace stepfuse::recipes {
 
+// Writes what clipping keeps of the norms.
+void keep_averages(Context& c, const Verdict& verdict);
 // Sets c.good from the verdict, unset if every step is good, and c.applied.
 void decide(Context& c, const Verdict& verdict);
 // A state that says yes or no of each tensor, yes unless it is told otherwise.

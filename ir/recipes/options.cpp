@@ -121,11 +121,9 @@ const Choices<OnNonfinite> kOnNonfinite = {{"skip", OnNonfinite::skip},
                                            {"propagate", OnNonfinite::propagate}};
 const Choices<OnNormOverflow> kOnNormOverflow = {{"skip", OnNormOverflow::skip},
                                                  {"torch", OnNormOverflow::torch}};
-const Choices<Clip> kClip = {{"none", Clip::none},
-                             {"l2", Clip::l2},
-                             {"l1", Clip::l1},
-                             {"inf", Clip::inf},
-                             {"value", Clip::value}};
+const Choices<Clip> kClip = {{"none", Clip::none},  {"l2", Clip::l2},       {"l1", Clip::l1},
+                             {"inf", Clip::inf},    {"value", Clip::value}, {"zclip", Clip::zclip},
+                             {"adagc", Clip::adagc}};
 const Choices<Profile> kProfile = {{"standard", Profile::standard},
                                    {"torch-fused", Profile::torch_fused},
                                    {"torch-foreach", Profile::torch_foreach},
@@ -169,7 +167,8 @@ std::vector<RecipeOption> make_table() {
       flag("check", &Options::check, "look for non-finite gradients and skip such a step"),
       choice("on-nonfinite", &Options::on_nonfinite, kOnNonfinite, "",
              "what a non-finite gradient does to the step"),
-      choice("clip", &Options::clip, kClip, "l2", "clip gradients by a global norm, or by value"),
+      choice("clip", &Options::clip, kClip, "l2",
+             "clip gradients by a global norm, by value, or by what their norms used to be"),
       flag("clip-per-group", &Options::clip_per_group, "a norm and a max_norm for each group"),
       choice("on-norm-overflow", &Options::on_norm_overflow, kOnNormOverflow, "",
              "finite gradients, infinite norm: skip the step, or torch's coefficient 0"),

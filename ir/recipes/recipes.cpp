@@ -49,6 +49,12 @@ std::vector<ArgSpec> all_args(const Formula& formula,
     args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});
   }
   if (o.clip == Clip::value) args.push_back({"max_value", 1});
+  if (o.clip == Clip::zclip) args.push_back({"clip_z", 2.5, kF64});
+  if (o.clip == Clip::adagc) args.push_back({"clip_growth", 1.05, kF64});
+  if (o.clip == Clip::zclip || o.clip == Clip::adagc) {
+    args.push_back({"clip_decay", o.clip == Clip::zclip ? 0.97 : 0.98, kF64});
+    args.push_back({"clip_warmup", o.clip == Clip::zclip ? 25 : 100, kF64});
+  }
   if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
   if (o.accumulated) args.push_back({"accumulation", o.window ? 0 : 1, kF64});
   if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, Domain::step}});
@@ -74,6 +80,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   measure_norm(c, gradient, verdict);
   clip_gradient(c, gradient, verdict);
   decide(c, verdict);
+  keep_averages(c, verdict);
 
   c.stage("optimizer");
   load_parameter(c, parameter);

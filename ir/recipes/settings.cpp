@@ -8,6 +8,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
 #include "ir/near_names.hpp"
 
@@ -16,6 +17,14 @@ namespace {
 
 void require(bool ok, std::string_view message) {
   if (!ok) throw Error(ErrorKind::usage, std::string(message));
+}
+
+std::vector<std::string_view> those_with_apex() {
+  std::vector<std::string_view> names;
+  for (const auto& f : formula::built_in_formulas()) {
+    if (formula::asks_for_profile(*f, "apex")) names.push_back(f->name);
+  }
+  return names;
 }
 
 void check_formula(const formula::Formula& f, const RecipeOptions& o) {
@@ -31,7 +40,9 @@ void check_formula(const formula::Formula& f, const RecipeOptions& o) {
   }
   for (const std::string& option : o.with) takes(option, "--with=");
   require(o.profile != Profile::apex || formula::asks_for_profile(f, "apex"),
-          fmt::format("--profile=apex is for adam and adamw, not {}; use standard", f.name));
+          fmt::format("--profile=apex is for {}, whose formulas ask for it, and not for {}; use "
+                      "standard, or write 'if profile == apex' in the formula",
+                      fmt::join(those_with_apex(), ", "), f.name));
   require(!o.weight_decay || f.decay != WeightDecay::none,
           fmt::format("{} has no decay of the pipeline's; leave out --weight-decay", f.name));
 }
@@ -69,6 +80,8 @@ void check_norm(const RecipeOptions& o) {
   require(!o.clip_per_group || clips_norm, "--clip-per-group needs --clip=l2, l1 or inf");
   require(!o.clip_per_group || !o.external_norm,
           "--external-norm is one number; leave out --clip-per-group");
+  require(!o.clip_per_group || (o.clip != Clip::zclip && o.clip != Clip::adagc),
+          "--clip=zclip has one norm, and adagc one for each tensor; leave out --clip-per-group");
   require(!o.external_norm || clips_norm || o.skip_norm,
           "--external-norm is used by --clip and --skip-norm; add one of them");
   require(!o.all_reduce || !(o.external_norm && o.external_found_inf),

@@ -58,11 +58,12 @@ class Rig {
   std::vector<std::vector<float>>& array(const std::string& name) {
     return arrays_[static_cast<size_t>(program.find_buffer(name))];
   }
-  double state(const std::string& name) {
+  double state(const std::string& name, size_t member = 0) {
     auto i = static_cast<size_t>(program.find_state(name));
     REQUIRE(program.find_state(name) >= 0);
-    Bits bits = data_.states[i][0];
+    Bits bits = data_.states[i][member];
     DType t = program.states[i].type.dtype;
+    if (t == DType::f64) return bits.f64();
     return t == DType::boolean ? bits.b() : sem_double(bits, t);
   }
   void set(const std::string& name, double v) {
@@ -381,4 +382,65 @@ TEST_CASE("torch profiles average weights as AveragedModel: copied first, bad st
   fresh.set("lr", 0.5);
   fresh.run(1);
   CHECK(fresh.array("ema")[0][0] == 0.5F);
+}
+
+TEST_CASE("zclip clips norms that are unusual against their moving mean and variance") {
+  Rig rig("sgd", {.clip = Clip::zclip});
+  std::vector<double> first;
+  double mean = 0, variance = 0;
+  auto near = [](double x) { return doctest::Approx(x).epsilon(1e-5); };
+  for (int i = 0; i < 60; ++i) {
+    double g = i == 40 ? kInf : (0.1 + 0.01 * (i * 7 % 5)) * (i == 30 || i == 50 ? 20 : 1);
+    rig.run(static_cast<float>(g));
+    double norm = g * std::sqrt(10.0);
+    if (i == 40) {  // a bad step leaves the averages alone
+      CHECK(rig.state("skipped") == 1);
+    } else if (first.size() < 25) {
+      CHECK(rig.state("clip_coef") == near(std::min(1.0, 1 / norm)));
+      first.push_back(norm);
+      mean = 0;
+      for (double x : first) mean += x / static_cast<double>(first.size());
+      variance = 0;
+      for (double x : first)
+        variance += (x - mean) * (x - mean) / static_cast<double>(first.size());
+    } else {
+      double deviation = std::sqrt(variance);
+      double z = (norm - mean) / deviation;
+      bool unusual = z > 2.5;
+      CHECK(unusual == (i == 30 || i == 50));
+      double target = unusual ? mean + 2.5 * deviation * 2.5 / z : norm;
+      CHECK(rig.state("clip_coef") == near(target / norm));
+      mean = 0.97 * mean + 0.03 * target;
+      variance = 0.97 * variance + 0.03 * (target - mean) * (target - mean);
+    }
+    CHECK(rig.state("clip_mean") == near(mean));
+    CHECK(rig.state("clip_variance") == doctest::Approx(variance).epsilon(1e-4));
+  }
+  CHECK(rig.state("clip_count") == 59);
+}
+
+TEST_CASE("adagc clips each tensor by the moving average of its own norm") {
+  Rig rig("sgd", {.clip = Clip::adagc});
+  rig.set("clip_warmup", 5);
+  double average[2] = {1e300, 1e300};
+  double weight[2] = {1, 1};  // of the first elements
+  for (int i = 0; i < 40; ++i) {
+    double g = 0.2 + 0.02 * (i % 3);
+    double special = i == 20 ? 9 : g;  // only the second tensor's
+    rig.run(static_cast<float>(g), static_cast<float>(special));
+    double norms[2] = {g * std::sqrt(5.0), std::sqrt(4 * g * g + special * special)};
+    double all = std::sqrt(norms[0] * norms[0] + norms[1] * norms[1]);
+    for (size_t t = 0; t < 2; ++t) {
+      double coefficient =
+          i < 5 ? std::min(1.0, 1 / all) : std::min(1.0, 1.05 * average[t] / norms[t]);
+      if (i == 20) CHECK((coefficient < 0.5) == (t == 1));
+      double clipped = coefficient * norms[t];
+      average[t] = i < 5 ? std::min(average[t], clipped) : 0.98 * average[t] + 0.02 * clipped;
+      CHECK(rig.state("clip_average", t) == doctest::Approx(average[t]).epsilon(1e-5));
+      CHECK(rig.state("clip_coef", t) == doctest::Approx(coefficient).epsilon(1e-5));
+      weight[t] -= 0.001 * coefficient * (t == 0 ? g : special);
+      CHECK(static_cast<double>(rig.array("weight")[t][0]) ==
+            doctest::Approx(weight[t]).epsilon(1e-5));
+    }
+  }
 }

@@ -35,7 +35,15 @@ enum class ScaleRole : uint8_t {
   last,    // updates the scale from its own and the noted flags, and clears those
 };
 
-enum class Clip : uint8_t { none, l2, l1, inf, value };
+enum class Clip : uint8_t {
+  none,
+  l2,
+  l1,
+  inf,
+  value,
+  zclip,  // by the l2 norm, where it is unusual against its moving mean and variance
+  adagc,  // each tensor by the moving average of its own norm
+};
 enum class WeightDecay : uint8_t { none, l2, decoupled };
 
 // How weights below f32 that have no master take a step.
