@@ -23,6 +23,7 @@ struct Statement {
   enum class Kind : uint8_t {
     hyper,   // name, number
     moment,  // name, dtype (else that of the moments), from_weight
+    input,   // name: an f32 array of the caller's, which a step only reads
     state,   // name, dtype, domain, number
     option,  // name
     let,     // name = value

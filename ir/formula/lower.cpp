@@ -63,7 +63,8 @@ class Lowering {
     }
     if (keeps) c.count();
     for (const auto& [name, entry] : names_) {
-      if (entry.declared != nullptr && !entry.assigned) {
+      // What begins as a copy of the weight may stay one.
+      if (entry.declared != nullptr && !entry.assigned && !entry.declared->from_weight) {
         f_.fail(entry.declared->loc, fmt::format("'{}' is kept, but nothing is assigned to it: "
                                                  "write {} = …",
                                                  name, name));
@@ -104,6 +105,10 @@ class Lowering {
         e.now.value = e.kept.value;
         return;
       }
+      case Kind::input:
+        define(s.name, s.loc).now.value =
+            c.b.load(c.b.buffer(s.name, DType::f32, Access::in)).named(s.name + "_in");
+        return;
       case Kind::state: {
         Entry& e = define(s.name, s.loc);
         e.declared = &s;

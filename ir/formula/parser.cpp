@@ -212,6 +212,7 @@ class Parser {
     Depth depth(*this);
     if (take_word("hyper")) return parse_items(to, Kind::hyper);
     if (take_word("moment")) return parse_moments(to);
+    if (take_word("input")) return parse_items(to, Kind::input);
     if (take_word("state")) return parse_items(to, Kind::state);
     if (take_word("option")) return parse_items(to, Kind::option);
     if (take_word("let")) return parse_items(to, Kind::let);
@@ -227,7 +228,8 @@ class Parser {
     }
     Statement s = begin(Kind::assign);
     s.name =
-        expect_name("hyper, moment, state, option, let, def, report, if, NAME = … or '}'").text;
+        expect_name("hyper, moment, input, state, option, let, def, report, if, NAME = … or '}'")
+            .text;
     if (!at("=")) fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)));
     lexer_.next();
     s.value = parse_expr();

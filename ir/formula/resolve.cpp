@@ -168,7 +168,8 @@ void check_used(const Formula& formula) {
   });
   visit_all(formula.body, [&](const Statement& s) {
     bool declares = s.kind == Kind::hyper || s.kind == Kind::let || s.kind == Kind::def ||
-                    s.kind == Kind::moment || s.kind == Kind::state || s.kind == Kind::option;
+                    s.kind == Kind::moment || s.kind == Kind::input || s.kind == Kind::state ||
+                    s.kind == Kind::option;
     if (!declares || read.contains(s.name)) return;
     formula.fail(s.loc, fmt::format("'{}' is never used: leave it out", s.name));
   });

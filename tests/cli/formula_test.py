@@ -1,8 +1,11 @@
 """Optimizers' formulas (FILE.opt) through the command line tool: the page about them, every verb, built-in texts."""
 
+import pathlib
 import re
+import subprocess
+import sys
 
-from case import SOURCE, Case, main
+from case import BINARY, ENVIRONMENT, SOURCE, Case, main
 
 PAGE = (SOURCE / "docs" / "your_optimizer.md").read_text()
 BLOCKS = re.findall(r"```opt\n(.*?)```", PAGE, re.DOTALL)
@@ -26,6 +29,14 @@ class Page(Case):
         path = self.file("lamb.opt", BLOCKS[4])
         self.assertIn("report @trust : <f32>", self.ok("dump", path))
         self.assertEqual(len(re.findall(r"(?m)^ *phase ", self.ok("dump", path, "--emit=schedule"))), 2)
+
+
+class PageOfOptimizers(Case):
+    def test_lines_phases_bytes_and_peers_are_as_it_says(self):
+        environment = {**ENVIRONMENT, "STEPFUSE_BUILD": str(pathlib.Path(BINARY).parents[1])}
+        done = subprocess.run([sys.executable, SOURCE / "tools" / "optimizers_page.py", "--check"], env=environment,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Formula(Case):

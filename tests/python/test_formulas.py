@@ -15,7 +15,7 @@ from pairs import Pair, same_state
 import stepfuse
 import stepfuse.torch
 from stepfuse import _core
-from stepfuse.torch import LAMB, AdamW, Formula, GradScaler, LossScaler, ScheduleFreeAdamW, built_in, clip_grad_norm_
+from stepfuse.torch import LAMB, AdamW, Formula, GradScaler, LossScaler, ScheduleFreeAdamW, Sophia, built_in, clip_grad_norm_
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -194,6 +194,21 @@ def test_refused():
         p.grad = torch.ones_like(p)
     with pytest.raises(stepfuse.Error, match=r"Keeper has one value for several parameters.*grad=bf16 .* on cpu; grad=f32 .* on cpu"):
         Keeper(params).step()
+
+
+def test_inputs_are_the_callers():
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = Sophia([p], lr=0.1, beta1=0.5, gamma=0.01, weight_decay=0.0)
+    p.grad = torch.full((4,), 2.0)
+    optimizer.step()  # no estimate yet: clipped to 1
+    torch.testing.assert_close(p.detach(), torch.full((4,), 0.9))
+    optimizer.state[p]["hessian"].fill_(1000.0)
+    optimizer = pickle.loads(pickle.dumps(optimizer))
+    p = optimizer.param_groups[0]["params"][0]
+    p.grad = torch.full((4,), 2.0)
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), torch.full((4,), 0.9 - 0.1 * 1.5 / 10))
+    assert torch.equal(optimizer.state[p]["hessian"], torch.full((4,), 1000.0))
 
 
 def test_eval_weights_of_schedule_free():

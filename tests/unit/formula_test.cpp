@@ -216,3 +216,19 @@ TEST_CASE("an optimizer begins from a built-in one with other defaults") {
   CHECK(has(s, "arg %weight_decay : {f64} = 0.25"));
   CHECK(has(s, "g_l2"));
 }
+
+TEST_CASE("arrays that a formula only reads: inputs, and copies of the first weights") {
+  std::string s =
+      step_of("input h \"theirs\"\nmoment z : f32 = w\nw = w - g * h * z", {.master = true});
+  CHECK(has(s, "buffer @h : f32 in\n"));
+  CHECK(has(s, "buffer @z : f32 inout = @master\n"));
+  CHECK(has(s, "load @h"));
+  CHECK(s.find("store @z") == std::string::npos);
+  CHECK(has(error_of("input h\nh = g\nw = w - h"), "'h' is not kept"));
+  CHECK(has(error_of("input h\nw = w - g"), "'h' is never used"));
+}
+
+TEST_CASE("a profile that a formula does not ask for is refused, naming those that do") {
+  CHECK(has(error_of("w = w - g", {.profile = Profile::apex}),
+            ".profile = apex is for adam, adamw, whose formulas ask for it, and not for o"));
+}

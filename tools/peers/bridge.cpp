@@ -203,6 +203,14 @@ int sf_get_state(void* handle, const char* name, int member, double* value) {
   });
 }
 
+// The number of a storage type, or -1.
+int sf_dtype(const char* name) {
+  auto dtype = dtype_from_name(name);
+  return dtype ? static_cast<int>(*dtype) : -1;
+}
+const char* sf_buffer_name(void* handle, int buffer) {
+  return static_cast<Bridge*>(handle)->program.buffers.at(static_cast<size_t>(buffer)).name.c_str();
+}
 // Index of a buffer, or -1.
 int sf_buffer(void* handle, const char* name) {
   return static_cast<Bridge*>(handle)->program.find_buffer(name);

@@ -1,14 +1,15 @@
 """Steps of stepfuse over PyTorch tensors, through the library torch_bridge and the public C++ API."""
 
 import ctypes
+import functools
 import os
 import pathlib
 
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DTYPES = {torch.float16: 3, torch.bfloat16: 4, torch.float32: 5}  # DType in stepfuse/types.hpp
-STORAGE = {v: k for k, v in DTYPES.items()}
+NAMES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn,
+         "f8e5m2": torch.float8_e5m2, "i32": torch.int32}
 
 P, S, I, D = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_double
 SIGNATURES = {
@@ -19,7 +20,7 @@ SIGNATURES = {
     "sf_layout": (I, [P, I, P, P, P]), "sf_bind": (I, [P, S, P]), "sf_init_state": (I, [P]),
     "sf_set_arg": (I, [P, S, I, D]), "sf_set_state": (I, [P, S, I, D]),
     "sf_get_state": (I, [P, S, I, ctypes.POINTER(D)]),
-    "sf_buffer": (I, [P, S]), "sf_buffer_count": (I, [P]), "sf_buffer_dtype": (I, [P, I]),
+    "sf_dtype": (I, [S]), "sf_buffer_name": (S, [P, I]), "sf_buffer": (I, [P, S]), "sf_buffer_count": (I, [P]), "sf_buffer_dtype": (I, [P, I]),
     "sf_run": (I, [P, P, P]), "sf_save": (I, [P, S]), "sf_load": (I, [P, S]),
 }
 
@@ -48,6 +49,12 @@ def library():
 def check(failed):
     if failed:
         raise RuntimeError(library().sf_error().decode())
+
+
+@functools.cache
+def numbers():
+    """The library's number of each storage type that torch has."""
+    return {dtype: library().sf_dtype(name.encode()) for name, dtype in NAMES.items()}
 
 
 class Scaler:
@@ -88,12 +95,16 @@ class Step:
     def text(self):
         return self.lib.sf_text(self.handle).decode()
 
+    def names(self):
+        """Of its buffers."""
+        return [self.lib.sf_buffer_name(self.handle, i).decode() for i in range(self.lib.sf_buffer_count(self.handle))]
+
     def slot(self, name):
         return self.lib.sf_buffer(self.handle, name.encode())
 
     def dtype(self, name):
         d = self.lib.sf_buffer_dtype(self.handle, self.slot(name))
-        return self.grad_dtype if d < 0 else STORAGE[d]
+        return self.grad_dtype if d < 0 else next(dtype for dtype, number in numbers().items() if number == d)
 
     def bind(self, groups, **buffers):
         """The tensors so far, by buffer; every buffer but grad. Called again after an append."""
@@ -102,11 +113,11 @@ class Step:
         width = self.lib.sf_buffer_count(self.handle)
         some = next(iter(buffers.values()), [])
         sizes = (ctypes.c_int64 * max(1, n))(*[t.numel() for t in some])
-        flat = [DTYPES[self.grad_dtype]] * (n * width)
+        flat = [numbers()[self.grad_dtype]] * (n * width)
         for name, tensors in buffers.items():
             assert self.slot(name) >= 0, name
             for t, x in enumerate(tensors):
-                flat[t * width + self.slot(name)] = DTYPES[x.dtype]
+                flat[t * width + self.slot(name)] = numbers()[x.dtype]
         check(self.lib.sf_layout(self.handle, n, sizes, (ctypes.c_int32 * max(1, n))(*groups),
                                  (ctypes.c_int32 * max(1, len(flat)))(*flat)))
         for (group, name), value in self.args.items():  # an append makes new arguments

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes docs/optimizers.md: what each built-in optimizer costs and how near it is to its peer; knows the tool and tools/peers.
+
+    tools/optimizers_page.py                     what costs nothing: lines, phases, bytes; the rest stays as it is
+    tools/optimizers_page.py --draws 200         the comparisons too (PyTorch, torch_bridge and the peers)
+    tools/optimizers_page.py --times             and the times (PYTHONPATH of the package; a build with -O3, a quiet machine)
+    tools/optimizers_page.py --check             whether lines, phases, bytes and peers on the page are true
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/optimizers.md"
+BINARY = pathlib.Path(os.environ.get("STEPFUSE_BUILD", ROOT / "build")) / "bin/stepfuse"
+HEAD = """# Optimizers
+
+Each is a file of `ir/optimizers/`; `stepfuse list NAME` shows its arguments, `stepfuse list NAME --text` the formula. All options of the
+pipeline go with each of them. [In PyTorch](pytorch.md) they are classes; [write your own](your_optimizer.md).
+
+Written by `tools/optimizers_page.py`. Bytes are those of one parameter with f32 gradients, weights and moments, without clipping. The floor
+is counted in the formula's text, not in the schedule: what the update needs and stores, each array once, and what reductions are of, once
+for all that wait for equally many others. The last column is of {draws} draws of all hyperparameters, 30 steps each over four tensors of 1 to 2,049 elements: *bits* where weights and state equal the
+peer's for-loop to the last bit, with a correctly rounded square root as in [parity](parity.md), in all draws; else the largest difference
+of a weight, relative to its size plus 0.001, and why it is not 0.
+
+| optimizer | lines | phases | bytes | floor | peer | difference |
+|---|---|---|---|---|---|---|
+"""
+
+
+def tool(*words):
+    return subprocess.run([BINARY, *words], check=True, capture_output=True, text=True).stdout
+
+
+def floor(ir):
+    """Bytes of the step's text, all of whose arrays are f32: what the update reads and writes, and what reductions read,
+    in a pass for all that wait for equally many others."""
+    operands, loads, reduced, stores = {}, {}, {}, []
+    for line in ir.splitlines():
+        word = line.split()
+        if match := re.match(r"\s*(%\S+) = (\S+) (.*) : \S+$", line):
+            name, op, rest = match.groups()
+            operands[name] = re.findall(r"%[\w.]+", rest)
+            if op == "load":
+                loads[name] = rest[1:]
+            if op.startswith("reduce_"):
+                reduced[name] = None
+        elif word and word[0] == "store":
+            stores.append(line)
+            operands[line] = re.findall(r"%[\w.]+", line)
+
+    def reads(name, levels):
+        """The arrays that a value needs without what is reduced, and how many reductions it waits for."""
+        found, todo, seen = set(), list(operands[name]), set()
+        while todo:
+            x = todo.pop()
+            if x in seen or x not in operands:
+                continue
+            seen.add(x)
+            if x in loads:
+                found.add(loads[x])
+            if x in reduced:
+                levels.append(level(x)[0])
+            else:
+                todo += operands[x]
+        return found
+
+    def level(name):
+        if reduced[name] is None:
+            levels = [0]
+            found = reads(name, levels)
+            reduced[name] = (max(levels) + (1 if found else 0), found)
+        return reduced[name]
+
+    again = {}
+    for name in reduced:
+        number, found = level(name)
+        again.setdefault(number, set()).update(found)
+    update = set().union(*(reads(store, []) for store in stores))
+    return 4 * (len(update) + len(stores) + sum(len(found) for found in again.values()))
+
+
+def facts(name, case):
+    ir = tool("dump", name, *case.flags(), "--emit=ir")
+    form = json.loads(tool("explain", name, *case.flags(), "--no-compile", "--json"))["forms"]["fused"]
+    lines = len((ROOT / f"ir/optimizers/{name}.opt").read_text(encoding="utf-8").splitlines())
+    return [name, lines, form["phases"], f"{form['bytes_per_parameter']:g}", floor(ir), case.peer()]
+
+
+def draws(name, case, count):
+    from cases import compare
+    worst, exact = 0.0, 0
+    for seed in range(count):
+        bits, difference, _ = compare(name, seed, "interpret")
+        worst, exact = max(worst, difference), exact + (bits == 0)
+    if exact == count:
+        return "bits"
+    why = case.near[1] if case.near else "FAILED"
+    print(f"{name}: {exact} of {count} draws to the bit, {worst:.1e}", flush=True)
+    return f"weights bits; {why}" if worst == 0 else f"{worst:.1e}, {why}"
+
+
+def old_rows(text):
+    rows = {}
+    for line in text.splitlines():
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        if len(cells) == 7 and (ROOT / f"ir/optimizers/{cells[0]}.opt").exists():
+            rows[cells[0]] = cells
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=0)
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("names", nargs="*", help="to compare; all others stay")
+    a = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "tools/peers"))
+    from cases import CASES, leave_out_init
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    old = old_rows(text)
+    if a.draws:
+        leave_out_init("timm", "timm.optim")
+    rows = []
+    for file in sorted((ROOT / "ir/optimizers").glob("*.opt")):
+        name = file.stem
+        row = [str(cell) for cell in facts(name, CASES[name])]
+        compared = a.draws and (not a.names or name in a.names)
+        row.append(draws(name, CASES[name], a.draws) if compared else old.get(name, [""] * 7)[6])
+        if a.check and old.get(name, [])[:6] != row[:6]:
+            sys.exit(f"docs/optimizers.md says {old.get(name)}, true is {row}: run tools/optimizers_page.py")
+        rows.append("| " + " | ".join(row) + " |\n")
+    if a.check:
+        return
+    count = str(a.draws) if a.draws else (re.search(r"is of (\d+) draws", text) or [0, "0"])[1]
+    times = text[text.index("\n## Times"):] if "\n## Times" in text else ""
+    if a.times:
+        import times as timing
+        times = timing.section()
+    PAGE.write_text(HEAD.format(draws=count) + "".join(rows) + times, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
