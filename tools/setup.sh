@@ -122,6 +122,8 @@ find_missing() {
     wish python3-dev "Python's headers (python3-dev: tests of the PyTorch package)" have_python_headers
     wish python3-venv "venv (python3-venv: an environment with PyTorch for the tests)" have_venv
     # Other versions format differently, so this one is asked for by number.
+    wish libmpich-dev "MPI (libmpich-dev: the sample ranks)" have mpicxx
+    wish mpich "mpirun (mpich: the tests of that sample)" have mpirun
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
     wish ccache "ccache (the tests build the library more than once)" have ccache
