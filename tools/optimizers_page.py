@@ -127,7 +127,7 @@ def main():
     from cases import CASES, leave_out_init
     text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     old = old_rows(text)
-    if a.draws:
+    if a.draws or a.times:
         leave_out_init("timm", "timm.optim")
     rows = []
     for file in sorted((ROOT / "ir/optimizers").glob("*.opt")):

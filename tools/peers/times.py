@@ -70,14 +70,16 @@ def section():
         rows.append(f"| {name} | {ours:.1f} | {CASES[formula].peer()} | {others} | {best / ours:.2f}x |\n")
         print(rows[-1], end="", flush=True)
     elements = sum(p.numel() for p in params())
+    priority = "real-time" if os.sched_getscheduler(0) == os.SCHED_FIFO else "ordinary"
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                platform.machine())
     return f"""
 ## Times
 
 Milliseconds of a step over {elements / 1e6:.1f} million f32 parameters in {len(SIZES)} tensors, medians of {ROUNDS} rounds in turns, {torch.get_num_threads()}
-threads, {cpu}, torch {VERSIONS["torch"]}; the load of the machine before was {load:.1f}. *compiled* is
-`torch.compile` of the peer's step; the last column is the fastest peer's time over ours.
+threads at {priority} priority, {cpu}, torch {VERSIONS["torch"]}; the load of the machine before was {load:.1f}. *compiled* is
+`torch.compile` of the peer's step, which gives up where that counts its steps in Python's numbers, and then is as slow as without; the last
+column is the fastest peer's time over ours.
 
 | optimizer | stepfuse | peer | its times | ratio |
 |---|---|---|---|---|
