@@ -35,7 +35,7 @@ class Arena:
 
 
 def step(allocator):
-    return _core.Step(_core.Program("adamw", ["clip=l2"]), [("w", 1000, 0, False)], CPU, 0, 1, None, False, allocator)
+    return _core.Step(_core.Program("adamw", ["clip=l2"]), [("w", 1000, 0, False, 0)], CPU, 0, 1, None, False, allocator)
 
 
 def test_a_step_takes_and_returns_its_memory():
