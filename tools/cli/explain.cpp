@@ -7,6 +7,7 @@
 
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/explanation.hpp"
+#include "tools/cli/scale.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 
@@ -18,6 +19,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse explain adamw --clip --params 1e9 --no-compile
   stepfuse explain my_step.sf --layout samples/layouts/gpt2.json
   stepfuse explain adamw --clip --arch sm_90 --json
+  stepfuse explain adamw --clip --params 7e9 --ranks 8..16384 --link ndr400
 
 Bytes are counted in the schedule, not measured: what each phase reads and writes of each array. The
 times on GPUs are those bytes at the memory's full speed, which nothing reaches quite.)";
@@ -29,10 +31,15 @@ struct Options {
   std::vector<std::string> archs = {"sm_90"};
   bool no_compile = false;
   bool json = false;
+  std::string ranks;
+  std::string link = "ndr400";
 };
 
 int explain(const Options& o) {
-  ExplainOptions options{.archs = {}, .compile = !o.no_compile};
+  bool scales = !o.ranks.empty();
+  ScaleOptions scale_options;
+  if (scales) scale_options = {.ranks = parse_ranks(o.ranks), .link = parse_link(o.link)};
+  ExplainOptions options{.archs = {}, .compile = !o.no_compile && !scales};
   for (const std::string& a : o.archs) options.archs.push_back(parse_arch(a));
   Source source = load_source(o.source);
   LayoutFile layout = load_layout(o.source, kDefaultParams);
@@ -40,6 +47,10 @@ int explain(const Options& o) {
   Explanation e =
       explain(source, layout, options, [&](std::string_view what) { progress.show(-1, what); });
   progress.clear();
+  if (scales) {
+    fmt::print("{}", o.json ? scale_json(e, scale_options) : scale_text(e, scale_options));
+    return kOk;
+  }
   fmt::print("{}", o.json ? explanation_json(e) : explanation_text(e));
   return kOk;
 }
@@ -55,6 +66,11 @@ void add_explain(CLI::App& app, Action& action) {
       ->type_name("sm_NN,…")
       ->delimiter(',');
   verb->add_flag("--no-compile", o->no_compile, "Only what the schedule tells");
+  verb->add_option("--ranks", o->ranks,
+                   "What it costs on so many ranks, by a model: 8..16384, or 8,64")
+      ->type_name("N..N|N,…");
+  verb->add_option("--link", o->link, "Between ranks: nvlink4, ndr400, eth100, or GB/s:us [ndr400]")
+      ->type_name("LINK");
   verb->add_flag("--json", o->json, "As JSON");
   verb->callback([&action, o] { action = [o] { return explain(*o); }; });
 }
