@@ -26,6 +26,7 @@ done
 
 nvrtc_version=13.0.88     # what the NVRTC tests were written against
 cuda_header_version=13.0.96
+nvdisasm_version=13.2.78
 llvm_versions=(19 20 21)  # in order of preference; 19 is the oldest that works
 
 say() { echo "setup: $*"; }
@@ -206,6 +207,12 @@ fetch_cuda_header() {
     say "warning: cuda.h could not be fetched; the test of what we declare of it will be skipped" >&2
 }
 
+# The disassembler: the tests count instructions in what it prints.
+fetch_nvdisasm() {
+  fetch_wheel "nvidia-cuda-nvdisasm==$nvdisasm_version" nvdisasm ||
+    say "warning: nvdisasm could not be fetched; the tests of machine code will be skipped" >&2
+}
+
 # ---- the run -------------------------------------------------------------------------------
 
 find_missing
@@ -227,5 +234,6 @@ fi
 mkdir -p "$build_dir"
 [[ -n $(find_nvrtc) ]] || fetch_nvrtc
 if [[ $purpose == test && ! -e $build_dir/cuda_header/cuda.h ]]; then fetch_cuda_header; fi
+if [[ $purpose == test ]] && ! have nvdisasm && [[ ! -e $build_dir/nvdisasm/nvdisasm ]]; then fetch_nvdisasm; fi
 nvrtc=$(find_nvrtc || true)
 say "ready (NVRTC: ${nvrtc:-not found})"

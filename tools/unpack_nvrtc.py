@@ -1,4 +1,4 @@
-"""Unpacks NVRTC's libraries and header, or the driver's header, with their licence, from a PyPI wheel into one flat folder."""
+"""Unpacks NVRTC's libraries and header, the driver's header or the disassembler, with their licence, from a PyPI wheel into one flat folder."""
 
 import pathlib
 import sys
@@ -7,7 +7,7 @@ import zipfile
 
 def wanted(name: str) -> bool:
     path = pathlib.PurePosixPath(name)
-    if path.name in ("nvrtc.h", "cuda.h", "License.txt"):
+    if path.name in ("nvrtc.h", "cuda.h", "nvdisasm", "License.txt"):
         return True
     # The .alt pair is a second build of the same compiler; nothing opens it.
     return path.name.startswith("libnvrtc") and ".alt." not in path.name
@@ -20,8 +20,10 @@ def main() -> None:
         names = [name for name in archive.namelist() if wanted(name)]
         for name in names:
             (target / pathlib.PurePosixPath(name).name).write_bytes(archive.read(name))
-    if not any(target.glob("libnvrtc.so.*")) and not (target / "cuda.h").exists():
-        sys.exit(f"unpack_nvrtc: neither libnvrtc.so nor cuda.h in {wheel}; it holds {names}")
+    if (target / "nvdisasm").exists():
+        (target / "nvdisasm").chmod(0o755)
+    elif not any(target.glob("libnvrtc.so.*")) and not (target / "cuda.h").exists():
+        sys.exit(f"unpack_nvrtc: neither libnvrtc.so nor cuda.h nor nvdisasm in {wheel}; it holds {names}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/explanation.hpp"
+#include "tools/cli/sass_text.hpp"
 #include "tools/cli/scale.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
@@ -20,6 +21,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse explain my_step.sf --layout samples/layouts/gpt2.json
   stepfuse explain adamw --clip --arch sm_90 --json
   stepfuse explain adamw --clip --params 7e9 --ranks 8..16384 --link ndr400
+  stepfuse explain adamw --clip --arch sm_90,sm_100 --sass
 
 Bytes are counted in the schedule, not measured: what each phase reads and writes of each array. The
 times on GPUs are those bytes at the memory's full speed, which nothing reaches quite.)";
@@ -30,10 +32,18 @@ struct Options {
   SourceArguments source;
   std::vector<std::string> archs = {"sm_90"};
   bool no_compile = false;
+  bool sass = false;
   bool json = false;
   std::string ranks;
   std::string link = "ndr400";
 };
+
+void print_sass(const Explanation& e, const std::vector<int>& archs) {
+  const Variant& variant = e.forms[0].variant;
+  std::vector<sass::Report> reports;
+  for (int arch : archs) reports.push_back(sass::report_of(variant, arch));
+  fmt::print("{}", sass_text(variant, reports, e.elements));
+}
 
 int explain(const Options& o) {
   bool scales = !o.ranks.empty();
@@ -52,6 +62,7 @@ int explain(const Options& o) {
     return kOk;
   }
   fmt::print("{}", o.json ? explanation_json(e) : explanation_text(e));
+  if (o.sass) print_sass(e, options.archs);
   return kOk;
 }
 
@@ -71,6 +82,9 @@ void add_explain(CLI::App& app, Action& action) {
       ->type_name("N..N|N,…");
   verb->add_option("--link", o->link, "Between ranks: nvlink4, ndr400, eth100, or GB/s:us [ndr400]")
       ->type_name("LINK");
+  verb->add_flag("--sass", o->sass,
+                 "Reads the GPUs' machine code: instructions, bytes in flight, predicted times; "
+                 "needs nvdisasm");
   verb->add_flag("--json", o->json, "As JSON");
   verb->callback([&action, o] { action = [o] { return explain(*o); }; });
 }

@@ -1,0 +1,91 @@
+// Static budgets of the main kernels: what one compiler makes of them, kept as text, so that a change which costs
+// instructions, registers or bytes in flight is seen.
+#include <cstdlib>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "compiler/passes/pass_manager.hpp"
+#include "runtime/cuda/nvrtc_facts.hpp"
+#include "tests/golden/golden.hpp"
+#include "tests/support/golden_cases.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tools/sass/disassembler.hpp"
+#include "tools/sass/report.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+constexpr int kArchs[] = {80, 90, 100, 120};
+constexpr std::string_view kDisassembler = "13.2";
+
+struct Case {
+  std::string name;
+  Program program;
+  DType grad;
+};
+
+std::vector<Case> cases() {
+  RecipeOptions scaled{.loss_scale = LossScale::dynamic, .clip = Clip::l2};
+  RecipeOptions half = scaled, narrow = scaled, momentum;
+  half.grad = DType::f16;
+  half.master = true;
+  narrow.grad = DType::bf16;
+  narrow.master = true;
+  narrow.moments = DType::bf16;
+  momentum.momentum = true;
+  return {{"adamw, f16 gradients, master, scale, clip", make_recipe("adamw", half), DType::f16},
+          {"adamw, f32, scale, clip", make_recipe("adamw", scaled), DType::f32},
+          {"adamw, bf16 gradients and moments, master, scale, clip", make_recipe("adamw", narrow),
+           DType::bf16},
+          {"lion, f32", make_recipe("lion"), DType::f32},
+          {"sgd with momentum, f32", make_recipe("sgd", momentum), DType::f32}};
+}
+
+std::string lines(const Case& c, int arch) {
+  std::vector<Signature> signatures = signatures_of(c.program, {c.grad});
+  Variant variant = make_variant(optimize(c.program, signatures), signatures);
+  std::string out;
+  for (const sass::PhaseLoop& l : sass::report_of(variant, arch).loops) {
+    const sass::Budget& b = l.budget;
+    out += fmt::format(
+        "  sm_{:<3} {:6} {:5.1f} instructions, {:3.1f} special an element; {:2.0f} KiB in flight, "
+        "{} blocks, {} exposed "
+        "cycles\n",
+        arch, variant.plan.phases[static_cast<size_t>(l.phase)].name, b.per_element(b.instructions),
+        b.per_element(b.special), sass::kib_in_flight(b, l.occupancy), l.occupancy.blocks,
+        b.exposed_cycles);
+    CAPTURE(out);
+    CHECK(l.findings == std::vector<std::string>{});
+  }
+  // One loop for each phase that streams.
+  CHECK(out != "");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("budgets of the main kernels") {
+  STEPFUSE_NEEDS_NVRTC();
+  std::string program = sass::find_disassembler();
+  if (program.empty()) {
+    MESSAGE("skipped: there is no nvdisasm; tools/setup.sh fetches one");
+    return;
+  }
+  const cuda::NvrtcFacts& nvrtc = cuda::nvrtc_facts();
+  std::string version = sass::disassembler_version(program);
+  if (nvrtc.major != 13 || nvrtc.minor != 0 || version != kDisassembler) {
+    MESSAGE("skipped: the budgets are those of NVRTC 13.0 and nvdisasm "
+            << kDisassembler << ", here are " << nvrtc.major << "." << nvrtc.minor << " and "
+            << version);
+    return;
+  }
+  std::string text;
+  for (const Case& c : cases()) {
+    text += c.name + "\n";
+    for (int arch : kArchs) text += lines(c, arch);
+  }
+  check_golden("budgets.txt", text);
+}

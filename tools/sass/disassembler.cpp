@@ -1,0 +1,121 @@
+// Runs nvdisasm on a file of its own; no shell is involved.
+#include "tools/sass/disassembler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+extern char** environ;
+
+namespace stepfuse::sass {
+namespace {
+
+[[noreturn]] void fail(const std::string& program, std::string_view what) {
+  throw Error(ErrorKind::device, fmt::format("{}: {}", program, what));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_;
+};
+
+void write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw Error(ErrorKind::device, "no memory for a copy of the cubin");
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+std::string output_of(const std::vector<std::string>& words) {
+  int ends[2];
+  if (pipe(ends) != 0) fail(words[0], std::strerror(errno));
+  Descriptor from(ends[0]), to(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addclose(&actions, from.number());
+  posix_spawn_file_actions_adddup2(&actions, to.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, to.number(), STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = -1;
+  int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) fail(words[0], std::strerror(failed));
+  to.close();
+
+  std::string text;
+  std::array<char, 65536> chunk;
+  while (true) {
+    ssize_t n = read(from.number(), chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    text.append(chunk.data(), static_cast<size_t>(n));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    fail(words[0], text.empty() ? "it failed without a word" : text.substr(0, 400));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string find_disassembler() {
+  if (const char* named = std::getenv("STEPFUSE_NVDISASM"); named != nullptr && *named != '\0')
+    return named;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path != nullptr ? path : "";
+  while (!rest.empty()) {
+    size_t end = std::min(rest.find(':'), rest.size());
+    std::filesystem::path program = std::filesystem::path(rest.substr(0, end)) / "nvdisasm";
+    if (access(program.c_str(), X_OK) == 0) return program;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return "";
+}
+
+std::string disassembler_version(const std::string& program) {
+  constexpr std::string_view kBefore = "release ";
+  std::string text = output_of({program, "--version"});
+  size_t begin = text.find(kBefore);
+  if (begin == std::string::npos) fail(program, "it does not say its version");
+  begin += kBefore.size();
+  return text.substr(begin, text.find(',', begin) - begin);
+}
+
+std::string disassemble(const std::string& program, std::string_view cubin) {
+  // A file without a name, which the child reaches through its number.
+  Descriptor file(memfd_create("stepfuse-cubin", 0));
+  write_all(file.number(), cubin);
+  return output_of({program, "-c", "-hex", fmt::format("/proc/self/fd/{}", file.number())});
+}
+
+}  // namespace stepfuse::sass

@@ -1,0 +1,20 @@
+// The streaming loops of a kernel: the innermost ones that move arrays through registers, and what one
+// turn of each executes where nothing unusual happens. Knows instructions only.
+#pragma once
+
+#include <vector>
+
+#include "tools/sass/sass.hpp"
+
+namespace stepfuse::sass {
+
+struct Loop {
+  int head = 0, latch = 0;  // first and last instruction, indices into the function
+  // One turn on the cheapest way through: without calls, and with wide accesses where there are any.
+  std::vector<const Instruction*> path;
+};
+
+// In the order of the code. `f` must outlive the result.
+std::vector<Loop> streaming_loops(const Function& f);
+
+}  // namespace stepfuse::sass

@@ -1,0 +1,44 @@
+// How long a streaming loop takes on a GPU, predicted from its budget: which of issue, special units, one
+// warp's latency and memory is the last to be done. Knows budgets; nothing here has been measured on these
+// kernels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/sass/budget.hpp"
+
+namespace stepfuse::sass {
+
+struct Gpu {
+  std::string_view name;
+  int arch;  // whose code it runs
+  int multiprocessors;
+  double clock_ghz;       // boost
+  double copy_tb_s;       // what copies reach, read and written together
+  double latency_ns;      // of a load from memory
+  int doubles_per_clock;  // f64 operations of a multiprocessor
+};
+
+// Multiprocessors, clocks and f64 rates: NVIDIA's architecture papers. Copies: NVIDIA/cccl pull requests 6921, 9481 and 9881; of the A100
+// and H200 an assumption of 0.88 and 0.90 of the datasheet. Latencies: assumed.
+std::span<const Gpu> gpus();
+
+struct Occupancy {
+  int blocks = 0;  // on a multiprocessor
+  int warps = 0;
+};
+Occupancy occupancy(int registers, int shared_bytes, int block_threads, int arch);
+
+struct Prediction {
+  double ms = 0;
+  std::string_view limiter;  // "memory", "latency", "issue", "special", "doubles"
+};
+Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements);
+
+// KiB that the loads of all warps of a multiprocessor have under way at once.
+double kib_in_flight(const Budget& b, const Occupancy& o);
+
+}  // namespace stepfuse::sass

@@ -1,0 +1,95 @@
+// Finds which phase each loop is by the bytes that it moves.
+#include "tools/sass/report.hpp"
+
+#include <algorithm>
+
+#include "compiler/abi.hpp"
+#include "compiler/cuda/emit.hpp"
+#include "compiler/plan/traffic.hpp"
+#include "runtime/cuda/step_code.hpp"
+#include "tools/sass/disassembler.hpp"
+
+namespace stepfuse::sass {
+namespace {
+
+struct Place {
+  int phase, signature;
+  int read = 0, written = 0;
+};
+
+// What the loops of a kernel may be, in the order of the code.
+std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
+  std::vector<Traffic> traffic;
+  for (size_t k = 0; k < variant.signatures.size(); ++k) {
+    traffic.push_back(traffic_of(variant.plan, k));
+  }
+  std::vector<Place> out;
+  for (int p = kernel.first_phase; p < kernel.end(); ++p) {
+    for (size_t k = 0; k < traffic.size(); ++k) {
+      Place place{p, static_cast<int>(k)};
+      for (const ArrayTraffic& a : traffic[k].phases[static_cast<size_t>(p)].arrays) {
+        place.read += static_cast<int>(a.read);
+        place.written += static_cast<int>(a.written);
+      }
+      out.push_back(place);
+    }
+  }
+  return out;
+}
+
+// The next place whose bytes the loop moves: loops stand in the order of the phases, but a phase may have
+// another one for a step that is skipped.
+PhaseLoop match(const Loop& loop, const std::vector<Place>& places, size_t* next) {
+  PhaseLoop found;
+  for (size_t k = *next; k < places.size(); ++k) {
+    found.budget = budget_of(loop, places[k].read, places[k].written);
+    if (found.budget.elements == 0) continue;
+    found.phase = places[k].phase;
+    found.signature = places[k].signature;
+    *next = k + 1;
+    break;
+  }
+  if (found.phase >= 0) found.findings = findings(loop, found.budget);
+  return found;
+}
+
+std::string disassembler_or_throw() {
+  std::string program = find_disassembler();
+  if (!program.empty()) return program;
+  throw Error(ErrorKind::device,
+              "there is no nvdisasm: put the CUDA toolkit's into the PATH, or `pip install "
+              "nvidia-cuda-nvdisasm` and "
+              "name its bin/nvdisasm in STEPFUSE_NVDISASM");
+}
+
+}  // namespace
+
+Report report_of(const Variant& variant, int arch) {
+  std::string program = disassembler_or_throw();
+  Report report;
+  report.arch = arch;
+  report.disassembler = "nvdisasm " + disassembler_version(program);
+  cuda::StepCode code = cuda::compile_fresh(variant, {.arch = arch});
+  std::vector<Function> functions = parse(disassemble(program, code.code));
+  for (const plan::Kernel& kernel : variant.plan.kernels) {
+    const std::string name = cuda_entry_name(kernel.name);
+    auto named = [&](const auto& f) { return f.name == name; };
+    auto function = std::find_if(functions.begin(), functions.end(), named);
+    auto resources = std::find_if(code.kernels.begin(), code.kernels.end(),
+                                  [&](const auto& k) { return k.kernel == name; });
+    if (function == functions.end() || resources == code.kernels.end()) continue;
+    std::vector<Place> all = places(variant, kernel);
+    size_t next = 0;
+    for (const Loop& loop : streaming_loops(*function)) {
+      PhaseLoop found = match(loop, all, &next);
+      if (found.phase < 0) continue;
+      found.kernel = kernel.name;
+      found.occupancy = occupancy(resources->registers, resources->shared_bytes,
+                                  static_cast<int>(abi::kBlockThreads), arch);
+      report.loops.push_back(std::move(found));
+    }
+  }
+  return report;
+}
+
+}  // namespace stepfuse::sass
