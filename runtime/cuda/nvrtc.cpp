@@ -14,6 +14,7 @@
 
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
+#include "runtime/cuda/tuning.hpp"
 #include "runtime/kernel_size.hpp"
 
 namespace stepfuse::cuda {
@@ -127,8 +128,8 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
     options.emplace_back("--no-cache");
-    // A fifth less compile time for the same element loops; the levels above do not unroll.
-    options.emplace_back("--Ofast-compile=min");
+    // A fifth less compile time; the levels above do not unroll.
+    if (!tuning_of(arch).optimise_fully) options.emplace_back("--Ofast-compile=min");
   }
   return options;
 }

@@ -13,6 +13,7 @@
 
 #include "compiler/plan/traffic.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
+#include "runtime/cuda/tuning.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/kernel_folder.hpp"
 #include "runtime/reproducer.hpp"
@@ -44,10 +45,8 @@ CompiledCode compile_rung(const Variant& variant, const CodeTarget& target, cons
   return code;
 }
 
-// Whether an update loads so little per tile that a thread would have less than 48 bytes in flight:
-// then there are registers for twice as many tiles, and they are needed.
-bool wants_unrolling(const KernelPlan& plan) {
-  constexpr uint32_t kEnough = 48;
+// Whether a thread loads so many bytes at once for a tile of some phase that writes.
+bool loads(const KernelPlan& plan, uint32_t least, uint32_t less_than) {
   for (const PhaseTraffic& phase : traffic_of(plan, 0).phases) {
     uint32_t read = 0, written = 0;
     for (const ArrayTraffic& a : phase.arrays) {
@@ -55,9 +54,18 @@ bool wants_unrolling(const KernelPlan& plan) {
       written += a.written;
     }
     uint32_t tile = 4 * read;
-    if (written != 0 && tile > 32 && tile < kEnough) return true;
+    if (written != 0 && tile >= least && tile < less_than) return true;
   }
   return false;
+}
+
+// Below 48 bytes there are registers for twice as many tiles, and they are needed; what loads 32 and less
+// has several already.
+bool wants_unrolling(const KernelPlan& plan) { return loads(plan, 33, 48); }
+
+// Three blocks have less than 56 KiB under way, and a fourth one's registers do not hold more than this.
+bool wants_four_blocks(const KernelPlan& plan) {
+  return !wants_unrolling(plan) && loads(plan, 48, 72);
 }
 
 // $STEPFUSE_CUDA_CODE: "ptx", "cubin", or nothing.
@@ -96,14 +104,16 @@ CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
 
 std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target) {
   static constexpr CudaOptions kRungs[] = {
-      {.min_blocks = 3, .unroll = 2},
-      {.min_blocks = 3, .unroll = 1},
-      {.min_blocks = 2, .unroll = 1},
+      {.min_blocks = 4, .unroll = 1}, {.min_blocks = 3, .unroll = 2},
+      {.min_blocks = 3, .unroll = 1}, {.min_blocks = 2, .unroll = 1},
       {.min_blocks = 1, .unroll = 1},
   };
   std::vector<CudaOptions> ladder;
   for (const CudaOptions& rung : kRungs) {
     if (rung.unroll == 2 && !wants_unrolling(plan)) continue;
+    if (rung.min_blocks == 4 &&
+        (!wants_four_blocks(plan) || tuning_of(target.arch).most_blocks < 4))
+      continue;
     CudaOptions options = with_options(rung, target.options);
     options.arch = target.arch;
     if (ladder.empty() || ladder.back() != options) ladder.push_back(options);

@@ -26,10 +26,10 @@ Variant variant_of(const char* recipe, const RecipeOptions& options) {
   return make_variant(optimize(program, signatures), signatures);
 }
 
-std::vector<std::string> rungs(const Variant& variant, const std::string& options) {
+std::vector<std::string> rungs(const Variant& variant, const std::string& options, int arch = 90) {
   std::vector<std::string> out;
-  for (const CudaOptions& rung : launch_ladder(variant.plan, {.arch = 90, .options = options})) {
-    CHECK(rung.arch == 90);
+  for (const CudaOptions& rung : launch_ladder(variant.plan, {.arch = arch, .options = options})) {
+    CHECK(rung.arch == arch);
     out.push_back(print(rung).substr(0, std::string("min-blocks=3,unroll=1").size()));
   }
   return out;
@@ -40,10 +40,16 @@ using List = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
-  // AdamW loads 16 bytes a parameter, 64 a tile: enough, and twice that would cost a block.
+  // AdamW loads 16 bytes a parameter, 64 a tile: enough, if four blocks do.
   Variant adamw = variant_of("adamw", {.clip = Clip::l2});
-  CHECK(rungs(adamw, "") ==
-        List{"min-blocks=3,unroll=1", "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"});
+  const List three = {"min-blocks=3,unroll=1", "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"};
+  List four = three;
+  four.insert(four.begin(), "min-blocks=4,unroll=1");
+  CHECK(rungs(adamw, "") == four);
+  CHECK(rungs(adamw, "", 100) == four);
+  CHECK(rungs(adamw, "", 120) == three);
+  // With the maximum of the second moment 20, of which three blocks have enough.
+  CHECK(rungs(variant_of("adamw", {.amsgrad = true}), "") == three);
   // Lion with bf16 gradients and master weights loads 10, 40 a tile.
   Variant lion = variant_of("lion", {.grad = DType::bf16, .master = true});
   CHECK(rungs(lion, "") == List{"min-blocks=3,unroll=2", "min-blocks=3,unroll=1",
@@ -54,8 +60,8 @@ TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
 
 TEST_CASE("named options hold on every rung") {
   Variant adamw = variant_of("adamw", {.clip = Clip::l2});
-  CHECK(rungs(adamw, "unroll=2") ==
-        List{"min-blocks=3,unroll=2", "min-blocks=2,unroll=2", "min-blocks=1,unroll=2"});
+  CHECK(rungs(adamw, "unroll=2") == List{"min-blocks=4,unroll=2", "min-blocks=3,unroll=2",
+                                         "min-blocks=2,unroll=2", "min-blocks=1,unroll=2"});
   CHECK(rungs(adamw, "min-blocks=2") == List{"min-blocks=2,unroll=1"});
   CHECK(rungs(adamw, "min-blocks=4,unroll=2") == List{"min-blocks=4,unroll=2"});
   for (const CudaOptions& rung :

@@ -1,0 +1,28 @@
+// What pays on which GPU: a table, by the instruction counts and the model of `stepfuse explain --sass`
+// (tools/sass); nothing of it has been measured on a GPU. Knows nothing.
+#pragma once
+
+namespace stepfuse::cuda {
+
+struct Tuning {
+  // NVRTC's full optimisation: 6 to 26 % fewer instructions for 10 to 25 % more compile time.
+  bool optimise_fully = false;
+  // Blocks that launch bounds may ask a multiprocessor's registers for.
+  int most_blocks = 3;
+};
+
+// Where memory is so fast that instructions and latency are in its way. An RTX card's is slow enough to
+// hide both.
+constexpr Tuning tuning_of(int arch) {
+  switch (arch) {
+    case 80:
+    case 90:
+    case 100:
+    case 103:
+      return {.optimise_fully = true, .most_blocks = 4};
+    default:
+      return {};
+  }
+}
+
+}  // namespace stepfuse::cuda
