@@ -1,6 +1,6 @@
 // Texts of small steps and of recipes, as files: what a change of a recipe, pass, schedule or emitter
 // does is seen in their difference. Knows ir and compiler.
-#include "tests/golden/golden.hpp"
+#include "tests/support/golden.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

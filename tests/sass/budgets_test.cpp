@@ -7,7 +7,7 @@
 
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
-#include "tests/golden/golden.hpp"
+#include "tests/support/golden.hpp"
 #include "tests/support/golden_cases.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tools/sass/disassembler.hpp"

@@ -1,5 +1,5 @@
 // Expected texts kept in files. Knows the file system.
-#include "tests/golden/golden.hpp"
+#include "tests/support/golden.hpp"
 
 #include <algorithm>
 #include <cstdlib>
