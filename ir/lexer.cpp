@@ -11,31 +11,6 @@ bool is_word_char(char c) {
 }
 }  // namespace
 
-void Lexer::fail(SourceLoc loc, std::string_view message) const {
-  // Names in a text of noise may be megabytes long.
-  constexpr size_t kMaxMessage = 400;
-  throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
-}
-
-SourceLoc Lexer::here() const { return {line_, static_cast<int>(pos_ - line_start_) + 1}; }
-
-void Lexer::skip_blanks() {
-  while (pos_ < text_.size()) {
-    char c = text_[pos_];
-    if (c == '\n') {
-      ++pos_;
-      ++line_;
-      line_start_ = pos_;
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      ++pos_;
-    } else if (text_.substr(pos_, 2) == "//") {
-      pos_ = std::min(text_.find('\n', pos_), text_.size());
-    } else {
-      return;
-    }
-  }
-}
-
 void Lexer::advance() {
   skip_blanks();
   token_ = {TokenKind::end, "", here()};

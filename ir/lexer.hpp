@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <stepfuse/error.hpp>
+#include "ir/text_cursor.hpp"
 
 namespace stepfuse {
 
@@ -19,27 +19,19 @@ struct Token {
 };
 
 // Splits the text; `//` begins a comment. Throws Error{parse} at the first foreign character.
-class Lexer {
+class Lexer : public TextCursor {
  public:
-  Lexer(std::string_view text, std::string_view file) : text_(text), file_(file) { advance(); }
+  Lexer(std::string_view text, std::string_view file) : TextCursor(text, file) { advance(); }
   const Token& peek() const { return token_; }
   Token next() {
     Token t = token_;
     advance();
     return t;
   }
-  [[noreturn]] void fail(SourceLoc loc, std::string_view message) const;
 
  private:
   void advance();
-  void skip_blanks();
-  SourceLoc here() const;
 
-  std::string_view text_;
-  std::string_view file_;
-  size_t pos_ = 0;
-  size_t line_start_ = 0;
-  int line_ = 1;
   Token token_;
 };
 

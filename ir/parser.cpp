@@ -1,9 +1,12 @@
 // IR text to Program. Knows ir and fmt.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <type_traits>
+#include <array>
+#include <cctype>
+#include <map>
+#include <set>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,25 +14,11 @@
 
 #include "ir/fp_env.hpp"
 #include "ir/lexer.hpp"
-#include "ir/semantics.hpp"
+#include "ir/literal.hpp"
 #include "ir/verifier.hpp"
 
 namespace stepfuse {
 namespace {
-
-// Of the text of a decimal number that is not 0.
-bool lies_below_one(std::string_view text) {
-  size_t e = std::min(text.find_first_of("eE"), text.size());
-  std::string_view exponent = text.substr(std::min(e + 1, text.size()));
-  if (exponent.starts_with('+')) exponent.remove_prefix(1);
-  double power = exponent.starts_with('-') ? -HUGE_VAL : HUGE_VAL;  // where it has too many digits
-  if (exponent.empty()) power = 0;
-  std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
-  std::string_view digits = text.substr(0, e);
-  size_t point = std::min(digits.find('.'), digits.size());
-  size_t first = digits.find_first_of("123456789");
-  return static_cast<double>(point) - static_cast<double>(first) + power <= 0;
-}
 
 class Parser {
  public:
@@ -40,15 +29,31 @@ class Parser {
     program_.name = expect(TokenKind::at_name, "the step's @name").text;
     expect_punctuation("{");
     while (!at_punctuation("}")) parse_statement();
-    lexer_.next();
+    next();
     if (lexer_.peek().kind != TokenKind::end) {
       lexer_.fail(lexer_.peek().loc, "text after the step's closing '}'; a file holds one step");
     }
+    name_literals();
     return std::move(program_);
   }
 
+  // Of an operand of an instruction, or another part of it.
+  SourceLoc part_loc(ValueId inst, int part) const {
+    return part_locs_[static_cast<size_t>(inst)][static_cast<size_t>(part)];
+  }
+
  private:
+  using PartLocs = std::array<SourceLoc, kType + 1>;
+
   // --- tokens
+
+  Token next() {
+    Token t = lexer_.next();
+    int width = static_cast<int>(t.text.size());
+    bool sigil = t.kind == TokenKind::at_name || t.kind == TokenKind::percent_name;
+    last_end_ = {t.loc.line, t.loc.column + width + (sigil ? 1 : 0)};
+    return t;
+  }
 
   bool at_punctuation(std::string_view p) const {
     return lexer_.peek().kind == TokenKind::punctuation && lexer_.peek().text == p;
@@ -56,8 +61,13 @@ class Parser {
   bool at_word(std::string_view w) const {
     return lexer_.peek().kind == TokenKind::word && lexer_.peek().text == w;
   }
-  [[noreturn]] void fail_expected(std::string_view what) {
+  // What is missing within a statement is missing where its line ends, not where the next begins.
+  [[noreturn]] void fail_expected(std::string_view what, bool begins_statement = false) {
     const Token& t = lexer_.peek();
+    if (!begins_statement && t.kind != TokenKind::end && t.loc.line > last_end_.line &&
+        last_end_.line > 0) {
+      lexer_.fail(last_end_, fmt::format("expected {}, but the line ends here", what));
+    }
     std::string_view sigil = t.kind == TokenKind::at_name        ? "@"
                              : t.kind == TokenKind::percent_name ? "%"
                                                                  : "";
@@ -68,15 +78,15 @@ class Parser {
   }
   Token expect(TokenKind kind, std::string_view what) {
     if (lexer_.peek().kind != kind) fail_expected(what);
-    return lexer_.next();
+    return next();
   }
   void expect_word(std::string_view w) {
     if (!at_word(w)) fail_expected(fmt::format("'{}'", w));
-    lexer_.next();
+    next();
   }
   void expect_punctuation(std::string_view p) {
     if (!at_punctuation(p)) fail_expected(fmt::format("'{}'", p));
-    lexer_.next();
+    next();
   }
 
   // --- types
@@ -98,9 +108,9 @@ class Parser {
       if (!d.open.empty() && at_punctuation(d.open)) domain = &d;
     }
     type.domain = domain->domain;
-    if (!domain->open.empty()) lexer_.next();
+    if (!domain->open.empty()) next();
     if (lexer_.peek().kind == TokenKind::at_name) {
-      Token t = lexer_.next();
+      Token t = next();
       type.dtype = DType::bound;
       type.buffer = find_buffer(t);
     } else {
@@ -110,25 +120,36 @@ class Parser {
     return type;
   }
 
-  Type parse_type_after_colon() {
-    expect_punctuation(":");
+  Type parse_type_after_colon(SourceLoc* loc = nullptr) {
+    if (!at_punctuation(":")) fail_expected("its type, as in ': [f32]'");
+    next();
+    if (loc != nullptr) *loc = lexer_.peek().loc;
     return parse_type();
   }
 
-  int find_buffer(const Token& t) { return find(buffers_, t, "buffer"); }
-  int find_state(const Token& t) { return find(states_, t, "state"); }
-  int find(const std::unordered_map<std::string, int>& declared, const Token& t,
-           std::string_view kind) {
-    auto it = declared.find(std::string(t.text));
-    if (it == declared.end()) {
-      lexer_.fail(t.loc, fmt::format("undefined {} @{}: declare it first", kind, t.text));
+  int find_buffer(const Token& t, std::string_view other_op = "") {
+    return find(buffers_, t, "buffer", states_, "state", other_op);
+  }
+  int find_state(const Token& t, std::string_view other_op) {
+    return find(states_, t, "state", buffers_, "buffer", other_op);
+  }
+  // `other_op` does the same with what is of the other kind.
+  using Declared = std::unordered_map<std::string, int>;
+  int find(const Declared& declared, const Token& t, std::string_view kind, const Declared& other,
+           std::string_view other_kind, std::string_view other_op) {
+    std::string wanted(t.text);
+    auto it = declared.find(wanted);
+    if (it != declared.end()) return it->second;
+    if (!other_op.empty() && other.contains(wanted)) {
+      lexer_.fail(t.loc,
+                  fmt::format("@{} is a {}: use {}", wanted.substr(0, 80), other_kind, other_op));
     }
-    return it->second;
+    lexer_.fail(t.loc, fmt::format("undefined {} @{}: declare it first", kind, wanted));
   }
 
   // --- values
 
-  ValueId parse_operand() {
+  ValueId parse_value() {
     Token t = expect(TokenKind::percent_name, "a %value");
     auto it = values_.find(t.text);
     if (it == values_.end()) {
@@ -138,85 +159,106 @@ class Parser {
     return it->second;
   }
 
-  void append(const Inst& inst, std::string_view name, SourceLoc loc) {
-    if (!is_effect(inst.op)) {
-      auto [it, inserted] = values_.emplace(name, program_.size());
-      if (!inserted) lexer_.fail(loc, fmt::format("%{} is defined twice", name.substr(0, 80)));
-    }
-    program_.insts.push_back(inst);
-    program_.names.emplace_back(name);
-    program_.locs.push_back(loc);
-  }
-
-  [[noreturn]] void fail_overflow(const Token& t, DType type) {
-    const DTypeInfo& row = info(type);
-    std::string highest = row.has_infinity() ? "inf" : literal_text({row.highest}, type);
-    lexer_.fail(t.loc, fmt::format("'{}' is beyond the numbers of type {}: write {}, or less",
-                                   t.text.substr(0, 40), name(type), highest));
-  }
-
-  Bits parse_literal_word(const Token& t, DType type) {
-    const char* begin = t.text.data();
-    const char* end = begin + t.text.size();
-    auto number = [&]<class T>(T) -> T {
-      T v{};
-      auto [p, ec] = std::from_chars(begin, end, v);
-      if (ec == std::errc() && p == end) return v;
-      if (ec == std::errc::result_out_of_range && p == end && std::is_floating_point_v<T>) {
-        if (lies_below_one(t.text)) return t.text.starts_with('-') ? -T{} : T{};
-        fail_overflow(t, type);
-      }
-      lexer_.fail(t.loc, fmt::format("'{}' is not a constant of type {}", t.text.substr(0, 40),
-                                     name(type)));
-    };
-    switch (type) {
-      case DType::boolean:
-        if (t.text == "true" || t.text == "false") return Bits::of(t.text == "true");
-        lexer_.fail(t.loc, "a bool constant is true or false");
-      case DType::i32:
-        return Bits::of(number(int32_t{}));
-      case DType::i64:
-        return Bits::of(number(int64_t{}));
-      case DType::f64:
-        return canonical_nan(Bits::of(number(double{})), type);
-      case DType::f32:
-        return canonical_nan(Bits::of(number(float{})), type);
-      case DType::bound:
-        lexer_.fail(t.loc, "a constant needs a concrete type");
-      default: {
-        float wide = number(float{});
-        if (is_beyond(wide, type)) fail_overflow(t, type);
-        return {narrow(wide, type)};
-      }
-    }
-  }
-
-  // `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`; a constant's type follows it, so it is kept as a
-  // token until then.
-  struct Literal {
-    Token token;
-    bool raw = false;
-  };
   Literal parse_literal() {
     Literal literal{expect(TokenKind::word, "a number, true or false")};
     literal.raw = literal.token.text == "bits" && at_punctuation("(");
     if (literal.raw) {
-      lexer_.next();
+      next();
       literal.token = expect(TokenKind::word, "a hexadecimal bit pattern");
       expect_punctuation(")");
     }
     return literal;
   }
-  Bits literal_bits(const Literal& literal, DType type) {
-    if (!literal.raw) return parse_literal_word(literal.token, type);
-    std::string_view digits = literal.token.text;
-    if (digits.starts_with("0x")) digits.remove_prefix(2);
-    Bits bits;
-    auto [p, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), bits.raw, 16);
-    if (ec != std::errc() || p != digits.data() + digits.size()) {
-      lexer_.fail(literal.token.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
+
+  static bool begins_literal(std::string_view word) {
+    return std::string_view("0123456789.+-").find(word[0]) != std::string_view::npos ||
+           word == "true" || word == "false" || word == "inf" || word == "nan" || word == "bits";
+  }
+
+  // A value, or a number whose type is not known yet.
+  struct Operand {
+    SourceLoc loc;
+    ValueId value = kNoValue;
+    std::optional<Literal> literal;
+  };
+  Operand parse_operand() {
+    const Token& t = lexer_.peek();
+    if (t.kind == TokenKind::percent_name) return {t.loc, parse_value(), {}};
+    bool literal = t.kind == TokenKind::word && begins_literal(t.text);
+    if (!literal) fail_expected("a %value or a number");
+    SourceLoc loc = t.loc;
+    return {loc, kNoValue, parse_literal()};
+  }
+
+  // A constant for the literal, one for all of its bits; named when all names are known.
+  ValueId value_of(const Operand& o, DType type) {
+    if (!o.literal) return o.value;
+    if (type == DType::bound) {
+      lexer_.fail(o.loc, "a number needs a concrete type: cast a const");
     }
-    return bits;
+    Bits bits = literal_bits(lexer_, *o.literal, type);
+    auto [it, is_new] = literals_.try_emplace({type, bits.raw}, program_.size());
+    if (is_new) {
+      Inst inst{.op = Op::constant, .type = {type, Domain::step}};
+      inst.literal = bits;
+      push(inst, "", o.loc);
+    }
+    return it->second;
+  }
+  void name_literals() {
+    std::set<std::string> given;
+    for (const auto& [what, value] : literals_) {
+      const auto& [type, raw] = what;
+      std::string base = fmt::format("c_{}_{}", literal_text({raw}, type), name(type));
+      for (char& c : base) {
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+      }
+      std::string unique = base;
+      for (int n = 1; values_.contains(unique) || !given.insert(unique).second; ++n) {
+        unique = fmt::format("{}.{}", base, n);
+      }
+      program_.names[static_cast<size_t>(value)] = unique;
+    }
+  }
+
+  // What a literal operand of the op is: as its neighbour, where the result says nothing of it.
+  DType literal_type(const Inst& inst, size_t i, std::span<const Operand> operands) {
+    switch (info(inst.op).rule) {
+      case TypeRule::number:
+      case TypeRule::real:
+      case TypeRule::bits:
+      case TypeRule::integer:
+      case TypeRule::logical:
+      case TypeRule::pow:
+        return inst.type.dtype;
+      case TypeRule::powi:
+        return i == 0 ? inst.type.dtype : DType::i64;
+      case TypeRule::select:
+        return i == 0 ? DType::boolean : inst.type.dtype;
+      case TypeRule::compare:
+        for (const Operand& o : operands) {
+          if (!o.literal) return program_[o.value].type.dtype;
+        }
+        break;
+      default:
+        break;
+    }
+    lexer_.fail(operands[i].loc,
+                fmt::format("{} takes a %value here: write %c = const …", info(inst.op).name));
+  }
+
+  void append(const Inst& inst, std::string_view name, SourceLoc loc, const PartLocs& parts = {}) {
+    if (!is_effect(inst.op)) {
+      auto [it, inserted] = values_.emplace(name, program_.size());
+      if (!inserted) lexer_.fail(loc, fmt::format("%{} is defined twice", name.substr(0, 80)));
+    }
+    push(inst, name, loc, parts);
+  }
+  void push(const Inst& inst, std::string_view name, SourceLoc loc, const PartLocs& parts = {}) {
+    program_.insts.push_back(inst);
+    program_.names.emplace_back(name);
+    program_.locs.push_back(loc);
+    part_locs_.push_back(parts);
   }
 
   // --- statements
@@ -231,17 +273,17 @@ class Parser {
       if (t.text == "stage") return parse_stage();
       if (t.text == "store" || t.text == "write") return parse_effect();
     }
-    fail_expected("buffer, state, report, arg, stage, store, write, %value = … or '}'");
+    fail_expected("buffer, state, report, arg, stage, store, write, %value = … or '}'", true);
   }
 
   void parse_buffer() {
-    SourceLoc loc = lexer_.next().loc;
+    SourceLoc loc = next().loc;
     Buffer b;
     b.name = expect(TokenKind::at_name, "the buffer's @name").text;
     expect_punctuation(":");
     b.dtypes = parse_dtype();
     while (at_punctuation("|")) {
-      lexer_.next();
+      next();
       b.dtypes = b.dtypes | parse_dtype();
     }
     if (at_word("in"))
@@ -252,7 +294,7 @@ class Parser {
       b.access = Access::inout;
     else
       fail_expected("in, out or inout");
-    lexer_.next();
+    next();
     if (at_punctuation("=")) parse_buffer_init(b);
     buffers_.emplace(b.name, static_cast<int>(program_.buffers.size()));
     program_.buffers.push_back(std::move(b));
@@ -260,9 +302,9 @@ class Parser {
   }
 
   void parse_buffer_init(Buffer& b) {
-    lexer_.next();
+    next();
     if (at_word("0")) {
-      lexer_.next();
+      next();
       b.init = Buffer::Init::zero;
     } else {
       Token t = expect(TokenKind::at_name, "0 or the @buffer to copy");
@@ -274,18 +316,18 @@ class Parser {
   // `= literal` of a known type; nothing if there is no '='.
   std::optional<Bits> parse_given(Type type) {
     if (!at_punctuation("=")) return std::nullopt;
-    lexer_.next();
-    return literal_bits(parse_literal(), type.dtype);
+    next();
+    return literal_bits(lexer_, parse_literal(), type.dtype);
   }
 
   void parse_state() {
     State s;
     SourceLoc loc = lexer_.peek().loc;
-    s.report = lexer_.next().text == "report";
+    s.report = next().text == "report";
     s.name = expect(TokenKind::at_name, "the state's @name").text;
     s.type = parse_type_after_colon();
     if (at_word("shared")) {
-      lexer_.next();
+      next();
       s.shared = true;
     }
     s.initial = parse_given(s.type).value_or(Bits{});
@@ -295,7 +337,7 @@ class Parser {
   }
 
   void parse_arg() {
-    SourceLoc loc = lexer_.next().loc;
+    SourceLoc loc = next().loc;
     Token t = expect(TokenKind::percent_name, "the argument's %name");
     Inst inst{.op = Op::arg, .type = parse_type_after_colon()};
     inst.slot = static_cast<int32_t>(program_.args.size());
@@ -304,7 +346,7 @@ class Parser {
   }
 
   void parse_stage() {
-    SourceLoc loc = lexer_.next().loc;
+    SourceLoc loc = next().loc;
     Inst inst{.op = Op::stage};
     inst.slot = static_cast<int32_t>(program_.stages.size());
     program_.stages.emplace_back(expect(TokenKind::word, "the stage's name").text);
@@ -312,23 +354,33 @@ class Parser {
   }
 
   void parse_effect() {
-    Token op = lexer_.next();
+    Token op = next();
     Inst inst{.op = *op_from_name(op.text)};
     Token t = expect(TokenKind::at_name, "the @name to write to");
     bool store = inst.op == Op::store;
-    inst.slot = store ? find_buffer(t) : find_state(t);
+    inst.slot = store ? find_buffer(t, "write") : find_state(t, "store");
     expect_punctuation(",");
-    inst.operands[0] = parse_operand();
+    Operand value = parse_operand();
+    inst.operands[0] = value_of(value, held_in(inst));
     inst.type = program_[inst.operands[0]].type;
+    PartLocs parts{value.loc};
     if (at_word("if")) {
-      lexer_.next();
-      inst.predicate = parse_operand();
+      next();
+      parts[kPredicate] = lexer_.peek().loc;
+      inst.predicate = parse_value();
     }
-    append(inst, "", op.loc);
+    append(inst, "", op.loc, parts);
+  }
+
+  DType held_in(const Inst& effect) const {
+    auto slot = static_cast<size_t>(effect.slot);
+    if (effect.op == Op::write) return program_.states[slot].type.dtype;
+    DTypeSet types = program_.buffers[slot].dtypes;
+    return types.size() == 1 ? types.only() : DType::bound;
   }
 
   void parse_definition() {
-    Token result = lexer_.next();
+    Token result = next();
     expect_punctuation("=");
     Token word = expect(TokenKind::word, "an op");
     auto op = op_from_name(word.text);
@@ -337,26 +389,36 @@ class Parser {
                                         word.text.substr(0, 40)));
     }
     Inst inst{.op = *op};
+    PartLocs parts;
     if (*op == Op::constant) {
       Literal literal = parse_literal();
-      inst.type = parse_type_after_colon();
-      inst.literal = literal_bits(literal, inst.type.dtype);
+      inst.type = parse_type_after_colon(&parts[kType]);
+      inst.literal = literal_bits(lexer_, literal, inst.type.dtype);
     } else {
       if (*op == Op::load || *op == Op::read) {
         Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");
-        inst.slot = *op == Op::load ? find_buffer(t) : find_state(t);
+        inst.slot = *op == Op::load ? find_buffer(t, "read") : find_state(t, "load");
       }
+      std::vector<Operand> operands;
       for (int i = 0; i < inst.arity(); ++i) {
         if (i > 0) expect_punctuation(",");
-        inst.operands[static_cast<size_t>(i)] = parse_operand();
+        operands.push_back(parse_operand());
       }
-      inst.type = parse_type_after_colon();
+      inst.type = parse_type_after_colon(&parts[kType]);
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const Operand& o = operands[i];
+        inst.operands[i] = o.literal ? value_of(o, literal_type(inst, i, operands)) : o.value;
+        parts[i] = o.loc;
+      }
     }
-    append(inst, result.text, result.loc);
+    append(inst, result.text, result.loc, parts);
   }
 
   Lexer lexer_;
+  SourceLoc last_end_;  // behind the last token
   Program program_;
+  std::vector<PartLocs> part_locs_;  // [instruction]
+  std::map<std::pair<DType, uint64_t>, ValueId> literals_;
   std::unordered_map<std::string_view, ValueId> values_;
   std::unordered_map<std::string, int> buffers_;  // the first of each name
   std::unordered_map<std::string, int> states_;
@@ -370,15 +432,22 @@ Program parse_unverified(std::string_view text, std::string_view file) {
 }
 
 Program parse(std::string_view text, std::string_view file) {
-  Program program = parse_unverified(text, file);
+  Parser parser(text, file);
+  Program program;
+  {
+    FpEnvGuard guard;
+    program = parser.parse_program();
+  }
   std::string message;
   SourceLoc first;
   for (const Diagnostic& d : find_violations(program)) {
+    SourceLoc loc = d.loc;
+    if (d.part != kWhole) loc = parser.part_loc(d.inst, d.part);
     if (message.empty())
-      first = d.loc;
+      first = loc;
     else
       message += '\n';
-    message += render_at(file, text, d.loc, fmt::format("{} [V{}]", d.message, d.rule));
+    message += render_at(file, text, loc, fmt::format("{} [V{}]", d.message, d.rule));
   }
   if (!message.empty()) throw Error(ErrorKind::verify, message, first);
   return program;

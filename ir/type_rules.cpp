@@ -44,7 +44,7 @@ class TypeRules {
         return check_random(inst);
       case TypeRule::classify:
         if (!is_real(operand(inst, 0).dtype)) {
-          report(2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
+          report(0, 2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
         }
         return expect_result(inst, DType::boolean);
       case TypeRule::logical:
@@ -55,7 +55,7 @@ class TypeRules {
         return check_powi(inst);
       case TypeRule::pow:
         if (inst.type.domain == Domain::element) {
-          report(3, "{} is not available in the element domain", info(inst.op).name);
+          report(kType, 3, "{} is not available in the element domain", info(inst.op).name);
         }
         return check_same(inst, is_real, "f32 f64");
       case TypeRule::select:
@@ -71,8 +71,8 @@ class TypeRules {
 
  private:
   template <class... Args>
-  void report(int rule, fmt::format_string<Args...> format, Args&&... args) {
-    report_(rule, fmt::format(format, std::forward<Args>(args)...));
+  void report(int part, int rule, fmt::format_string<Args...> format, Args&&... args) {
+    report_(part, rule, fmt::format(format, std::forward<Args>(args)...));
   }
   std::string text(Type t) const { return type_text(p_, t); }
   const Type& operand(const Inst& inst, int i) const {
@@ -84,12 +84,13 @@ class TypeRules {
     DType t = operand(inst, 0).dtype;
     if (!allowed(t)) {
       std::string_view hint = is_low_precision(t) || t == DType::bound ? "; cast to f32 first" : "";
-      report(2, "{} takes {}, not {}{}", info(inst.op).name, types, text(operand(inst, 0)), hint);
+      report(0, 2, "{} takes {}, not {}{}", info(inst.op).name, types, text(operand(inst, 0)),
+             hint);
       return;
     }
     for (int i = 1; i < inst.arity(); ++i) {
       if (operand(inst, i).dtype != t) {
-        report(2, "{} takes operands of one dtype, not {} and {}; cast one", info(inst.op).name,
+        report(i, 2, "{} takes operands of one dtype, not {} and {}; cast one", info(inst.op).name,
                text(operand(inst, 0)), text(operand(inst, i)));
         return;
       }
@@ -99,7 +100,7 @@ class TypeRules {
 
   void expect_result(const Inst& inst, DType t) {
     if (inst.type.dtype != t) {
-      report(2, "the result of {} has dtype {}, not {}", info(inst.op).name, name(t),
+      report(kType, 2, "the result of {} has dtype {}, not {}", info(inst.op).name, name(t),
              text(inst.type));
     }
   }
@@ -110,25 +111,25 @@ class TypeRules {
     auto narrow = [](Type t) { return is_low_precision(t.dtype) || t.dtype == DType::bound; };
     if (narrow(from) || narrow(to)) {
       if ((narrow(from) && to.dtype != DType::f32) || (narrow(to) && from.dtype != DType::f32)) {
-        report(2, "{} and bound types are cast from and to f32 only, not {} to {}",
+        report(kType, 2, "{} and bound types are cast from and to f32 only, not {} to {}",
                names(kLowPrecision, ", "), text(from), text(to));
       }
       if (from.dtype == DType::bound && from.domain != Domain::element) {
-        report(5, "{} outside the element domain has no one storage type; it can only be stored",
+        report(0, 5, "{} outside the element domain has no one storage type; it can only be stored",
                text(from));
       }
       check_bound_result(to);
       return;
     }
     if (to.dtype == DType::boolean && from.dtype != DType::boolean) {
-      report(2, "there is no cast to bool; compare instead");
+      report(kType, 2, "there is no cast to bool; compare instead");
     }
   }
 
   void check_bound_result(Type to) {
     if (to.dtype != DType::bound) return;
     const Buffer& b = p_.buffers[static_cast<size_t>(to.buffer)];
-    if (b.dtypes.size() == 1) report(5, "@{} has one storage type: name it", b.name);
+    if (b.dtypes.size() == 1) report(kType, 5, "@{} has one storage type: name it", b.name);
   }
 
   void check_cast_sr(const Inst& inst) {
@@ -136,12 +137,12 @@ class TypeRules {
     bool is_storage = to.dtype == DType::bound || kFloatStorage.contains(to.dtype);
     if (operand(inst, 0).dtype != DType::f32 || operand(inst, 1).dtype != DType::i32 ||
         !is_storage) {
-      report(2, "cast_sr takes (f32, i32) to one of {}, not ({}, {}) to {}",
+      report(kWhole, 2, "cast_sr takes (f32, i32) to one of {}, not ({}, {}) to {}",
              names(kFloatStorage, ", "), text(operand(inst, 0)), text(operand(inst, 1)), text(to));
     }
     check_bound_result(to);
     if (to.dtype == DType::bound && to.domain != Domain::element) {
-      report(5, "cast_sr to a bound type is of the element domain, not {}", text(to));
+      report(kType, 5, "cast_sr to a bound type is of the element domain, not {}", text(to));
     }
   }
 
@@ -150,11 +151,12 @@ class TypeRules {
     Type b = operand(inst, 1);
     Type c = operand(inst, 2);
     if (a.dtype != DType::i64 || b.dtype != DType::i64 || c.dtype != DType::i32) {
-      report(2, "random takes (i64, i64, i32): seed, count and stream; not ({}, {}, {})", text(a),
-             text(b), text(c));
+      report(kWhole, 2, "random takes (i64, i64, i32): seed, count and stream; not ({}, {}, {})",
+             text(a), text(b), text(c));
     }
     if (std::max({a.domain, b.domain, c.domain}) == Domain::element) {
-      report(3, "random takes values of coarser domains: an element's place it knows by itself");
+      report(kWhole, 3,
+             "random takes values of coarser domains: an element's place it knows by itself");
     }
     expect_result(inst, DType::i32);
   }
@@ -166,7 +168,7 @@ class TypeRules {
       return is_float(real) && integer == (real == DType::f64 ? DType::i64 : DType::i32);
     };
     if (!pairs(a, b) && !pairs(b, a)) {
-      report(2, "bitcast goes between f64 and i64, or other floats and i32, not {} to {}",
+      report(kType, 2, "bitcast goes between f64 and i64, or other floats and i32, not {} to {}",
              text(operand(inst, 0)), text(inst.type));
     }
   }
@@ -175,19 +177,20 @@ class TypeRules {
     Type a = operand(inst, 0);
     Type b = operand(inst, 1);
     if (!is_number(a.dtype) || a.dtype != b.dtype) {
-      report(2, "{} compares two i32, i64, f32 or f64, not {} and {}", info(inst.op).name, text(a),
-             text(b));
+      report(is_number(a.dtype) ? 1 : 0, 2, "{} compares two i32, i64, f32 or f64, not {} and {}",
+             info(inst.op).name, text(a), text(b));
     }
     expect_result(inst, DType::boolean);
   }
 
   void check_powi(const Inst& inst) {
     if (!is_real(operand(inst, 0).dtype) || !is_integer(operand(inst, 1).dtype)) {
-      report(2, "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
+      report(is_real(operand(inst, 0).dtype) ? 1 : 0, 2,
+             "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
              text(operand(inst, 1)));
     }
     if (inst.type.domain == Domain::element) {
-      report(3, "powi is not available in the element domain");
+      report(kType, 3, "powi is not available in the element domain");
     }
     expect_result(inst, operand(inst, 0).dtype);
   }
@@ -197,8 +200,10 @@ class TypeRules {
     Type b = operand(inst, 2);
     bool same = a.dtype == b.dtype && a.buffer == b.buffer && a.dtype != DType::bound &&
                 !is_low_precision(a.dtype);
-    if (operand(inst, 0).dtype != DType::boolean || !same) {
-      report(2, "select takes (bool, T, T) with T one of bool i32 i64 f32 f64, not ({}, {}, {})",
+    bool condition = operand(inst, 0).dtype == DType::boolean;
+    if (!condition || !same) {
+      report(condition ? 2 : 0, 2,
+             "select takes (bool, T, T) with T one of bool i32 i64 f32 f64, not ({}, {}, {})",
              text(operand(inst, 0)), text(a), text(b));
     }
     expect_result(inst, a.dtype);

@@ -15,8 +15,12 @@ constexpr bool is_number(DType t) { return is_real(t) || is_integer(t); }
 // The type's text, also of a bound type that names no buffer of the program's.
 std::string type_text(const Program& program, Type t);
 
-// The number of the broken rule, and what is wrong.
-using Report = std::function<void(int rule, const std::string& message)>;
+// A part of an instruction: the operand of that number, or one of these.
+enum Part : int { kWhole = -1, kPredicate = 3, kType = 4 };
+
+// Which part of the instruction is wrong, the number of the broken rule, and what
+// is wrong.
+using Report = std::function<void(int part, int rule, const std::string& message)>;
 
 // Of elementwise ops and reductions, whose operands are values of the program.
 void check_types(const Program& program, const Inst& inst, const Report& report);

@@ -42,6 +42,10 @@ class Verifier {
  private:
   template <class... Args>
   void report(int rule, fmt::format_string<Args...> format, Args&&... args) {
+    report_part(kWhole, rule, format, std::forward<Args>(args)...);
+  }
+  template <class... Args>
+  void report_part(int part, int rule, fmt::format_string<Args...> format, Args&&... args) {
     if (found_.size() >= kMaxDiagnostics) return;
     SourceLoc loc = declared_;
     if (current_ != kNoValue) loc = p_.locs[static_cast<size_t>(current_)];
@@ -50,7 +54,7 @@ class Verifier {
       message = fmt::format("value {} ({}): {}", current_, info(p_[current_].op).name, message);
     }
     if (message.size() > kMaxMessage) message = message.substr(0, kMaxMessage) + " …";
-    found_.push_back({rule, loc, message});
+    found_.push_back({rule, loc, message, current_, current_ == kNoValue ? kWhole : part});
   }
 
   static SourceLoc loc_of(const std::vector<SourceLoc>& locs, size_t i) {
@@ -139,6 +143,7 @@ class Verifier {
         }
         report(15, "arg %{} must stand before every other value", a.name);
         current_ = kNoValue;
+        args_placed_ = false;
         return;
       }
       if (!is_scalar_storage(a.type.dtype) || a.type.domain > Domain::group) {
@@ -175,7 +180,7 @@ class Verifier {
     if (!slot_ok(inst)) return;
     if (!is_effect(inst.op)) {
       check_name(value_names_, p_.names[static_cast<size_t>(current_)], "value");
-      if (inst.op == Op::arg && static_cast<size_t>(current_) >= p_.args.size()) {
+      if (inst.op == Op::arg && args_placed_ && static_cast<size_t>(current_) >= p_.args.size()) {
         report(15, "args must stand before every other value");
       }
     }
@@ -223,7 +228,8 @@ class Verifier {
 
   void expect_type(const Inst& inst, Type t) {
     if (!(inst.type == t)) {
-      report(2, "the type of {} is {}, not {}", info(inst.op).name, text(t), text(inst.type));
+      report_part(kType, 2, "the type of {} is {}, not {}", info(inst.op).name, text(t),
+                  text(inst.type));
     }
   }
 
@@ -252,8 +258,9 @@ class Verifier {
       case TypeRule::stage:
         return;
       default:
-        return check_types(
-            p_, inst, [&](int rule, const std::string& message) { report(rule, "{}", message); });
+        return check_types(p_, inst, [&](int part, int rule, const std::string& message) {
+          report_part(part, rule, "{}", message);
+        });
     }
   }
 
@@ -292,21 +299,24 @@ class Verifier {
     for (int i = 0; i < inst.arity(); ++i) finest = std::max(finest, operand(inst, i).domain);
     if (is_reduction(inst.op)) {
       if (inst.type.domain >= finest) {
-        report(3, "{} of a {} value must have a coarser domain, not {}", info(inst.op).name,
-               info(finest).name, text(inst.type));
+        report_part(kType, 3, "{} of {} {} value must have a coarser domain, not {}",
+                    info(inst.op).name, finest == Domain::element ? "an" : "a", info(finest).name,
+                    text(inst.type));
       }
     } else if (inst.op == Op::random) {
       if (inst.type.domain != Domain::element) {
         report(3, "random has a value for each element: [i32], not {}", text(inst.type));
       }
     } else if (inst.arity() > 0 && inst.type.domain != finest) {
-      report(3, "the domain of {} is that of its finest operand: {}, not {}", info(inst.op).name,
-             text({inst.type.dtype, finest, inst.type.buffer}), text(inst.type));
+      report_part(kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
+                  info(inst.op).name, text({inst.type.dtype, finest, inst.type.buffer}),
+                  text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
     if (inst.type.domain == Domain::element && wide) {
-      report(4, "element code holds no {}: derive it in a coarser domain and cast to f32 or i32",
-             name(inst.type.dtype));
+      report_part(kType, 4,
+                  "element code holds no {}: derive it in a coarser domain and cast to f32 or i32",
+                  name(inst.type.dtype));
     }
   }
 
@@ -314,8 +324,9 @@ class Verifier {
     if (inst.predicate == kNoValue) return;
     Type t = p_[inst.predicate].type;
     if (t.dtype != DType::boolean || t.domain > guarded) {
-      report(10, "the predicate has type {}; it must be bool in a domain no finer than {}", text(t),
-             info(guarded).name);
+      report_part(kPredicate, 10,
+                  "the predicate has type {}; it must be bool in a domain no finer than {}",
+                  text(t), info(guarded).name);
     }
   }
 
@@ -328,7 +339,7 @@ class Verifier {
     Type v = operand(inst, 0);
     Type want = storage_type(inst.slot, v.domain);
     if (!(v == want)) {
-      report(8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
+      report_part(0, 8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
     }
     check_predicate(inst, Domain::element);
   }
@@ -340,8 +351,8 @@ class Verifier {
     }
     Type v = operand(inst, 0);
     if (v.dtype != s.type.dtype || v.domain > s.type.domain) {
-      report(9, "@{} has type {}; a value of type {} cannot be written to it", s.name, text(s.type),
-             text(v));
+      report_part(0, 9, "@{} has type {}; a value of type {} cannot be written to it", s.name,
+                  text(s.type), text(v));
     }
     check_predicate(inst, s.type.domain);
   }
@@ -362,7 +373,8 @@ class Verifier {
   std::set<int32_t> stored_;
   std::set<int32_t> written_;
   ValueId current_ = kNoValue;  // the instruction being checked,
-  SourceLoc declared_;          // or where the declaration being checked stands
+  bool args_placed_ = true;
+  SourceLoc declared_;  // or where the declaration being checked stands
 };
 
 }  // namespace

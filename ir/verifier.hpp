@@ -26,12 +26,16 @@
 
 #include <stepfuse/program.hpp>
 
+#include "ir/type_rules.hpp"
+
 namespace stepfuse {
 
 struct Diagnostic {
   int rule = 0;  // the number above
   SourceLoc loc;
-  std::string message;  // names what is wrong and what would be right
+  std::string message;      // names what is wrong and what would be right
+  ValueId inst = kNoValue;  // of which this part is wrong
+  int part = kWhole;
 };
 
 // All violations, in program order; empty if the program is valid. Never throws on bad programs.

@@ -1,8 +1,6 @@
 // Tokens of formula text. Knows ir errors and fmt.
 #include "ir/formula/lexer.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace stepfuse::formula {
@@ -10,28 +8,6 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 }  // namespace
-
-void Lexer::fail(SourceLoc loc, std::string_view message) const {
-  constexpr size_t kMaxMessage = 400;  // names in a text of noise may be megabytes long
-  throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
-}
-
-void Lexer::skip_blanks() {
-  while (pos_ < text_.size()) {
-    char c = text_[pos_];
-    if (c == '\n') {
-      ++pos_;
-      ++line_;
-      line_start_ = pos_;
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      ++pos_;
-    } else if (text_.substr(pos_, 2) == "//") {
-      pos_ = std::min(text_.find('\n', pos_), text_.size());
-    } else {
-      return;
-    }
-  }
-}
 
 // Of the name or number that begins here; a sign follows the e of a number only.
 size_t Lexer::word_end() const {

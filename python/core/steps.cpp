@@ -15,13 +15,15 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     unsigned long long elements = 0;
     unsigned id = 0;
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
-    if (PyArg_ParseTuple(item, "sKipI", &name, &elements, &tensor.group, &tensor.uncounted, &id) ==
-        0) {
+    unsigned long long full_size = 0;  // of a shard's tensor
+    if (PyArg_ParseTuple(item, "sKipI|K", &name, &elements, &tensor.group, &tensor.uncounted, &id,
+                         &full_size) == 0) {
       throw Raised();
     }
     tensor.id = &id;
     tensor.name = name;
     tensor.elements = elements;
+    tensor.full_size = full_size;
     check(stepfuse_layout_add(layout, &tensor));
   });
 }

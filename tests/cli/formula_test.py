@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from case import BINARY, ENVIRONMENT, SOURCE, Case, main
+from case import BINARY, ENVIRONMENT, SOURCE, Case, call, main
 
 PAGE = (SOURCE / "docs" / "your_optimizer.md").read_text()
 BLOCKS = re.findall(r"```opt\n(.*?)```", PAGE, re.DOTALL)
@@ -63,6 +63,26 @@ class Formula(Case):
             said = self.fails(1, [f"{bad}:4:11: error: there is no 'exp_avq'; did you mean 'exp_avg'?"], verb, bad)
             self.assertIn("    w = w - exp_avq\n            ^", said)
         self.fails(2, "bad has no --amsgrad", "run", self.file("b.opt", 'optimizer bad "" { w = w - g }'), "--amsgrad")
+
+    def test_fmt_rewrites_what_is_not_in_form_and_check_only_names_it(self):
+        good = self.file("good.sf", "step @s {\n  report @r : f32\n  write @r, 1\n}\n")
+        bad = self.file("bad.opt", 'optimizer bad "" {\nw=w-g  // so\n}\n')
+        broken = self.file("broken.sf", "step @s {\n")
+        self.assertEqual(call("fmt", "--check", good, bad).returncode, 1)
+        self.assertEqual(call("fmt", "--check", good, bad).stdout.decode(), f"{bad}\n")
+        self.assertEqual(self.ok("fmt", good, bad), f"{bad}\n")
+        self.assertEqual(bad.read_text(), 'optimizer bad "" {\n  w = w - g  // so\n}\n')
+        self.assertEqual(self.ok("fmt", "--check", good, bad), "")
+        self.fails(1, "broken.sf:2:1: error: expected", "fmt", good, broken)
+        self.assertEqual(self.ok("fmt", "-", text=good.read_text()), good.read_text())
+        self.assertEqual(self.ok("fmt", "--formula", "-", text='optimizer o ""{w=w-g}'), 'optimizer o "" { w = w - g }\n')
+
+    def test_check_warns_of_what_is_never_used(self):
+        path = self.file("left.sf", "step @s {\n  buffer @w : f32 inout\n  %x = load @w : [f32]\n"
+                                    "  %sum = reduce_add %x : f32\n  store @w, 0\n}\n")
+        done = call("check", path)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f"{path}:4:3: warning: the reduction %sum is never used: leave it out\n", done.err)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
+#include "ir/unused.hpp"
+
 using namespace stepfuse;
 
 namespace {
@@ -95,20 +97,29 @@ TEST_CASE("malformed: syntax") {
   check("step @s {\n", 2, 1, "the text ends here");
   check("step @s {\n  %x = const 1 : f32\n", 3, 1, "the text ends here");
   check("step @s {\n}\nstep @t {\n}\n", 3, 1, "a file holds one step");
-  check("step @s {\n  %x\n}\n", 3, 1, "expected '='");
+  check("step @s {\n  %x\n}\n", 2, 5, "expected '=', but the line ends here");
   check("step @s {\n  % = const 1 : f32\n}\n", 2, 3, "a name must follow '%'");
   check("step @s {\n  %x = add %y, %z : f32\n}\n", 2, 12, "undefined value %y");
-  check("step @s {\n  %x = add\n}\n", 3, 1, "expected a %value, found '}'");
+  check("step @s {\n  %x = add\n}\n", 2, 11,
+        "expected a %value or a number, but the line ends here");
+  check("step @s {\n  %x = add }\n", 2, 12, "expected a %value or a number, found '}'");
+  check("step @s {\n  %x = const 1\n  %y = neg %x : f32\n}\n", 2, 15,
+        "expected its type, as in ': [f32]', but the line ends here");
   check("step @s {\n  %x = store @w, %x\n}\n", 2, 8, "unknown op 'store'");
   check("step @s {\n  %x = sqroot %x : f32\n}\n", 2, 8, "unknown op 'sqroot'");
   check("step @s {\n  store @w, %x\n}\n", 2, 9, "undefined buffer @w: declare it first");
   check("step @s {\n  write @w, %x\n}\n", 2, 9, "undefined state @w: declare it first");
   check("step @s {\n  %x = read @w : f32\n}\n", 2, 13, "undefined state @w");
+  std::string declared = "step @s {\n  buffer @b : f32 in state @k : f32\n  ";
+  check(declared + "store @k, 0\n}\n", 3, 9, "@k is a state: use write");
+  check(declared + "write @b, 0\n}\n", 3, 9, "@b is a buffer: use store");
+  check(declared + "%x = load @k : f32\n}\n", 3, 13, "@k is a state: use read");
+  check(declared + "%x = read @b : f32\n}\n", 3, 13, "@b is a buffer: use load");
   check("step @s {\n  %x = const 1 : f8\n}\n", 2, 18, "unknown type 'f8'");
-  check("step @s {\n  %x = const 1 : [f32\n}\n", 3, 1, "expected ']', found '}'");
+  check("step @s {\n  %x = const 1 : [f32\n}\n", 2, 22, "expected ']', but the line ends here");
   check("step @s {\n  %x = const 1 : [[f32]]\n}\n", 2, 19, "expected a type");
   check("step @s {\n  %x = const 1 : @w\n}\n", 2, 18, "undefined buffer @w");
-  check("step @s {\n  buffer @w : f32\n}\n", 3, 1, "expected in, out or inout");
+  check("step @s {\n  buffer @w : f32\n}\n", 2, 18, "expected in, out or inout");
   check("step @s {\n  buffer @w : f32 in = @m\n}\n", 2, 24, "undefined buffer @m");
   check("step @s {\n  %x = const 1 : f32\n  %x = const 2 : f32\n}\n", 3, 3, "%x is defined twice");
   check("step @s {\n  $x = 1\n}\n", 2, 3, "unexpected character (code 36)");
@@ -130,6 +141,68 @@ TEST_CASE("malformed: literals") {
   check(literal("bits(zz) : f32"), 2, 19, "takes a hexadecimal number");
   check(literal("bits(0x12345678901234567) : i64"), 2, 19, "takes a hexadecimal number");
   check(literal("bits 1 : f32"), 2, 19, "");
+  std::string head = "step @s {\n  buffer @w : f16|f32 inout\n  %a = const 2 : f32\n  ";
+  check(head + "%b = add %a, 1.5.5 : f32\n}\n", 4, 16, "is not a constant of type f32");
+  check(head + "%b = lt 1, 2 : bool\n}\n", 4, 11, "lt takes a %value here: write %c = const");
+  check(head + "%b = cast 1 : f32\n}\n", 4, 13, "cast takes a %value here");
+  check(head + "store @w, 1\n}\n", 4, 13, "cast a const");
+}
+
+TEST_CASE("malformed: a fault of types is shown at the operand, the predicate or the type") {
+  std::string head =
+      "step @s {\n  buffer @w : f32 inout\n  %x = load @w : [f32]\n  %i = const 2 : i32\n"
+      "  store @w, %x\n  ";
+  check(head + "%y = mul %x, %i : [f32]\n}\n", 6, 16, "one dtype");
+  check(head + "%y = fma %x, %x, %i : [f32]\n}\n", 6, 20, "one dtype");
+  check(head + "%y = mul %x, %x : [i32]\n}\n", 6, 21, "the result of mul has dtype f32");
+  check(head + "%y = mul %x, %x : f32\n}\n", 6, 21, "its finest operand: [f32]");
+  check(head + "%y = select %x, %x, %x : [f32]\n}\n", 6, 15, "select takes");
+  check(head + "%y = reduce_add %x : [f32]\n}\n", 6, 24, "reduce_add of an element value");
+  check(head + "state @k : f32 write @k, %x\n}\n", 6, 28, "cannot be written");
+  check(head + "state @k : i32 write @k, %i if %i\n}\n", 6, 34, "the predicate has type i32");
+}
+
+TEST_CASE("malformed: an arg that stands too late is reported once") {
+  Failure f = failure_of(
+      "step @s {\n  report @r : f32\n  %z = const 1 : f32\n  arg %a : f32\n"
+      "  arg %b : f32\n  write @r, %z\n}\n");
+  CHECK(f.loc.line == 4);
+  CHECK(f.message.find("arg %a must stand before") != std::string::npos);
+  CHECK(f.message.find("[V15]") == f.message.rfind("[V15]"));
+}
+
+TEST_CASE("a number stands where a value may") {
+  Program p = parse(
+      "step @s {\n  buffer @w : f32 inout\n  state @k : <i64>\n  arg %lr : f64\n"
+      "  %c_0_5_f32 = const 3 : f32\n  %x = load @w : [f32]\n  %half = mul %x, 0.5 : [f32]\n"
+      "  %more = fma %half, 0.5, -1e-05 : [f32]\n  %big = gt %more, 1e+05 : [bool]\n"
+      "  %y = select %big, %c_0_5_f32, %more : [f32]\n  %p = powi %lr, 3 : f64\n"
+      "  %q = cast %p : f32\n  %r = max %y, %q : [f32]\n  %z = clamp %r, -inf, 0.5 : [f32]\n"
+      "  store @w, %z\n  write @k, 7\n}\n");
+  std::string text = print(p);
+  auto has = [&](const char* part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  has("%c_0_5_f32.1 = const 0.5 : f32");
+  has("%half = mul %x, %c_0_5_f32.1 : [f32]");
+  has("%c_3_i64 = const 3 : i64");
+  has("clamp %r, %c__inf_f32, %c_0_5_f32.1");
+  has("write @k, %c_7_i64");
+  CHECK(parse(text) == p);
+}
+
+TEST_CASE("what nothing needs is named") {
+  Program p = parse(
+      "step @s {\n  buffer @w : f32 inout\n  buffer @old : f32 in\n  state @k : f32\n"
+      "  arg %lr : f32\n  %x = load @w : [f32]\n  %sum = reduce_add %x : f32\n  store @w, 0\n}\n");
+  std::vector<std::string> said;
+  for (const Diagnostic& d : find_unused(p)) said.push_back(d.message);
+  REQUIRE(said.size() == 4);
+  CHECK(said[0] == "buffer @old is never used: leave it out");
+  CHECK(said[1] == "state @k is never used: leave it out");
+  CHECK(said[2] == "arg %lr is never used: leave it out");
+  CHECK(said[3] == "the reduction %sum is never used: leave it out");
 }
 
 TEST_CASE("malformed: the caret stands under the column, in a window of a long line") {

@@ -52,10 +52,8 @@ void check(const Broken& b) {
     CHECK(e.loc().line == b.line);
     text = e.what();
   }
-  std::string place =
-      b.line == 0 ? std::string("f.sf: error: ")
-                  : "f.sf:" + std::to_string(b.line) + ":" + std::to_string(b.column) + ": error: ";
-  CHECK(text.starts_with(place));
+  // … at the part that is wrong, where the instruction has it.
+  CHECK(text.starts_with(b.line == 0 ? "f.sf: error: " : "f.sf:" + std::to_string(b.line) + ":"));
   CHECK(text.find("[V" + std::to_string(b.rule) + "]") != std::string::npos);
   CHECK((b.line == 0 || text.find('^') != std::string::npos));
 }

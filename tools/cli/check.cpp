@@ -7,6 +7,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/recipes.hpp>
 
+#include "ir/unused.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 #include "tools/workload/text_file.hpp"
@@ -19,15 +20,22 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse check steps/*.sf my.opt
   stepfuse dump adamw | stepfuse check -
 
-A fault is shown as file:line:column, the line, and a caret; the exit code is then 1.)";
+A fault is shown as file:line:column, the line, and a caret; the exit code is then 1. What a step computes or
+declares and never uses is a warning.)";
 
 int check(const std::vector<std::string>& files) {
   int code = kOk;
   for (const std::string& file : files) {
     std::string text = read_text_file(file);
     try {
-      Program p = file.ends_with(".opt") ? make_recipe(parse_optimizer(text, file))
-                                         : parse(text, file == "-" ? "<stdin>" : file);
+      bool formula = file.ends_with(".opt");
+      std::string name = file == "-" ? "<stdin>" : file;
+      Program p = formula ? make_recipe(parse_optimizer(text, name)) : parse(text, name);
+      for (const Diagnostic& d : formula ? std::vector<Diagnostic>() : find_unused(p)) {
+        std::string shown = render_at(name, text, d.loc, d.message);
+        shown.replace(shown.find("error", name.size()), 5, "warning");
+        complain(shown + '\n');
+      }
       fmt::print("{}: step @{}, {} instructions, {} buffers: in order\n", file, p.name,
                  p.insts.size(), p.buffers.size());
     } catch (const Error& e) {

@@ -99,6 +99,7 @@ int run(std::vector<std::string> words) {
   Action action;
   add_list(app, action);
   add_check(app, action);
+  add_fmt(app, action);
   add_dump(app, action);
   add_explain(app, action);
   add_run(app, action);

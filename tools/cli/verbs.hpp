@@ -21,6 +21,7 @@ using Action = std::function<int()>;
 
 void add_list(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
+void add_fmt(CLI::App& app, Action& action);
 void add_dump(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);

@@ -410,8 +410,8 @@ class Engine:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
-        layout = [(name, p.numel(), g, not counted, number) for name, p, g, counted, number in zip(
-            part.names, part.locals, part.group_of, part.counted, part.ids)]
+        layout = [(name, mine.numel(), g, not counted, number, p.numel()) for name, mine, p, g, counted, number in zip(
+            part.names, part.locals, part.params, part.group_of, part.counted, part.ids)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}

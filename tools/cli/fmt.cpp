@@ -1,0 +1,71 @@
+// `stepfuse fmt FILE…`: puts steps and formulas into their one form. Knows ir.
+#include <memory>
+
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+#include "ir/text_format.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse fmt my.opt my_step.sf        rewrites those that are not in form, and names them
+  stepfuse fmt --check steps/*.sf       names them only; the exit code is then 1
+  stepfuse list lamb --text | stepfuse fmt --formula -
+
+Indentation, blanks and empty lines become those of the shipped files; comments stay, and what is on
+which line. The words of the text, and so its meaning, never change.)";
+
+struct Options {
+  std::vector<std::string> files;
+  bool check = false;
+  bool formula = false;
+};
+
+int format(const Options& options) {
+  int code = kOk;
+  for (const std::string& file : options.files) {
+    std::string text = read_text_file(file);
+    bool standard_input = file == "-";
+    bool formula = file.ends_with(".opt") || (standard_input && options.formula);
+    try {
+      std::string name = standard_input ? "<stdin>" : file;
+      std::string formed = formula ? format_formula(text, name) : format_step(text, name);
+      if (standard_input && !options.check) {
+        fmt::print("{}", formed);
+      } else if (formed != text) {
+        fmt::print("{}\n", name);
+        if (options.check) code = kFaultInFile;
+        if (!options.check) write_file(file, formed);
+      }
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::parse) throw;
+      complain(fmt::format("{}\n", e.what()));
+      code = kFaultInFile;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_fmt(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("fmt", "Put steps and formulas into their one form");
+  verb->footer(std::string(kFooter));
+  auto options = std::make_shared<Options>();
+  verb->add_option("files", options->files, "Steps and formulas as text; - is standard input")
+      ->required()
+      ->type_name("FILE.sf|FILE.opt…");
+  verb->add_flag("--check", options->check,
+                 "Change nothing; the exit code is 1 if something would");
+  verb->add_flag("--formula", options->formula, "Standard input is a formula, not a step");
+  verb->callback([&action, options] { action = [options] { return format(*options); }; });
+}
+
+}  // namespace stepfuse::cli
