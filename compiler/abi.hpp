@@ -65,7 +65,8 @@ struct Context {
   const Tensor* tensors;
   void* const* pointers;       // [tensor * buffer count + buffer]
   const uint64_t* step_args;   // [index among the step-domain args], raw bits, 8 bytes each
-  const uint64_t* group_args;  // [group * count of group args + index among them]
+  const uint64_t* group_args;  // [group * count of group args + index among them], then
+                               // [tensor * count of tensor args + index among them]
   void* const* states;   // [state] -> array of 1, group_count or tensor_count values of its dtype
   void* const* slots;    // [reduction] -> what is folded: a value per chunk, or per member of the
                          // operand's domain (bool: 1 byte)
@@ -117,7 +118,7 @@ struct DeviceContext {
   uint32_t block_chunks;
   uint32_t small_count;
   uint32_t flags;
-  uint64_t inline_args[kInlineArgs];  // step args, then group args as in Context
+  uint64_t inline_args[kInlineArgs];  // step args, then those of groups and tensors as in Context
 };
 static_assert(sizeof(DeviceContext) == sizeof(Context) + 40 + 8 * kInlineArgs);
 

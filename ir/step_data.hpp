@@ -25,7 +25,7 @@ struct StepTensor {
 struct StepData {
   std::vector<StepTensor> tensors;
   int32_t group_count = 1;
-  std::vector<std::vector<Bits>> args;    // [arg]: 1 value, or group_count values
+  std::vector<std::vector<Bits>> args;    // [arg]: 1, group_count or tensor count values
   std::vector<std::vector<Bits>> states;  // [state]: 1, group_count or tensor count values
 };
 

@@ -146,9 +146,11 @@ class Verifier {
         args_placed_ = false;
         return;
       }
-      if (!is_scalar_storage(a.type.dtype) || a.type.domain > Domain::group) {
+      if (!is_scalar_storage(a.type.dtype) || a.type.domain == Domain::element) {
         current_ = static_cast<ValueId>(i);
-        report(15, "arg %{} has type {}: args are f32 f64 i32 i64 bool, one per step or {{group}}",
+        report(15,
+               "arg %{} has type {}: args are f32 f64 i32 i64 bool, one per step, {{group}} or "
+               "<tensor>",
                a.name, text(a.type));
         current_ = kNoValue;
       }

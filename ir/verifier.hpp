@@ -15,7 +15,7 @@
 //   V13 a buffer lists storage types: floats up to f32 in any combination, or i32 alone; what it is
 //       initialised from is declared before it
 //   V14 states are f32 f64 i32 i64 bool in the step, group or tensor domain; shared ones step
-//   V15 args are the first values, in order, f32 f64 i32 i64 bool, step or group domain
+//   V15 args are the first values, in order, f32 f64 i32 i64 bool, in the step, group or tensor domain
 //   V16 a constant is of the step domain and its bits fit its dtype
 //   V17 the program has an effect
 #pragma once

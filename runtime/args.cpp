@@ -8,8 +8,11 @@
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
-Args::Shape::Shape(const Program& program, int groups, bool checked)
-    : step_name(program.name), layout(program.args), group_count(groups) {
+Args::Shape::Shape(const Program& program, const Layout& tensors, bool checked)
+    : step_name(program.name),
+      layout(program.args),
+      group_count(tensors.group_count()),
+      tensor_count(static_cast<int>(tensors.size())) {
   for (const Arg& a : program.args) {
     names.push_back(a.name);
     dtypes.push_back(a.type.dtype);
@@ -45,23 +48,33 @@ const Args::Shape& Args::shape() const {
 
 Args::Args(std::shared_ptr<const Shape> shape)
     : shape_(std::move(shape)),
-      words_(shape_->layout.words(static_cast<size_t>(shape_->group_count))) {}
+      words_(shape_->layout.words(static_cast<size_t>(shape_->group_count),
+                                  static_cast<size_t>(shape_->tensor_count))) {}
 
-uint64_t& Args::slot(ArgId arg, int group) {
-  if (arg.index < 0 || static_cast<size_t>(arg.index) >= shape().names.size()) {
-    throw Error(ErrorKind::usage, "an ArgId that did not come from this step's arg()");
-  }
-  if (group < 0 || group >= shape().group_count) {
-    throw Error(ErrorKind::usage, fmt::format("group {} does not exist: the layout has {}", group,
-                                              shape().group_count));
-  }
-  return words_[shape().layout.word(static_cast<size_t>(arg.index), static_cast<size_t>(group))];
+ArgId Args::checked(ArgId arg) const {
+  if (arg.index >= 0 && static_cast<size_t>(arg.index) < shape().names.size()) return arg;
+  throw Error(ErrorKind::usage, "an ArgId that did not come from this step's arg()");
 }
 
-void Args::set(ArgId arg, int group, double value) {
-  uint64_t& raw = slot(arg, group);
+uint64_t& Args::slot(ArgId arg, int member) {
+  checked(arg);
   auto i = static_cast<size_t>(arg.index);
-  if (!shape().layout.places[i].per_group && group != 0) {
+  Domain domain = shape().layout.places[i].domain;
+  // One of the step is the same for every group.
+  int count = domain == Domain::step ? shape().group_count : shape().values(i);
+  if (member < 0 || member >= count) {
+    throw Error(ErrorKind::usage,
+                fmt::format("{} {} does not exist: the layout has {}",
+                            domain == Domain::tensor ? "tensor" : "group", member, count));
+  }
+  return words_[shape().layout.word(i, static_cast<size_t>(member),
+                                    static_cast<size_t>(shape().group_count))];
+}
+
+void Args::set(ArgId arg, int member, double value) {
+  uint64_t& raw = slot(arg, member);
+  auto i = static_cast<size_t>(arg.index);
+  if (shape().layout.places[i].domain == Domain::step && member != 0) {
     throw Error(ErrorKind::usage,
                 fmt::format("argument '{}' is one for all groups", shape().names[i]));
   }
@@ -69,18 +82,17 @@ void Args::set(ArgId arg, int group, double value) {
 }
 
 void Args::set(ArgId arg, double value) {
-  slot(arg, 0);
-  uint64_t raw = shape().convert(arg, value);
-  for (int g = 0; g < shape().values(static_cast<size_t>(arg.index)); ++g) slot(arg, g) = raw;
+  uint64_t raw = shape().convert(checked(arg), value);
+  for (int m = 0; m < shape().values(static_cast<size_t>(arg.index)); ++m) slot(arg, m) = raw;
 }
 
 void Args::set(std::string_view name, double value) { set(shape().find(name), value); }
-void Args::set(std::string_view name, int group, double value) {
-  set(shape().find(name), group, value);
+void Args::set(std::string_view name, int member, double value) {
+  set(shape().find(name), member, value);
 }
 
-double Args::get(ArgId arg, int group) const {
-  uint64_t raw = const_cast<Args*>(this)->slot(arg, group);
+double Args::get(ArgId arg, int member) const {
+  uint64_t raw = const_cast<Args*>(this)->slot(arg, member);
   return to_double({raw}, shape().dtypes[static_cast<size_t>(arg.index)]);
 }
 

@@ -17,13 +17,17 @@ struct STEPFUSE_HIDDEN Args::Shape {
   std::vector<ArgBounds> bounds;
   ArgLayout layout;
   int group_count = 1;
+  int tensor_count = 0;
 
   // `checked`: values have to be in the bounds that a recipe's arguments have.
-  Shape(const Program& program, int groups, bool checked);
+  Shape(const Program& program, const Layout& tensors, bool checked);
   ArgId find(std::string_view name) const;  // throws Error{usage}
   uint64_t convert(ArgId arg, double value) const;
-  // How many values an argument has: one, or one for each group.
-  int values(size_t arg) const { return layout.places[arg].per_group ? group_count : 1; }
+  // How many values an argument has: one, or one for each group or tensor.
+  int values(size_t arg) const {
+    Domain d = layout.places[arg].domain;
+    return d == Domain::step ? 1 : d == Domain::group ? group_count : tensor_count;
+  }
 };
 
 }  // namespace stepfuse

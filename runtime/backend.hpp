@@ -27,7 +27,7 @@ struct DeviceBlock {
 struct RunInputs {
   const StepTables* tables = nullptr;  // host; pointers and presence as of this run
   bool tables_changed = false;         // since the last run or observe of this backend
-  // Arguments by value, unless there is a block of them in device memory: those of the step first.
+  // Arguments by value, unless there is a block of them in device memory, laid out as ArgLayout says.
   std::span<const uint64_t> args;
   const uint64_t* args_block = nullptr;
   uint32_t step_arg_count = 0;

@@ -27,6 +27,8 @@ class Binding {
   bool differs(int buffer, std::span<void* const> pointers) const;
   // All arrays but the gradient's are bound and do not overlap; throws Error{bind} otherwise.
   void check_complete();
+  // Something of the layout changed: the next check_complete() looks at everything again.
+  void recheck() { complete_ = false; }
 
   // A tensor whose gradient is another one than last time; null = absent.
   struct Moved {

@@ -146,15 +146,15 @@ class InterpreterBackend final : public Backend {
     data.group_count = static_cast<int32_t>(in.group_count);
     std::vector<uint64_t> words(in.args.begin(), in.args.end());
     if (in.args_block != nullptr) {
-      words.resize(layout.words(in.group_count));
+      words.resize(layout.words(in.group_count, in.tables->tensors.size()));
       memory_->copy_to_host(words.data(), in.args_block, words.size() * sizeof(uint64_t),
                             in.stream);
     }
     for (size_t a = 0; a < program().args.size(); ++a) {
       const Type& type = program().args[a].type;
       std::vector<Bits>& values = data.args.emplace_back();
-      for (size_t g = 0; g < members_of(type.domain, in); ++g) {
-        values.push_back(load_bits(&words[layout.word(a, g)], type.dtype));
+      for (size_t m = 0; m < members_of(type.domain, in); ++m) {
+        values.push_back(load_bits(&words[layout.word(a, m, in.group_count)], type.dtype));
       }
     }
   }

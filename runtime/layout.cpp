@@ -43,4 +43,27 @@ Layout& Layout::add(TensorSpec t) {
   return *this;
 }
 
+Layout& Layout::reserve_groups(int count) {
+  if (count < 1 || count > kMaxGroups) {
+    throw Error(ErrorKind::bind, fmt::format("{} groups are not 1 … {}", count, kMaxGroups));
+  }
+  group_count_ = std::max(group_count_, count);
+  return *this;
+}
+
+Layout& Layout::set_group(size_t tensor, int group) {
+  if (tensor >= tensors_.size()) {
+    throw Error(ErrorKind::bind, fmt::format("tensor {} does not exist: the layout has {}", tensor,
+                                             tensors_.size()));
+  }
+  if (group < 0 || group >= group_count_) {
+    throw Error(ErrorKind::bind,
+                fmt::format("group {} does not exist: the layout has {}; make room "
+                            "with Layout::reserve_groups",
+                            group, group_count_));
+  }
+  tensors_[tensor].group = group;
+  return *this;
+}
+
 }  // namespace stepfuse

@@ -149,11 +149,11 @@ void Step::run(Pointers gradients, DeviceArgs args, Stream stream) {
   impl().run(gradients, impl().callers(args), stream);
 }
 size_t Step::args_bytes() const { return impl().plan->workspace.args_bytes; }
-size_t Step::arg_offset(ArgId arg, int group) const { return impl().arg_offset(arg, group); }
+size_t Step::arg_offset(ArgId arg, int member) const { return impl().arg_offset(arg, member); }
 void Step::write_args(const Args& args, std::span<uint64_t> words) const {
   impl().write_args(args, words);
 }
-void* Step::device_arg(ArgId arg, int group) const { return impl().device_arg(arg, group); }
+void* Step::device_arg(ArgId arg, int member) const { return impl().device_arg(arg, member); }
 void Step::observe(size_t first, Pointers gradients, const Args& args, Stream stream) {
   impl().observe(first, gradients, impl().by_value(args), stream);
 }
@@ -195,6 +195,7 @@ std::vector<StepStats> Step::history() const {
 }
 
 void Step::append(TensorSpec tensor) { impl().append(std::move(tensor)); }
+void Step::set_group(size_t tensor, int group) { impl().set_group(tensor, group); }
 std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
   return impl().read_state(name, stream);
 }

@@ -13,8 +13,8 @@ Args Step::Impl::make_args() const {
   for (size_t i = 0; i < program.args.size(); ++i) {
     const auto& fallback = program.args[i].fallback;
     if (!fallback) continue;
-    for (int g = 0; g < shape->values(i); ++g) {
-      args.slot({static_cast<int32_t>(i)}, g) = fallback->raw;
+    for (int m = 0; m < shape->values(i); ++m) {
+      args.slot({static_cast<int32_t>(i)}, m) = fallback->raw;
     }
   }
   if (options.scaler != nullptr) {
@@ -30,11 +30,11 @@ Args Step::Impl::make_args() const {
   return args;
 }
 
-Bits Step::Impl::arg_bits(const Args& args, size_t arg, size_t group) const {
-  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)}, static_cast<int>(group))};
+Bits Step::Impl::arg_bits(const Args& args, size_t arg, size_t member) const {
+  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)}, static_cast<int>(member))};
 }
-void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const {
-  args.slot({static_cast<int32_t>(arg)}, static_cast<int>(group)) = value.raw;
+void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t member, Bits value) const {
+  args.slot({static_cast<int32_t>(arg)}, static_cast<int>(member)) = value.raw;
 }
 
 void Step::Impl::check_shape(const Args& args) const {
@@ -88,14 +88,14 @@ void Step::Impl::set_args(const Args& args, Stream stream) {
   args_set_ = true;
 }
 
-void* Step::Impl::device_arg(ArgId arg, int group) const {
-  return reinterpret_cast<char*>(own_block()) + arg_offset(arg, group);
+void* Step::Impl::device_arg(ArgId arg, int member) const {
+  return reinterpret_cast<char*>(own_block()) + arg_offset(arg, member);
 }
 
-size_t Step::Impl::arg_offset(ArgId arg, int group) const {
+size_t Step::Impl::arg_offset(ArgId arg, int member) const {
   // An argument of the step domain is one for all groups, as in Args.
   Args any(shape);
-  return static_cast<size_t>(&any.slot(arg, group) - any.words_.data()) * sizeof(uint64_t);
+  return static_cast<size_t>(&any.slot(arg, member) - any.words_.data()) * sizeof(uint64_t);
 }
 
 void Step::Impl::write_args(const Args& args, std::span<uint64_t> words) const {

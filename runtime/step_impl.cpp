@@ -145,8 +145,7 @@ void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
                                       options.gradient, backend->memory());
-  int groups = plan->layout.group_count();
-  shape = std::make_shared<Args::Shape>(program, groups, options.check_args);
+  shape = std::make_shared<Args::Shape>(program, plan->layout, options.check_args);
   if (options.scaler != nullptr) options.scaler->shared().serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
@@ -197,13 +196,30 @@ void Step::Impl::prepare() {
   report.passes_ms = plan->passes_ms;
   auto start = std::chrono::steady_clock::now();
   backend->prepare(plan->variant, options.observe, report);
-  backend->attach(
-      plan->variant, plan->tables,
-      {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
+  attach();
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.prepare_ms = took.count();
   std::fill(observed_.begin(), observed_.end(), uint8_t{0});
   prepared_ = true;
+}
+
+void Step::Impl::attach() {
+  backend->attach(
+      plan->variant, plan->tables,
+      {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
+}
+
+void Step::Impl::set_group(size_t tensor, int group) {
+  Busy busy(*this);
+  refuse_in_live_graph("set_group()");
+  plan->layout.set_group(tensor, group);
+  plan->tables.set_group(tensor, static_cast<uint32_t>(group));
+  binding->recheck();  // tied tensors are of one group
+  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  if (!prepared_) return;
+  backend->collect(*ring, true, nullptr);
+  wait();
+  attach();
 }
 
 void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {

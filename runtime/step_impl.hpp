@@ -76,6 +76,7 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   void reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream);
   Partials partials() const;
   void append(TensorSpec tensor);
+  void set_group(size_t tensor, int group);
 
   // For whatever the step has under way, and the other steps of its scaler.
   void wait() const;
@@ -97,16 +98,16 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   ArgSource resident() const;
   ArgSource callers(DeviceArgs args) const;
   void set_args(const Args& args, Stream stream);
-  void* device_arg(ArgId arg, int group) const;
-  size_t arg_offset(ArgId arg, int group) const;
+  void* device_arg(ArgId arg, int member) const;
+  size_t arg_offset(ArgId arg, int member) const;
   void write_args(const Args& args, std::span<uint64_t> words) const;
   Args fetch_args(const ArgSource& source, Stream stream) const;
 
   size_t block_bytes() const;
   size_t state_index(std::string_view name) const;
   void* state_pointer(size_t state) const { return states_[state]; }
-  Bits arg_bits(const Args& args, size_t arg, size_t group) const;
-  void set_arg_bits(Args& args, size_t arg, size_t group, Bits value) const;
+  Bits arg_bits(const Args& args, size_t arg, size_t member) const;
+  void set_arg_bits(Args& args, size_t arg, size_t member, Bits value) const;
 
   Program program;  // as given
   Device device;
@@ -120,6 +121,7 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
 
  private:
   void allocate();
+  void attach();
   void fit_ring();
   void name_ranges();
   void check_ready();

@@ -67,6 +67,11 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   pointers.resize(tensors.size() * buffer_count);
 }
 
+void StepTables::set_group(size_t tensor, uint32_t group) {
+  tensors[tensor].group = group;
+  parts = Partitions(chunks, tensors, static_cast<uint32_t>(group_count()));
+}
+
 StepTables make_tables(const Program& program, const Layout& layout) {
   StepTables tables;
   tables.buffer_count = program.buffers.size();

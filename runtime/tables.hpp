@@ -26,6 +26,7 @@ struct StepTables {
   // The next tensor in bound order, with its chunks; its scratch_base is found here. Once all are there,
   // whoever adds them makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
+  void set_group(size_t tensor, uint32_t group);
   size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
   void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
   void* pointer(size_t tensor, size_t buffer) const {

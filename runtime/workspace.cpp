@@ -76,7 +76,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   }
   place_partials(kernels, tables, plan);
   plan.scalars = take(kernels.values.size() * sizeof(uint64_t));
-  size_t words = kernels.args.words(tables.group_count());
+  size_t words = kernels.args.words(tables.group_count(), tables.tensors.size());
   plan.args_bytes = words * sizeof(uint64_t);
   plan.args = take(plan.args_bytes);
   plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);

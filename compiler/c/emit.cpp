@@ -75,6 +75,12 @@ class Emitter {
         if (value.domain == Domain::step) {
           return fmt::format("sf_arg_{}(ctx->step_args + {})", name(inst.out), inst.index);
         }
+        if (value.domain == Domain::tensor) {
+          return fmt::format(
+              "sf_arg_{}(ctx->group_args + (uint64_t)ctx->group_count * {} + "
+              "(uint64_t)tensor_index * {} + {})",
+              name(inst.out), plan_.args.group_words, plan_.args.tensor_words, inst.index);
+        }
         return fmt::format("sf_arg_{}(ctx->group_args + (uint64_t)group * {} + {})", name(inst.out),
                            plan_.args.group_words, inst.index);
       case Op::read:

@@ -28,8 +28,7 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
   Domain domain = e.plan[inst.value].domain;
   switch (inst.op) {
     case Op::arg:
-      return fmt::format("arg<{}>({}_args[{}])", type, domain == Domain::step ? "step" : "group",
-                         inst.index);
+      return fmt::format("arg<{}>({}_args[{}])", type, info(domain).name, inst.index);
     case Op::read:
       return fmt::format("global<{}>(ctx.step.states, {})[{}]", type, inst.index, place(domain));
     case Op::present:
@@ -90,6 +89,12 @@ void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code) {
   if (has_args(Domain::group)) {
     e.out.line(fmt::format("const u64* const group_args = group_args_of(ctx, {}, group * {});",
                            e.plan.args.step_words, e.plan.args.group_words));
+  }
+  if (has_args(Domain::tensor)) {
+    e.out.line(fmt::format(
+        "const u64* const tensor_args = group_args_of(ctx, {}, ctx.step.group_count * {} + "
+        "tensor_index * {});",
+        e.plan.args.step_words, e.plan.args.group_words, e.plan.args.tensor_words));
   }
   for (const plan::Inst& inst : code) {
     e.out.line(fmt::format("const {} {} = {};", c_type(inst.out), e.name(inst.value),

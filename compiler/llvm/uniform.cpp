@@ -73,10 +73,15 @@ std::string Uniform::source(const plan::Inst& inst) {
   if (is_reduction(inst.op)) return from(results);
   switch (inst.op) {
     case Op::arg: {
+      auto rows = [&](const std::string& from, const std::string& count, uint32_t words) {
+        return f_.address(hint, from, count, words * sizeof(uint64_t));
+      };
+      const ArgLayout& args = plan_.args;
       std::string row =
-          value.domain == Domain::step
-              ? step_args_
-              : f_.address(hint, group_args_, group_, plan_.args.group_words * sizeof(uint64_t));
+          value.domain == Domain::step ? step_args_
+          : value.domain == Domain::group
+              ? rows(group_args_, group_, args.group_words)
+              : rows(rows(group_args_, group_count, args.group_words), tensor_, args.tensor_words);
       std::string at = f_.address(hint, row, fmt::format("{}", inst.index), sizeof(uint64_t));
       return ops_.load(t, at, hint);
     }

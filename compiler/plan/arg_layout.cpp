@@ -7,8 +7,10 @@ namespace stepfuse {
 
 ArgLayout::ArgLayout(const std::vector<Arg>& args) {
   for (const Arg& a : args) {
-    bool per_group = a.type.domain == Domain::group;
-    places.push_back({per_group, per_group ? group_words++ : step_words++});
+    uint32_t& words = a.type.domain == Domain::step    ? step_words
+                      : a.type.domain == Domain::group ? group_words
+                                                       : tensor_words;
+    places.push_back({a.type.domain, words++});
   }
 }
 

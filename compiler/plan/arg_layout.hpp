@@ -1,34 +1,41 @@
 // Where the arguments of a launch stand, for host and kernels alike. Knows ir's arguments.
 //
 // Every argument is a word of 8 bytes. Those of the step domain come first, in declared order; then
-// follows one row for each group, with the group arguments in declared order.
+// follows one row for each group, with the group arguments in declared order, and one for each tensor.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include <stepfuse/types.hpp>
+
 namespace stepfuse {
 struct Arg;
 
 struct ArgLayout {
   struct Place {
-    bool per_group = false;
-    uint32_t word = 0;  // among those of the step, or within a group's row
+    Domain domain = Domain::step;
+    uint32_t word = 0;  // among those of the step, or within a row
     friend bool operator==(const Place&, const Place&) = default;
   };
   std::vector<Place> places;  // [argument]
   uint32_t step_words = 0;
-  uint32_t group_words = 0;  // of one row
+  uint32_t group_words = 0;   // of one row
+  uint32_t tensor_words = 0;  // of one row
 
   ArgLayout() = default;
   explicit ArgLayout(const std::vector<Arg>& args);
   // Of all arguments.
-  size_t words(size_t group_count) const { return step_words + group_words * group_count; }
-  // Of one argument, counted from the first step argument.
-  size_t word(size_t arg, size_t group) const {
+  size_t words(size_t group_count, size_t tensor_count) const {
+    return step_words + group_words * group_count + tensor_words * tensor_count;
+  }
+  // Of one argument for a member of its domain, counted from the first step argument.
+  size_t word(size_t arg, size_t member, size_t group_count) const {
     const Place& p = places[arg];
-    return p.per_group ? step_words + group_words * group + p.word : p.word;
+    if (p.domain == Domain::step) return p.word;
+    if (p.domain == Domain::group) return step_words + group_words * member + p.word;
+    return words(group_count, member) + p.word;
   }
   friend bool operator==(const ArgLayout&, const ArgLayout&) = default;
 };

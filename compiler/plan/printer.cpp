@@ -40,8 +40,10 @@ class Printer {
   }
 
   void print_declarations() {
-    line(0, "arguments: {} words of the step, {} of each group", plan_.args.step_words,
-         plan_.args.group_words);
+    std::string tensors;
+    if (uint32_t n = plan_.args.tensor_words) tensors = fmt::format(", {} of each tensor", n);
+    line(0, "arguments: {} words of the step, {} of each group{}", plan_.args.step_words,
+         plan_.args.group_words, tensors);
     for (size_t i = 0; i < plan_.states.size(); ++i) {
       const State& s = plan_.states[i];
       line(0, "state {} {}: {} per {}{}", i, s.text, stepfuse::name(s.dtype), place(s.domain),

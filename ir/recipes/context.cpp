@@ -10,8 +10,10 @@
 namespace stepfuse::recipes {
 
 void Context::declare(std::span<const ArgSpec> args) {
-  for (const ArgSpec& a : args) {
-    args_.emplace(std::string(a.name), b.arg(std::string(a.name), a.type, a.value));
+  for (const ArgSpec& a : args) args_.emplace(a.name, b.arg(a.name, a.type, a.value));
+  for (const std::string& name : settings.options.per_tensor) {
+    Value& v = args_.at(name);
+    v = (v * arg(scale_of(name))).named(name + "_here");
   }
 }
 

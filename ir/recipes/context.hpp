@@ -17,10 +17,13 @@ namespace stepfuse::recipes {
 
 // An argument with the value its peers default it to; without one, every launch must give it.
 struct ArgSpec {
-  std::string_view name;
+  std::string name;
   std::optional<double> value;
   Type type = {DType::f64, Domain::group};
 };
+
+// The argument that says what an argument's value is multiplied by for a tensor.
+inline std::string scale_of(std::string_view arg) { return std::string(arg) + "_scale"; }
 
 // Options with every "unless asked" answered.
 struct Settings {

@@ -99,14 +99,28 @@ Choices<DType> choices_of(DTypeSet set) {
   return choices;
 }
 
-// Names separated by '|' or ','.
-void set_with(Options& o, std::string_view text) {
-  o.with.clear();
-  while (!text.empty()) {
-    size_t end = std::min(text.find_first_of("|,"), text.size());
-    if (end > 0) o.with.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+// Names separated by '|' or ',', each once.
+RecipeOption names_option(std::string_view name, std::vector<std::string> Options::* member,
+                          std::vector<std::string_view> values, std::string_view help) {
+  RecipeOption row = {
+      name,
+      std::move(values),
+      "",
+      help,
+      [member](Options& o, std::string_view text) {
+        std::vector<std::string>& list = o.*member;
+        list.clear();
+        while (!text.empty()) {
+          size_t end = std::min(text.find_first_of("|,"), text.size());
+          std::string word(text.substr(0, end));
+          bool known = std::find(list.begin(), list.end(), word) != list.end();
+          if (!word.empty() && !known) list.push_back(std::move(word));
+          text.remove_prefix(std::min(end + 1, text.size()));
+        }
+      },
+      [member](const Options& o) { return fmt::format("{}", fmt::join(o.*member, "|")); }};
+  row.open = true;
+  return row;
 }
 
 const Choices<DType> kMoments = {{"f32", DType::f32}, {"bf16", DType::bf16}};
@@ -200,9 +214,11 @@ std::vector<RecipeOption> make_table() {
       formula_flag("centered", &Options::centered,
                    "rmsprop: subtract the squared mean of the gradients"),
   };
-  table.push_back({"with", other_options(table), "",
-                   "other options that an optimizer's formula declares, several: a|b", set_with,
-                   [](const Options& o) { return fmt::format("{}", fmt::join(o.with, "|")); }});
+  table.front().open = true;
+  table.push_back(names_option("with", &Options::with, other_options(table),
+                               "other options that an optimizer's formula declares, several: a|b"));
+  table.push_back(names_option("per-tensor", &Options::per_tensor, {"lr", "weight_decay"},
+                               "hyperparameters with a scale for each tensor, as arg lr_scale"));
   return table;
 }
 
@@ -227,7 +243,7 @@ void set_option(RecipeOptions& options, std::string_view name, std::string_view 
   bool known = is_flag
                    ? value == "true" || value == "false"
                    : std::find(row->values.begin(), row->values.end(), value) != row->values.end();
-  if (!known && name != "grad" && name != "with") {
+  if (!known && !row->open) {
     throw Error(
         ErrorKind::usage,
         fmt::format("--{}: '{}' is not one of {}", name, value,

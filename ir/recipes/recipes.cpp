@@ -12,6 +12,7 @@
 #include "ir/formula/parser.hpp"
 #include "ir/formula/resolve.hpp"
 #include "ir/fp_env.hpp"
+#include "ir/near_names.hpp"
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
@@ -33,6 +34,28 @@ const Formula* find(std::string_view name) {
   return nullptr;
 }
 
+// Of the hyperparameters that have one for each tensor.
+std::vector<ArgSpec> tensor_scales(const Formula& formula, const RecipeOptions& o,
+                                   const std::vector<ArgSpec>& args) {
+  std::vector<ArgSpec> scales;
+  std::vector<std::string> known;
+  for (const ArgSpec& a : args) known.push_back(a.name);
+  for (const std::string& name : o.per_tensor) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw Error(ErrorKind::usage, fmt::format("--per-tensor={}: {} has no such hyperparameter{}",
+                                                name, formula.name, did_you_mean(name, known)));
+    }
+    std::string scale = scale_of(name);
+    if (std::find(known.begin(), known.end(), scale) != known.end()) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--per-tensor={}: there is an argument '{}' already", name, scale));
+    }
+    known.push_back(scale);
+    scales.push_back({scale, 1, {DType::f64, Domain::tensor}});
+  }
+  return scales;
+}
+
 // In the order in which a trainer thinks of them.
 std::vector<ArgSpec> all_args(const Formula& formula,
                               const std::vector<const Statement*>& statements, const Settings& s) {
@@ -44,6 +67,7 @@ std::vector<ArgSpec> all_args(const Formula& formula,
       args.push_back({statement->name, statement->number});
   }
   if (s.weight_decay != WeightDecay::none) args.push_back({"weight_decay", formula.weight_decay});
+  for (const ArgSpec& scale : tensor_scales(formula, o, args)) args.push_back(scale);
   if (o.ema) args.push_back({"ema_decay", 0.999});
   if (s.clips_norm()) {
     args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});

@@ -120,7 +120,7 @@ std::string with_member_names(std::string_view message) {
 void check_values(const RecipeOptions& o) {
   for (const RecipeOption& row : recipe_option_table()) {
     std::string value = row.get(o);
-    bool is_one = row.name == "grad" || row.name == "with" || row.values.empty() || value.empty() ||
+    bool is_one = row.open || row.values.empty() || value.empty() ||
                   std::find(row.values.begin(), row.values.end(), value) != row.values.end();
     require(is_one, fmt::format("--{} has a value that is none of {}", row.name,
                                 fmt::join(row.values, ", ")));

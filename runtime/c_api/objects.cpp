@@ -1,6 +1,8 @@
 // The C API: layouts, loss scalers, monitors. Knows the handles.
 #include <fmt/format.h>
 
+#include <stepfuse/groups.h>
+
 #include "runtime/c_api/handles.hpp"
 
 using namespace stepfuse;
@@ -36,6 +38,10 @@ void stepfuse_layout_destroy(stepfuse_layout* layout) { delete layout; }
 
 stepfuse_status stepfuse_layout_add(stepfuse_layout* layout, const stepfuse_tensor* tensor) {
   return guard([&] { need(layout, "the layout").value.add(tensor_of(tensor)); });
+}
+
+stepfuse_status stepfuse_layout_reserve_groups(stepfuse_layout* layout, int32_t count) {
+  return guard([&] { need(layout, "the layout").value.reserve_groups(count); });
 }
 
 size_t stepfuse_layout_size(const stepfuse_layout* layout) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
+#include <stepfuse/groups.h>
 
 #include "runtime/c_api/handles.hpp"
 
@@ -132,6 +133,10 @@ stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, size_t first,
 
 stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step) {
   return guard([&] { step_of(step).adopt_state(); });
+}
+
+stepfuse_status stepfuse_step_set_group(stepfuse_step* step, size_t tensor, int32_t group) {
+  return guard([&] { step_of(step).set_group(tensor, group); });
 }
 
 stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor* tensor) {

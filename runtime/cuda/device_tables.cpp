@@ -56,8 +56,9 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
   tensors_ = take(records_bytes_);
   pointers_ = tensors_ + tensor_bytes;
+  // Where a tensor may move to another group, there is room for members in any order.
   for (size_t i = 0; i < abi::kPartitions; ++i) {
-    parts_at_[i] = {take(parts_[i].members.size() * sizeof(uint32_t)),
+    parts_at_[i] = {take(parts_[i].begin.back() * sizeof(uint32_t)),
                     take(parts_[i].begin.size() * sizeof(uint32_t))};
   }
   state_pointers_ = take(plan.states.size() * sizeof(void*));

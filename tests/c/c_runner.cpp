@@ -105,7 +105,7 @@ std::string input_of(const KernelPlan& plan, const Sizes& sizes, const abi::Cont
   in.block(c.tensors, c.tensor_count);
   in.word(c.group_count);
   in.block(c.step_args, plan.args.step_words);
-  in.block(c.group_args, plan.args.group_words * size_t{c.group_count});
+  in.block(c.group_args, plan.args.words(c.group_count, c.tensor_count) - plan.args.step_words);
   in.blocks(c.pointers, sizes.buffers);
   in.blocks(c.states, sizes.states);
   in.blocks(c.slots, sizes.slots);

@@ -1,6 +1,8 @@
 // The C API from C, what a trainer asks for now and then: torch's scaler update, unchecked arguments,
 // reports of groups, rules of its own, checkpoints that do not quite fit, sizes known before a step is
 // made, what a step is made of, and how it was compiled. Argument: a folder for files.
+#include <stepfuse/groups.h>
+
 #include "tests/c_abi/trainer.h"
 
 static void run(trainer* t) { OK(stepfuse_step_run(t->step, t->gradients, 2, t->args, NULL)); }
@@ -192,6 +194,11 @@ static void test_what_a_step_is_made_of(void) {
   tensor.name = "late";
   tensor.frozen = 0;
   OK(stepfuse_step_append(step, &tensor));
+  OK(stepfuse_step_set_group(step, 0, 1));
+  FAILS(STEPFUSE_ERROR_BIND, "group 7 does not exist", stepfuse_step_set_group(step, 0, 7));
+  FAILS(STEPFUSE_ERROR_BIND, "tensor 2 does not exist", stepfuse_step_set_group(step, 2, 0));
+  OK(stepfuse_layout_reserve_groups(layout, 9));
+  CHECK(stepfuse_layout_group_count(layout) == 9);
 
   OK(stepfuse_step_program(step, &again));
   OK(stepfuse_program_print(program, &text));

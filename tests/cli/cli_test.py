@@ -402,7 +402,20 @@ class Run(Case):
         self.fails(2, "the value is not a number", *base, "--set", "lr=fast")
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
         self.fails(2, "group 2 does not exist", *base, "--set", "lr[2]=1")
-        self.fails(2, "the group is a number", *base, "--set", "lr[x]=1")
+        self.fails(2, "'lr' of step @adamw has no value for each tensor", *base, "--set", "lr[x]=1")
+        self.fails(2, "stands in brackets", *base, "--set", "lr[1=1")
+        scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]
+        plain = self.ok(*scaled)
+        self.assertEqual(plain, self.ok("run", "sgd", *scaled[3:]))
+        half = self.ok(*scaled, "--set", "lr_scale[parameters]=0.5")
+        self.assertEqual(half, self.ok(*scaled, "--set", "lr=0.0005"))
+        self.assertEqual(half, self.ok(*scaled, "--set", "lr_scale[0]=0.5"))
+        self.assertNotEqual(half, plain)
+        self.fails(2, "the layout has no tensor 'head'", *scaled, "--set", "lr_scale[head]=1")
+        layout = self.file("l.json", '{"name": "l", "tensors": [{"name": "parameters", "shape": [100], "args": {"lr_scale": 0.5}}]}')
+        in_file = [w for w in scaled if not w.startswith("--params")] + ["--layout", layout]
+        self.assertEqual(half, self.ok(*in_file))
+        self.ok(*[w for w in in_file if w != "--per-tensor=lr"])  # the step has no such argument
         self.fails(2, "%external_norm of step @adamw has no default", *base, "--clip", "--external-norm")
 
     def test_no_tensors_no_steps(self):

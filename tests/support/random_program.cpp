@@ -52,7 +52,7 @@ class Generator {
   void declare_args() {
     int count = rng_.between(0, 4);
     for (int i = 0; i < count; ++i) {
-      Type t{any_scalar(), rng_.chance(50) ? Domain::step : Domain::group};
+      Type t{any_scalar(), rng_.pick({Domain::step, Domain::group, Domain::tensor})};
       Value v = b_.arg(fmt::format("a{}", i), t);
       add(v);
     }

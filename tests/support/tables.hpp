@@ -24,9 +24,12 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
 
 inline std::vector<uint64_t> arg_words(const Variant& variant, const StepData& data) {
   const ArgLayout& layout = variant.plan.args;
-  std::vector<uint64_t> words(layout.words(static_cast<size_t>(data.group_count)));
+  auto groups = static_cast<size_t>(data.group_count);
+  std::vector<uint64_t> words(layout.words(groups, data.tensors.size()));
   for (size_t a = 0; a < data.args.size(); ++a) {
-    for (size_t g = 0; g < data.args[a].size(); ++g) words[layout.word(a, g)] = data.args[a][g].raw;
+    for (size_t m = 0; m < data.args[a].size(); ++m) {
+      words[layout.word(a, m, groups)] = data.args[a][m].raw;
+    }
   }
   return words;
 }

@@ -44,13 +44,14 @@ const plan::ArrayUse& use(const KernelPlan& p, const plan::Body& body, std::stri
 
 }  // namespace
 
-TEST_CASE("arguments: those of the step, then a row for each group") {
+TEST_CASE("arguments: those of the step, then a row for each group, then one for each tensor") {
   Program p = parse(R"(step @args {
     buffer @w : f32 inout
     arg %a : {f32}
     arg %b : f64
     arg %c : {f64}
     arg %d : i32
+    arg %e : <f64>
     %w = load @w : [f32]
     %x = mul %w, %a : [f32]
     store @w, %x
@@ -58,12 +59,15 @@ TEST_CASE("arguments: those of the step, then a row for each group") {
   ArgLayout args(p.args);
   CHECK(args.step_words == 2);
   CHECK(args.group_words == 2);
-  CHECK(args.words(3) == 8);
-  CHECK(args.word(1, 0) == 0);
-  CHECK(args.word(3, 2) == 1);  // one for all groups
-  CHECK(args.word(0, 0) == 2);
-  CHECK(args.word(2, 0) == 3);
-  CHECK(args.word(0, 2) == 6);
+  CHECK(args.tensor_words == 1);
+  CHECK(args.words(3, 5) == 13);
+  CHECK(args.word(1, 0, 3) == 0);
+  CHECK(args.word(3, 2, 3) == 1);  // one for all groups
+  CHECK(args.word(0, 0, 3) == 2);
+  CHECK(args.word(2, 0, 3) == 3);
+  CHECK(args.word(0, 2, 3) == 6);
+  CHECK(args.word(4, 0, 3) == 8);
+  CHECK(args.word(4, 4, 3) == 12);
   KernelPlan plan = plan_of(p, Form::fused, {{DType::f32}});
   CHECK(plan.args == args);
   CHECK(plan.phases[0].uniform.group[0].index == 0);

@@ -270,7 +270,7 @@ TEST_CASE("V14: states") {
 TEST_CASE("V15: args") {
   check({15, 4, 3, "arg %a must stand before every other value",
          "  report @r : f32\n  %x = const 1 : f32\n  arg %a : f32\n  write @r, %x\n"});
-  for (const char* type : {"<f32>", "[f32]", "f16", "{bf16}"}) {
+  for (const char* type : {"[f32]", "f16", "{bf16}", "<bf16>"}) {
     std::string body = std::string("  report @r : f32\n  arg %a : ") + type +
                        "\n  %x = const 1 : f32\n  write @r, %x\n";
     check({15, 3, 3, "args are f32 f64 i32 i64 bool", body.c_str()});

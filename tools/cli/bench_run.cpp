@@ -40,20 +40,13 @@ double bytes_of(const Source& source, const Layout& layout, const StepTables& ta
 // A step in one form on so many threads. All of them work on the same arrays: none has better pages.
 class OwnStep {
  public:
-  OwnStep(const Source& source, const Layout& layout, Form form, int threads,
-          const std::vector<ArgSetting>& args)
+  OwnStep(const Source& source, const LayoutFile& file, const Layout& layout, Form form,
+          int threads, const std::vector<ArgSetting>& args)
       : scaler_(scaler_for(source.program)),
         step_(source.program, layout, Device::cpu(threads),
               {.form = form, .scaler = scaler_.get(), .gradient = "grad"}),
-        args_(step_.make_args()) {
+        args_(make_args(step_, file, args)) {
     open_window(source.program, scaler_.get());
-    for (const ArgSetting& s : args) {
-      if (s.group < 0) {
-        args_.set(s.name, s.value);
-      } else {
-        args_.set(s.name, s.group, s.value);
-      }
-    }
     step_.prepare();
   }
   Step& step() { return step_; }
@@ -164,7 +157,7 @@ BenchReport bench(const Source& source, const LayoutFile& file, const BenchOptio
   for (int n : real_threads(options.threads)) {
     for (Form form : kForms) {
       progress(0, "compiling");
-      steps.push_back(std::make_unique<OwnStep>(source, layout, form, n, options.args));
+      steps.push_back(std::make_unique<OwnStep>(source, file, layout, form, n, options.args));
       report.rows.push_back({.name = std::string(name(form)),
                              .threads = n,
                              .bytes_per_parameter = bytes_of(source, layout, tables, form),

@@ -14,24 +14,27 @@
 namespace stepfuse::cli {
 namespace {
 
-// "lr=0.01" or "lr[1]=0.01".
+// "lr=0.01", "lr[1]=0.01", or "lr_scale[head.weight]=0.1".
 ArgSetting parse_setting(const std::string& text, const Program& program) {
   auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::usage, fmt::format("--set {}: {}", text, what));
   };
-  size_t equals = text.find('=');
-  if (equals == std::string::npos) fail("write NAME=VALUE or NAME[GROUP]=VALUE");
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos)
+    fail("write NAME=VALUE, NAME[GROUP]=VALUE or NAME[TENSOR]=VALUE");
   ArgSetting s{.name = text.substr(0, equals)};
   const char* end = text.data() + text.size();
   auto [rest, error] = std::from_chars(text.data() + equals + 1, end, s.value);
   if (error != std::errc{} || rest != end) fail("the value is not a number");
   size_t bracket = s.name.find('[');
   if (bracket != std::string::npos) {
-    const char* close = s.name.data() + s.name.size() - 1;
-    auto [stop, e] = std::from_chars(s.name.data() + bracket + 1, close, s.group);
-    if (e != std::errc{} || stop != close || *close != ']' || s.group < 0) {
-      fail("the group is a number, as in lr[1]=0.01");
+    if (s.name.back() != ']' || s.name.size() < bracket + 3) {
+      fail("a group stands in brackets, as in lr[1]=0.01, or a tensor");
     }
+    s.tensor = s.name.substr(bracket + 1, s.name.size() - bracket - 2);
+    const char* close = s.tensor.data() + s.tensor.size();
+    auto [stop, e] = std::from_chars(s.tensor.data(), close, s.member);
+    if (e == std::errc{} && stop == close && s.member >= 0) s.tensor.clear();
     s.name.resize(bracket);
   }
   if (program.find_arg(s.name) < 0) {
@@ -59,7 +62,8 @@ void check_all_set(const Program& program, const std::vector<ArgSetting>& settin
 
 void add_settings(CLI::App& verb, std::vector<std::string>& set) {
   verb.add_option("--set", set,
-                  "A hyperparameter, as in lr=0.01, or of one group, as in lr[1]=0.01")
+                  "A hyperparameter, as in lr=0.01, or of one group, lr[1]=0.01, or tensor, "
+                  "lr_scale[head.weight]=0.1")
       ->type_name("NAME=VALUE");
 }
 

@@ -102,6 +102,18 @@ class Reader {
     }
   }
 
+  void read_args(const Json& entry, TensorEntry& tensor) const {
+    auto args = entry.find("args");
+    if (args == entry.end()) return;
+    if (!args->is_object()) fail("\"args\" must be an object from argument to number");
+    for (const auto& [name, value] : args->items()) {
+      if (!value.is_number()) {
+        fail(fmt::format("the argument \"{}\" must be a number", name.substr(0, 80)));
+      }
+      tensor.args.emplace(name, value.get<double>());
+    }
+  }
+
   void read_misalign(const Json& entry, TensorEntry& tensor) const {
     auto misalign = entry.find("misalign");
     if (misalign == entry.end()) return;
@@ -122,13 +134,14 @@ class Reader {
     TensorEntry tensor;
     tensor.name = text(entry, "name", true);
     at_ = fmt::format("tensor \"{}\"", tensor.name.substr(0, 80));
-    check_fields(entry, {"name", "shape", "group", "count", "dtypes", "misalign"});
+    check_fields(entry, {"name", "shape", "group", "count", "dtypes", "args", "misalign"});
     tensor.size = elements(entry);
     auto group = entry.find("group");
     if (group != entry.end()) {
       tensor.group = static_cast<int>(number(*group, "\"group\"", kMaxGroup));
     }
     read_dtypes(entry, tensor);
+    read_args(entry, tensor);
     read_misalign(entry, tensor);
     auto given = entry.find("count");
     if (given == entry.end()) {

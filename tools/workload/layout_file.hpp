@@ -18,6 +18,7 @@ struct TensorEntry {
   uint64_t size = 0;
   int group = 0;
   std::map<std::string, DType> dtypes = {};          // by buffer, where the file names one
+  std::map<std::string, double> args = {};           // values of arguments that tensors have
   uint32_t misalign = 0;                             // elements above 64-byte alignment …
   std::map<std::string, uint32_t> misalign_of = {};  // … and by buffer, where it differs
 

@@ -23,9 +23,30 @@ bool is_policy(std::string_view name) {
          name == "max_scale" || name == "accumulation" || name == "external_norm";
 }
 
+int tensor_named(const Step& step, const std::string& name) {
+  const auto& tensors = step.layout().tensors();
+  auto it = std::find_if(tensors.begin(), tensors.end(),
+                         [&](const TensorSpec& t) { return t.name == name; });
+  if (it != tensors.end()) return static_cast<int>(it - tensors.begin());
+  throw Error(ErrorKind::usage, fmt::format("the layout has no tensor '{}'", name.substr(0, 80)));
+}
+
+// An argument of the step that has a value for each tensor; null if it has none of that name.
+const Arg* tensor_arg(const Program& program, const std::string& name) {
+  int i = program.find_arg(name);
+  if (i < 0) return nullptr;
+  const Arg& arg = program.args[static_cast<size_t>(i)];
+  if (arg.type.domain == Domain::tensor) return &arg;
+  throw Error(ErrorKind::usage,
+              fmt::format("argument '{0}' of step @{1} has no value for each tensor; with "
+                          "--per-tensor={0} there is '{0}_scale'",
+                          name, program.name));
+}
+
 class Arguments {
  public:
-  Arguments(const Step& step, const RunPlan& plan) : step_(step), plan_(plan), base_(plain()) {}
+  Arguments(const Step& step, const LayoutFile& layout, const RunPlan& plan)
+      : step_(step), plan_(plan), base_(make_args(step, layout, plan.args)) {}
 
   Args at(int index) const {
     Args args = base_;
@@ -33,29 +54,20 @@ class Arguments {
     for (const Arg& a : step_.program().args) {
       if (!is_fractional(a.type.dtype) || is_policy(a.name)) continue;
       ArgId id = step_.arg(a.name);
-      int groups = a.type.domain == Domain::group ? step_.layout().group_count() : 1;
-      for (int g = 0; g < groups; ++g) {
-        RandomStream random(plan_.inputs.seed, a.name, static_cast<uint64_t>(g));
+      const Layout& layout = step_.layout();
+      int members = a.type.domain == Domain::group    ? layout.group_count()
+                    : a.type.domain == Domain::tensor ? static_cast<int>(layout.size())
+                                                      : 1;
+      for (int m = 0; m < members; ++m) {
+        RandomStream random(plan_.inputs.seed, a.name, static_cast<uint64_t>(m));
         double factor = 0.9 + 0.1 * random.uniform(static_cast<uint64_t>(index));
-        args.set(id, g, base_.get(id, g) * factor);
+        args.set(id, m, base_.get(id, m) * factor);
       }
     }
     return args;
   }
 
  private:
-  Args plain() const {
-    Args args = step_.make_args();
-    for (const ArgSetting& s : plan_.args) {
-      if (s.group < 0) {
-        args.set(s.name, s.value);
-      } else {
-        args.set(s.name, s.group, s.value);
-      }
-    }
-    return args;
-  }
-
   const Step& step_;
   const RunPlan& plan_;
   Args base_;
@@ -72,6 +84,27 @@ void run_once(Step& step, std::span<void* const> gradients, const Args& args, bo
 }
 
 }  // namespace
+
+Args make_args(const Step& step, const LayoutFile& layout,
+               const std::vector<ArgSetting>& settings) {
+  Args args = step.make_args();
+  for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    for (const auto& [name, value] : layout.tensors[t].args) {
+      if (tensor_arg(step.program(), name)) args.set(name, static_cast<int>(t), value);
+    }
+  }
+  for (const ArgSetting& s : settings) {
+    if (!s.tensor.empty()) {
+      tensor_arg(step.program(), s.name);
+      args.set(s.name, tensor_named(step, s.tensor), s.value);
+    } else if (s.member >= 0) {
+      args.set(s.name, s.member, s.value);
+    } else {
+      args.set(s.name, s.value);
+    }
+  }
+  return args;
+}
 
 std::unique_ptr<LossScaler> scaler_for(const Program& program, float init_scale) {
   bool shared = std::any_of(program.states.begin(), program.states.end(),
@@ -104,7 +137,7 @@ RunReport run_workload(const Program& program, const LayoutFile& layout, const B
              .gradient = plan.inputs.gradient,
              .observe = plan.observe});
   open_window(program, scaler.get());
-  Arguments arguments(step, plan);
+  Arguments arguments(step, layout, plan);
 
   RunReport report;
   tell(0, "compiling");

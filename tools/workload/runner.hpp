@@ -13,12 +13,17 @@
 
 namespace stepfuse {
 
-// `group` -1: for all groups.
+// Of one group or tensor, by number or a tensor by its name; -1 and "": for all.
 struct ArgSetting {
   std::string name;
-  int group = -1;
+  int member = -1;
   double value = 0;
+  std::string tensor = "";
 };
+
+// What the layout's file says of its tensors, then the settings. Throws Error{usage} for what the step
+// does not have.
+Args make_args(const Step& step, const LayoutFile& layout, const std::vector<ArgSetting>& settings);
 
 struct RunPlan {
   Device device = Device::cpu();

@@ -96,6 +96,8 @@ struct RecipeOptions {
   bool nesterov = false;               // sgd
   bool centered = false;               // rmsprop
   std::vector<std::string> with = {};  // other options that a formula declares
+  // Hyperparameters whose value is multiplied, for each tensor, by an argument NAME_scale : <f64> = 1.
+  std::vector<std::string> per_tensor = {};
 
   friend bool operator==(const RecipeOptions&, const RecipeOptions&) = default;
 };
@@ -109,6 +111,7 @@ struct RecipeOption {
   std::function<void(RecipeOptions&, std::string_view)> set;  // the value is one of `values`
   std::function<std::string(const RecipeOptions&)> get;       // "" where it is not given
   bool of_formula = false;  // asked for by some optimizers' formulas only
+  bool open = false;        // takes several values, as in a|b, perhaps others than `values`
 };
 std::span<const RecipeOption> recipe_option_table();
 

@@ -325,7 +325,7 @@ STEPFUSE_API stepfuse_status stepfuse_step_make_args(const stepfuse_step* step,
                                                      stepfuse_args** args);
 STEPFUSE_API void stepfuse_args_destroy(stepfuse_args* args);
 STEPFUSE_API stepfuse_status stepfuse_args_copy(const stepfuse_args* args, stepfuse_args** copy);
-// For every group, or for one.
+// For every group, or for one; of an argument that tensors have, for every tensor, or for one.
 STEPFUSE_API stepfuse_status stepfuse_args_set(stepfuse_args* args, int32_t arg, double value);
 STEPFUSE_API stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg,
                                                      int32_t group, double value);

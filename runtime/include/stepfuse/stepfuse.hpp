@@ -100,6 +100,10 @@ class Layout {
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   size_t size() const { return tensors_.size(); }
   int group_count() const { return group_count_; }  // highest group + 1, at least 1
+  // At least so many groups, for tensors that set_group() may move there.
+  Layout& reserve_groups(int count);
+  // Throws Error{bind} for a tensor or group that there is not.
+  Layout& set_group(size_t tensor, int group);
   uint64_t element_count() const { return elements_; }
 
  private:
@@ -195,29 +199,31 @@ struct ArgId {
 // The hyperparameters of one run: a plain value, cheap to change, tied to the step it came from.
 class Args {
  public:
-  // Sets the argument for every group, or for one. Integers and bools are converted exactly; throws
-  // Error{usage} for a fraction in an integer argument, a group that does not exist, or a value that
-  // a recipe's argument cannot have (lr NaN, accumulation 0; see StepOptions::check_args).
+  // Sets the argument for every group (or, of one for tensors, every tensor), or for the one of that
+  // number. Integers and bools are converted exactly; throws Error{usage} for a fraction in an integer
+  // argument, a group or tensor that does not exist, or a value that a recipe's argument cannot have
+  // (lr NaN, accumulation 0; see StepOptions::check_args).
   void set(ArgId arg, double value);
-  void set(ArgId arg, int group, double value);
+  void set(ArgId arg, int member, double value);
   void set(std::string_view name, double value);
-  void set(std::string_view name, int group, double value);
-  double get(ArgId arg, int group = 0) const;
+  void set(std::string_view name, int member, double value);
+  double get(ArgId arg, int member = 0) const;
 
  private:
   friend class Step;
   struct Shape;  // which args there are, shared with the step
   explicit Args(std::shared_ptr<const Shape> shape);
   const Shape& shape() const;
-  uint64_t& slot(ArgId arg, int group);
+  ArgId checked(ArgId arg) const;
+  uint64_t& slot(ArgId arg, int member);
   std::shared_ptr<const Shape> shape_;
   std::vector<uint64_t> words_;  // as in DeviceArgs
 };
 
 // Arguments that stand in device memory, perhaps computed there: args_bytes() bytes at an address
 // aligned to 8, on the CPU in ordinary memory. They are words of 8 bytes: the step-domain arguments
-// in declared order, then, for each group from 0, its group-domain arguments in declared order. A
-// value stands in the low bytes of its word as its own type (f64, f32, i64, i32; bool: 0 or 1), the
+// in declared order, then, for each group from 0, its group-domain arguments in declared order, and for
+// each tensor likewise. A value stands in the low bytes of its word as its own type (f64, f32, i64, i32; bool: 0 or 1), the
 // other bytes are 0. They are read when the step executes, and must stay until then.
 struct DeviceArgs {
   const void* block = nullptr;
@@ -332,12 +338,12 @@ class Step {
   void run(Pointers gradients, Stream stream);
   // Where one argument stands in that block: what a kernel or copy of the caller may overwrite, in
   // stream order between set_args() and run(); say external_norm, computed on the device.
-  void* device_arg(ArgId arg, int group = 0) const;
+  void* device_arg(ArgId arg, int member = 0) const;
 
   // The arguments of a block of the caller's, laid out as DeviceArgs says.
   void run(Pointers gradients, DeviceArgs args, Stream stream = nullptr);
   size_t args_bytes() const;
-  size_t arg_offset(ArgId arg, int group = 0) const;  // bytes from the block's start
+  size_t arg_offset(ArgId arg, int member = 0) const;  // bytes from the block's start
   void write_args(const Args& args, std::span<uint64_t> words) const;  // a block's contents
 
   // Split phase: runs the first phase for tensors [first, first + gradients.size()) while others are
@@ -365,6 +371,10 @@ class Step {
   // Adds a tensor: its states start at their initial values, everything else is kept. Call prepare()
   // (a cache hit unless its dtypes are new), bind() again, and init_tensors() for its arrays.
   void append(TensorSpec tensor);
+
+  // Moves a tensor to another of the layout's groups, for the runs from now on: nothing is compiled, bound
+  // or begun anew. Waits for the device. Throws Error{bind} where there is no such tensor or group.
+  void set_group(size_t tensor, int group);
 
   // Persistent state by name: 1, group count or tensor count values; wait for the device.
   std::vector<Bits> read_state(std::string_view name, Stream stream = nullptr) const;
