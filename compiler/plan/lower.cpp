@@ -112,20 +112,19 @@ class Lowering {
   }
 
   void declare_reductions() {
-    std::vector<int> level = reduction_levels(p_);
+    std::vector<int> phase_of = reduction_phases(p_);
     for (ValueId r : s_.reductions) {
       const Inst& inst = p_[r];
       Domain from = p_[inst.operands[0]].type.domain;
       Domain to = inst.type.domain;
-      out_.reductions.push_back(
-          {.value = r,
-           .op = inst.op,
-           .dtype = inst.type.dtype,
-           .from = from,
-           .to = to,
-           .partition =
-               abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to)),
-           .first_level = from == Domain::element && level[static_cast<size_t>(r)] == 1});
+      out_.reductions.push_back({.value = r,
+                                 .op = inst.op,
+                                 .dtype = inst.type.dtype,
+                                 .from = from,
+                                 .to = to,
+                                 .partition = abi::partition_index(static_cast<uint32_t>(from),
+                                                                   static_cast<uint32_t>(to)),
+                                 .first_level = phase_of[static_cast<size_t>(r)] == 0});
       reduction_[r] = static_cast<int32_t>(out_.reductions.size() - 1);
     }
   }

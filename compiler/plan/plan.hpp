@@ -59,7 +59,7 @@ struct Reduction {
   Domain from = Domain::element;
   Domain to = Domain::step;
   uint32_t partition = 0;  // of abi::Context::parts
-  // Over elements, and of nothing that is itself reduced: what ranks may exchange.
+  // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
   bool first_level = false;
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };

@@ -75,6 +75,20 @@ std::vector<ArrayTraffic> Traffic::by_array() const {
   return values_of(sums);
 }
 
+std::vector<ArrayTraffic> Traffic::floor() const {
+  std::map<Key, ArrayTraffic> once;
+  for (const PhaseTraffic& p : phases) {
+    for (const ArrayTraffic& a : p.arrays) {
+      if (a.buffer < 0) continue;  // scratch need not be
+      ArrayTraffic& own = once[{false, a.buffer}];
+      own.buffer = a.buffer;
+      own.read = std::max(own.read, a.read);
+      own.written = std::max(own.written, a.written);
+    }
+  }
+  return values_of(once);
+}
+
 Traffic traffic_of(const KernelPlan& plan, size_t signature) {
   check_internal(signature < plan.signatures.size(), "no such signature");
   Traffic traffic;

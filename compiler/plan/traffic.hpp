@@ -33,6 +33,8 @@ struct Traffic {
   uint32_t skipped_bytes() const;    // of one that is skipped
   // All phases together, one entry per array; an array that is not touched has none.
   std::vector<ArrayTraffic> by_array() const;
+  // The same if each array were read once and written once: no schedule moves less.
+  std::vector<ArrayTraffic> floor() const;
 };
 
 // For tensors of one signature. The slots of reductions (a few bytes for 16,384 elements) and the

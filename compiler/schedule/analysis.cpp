@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace stepfuse {
 namespace {
@@ -101,6 +102,90 @@ std::vector<int> reduction_levels(const Program& p) {
   }
   return level;
 }
+
+namespace {
+
+// Puts reductions into phases, the users of one before itself.
+class ReductionPlacer {
+ public:
+  explicit ReductionPlacer(const Program& p) : p_(p), level_(reduction_levels(p)) {
+    for (ValueId v = 0; v < p.size(); ++v) {
+      int behind = is_reduction(p[v].op) ? 1 : 0;
+      last_ = std::max(last_, level_[index(v)] - behind);
+      if (is_element_reduction(p, v)) deepest_ = std::max(deepest_, level_[index(v)]);
+    }
+  }
+
+  std::vector<int> run() {
+    // What the first phase makes ranks may exchange: where that is everything, it stays so.
+    if (deepest_ <= 1) return place([](ValueId, int first, int) { return first; });
+    // Those that cannot wait, and the stores, say what each phase loads anyway.
+    loads_.resize(static_cast<size_t>(last_) + 1);
+    std::vector<bool> fixed(p_.insts.size(), false);
+    place([&](ValueId r, int first, int latest) {
+      fixed[index(r)] = first == latest;
+      return first;
+    });
+    for (ValueId v = 0; v < p_.size(); ++v) {
+      bool stores = p_[v].op == Op::store;
+      if (!stores && !fixed[index(v)]) continue;
+      auto phase = static_cast<size_t>(stores ? last_ : level_[index(v)] - 1);
+      loads_[phase].merge(loads_of(v));
+    }
+    return place([&](ValueId r, int first, int latest) {
+      if (fixed[index(r)]) return first;
+      std::set<int32_t> own = loads_of(r);
+      auto free_in = [&](int phase) {
+        const std::set<int32_t>& there = loads_[static_cast<size_t>(phase)];
+        return std::includes(there.begin(), there.end(), own.begin(), own.end());
+      };
+      for (int phase = latest; phase > first && !free_in(first); --phase) {
+        if (free_in(phase)) return phase;
+      }
+      return first;
+    });
+  }
+
+ private:
+  // `choose` says in which phase of first … latest a reduction is made.
+  template <class Choose>
+  std::vector<int> place(Choose&& choose) const {
+    std::vector<int> phase(p_.insts.size(), -1);
+    std::vector<int> needed(p_.insts.size(), last_ + 1);  // the first phase that has it
+    for (ValueId v = p_.size() - 1; v >= 0; --v) {
+      const Inst& inst = p_[v];
+      if (inst.op == Op::write) continue;
+      int at = inst.op == Op::store ? last_ : needed[index(v)];
+      if (is_element_reduction(p_, v)) {
+        phase[index(v)] = at = choose(v, level_[index(v)] - 1, at - 1);
+      } else if (is_reduction(inst.op)) {
+        at = level_[index(v)];  // behind the phase before
+      }
+      for_each_operand(inst, [&](ValueId o) { needed[index(o)] = std::min(needed[index(o)], at); });
+    }
+    return phase;
+  }
+
+  std::set<int32_t> loads_of(ValueId root) const {
+    std::vector<ValueId> operands;
+    for_each_operand(p_[root], [&](ValueId o) { operands.push_back(o); });
+    std::set<int32_t> loads;
+    for (ValueId v : backward_slice(p_, operands, {}).element) {
+      if (p_[v].op == Op::load) loads.insert(p_[v].slot);
+    }
+    return loads;
+  }
+
+  const Program& p_;
+  std::vector<int> level_;
+  int last_ = 0;
+  int deepest_ = 0;                       // level of a reduction over elements
+  std::vector<std::set<int32_t>> loads_;  // [phase] buffers
+};
+
+}  // namespace
+
+std::vector<int> reduction_phases(const Program& program) { return ReductionPlacer(program).run(); }
 
 Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
                      const std::vector<Kept>& fetched) {

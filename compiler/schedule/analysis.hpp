@@ -12,6 +12,11 @@ namespace stepfuse {
 // the earliest.
 std::vector<int> reduction_levels(const Program& program);
 
+// [value] -> of a reduction over elements the phase that makes it: the first that can, unless a later
+// one that is still in time has all of its loads for other reasons, and the first has not; others: -1.
+// Where no reduction needs another one's result, the first phase makes all: ranks may exchange them.
+std::vector<int> reduction_phases(const Program& program);
+
 // A reduction whose operand is an element value; the others are made in a Rollup.
 bool is_element_reduction(const Program& program, ValueId v);
 

@@ -30,6 +30,7 @@ void check_signature(const Program& p, const Signature& s) {
 // One phase per level of reductions; every store is in the last.
 std::vector<Phase> make_phases(const Program& p) {
   std::vector<int> level = reduction_levels(p);
+  std::vector<int> phase_of = reduction_phases(p);
   std::vector<PhaseRoots> roots(1);
   auto at = [&](int l) -> PhaseRoots& {
     if (roots.size() <= static_cast<size_t>(l)) roots.resize(static_cast<size_t>(l) + 1);
@@ -39,8 +40,10 @@ std::vector<Phase> make_phases(const Program& p) {
   for (ValueId v = 0; v < p.size(); ++v) {
     int l = level[static_cast<size_t>(v)];
     if (is_reduction(p[v].op)) {
-      PhaseRoots& phase = at(l - 1);
-      (is_element_reduction(p, v) ? phase.reductions : phase.rollups).push_back(v);
+      bool elements = is_element_reduction(p, v);
+      at(l - 1);
+      PhaseRoots& phase = at(elements ? phase_of[static_cast<size_t>(v)] : l - 1);
+      (elements ? phase.reductions : phase.rollups).push_back(v);
     }
     if (p[v].op == Op::store) {
       at(l);

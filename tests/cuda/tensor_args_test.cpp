@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cuda/fake_device.hpp"
+#include "tests/support/graph.hpp"
 #include "tests/support/grouped_step.hpp"
 
 using namespace stepfuse;

@@ -146,3 +146,49 @@ TEST_CASE("kernels have different names, also where nothing is stored") {
   REQUIRE(s.kernels.size() == 2);
   CHECK(s.kernels[0].name != s.kernels[1].name);
 }
+
+namespace {
+
+std::string print_of(const std::vector<Phase>& phases, const Program& p) {
+  std::string out;
+  for (const Phase& phase : phases) {
+    out += phase.name + ":";
+    for (ValueId r : phase.body.reductions) out += " " + p.names[static_cast<size_t>(r)];
+    out += ";";
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a reduction waits for a phase that loads its arrays anyway") {
+  // %w is needed in the last phase only; the second one loads the weight for %u.
+  const std::string head = R"(step @waits {
+    buffer @grad : f32 in
+    buffer @weight : f32 inout
+    %g = load @grad : [f32]
+    %w = load @weight : [f32]
+    %gg = reduce_add %g : f32
+    %ww = reduce_add %w : <f32>
+    %c = mul %g, %gg : [f32]
+)";
+  auto phases = [&](const std::string& rest) {
+    Program p = parse(head + rest + "}\n");
+    Schedule s = make_schedule(p, {.form = Form::fused, .signatures = signatures_of(p)});
+    return print_of(s.phases, p);
+  };
+  const std::string update =
+      "%r = div %ww, %uu : <f32>\n%d = mul %c, %r : [f32]\n%n = sub %w, %d : [f32]\n"
+      "store @weight, %n\n";
+  CHECK(phases("%u = add %c, %w : [f32]\n%uu = reduce_add %u : <f32>\n" + update) ==
+        "reduce0: gg;reduce1: ww uu;update:;");
+  // Nobody loads the weight in between: the first phase is as good.
+  CHECK(phases("%uu = reduce_add %c : <f32>\n" + update) == "reduce0: gg ww;reduce1: uu;update:;");
+  // It is needed at once.
+  CHECK(phases("%u = add %c, %w : [f32]\n%v = mul %u, %ww : [f32]\n"
+               "%uu = reduce_add %v : <f32>\n" +
+               update) == "reduce0: gg ww;reduce1: uu;update:;");
+  // The first phase makes all that there is, for ranks to exchange.
+  CHECK(phases("report @norm : <f32>\nwrite @norm, %ww\n%n = sub %w, %c : [f32]\n"
+               "store @weight, %n\n") == "reduce: gg ww;update:;");
+}

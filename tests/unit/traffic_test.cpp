@@ -127,3 +127,14 @@ TEST_CASE("each signature has its own traffic") {
   CHECK(traffic_of(s, 0).bytes() == 28);
   CHECK(traffic_of(s, 1).bytes() == 32);
 }
+
+TEST_CASE("LAMB behind a clip measures its weights where it reads them anyway") {
+  KernelPlan s = plan_of(make_recipe("lamb", {.clip = Clip::l2}), Form::fused);
+  Traffic t = traffic_of(s, 0);
+  CHECK(t.phases[0].bytes() == 4);   // the gradient
+  CHECK(t.phases[1].bytes() == 16);  // and moments and weight
+  CHECK(t.phases[2].bytes() == 28);  // with the stores
+  uint32_t floor = 0;
+  for (const ArrayTraffic& a : t.floor()) floor += a.total();
+  CHECK(floor == 28);
+}

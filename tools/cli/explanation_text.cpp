@@ -113,6 +113,7 @@ class Writer {
       line("  " + variant.plan.phases[p].name, f.traffic[s].phases[p].arrays);
     }
     line("  all", f.traffic[s].by_array());
+    if (&f == &e_.forms.front()) line("  floor: each array once", f.traffic[s].floor());
   }
 
   // What could not be done, once, however many rows say so.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import torch
@@ -48,8 +49,11 @@ def check_together(parts: list[Part], mode: Mode) -> None:
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
 
-def check_whole(optimizer: Fused, part: Part, own: list[str], on_ranks: bool) -> None:
-    """A formula's `own` reductions are over what this rank has: wrong of a shard, or where others have more."""
+def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
+    """Reductions that ranks do not exchange are over what this one has: wrong of a shard, or where others have more."""
+    # A shard that is no DTensor does not know how long its parameter is either.
+    whole = "reduce_|element_count" if optimizer._shards else "reduce_"
+    own = [name for name in re.findall(rf"%(\S+) = (?:{whole})", step) if name not in exchanged]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

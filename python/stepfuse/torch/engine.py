@@ -421,7 +421,7 @@ class Engine:
                                self.mode.deferred or shared and self.mode != Mode(), allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
-        check_whole(self.optimizer, part, [n for n in part.sums if n not in self.mode.sums()], self.ranks is not None)
+        check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
         part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
         if self.optimizer._pieces is not None:
             part.pieces = {name: torch.utils.dlpack.from_dlpack(values) for name, values in part.step.partials(
