@@ -1,5 +1,6 @@
 """Optimizers' formulas (FILE.opt) through the command line tool: the page about them, every verb, built-in texts."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -37,6 +38,22 @@ class PageOfOptimizers(Case):
         done = subprocess.run([sys.executable, SOURCE / "tools" / "optimizers_page.py", "--check"], env=environment,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Editor(Case):
+    def test_the_grammar_knows_what_the_language_has(self):
+        def scopes(name, word):
+            grammar = json.loads((SOURCE / "tools" / "editor" / f"{name}.tmLanguage.json").read_text())
+            return [p["name"] for p in grammar["patterns"] if re.search(p["match"], word)]
+        for function in re.search(r"Functions: `([^`]+)`", PAGE).group(1).split():
+            self.assertIn("support.function" if function not in ("f32", "f64") else "storage.modifier",
+                          scopes("opt", f"{function}(x)"), function)
+        for keyword in re.findall(r'\| "([a-z]+)"|= "([a-z]+)" NAME', PAGE):
+            word = keyword[0] or keyword[1]
+            self.assertRegex(" ".join(scopes("opt", f"{word} x")), r"storage\.|keyword\.", word)
+        reference = (SOURCE / "ir" / "README.md").read_text()
+        for dtype in re.search(r"(?m)^dtype +=(.*)$", reference).group(1).split("|"):
+            self.assertIn("entity.name.type", scopes("sf", dtype.strip(' "')))
 
 
 class Formula(Case):
