@@ -27,7 +27,7 @@ class Usage(Case):
         for verb in ("dump", "explain", "run"):
             for example in known.findall(self.ok(verb, "--help")):
                 words = [w.strip("'") for w in example.split()]
-                if "my_step.sf" in words or "cubin" in example:
+                if "my_step.sf" in words or "cubin" in example or "--sass" in words:
                     continue
                 words = [str(SOURCE / w) if w.startswith("samples/") else w for w in words]
                 if verb == "explain":
@@ -51,7 +51,7 @@ class Usage(Case):
 
     def test_recipe_options(self):
         self.fails(2, "--clip: 'l3' is not one of none, l2, l1, inf, value", "dump", "adamw", "--clip=l3")
-        self.fails(2, "--model is the copy of master weights; add --master", "dump", "adamw", "--model=f16")
+        self.fails(2, "--model is the type of weights below f32; add --master or --weight-rounding", "dump", "adamw", "--model=f16")
         self.fails(2, "an option of recipes", "dump", SOURCE / "tests/unit/classic.sf", "--master")
         plain = self.ok("dump", "adamw", "--clip")
         self.assertEqual(plain, self.ok("dump", "--clip", "adamw"))
@@ -238,6 +238,26 @@ class Scale(Case):
         for words, said in ((("--ranks", "1..8"), "whole numbers from 2 on"), (("--ranks", "8", "--link", "pigeon"), "GB/s:microseconds"),
                             (("--ranks", "x"), "no number"), (("--ranks", "64..8"), "is empty")):
             self.fails(2, said, "explain", "adamw", *words)
+
+
+class MachineCode(Case):
+    def test_explain_sass(self):
+        self.need("nvrtc")
+        words = ("explain", "adamw", "--clip", "--arch=sm_90,sm_100", "--no-compile", "--sass")
+        if "STEPFUSE_NVDISASM" not in os.environ:
+            print("skipped: no nvdisasm here; tools/setup.sh fetches one")
+            self.skipTest("no nvdisasm")
+        said = self.ok(*words)
+        for arch in ("sm_90", "sm_100"):
+            self.assertIn(f"Machine code of the streaming loops, {arch} (nvdisasm", said)
+        for gpu in ("H100", "H200", "B200"):
+            self.assertRegex(said, rf"(?m)^{gpu} +[0-9.]+ +[01]\.[0-9]+ ")
+        self.assertNotIn("a spill", said)
+
+    def test_without_a_disassembler(self):
+        done = call("explain", "adamw", "--no-compile", "--sass", environment={"STEPFUSE_NVDISASM": "", "PATH": ""})
+        self.assertEqual(done.returncode, 3, done.err)
+        self.assertIn("pip install nvidia-cuda-nvdisasm", done.err)
 
 
 class Explain(Case):
