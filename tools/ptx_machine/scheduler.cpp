@@ -70,12 +70,15 @@ Turn Scheduler::next() {
     unpark(*frozen_.front().second);
     frozen_.erase(frozen_.begin());
   }
-  bool poll = lists_[0].empty() || (!lists_[1].empty() && random_.below(64) == 0);
+  // Where nobody works, who lags has to see what all others saw: else they wait for it and it for nothing.
+  const bool all_poll = lists_[0].empty();
+  bool poll = all_poll || (!lists_[1].empty() && random_.below(64) == 0);
   const auto& list = lists_[poll ? 1 : 0];
   if (list.empty()) return {};
   auto size = static_cast<u32>(list.size());
   Warp* warp = list[random_.below(size)];
-  for (u32 again = 0; again < 8 && lags(*warp); ++again) warp = list[random_.below(size)];
+  for (u32 again = 0; again < 8 && !all_poll && lags(*warp); ++again)
+    warp = list[random_.below(size)];
   return {warp, slice(), poll};
 }
 

@@ -77,6 +77,30 @@ WAIT:
 }
 )";
 
+// The same at two places: who is late at the first one must get there while all others wait at the second.
+constexpr const char* kTwoMeetings = R"(
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry meet_twice(.param .u64 arrived)
+{
+  .reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [arrived];
+  mov.u32 %r1, %nctaid.x;
+  atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], 1;
+FIRST:
+  ld.acquire.gpu.global.u32 %r3, [%rd1];
+  setp.lt.u32 %p1, %r3, %r1;
+  @%p1 bra FIRST;
+  atom.acq_rel.gpu.global.add.u32 %r2, [%rd1+128], 1;
+SECOND:
+  ld.acquire.gpu.global.u32 %r4, [%rd1+128];
+  setp.lt.u32 %p2, %r4, %r1;
+  @%p2 bra SECOND;
+  ret;
+}
+)";
+
 struct Fixture {
   void* context = nullptr;
   void* function = nullptr;
@@ -209,6 +233,25 @@ TEST_CASE_FIXTURE(Fixture, "a grid barrier without the cooperative attribute is 
   std::string error = call<const char*>("stepfuse_fake_error");
   CHECK(error.find("hang: meet") == 0);
   CHECK_MESSAGE(error.find("only a cooperative launch") != std::string::npos, error);
+}
+
+TEST_CASE_FIXTURE(Fixture, "blocks that lag come to every barrier under every interleaving") {
+  void* module = nullptr;
+  void* meet = nullptr;
+  REQUIRE(call("cuModuleLoadData", &module, kTwoMeetings) == 0);
+  REQUIRE(call("cuModuleGetFunction", &meet, module, "meet_twice") == 0);
+  DevicePointer arrived = allocate(256);
+  LaunchAttribute attribute{.id = kAttributeCooperative, .padding = {}, .value = {.number = 1}};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    call<void, std::uint64_t>("stepfuse_fake_seed", seed);
+    REQUIRE(call<int, DevicePointer, unsigned, std::size_t>("cuMemsetD32_v2", arrived, 0u, 64) ==
+            0);
+    void* params[] = {&arrived};
+    LaunchConfig config{{6, 1, 1}, {1, 1, 1}, 0, stream, &attribute, 1u};
+    REQUIRE(call<int, const LaunchConfig*, void*, void**, void**>("cuLaunchKernelEx", &config, meet,
+                                                                  params, nullptr) == 0);
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "fails on demand") {
