@@ -16,7 +16,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-constexpr uint64_t kSets = 3;  // other rows for the same pairs
+// One has every pair, and takes minutes; tools/soak_ptx.sh goes on from there.
+constexpr uint64_t kSets = 1;
 
 struct Found {
   uint64_t instructions = 0;
