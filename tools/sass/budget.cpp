@@ -38,8 +38,8 @@ Kind kind_of(const Instruction& i) {
 
 bool is_local(const Instruction& i) { return i.base() == "LDL" || i.base() == "STL"; }
 
-// Cycles from issue to result of what has no fixed latency, measured by others on Volta to Hopper
-// (Jia et al., arXiv:1804.06826; Luo et al., arXiv:2402.13499), in round numbers.
+// Cycles from issue to result of what has no fixed latency: assumed, in round numbers; what is compared
+// with them are two versions of one loop.
 int latency_of(const Instruction& i) {
   if (i.is_global_load()) return 0;  // counted apart: that is what warps are there to hide
   switch (kind_of(i)) {

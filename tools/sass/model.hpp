@@ -22,8 +22,8 @@ struct Gpu {
   int doubles_per_clock;  // f64 operations of a multiprocessor
 };
 
-// Multiprocessors, clocks and f64 rates: NVIDIA's architecture papers. Copies: NVIDIA/cccl pull requests 6921, 9481 and 9881; of the A100
-// and H200 an assumption of 0.88 and 0.90 of the datasheet. Latencies: assumed.
+// Multiprocessors and f64 rates as NVIDIA publishes them; copies of H100, B200 and RTX 5090 as measured in
+// NVIDIA/cccl (pull requests 6921, 9481, 9881). Clocks, latencies and the other copies are assumed.
 std::span<const Gpu> gpus();
 
 struct Occupancy {
