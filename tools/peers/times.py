@@ -10,6 +10,7 @@ from cases import CASES, VERSIONS, find
 
 SIZES = [(4096, 1024), (1024, 1024), (1024, 4096), (1024,), (4096,)] * 2 + [(1024, 1024)] * 6  # 24 million
 ROUNDS = 15
+PAUSE_S = 0.02  # before a turn: another one's OpenMP threads spin for a while, on a processor that this one wants
 # ours, and each peer's arguments; "compiled" is torch.compile of the peer's foreach step.
 CONTESTS = {
     "AdamW": ("adamw", {"foreach": {"foreach": True}, "fused": {"fused": True}, "compiled": {"foreach": True}}),
@@ -52,6 +53,7 @@ def milliseconds(name, formula, peers):
     for _ in range(ROUNDS):
         for step, taken in times.values():
             if step is not None:
+                time.sleep(PAUSE_S)
                 begun = time.perf_counter()
                 step()
                 taken.append(1e3 * (time.perf_counter() - begun))
