@@ -79,7 +79,7 @@ def command_of(run):
         return "stepfuse_cli", [sys.executable, str(tests), str(BUILD / "bin" / "stepfuse"), str(SOURCE), *words[2:]]
     if words[0] == "ctest":
         return "all", ["ctest", "--test-dir", str(BUILD), "--output-on-failure", "-R", words[1]]
-    return words[0], [str(BUILD / "bin" / words[0]), *words[1:]]
+    return words[0], [str(BUILD / "bin" / words[0]), "--abort-after=1", *words[1:]]
 
 
 ENVIRONMENT = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(BUILD / "fake_driver")}
@@ -117,7 +117,7 @@ def prepare():
     if nvrtc.exists():
         ENVIRONMENT["STEPFUSE_NVRTC_DIR"] = str(nvrtc)
     done = subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                           "-DCMAKE_CXX_FLAGS_RELEASE=-O1"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+                           "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)
 
