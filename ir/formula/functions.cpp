@@ -127,6 +127,10 @@ Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
 
 }  // namespace
 
+bool is_reduction(std::string_view name) {
+  return std::ranges::find(kFolds, name, &Fold::name) != std::end(kFolds);
+}
+
 bool is_builtin(std::string_view name) {
   return find(name) != nullptr || name == "round" || name == "count";
 }
@@ -149,8 +153,7 @@ std::optional<Operand> call_builtin(Values& v, const Expr& call, Operands operan
 }
 
 std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to) {
-  const auto* fold = std::find_if(std::begin(kFolds), std::end(kFolds),
-                                  [&](const Fold& f) { return f.name == call.text; });
+  const auto* fold = std::ranges::find(kFolds, call.text, &Fold::name);
   if (fold == std::end(kFolds)) return std::nullopt;
   if (x.domain() <= to) {
     v.fail(x.loc, fmt::format("this is already one value for each {}", info(x.domain()).name));

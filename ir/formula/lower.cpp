@@ -299,6 +299,9 @@ class Lowering {
     if (auto result = call_builtin(v_, e, operands)) return *result;
     auto it = functions_.find(e.text);
     if (it != functions_.end()) return call_own(e, *it->second, operands);
+    if (is_reduction(e.text)) {
+      f_.fail(e.loc, fmt::format("say what '{0}' is over: {0}(x, tensor), group or step", e.text));
+    }
     std::vector<std::string> known = builtin_names();
     for (const auto& [name, s] : functions_) known.push_back(name);
     std::string near = did_you_mean(e.text, known);

@@ -68,5 +68,6 @@ std::vector<std::string> builtin_names();
 
 // sum, mean, max, min, any, norm of `x` in a coarser domain; nothing if there is none of that name.
 std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to);
+bool is_reduction(std::string_view name);
 
 }  // namespace stepfuse::formula

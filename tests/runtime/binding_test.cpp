@@ -9,7 +9,10 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "tests/support/messages.hpp"
+
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -51,22 +54,6 @@ struct Fixture {
   }
 };
 
-// The message of the Error that `f` throws; fails the test if it throws none of that kind.
-std::string error_of(ErrorKind kind, const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  FAIL("no error");
-  return {};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a bound step runs; read-only arrays may alias") {
@@ -81,36 +68,36 @@ TEST_CASE("a bound step runs; read-only arrays may alias") {
 TEST_CASE("missing, unknown and miscounted bindings") {
   Fixture f;
   f.step.bind("weight", f.weights);
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@hint is not bound"));
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("wieght", f.weights); }),
-                 "has no buffer 'wieght'; it has @grad @weight @hint"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@hint is not bound"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("wieght", f.weights); }),
+            "has no buffer 'wieght'; it has @grad @weight @hint"));
   std::vector<void*> one = {f.at(0)};
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("weight", one); }), "2 tensors"));
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.bind("grad", f.grads); }), "run()"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("weight", one); }), "2 tensors"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("grad", f.grads); }), "run()"));
   f.bind();
   f.step.prepare();
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.run(one, f.step.make_args()); }),
-                 "1 gradients"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.run(one, f.step.make_args()); }),
+            "1 gradients"));
   CHECK(f.memory == std::vector<float>(64, 1.0F));
 }
 
 TEST_CASE("null, misaligned and overlapping arrays") {
   Fixture f;
   f.weights[1] = nullptr;
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.bind(); }), "@weight of tensor 1 'b' is null"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "@weight of tensor 1 'b' is null"));
   f.weights[1] = reinterpret_cast<char*>(f.at(4)) + 2;
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.bind(); }), "not aligned to its 4-byte"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "not aligned to its 4-byte"));
   f.weights[1] = f.at(3);
   f.bind();
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "overlaps @weight of tensor 0 'a'"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "overlaps @weight of tensor 0 'a'"));
   f.weights[1] = f.at(4);
   f.hints[0] = f.at(6);
   f.bind();
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@hint of tensor 0 'a' overlaps"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@hint of tensor 0 'a' overlaps"));
   f.hints[0] = f.at(8);
   f.grads[0] = f.at(2);
   f.bind();
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.run(); }), "@grad of tensor 0 'a' overlaps"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@grad of tensor 0 'a' overlaps"));
   CHECK(f.memory == std::vector<float>(64, 1.0F));
 }
 
@@ -136,24 +123,20 @@ TEST_CASE("a tensor given twice is updated once") {
   f.run();
   CHECK(f.memory[0] == 1.5F);
   f.grads[1] = f.at(24);
-  CHECK(contains(error_of(ErrorKind::bind, [&] { f.step.run(f.grads, f.step.make_args()); }),
-                 "their gradients differ"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.run(f.grads, f.step.make_args()); }),
+            "their gradients differ"));
 }
 
 TEST_CASE("layouts refuse sizes that cannot be") {
   Layout layout;
-  CHECK(
-      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = static_cast<uint64_t>(-1)}); }),
-               "negative"));
-  CHECK(
-      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = -1}); }), "group"));
-  CHECK(
-      contains(error_of(ErrorKind::bind, [&] { layout.add({.size = 1, .offset = 5}); }), "16384"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = static_cast<uint64_t>(-1)}); }),
+            "negative"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = -1}); }), "group"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .offset = 5}); }), "16384"));
   CHECK(layout.size() == 0);
   layout.add({.size = 1, .dtypes = {{"weight", DType::f16}}});
-  CHECK(
-      contains(error_of(ErrorKind::bind, [&] { Step(parse(kSgd), layout, Device::interpreter()); }),
-               "@weight cannot be stored as f16"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { Step(parse(kSgd), layout, Device::interpreter()); }),
+            "@weight cannot be stored as f16"));
 }
 
 TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
@@ -164,11 +147,11 @@ TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
     layout.add(std::move(shard));
     return Step(counts, layout, Device::interpreter());
   };
-  CHECK(contains(error_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384}); }),
-                 "say so in full_size"));
-  CHECK(contains(
-      error_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
-      "full_size 16391 is less"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384}); }),
+            "say so in full_size"));
+  CHECK(has(message_of(ErrorKind::bind,
+                       [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
+            "full_size 16391 is less"));
   for (Device device : {Device::interpreter(), Device::cpu(1)}) {
     Layout layout;
     layout.add({.size = 4, .offset = 16384, .full_size = 40000});
@@ -188,15 +171,15 @@ TEST_CASE("arguments by name, checked") {
   Fixture f;
   Args args = f.step.make_args();
   CHECK(args.get(f.step.arg("lr")) == 0.5);
-  CHECK(contains(error_of(ErrorKind::usage, [&] { args.set("rl", 1); }), "it has lr"));
-  CHECK(contains(error_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
+  CHECK(has(message_of(ErrorKind::usage, [&] { args.set("rl", 1); }), "it has lr"));
+  CHECK(has(message_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
   f.bind();
-  CHECK(contains(error_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
+  CHECK(has(message_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
 }
 
 TEST_CASE("STEPFUSE_FORM overrides the form, and says what it takes") {
   ::setenv("STEPFUSE_FORM", "sideways", 1);
-  CHECK(contains(error_of(ErrorKind::usage, [] { Fixture(); }), "STEPFUSE_FORM=sideways"));
+  CHECK(has(message_of(ErrorKind::usage, [] { Fixture(); }), "STEPFUSE_FORM=sideways"));
   ::setenv("STEPFUSE_FORM", "split", 1);
   Fixture f;
   ::unsetenv("STEPFUSE_FORM");

@@ -14,6 +14,7 @@
 
 #include "runtime/safetensors.hpp"
 #include "tests/support/file_faults.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
@@ -72,15 +73,6 @@ struct File {
   std::string path = (folder.path() / "step.safetensors").string();
 };
 
-std::string why(const auto& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "not refused";
-}
-
 }  // namespace
 
 TEST_CASE("a resumed run equals an uninterrupted one, bit for bit") {
@@ -136,7 +128,7 @@ TEST_CASE("truncated, damaged and foreign files are refused, and change nothing"
   std::vector<float> before = target.m;
   auto refused = [&](const std::string& content, const char* reason) {
     write_bytes(file.path, content);
-    std::string message = why([&] { load_checkpoint(file.path, target.step); });
+    std::string message = message_of([&] { load_checkpoint(file.path, target.step); });
     CHECK_MESSAGE(message.find(reason) != std::string::npos, message);
     CHECK(target.m == before);
   };
@@ -164,7 +156,9 @@ TEST_CASE("truncated, damaged and foreign files are refused, and change nothing"
 TEST_CASE("another length, another offset and other arrays are refused by name") {
   File file;
   save_checkpoint(file.path, Trainer().step);
-  auto reason = [&](Trainer&& t) { return why([&] { load_checkpoint(file.path, t.step); }); };
+  auto reason = [&](Trainer&& t) {
+    return message_of([&] { load_checkpoint(file.path, t.step); });
+  };
   auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
@@ -178,7 +172,7 @@ TEST_CASE("another length, another offset and other arrays are refused by name")
     std::vector<void*> p = {array->data(), array->data() + 1000};
     other.bind(name, p);
   }
-  CHECK(has(why([&] { load_checkpoint(file.path, other); }), "another step than @adam"));
+  CHECK(has(message_of([&] { load_checkpoint(file.path, other); }), "another step than @adam"));
   // Without its scaler.
   std::string message = reason(Trainer(RecipeOptions{.clip = Clip::l2}));
   CHECK_MESSAGE(has(message, "'scaler.growth_tracker'; make the step with the loss scaling"),
@@ -224,7 +218,7 @@ TEST_CASE("a checkpoint that cannot be written leaves the old one") {
   for (size_t room : {size_t{0}, size_t{100}, good.size() / 2, good.size() - 1}) {
     CAPTURE(room);
     FullDisk disk(room);
-    std::string message = why([&] { save_checkpoint(file.path, t.step); });
+    std::string message = message_of([&] { save_checkpoint(file.path, t.step); });
     CHECK_MESSAGE(message.find("cannot write") != std::string::npos, message);
   }
   CHECK(read_bytes(file.path) == good);

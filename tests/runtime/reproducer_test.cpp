@@ -17,6 +17,7 @@
 #include "compiler/variant.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tools/workload/layout_file.hpp"
@@ -60,17 +61,6 @@ Variant two_types() {
   return make_variant(optimize(p, signatures), signatures, Form::split);
 }
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::compile);
-    return e.what();
-  }
-  return "";
-}
-
 // The three files, and that they give the same plan again.
 void check_kept(const Temporary& kept, const Variant& variant, const std::string& suffix,
                 const std::string& text, const std::string& message) {
@@ -102,8 +92,8 @@ TEST_CASE("a CPU kernel that LLVM refuses is kept, with the command that replays
   Variant variant = two_types();
   std::string text =
       emit_llvm(variant.plan, cpu_target("x86-64")) + "define void @f() {\n  ret i32 1\n}\n";
-  std::string message =
-      message_of([&] { compile_or_keep(variant, text, cpu_target("x86-64"), "x86-64"); });
+  std::string message = message_of(
+      ErrorKind::compile, [&] { compile_or_keep(variant, text, cpu_target("x86-64"), "x86-64"); });
   CHECK(message.find("LLVM rejects the kernel's text") != std::string::npos);
   CHECK(
       message.find("stepfuse run --steps=0 --backend=cpu --cpu-level=x86-64 --set external_norm=0 "
@@ -134,8 +124,9 @@ TEST_CASE("a CUDA kernel that NVRTC refuses is kept, with the command that repla
   Temporary kept;
   Variant variant = two_types();
   std::string text = emit_cuda(variant.plan) + "int broken(\n";
-  std::string message =
-      message_of([&] { cuda::compile_or_keep(variant, text, {cuda::CodeKind::cubin, 90}); });
+  std::string message = message_of(ErrorKind::compile, [&] {
+    cuda::compile_or_keep(variant, text, {cuda::CodeKind::cubin, 90});
+  });
   CHECK(message.find("error: expected") != std::string::npos);
   CHECK(message.find("stepfuse dump --emit=cubin --arch=sm_90 --form=split --layout=") !=
         std::string::npos);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/grouped_step.hpp"
+#include "tests/support/messages.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -12,22 +13,6 @@ using namespace stepfuse::testing;
 namespace {
 
 const std::vector<int> kGroups = {0, 1, 0, 1};
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  MESSAGE(text);
-  return false;
-}
 
 }  // namespace
 

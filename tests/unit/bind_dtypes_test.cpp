@@ -1,9 +1,11 @@
 // Pass bind dtypes: a buffer with one storage type in all signatures becomes concrete. Knows ir and
 // the passes.
 #include "compiler/passes/passes.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/unit/pass_testing.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 using stepfuse::testing::check_pass;
 
 namespace {
@@ -24,13 +26,7 @@ auto bind_to(std::vector<Signature> signatures) {
 }
 
 std::string error_of(std::vector<Signature> signatures) {
-  try {
-    bind_dtypes(testing::parse_body(kMixed), signatures);
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::compile);
-    return e.what();
-  }
-  return "no error";
+  return message_of(ErrorKind::compile, [&] { bind_dtypes(parse_body(kMixed), signatures); });
 }
 }  // namespace
 

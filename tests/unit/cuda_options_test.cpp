@@ -9,6 +9,7 @@
 #include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
@@ -39,7 +40,6 @@ std::string text_with(const std::string& option, int arch = 100) {
   std::string text = emit_cuda(variant.plan, with_options({.arch = arch}, option));
   return text.substr(text.find("extern \"C\" __global__"));
 }
-bool has(const std::string& text, const std::string& what) { return text.find(what) != text.npos; }
 
 }  // namespace
 

@@ -8,8 +8,10 @@
 #include <stepfuse/recipes.hpp>
 
 #include "ir/interpreter.hpp"
+#include "tests/support/messages.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -19,18 +21,7 @@ std::string step_of(const std::string& body, const RecipeOptions& options = {}) 
 }
 
 std::string error_of(const std::string& body, const RecipeOptions& options = {}) {
-  try {
-    step_of(body, options);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return true;
-  MESSAGE(text);
-  return false;
+  return message_of([&] { step_of(body, options); });
 }
 
 }  // namespace
@@ -174,6 +165,8 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(has(error_of("w = w - zeta"), "declare it above"));
   CHECK(has(error_of("w = w - sqr(g)"), "did you mean 'sqrt'?"));
   CHECK(has(error_of("w = w - softsign(g)"), "write def softsign(x) = "));
+  CHECK(
+      has(error_of("w = w - norm(g)"), "say what 'norm' is over: norm(x, tensor), group or step"));
   CHECK(has(error_of("w = w - sqrt(g, g)"), "sqrt takes 1 value, not 2"));
   CHECK(has(error_of("moment m\nw = w - g * m"), "nothing is assigned to it: write m ="));
   CHECK(has(error_of("hyper lr = 1\nw = w - g"), "'lr' is never used"));

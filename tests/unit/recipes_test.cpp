@@ -10,23 +10,15 @@
 #include <stepfuse/recipes.hpp>
 
 #include "ir/verifier.hpp"
+#include "tests/support/messages.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
 std::string error_of(const std::string& recipe, const RecipeOptions& options) {
-  try {
-    make_recipe(recipe, options);
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::usage);
-    return e.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return message_of(ErrorKind::usage, [&] { make_recipe(recipe, options); });
 }
 
 // How many members an aggregate has: as many as can be initialised from anything.

@@ -15,8 +15,10 @@
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
 #include "tests/source_dir.hpp"
+#include "tests/support/messages.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 std::string reference() {
@@ -24,9 +26,6 @@ std::string reference() {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
-}
-bool has(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 }  // namespace
 

@@ -9,23 +9,15 @@
 #include <stepfuse/recipes.hpp>
 
 #include "tests/source_dir.hpp"
+#include "tests/support/messages.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_layout(text, "x.json");
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::parse);
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
+  return message_of(ErrorKind::parse, [&] { parse_layout(text, "x.json"); });
 }
 
 std::string in_tensor(const std::string& fields) {
@@ -39,9 +31,9 @@ LayoutFile sample(const std::string& name) {
 }  // namespace
 
 TEST_CASE("numbers beyond a double and names that steer terminals") {
-  CHECK(contains(error_of(in_tensor(R"("shape": [1e999])")), "not JSON"));
-  CHECK(contains(error_of(R"({"name": "a\u001b[2J", "tensors": []})"), "control character"));
-  CHECK(contains(error_of(R"({"name": "a", "tensors": [], "\u001b[2J": 1})"), "no field \"?[2J\""));
+  CHECK(has(error_of(in_tensor(R"("shape": [1e999])")), "not JSON"));
+  CHECK(has(error_of(R"({"name": "a\u001b[2J", "tensors": []})"), "control character"));
+  CHECK(has(error_of(R"({"name": "a", "tensors": [], "\u001b[2J": 1})"), "no field \"?[2J\""));
 }
 
 TEST_CASE("every field") {
@@ -67,26 +59,26 @@ TEST_CASE("every field") {
 
 TEST_CASE("text that is not JSON is reported with its line and a caret") {
   std::string e = error_of("{\"name\": \"n\",\n  \"tensors\": [,]}");
-  CHECK(contains(e, "x.json:2:15: error: not JSON"));
-  CHECK(contains(e, "^"));
-  CHECK(contains(error_of(""), "x.json:1:1: error: not JSON"));
+  CHECK(has(e, "x.json:2:15: error: not JSON"));
+  CHECK(has(e, "^"));
+  CHECK(has(error_of(""), "x.json:1:1: error: not JSON"));
 }
 
 TEST_CASE("mistakes are named with their tensor") {
-  CHECK(contains(error_of("[]"), "a layout is an object"));
-  CHECK(contains(error_of(R"({"tensors": []})"), "\"name\" must be a string"));
-  CHECK(contains(error_of(R"({"name": "n"})"), "\"tensors\" must be an array"));
-  CHECK(contains(error_of(R"({"name": "n", "tensors": [7]})"), "tensor entry 0"));
-  CHECK(contains(error_of(in_tensor(R"("shap": [1])")), "there is no field \"shap\""));
-  CHECK(contains(error_of(in_tensor(R"("shape": 5)")), "tensor \"t\": \"shape\" must be an array"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [-1])")), "must be a whole number, 0 or more"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [1.5])")), "must be a whole number"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [4294967296, 4294967296])")), "more than"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [1], "group": -1)")), "\"group\" must be"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [1], "count": 99999999)")), "at most"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [1], "dtypes": {"grad": "f8"})")),
-                 "the dtype of \"grad\" must be one of"));
-  CHECK(contains(error_of(in_tensor(R"("shape": [1], "misalign": "x")")), "\"misalign\" must be"));
+  CHECK(has(error_of("[]"), "a layout is an object"));
+  CHECK(has(error_of(R"({"tensors": []})"), "\"name\" must be a string"));
+  CHECK(has(error_of(R"({"name": "n"})"), "\"tensors\" must be an array"));
+  CHECK(has(error_of(R"({"name": "n", "tensors": [7]})"), "tensor entry 0"));
+  CHECK(has(error_of(in_tensor(R"("shap": [1])")), "there is no field \"shap\""));
+  CHECK(has(error_of(in_tensor(R"("shape": 5)")), "tensor \"t\": \"shape\" must be an array"));
+  CHECK(has(error_of(in_tensor(R"("shape": [-1])")), "must be a whole number, 0 or more"));
+  CHECK(has(error_of(in_tensor(R"("shape": [1.5])")), "must be a whole number"));
+  CHECK(has(error_of(in_tensor(R"("shape": [4294967296, 4294967296])")), "more than"));
+  CHECK(has(error_of(in_tensor(R"("shape": [1], "group": -1)")), "\"group\" must be"));
+  CHECK(has(error_of(in_tensor(R"("shape": [1], "count": 99999999)")), "at most"));
+  CHECK(has(error_of(in_tensor(R"("shape": [1], "dtypes": {"grad": "f8"})")),
+            "the dtype of \"grad\" must be one of"));
+  CHECK(has(error_of(in_tensor(R"("shape": [1], "misalign": "x")")), "\"misalign\" must be"));
 }
 
 TEST_CASE("a size of 0 is one even beside sizes that would overflow") {
