@@ -43,7 +43,11 @@ Value Values::to(const Operand& o, DType t) {
   }
   if (o.value.type().dtype == t) return o.value;
   if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
-  if (is_integer(t)) fail(o.loc, "this is no whole number, and a state of whole numbers is meant");
+  if (is_integer(t)) {
+    fail(o.loc,
+         "this is no whole number, and a state of whole numbers is meant; a literal is whole "
+         "where it meets one: p ? k + 1 : k - 1, not k + (p ? 1 : -1)");
+  }
   if (t != DType::f32) return made(o.loc, c.b.cast(o.value, t)).value;
   Value& known = narrowed_[o.value.id];  // rounded once, however often it meets elements
   if (known) return known;               // `!known` would be an instruction

@@ -168,6 +168,9 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(
       has(error_of("w = w - norm(g)"), "say what 'norm' is over: norm(x, tensor), group or step"));
   CHECK(has(error_of("w = w - sqrt(g, g)"), "sqrt takes 1 value, not 2"));
+  const std::string counter = "state k : step i64 = 0\nlet p = norm(g, step) > 1\nk = ";
+  CHECK(has(error_of(counter + "k + (p ? 1 : -1)\nw = w - g * k"), "p ? k + 1 : k - 1"));
+  CHECK(error_of(counter + "p ? k + 1 : k - 1\nw = w - g * k") == "no error");
   CHECK(has(error_of("moment m\nw = w - g * m"), "nothing is assigned to it: write m ="));
   CHECK(has(error_of("hyper lr = 1\nw = w - g"), "'lr' is never used"));
   CHECK(has(error_of("let u = g * g\nreport r = norm(u, step)"), "write w ="));
