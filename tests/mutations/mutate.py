@@ -36,7 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = pathlib.Path(__file__).resolve().parent
 AREA = ROOT / "build-mutate"
 SOURCE, BUILD = AREA / "source", AREA / "build"
-LIMIT_S = 600
+LIMIT_S = 600  # and at least five times what the test takes without a fault: then it hangs
 
 
 class Fault(collections.namedtuple("Fault", "table file before after run equivalent")):
@@ -126,7 +126,7 @@ def make(targets):
     return call(["ninja", "-C", str(BUILD), "--quiet", *sorted(set(targets))])
 
 
-def plant(fault):
+def plant(fault, limits):
     """killed, hung, survived or no fault, and which test it was."""
     commands = [command_of(r) for r in fault.run]
     path = SOURCE / fault.file
@@ -137,7 +137,7 @@ def plant(fault):
         if code != 0:
             return "no fault", "does not compile"
         for (_, words), run in zip(commands, fault.run):
-            code, output = call(words, LIMIT_S)
+            code, output = call(words, limits[run])
             if code is None:
                 return "hung", run
             if code != 0:
@@ -192,13 +192,16 @@ def main():
     code, output = make(command_of(r)[0] for r in runs)
     if code != 0:
         sys.exit(output)
+    limits = {}
     for r in runs:
-        code, output = call(command_of(r)[1], LIMIT_S)
+        begin = time.monotonic()
+        code, output = call(command_of(r)[1])
         if code != 0:
             sys.exit(f"fails without a fault: {r}\n{output[-3000:]}")
+        limits[r] = max(LIMIT_S, 5 * (time.monotonic() - begin))
     begin = time.monotonic()
     for done, f in enumerate(todo):
-        result, test = plant(f)
+        result, test = plant(f, limits)
         results[f.key()] = {"result": result, "test": test}
         kept.write_text(json.dumps(results, indent=1))
         left = (time.monotonic() - begin) / (done + 1) * (len(todo) - done - 1) / 60
