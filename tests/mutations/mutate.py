@@ -69,6 +69,11 @@ def misfits(faults):
         if f.before == f.after or (f.file, f.before, f.after) in seen:
             yield f"{f.table}: {f.file}: no fault, or one that is there twice: {f.before!r}"
         seen.add((f.file, f.before, f.after))
+        for run in f.run:
+            try:
+                command_of(run)
+            except ValueError as error:
+                yield f"{f.table}: {f.file}: {error}: {run}"
 
 
 def command_of(run):
@@ -126,6 +131,10 @@ def make(targets):
     return call(["ninja", "-C", str(BUILD), "--quiet", *sorted(set(targets))])
 
 
+def ran_nothing(output):
+    return "test cases: 0 " in " ".join(output.split()) or "Ran 0 tests" in output
+
+
 def plant(fault, limits):
     """killed, hung, survived or no fault, and which test it was."""
     commands = [command_of(r) for r in fault.run]
@@ -142,7 +151,7 @@ def plant(fault, limits):
                 return "hung", run
             if code != 0:
                 return "killed", run
-            if "test cases: 0 " in output.replace("  ", " ") or "Ran 0 tests" in output:
+            if ran_nothing(output):
                 return "no test", run
         return "survived", ""
     finally:
@@ -196,8 +205,8 @@ def main():
     for r in runs:
         begin = time.monotonic()
         code, output = call(command_of(r)[1])
-        if code != 0:
-            sys.exit(f"fails without a fault: {r}\n{output[-3000:]}")
+        if code != 0 or ran_nothing(output):
+            sys.exit(f"{'fails' if code else 'runs no test'} without a fault: {r}\n{output[-3000:]}")
         limits[r] = max(LIMIT_S, 5 * (time.monotonic() - begin))
     begin = time.monotonic()
     for done, f in enumerate(todo):
