@@ -38,9 +38,9 @@ def hang():
     time.sleep(100)
 
 
-def train(rank, world, place, how, exact):
+def train(rank, world, place, how, exact, overlap=False):
     model = network()
-    optimizer = ZeroRedundancyOptimizer(groups(model), exact=exact, bucket_bytes=BUCKET, **settings(2.0))
+    optimizer = ZeroRedundancyOptimizer(groups(model), exact=exact, bucket_bytes=BUCKET, overlap_gather=overlap, **settings(2.0))
     before = None
     try:
         for step in range(LAST + 1):
@@ -51,6 +51,7 @@ def train(rank, world, place, how, exact):
             optimizer.zero_grad()
             optimizer.scale(loss_of(model, step, rank)).backward()
             optimizer.step()
+        loss_of(model, LAST + 1, rank)
     except RankError as error:
         after = digest([*model.parameters(), *(v.reshape(-1) for part, _ in optimizer._shard.values()
                                                for v in optimizer._inner.state[part].values())])
@@ -77,8 +78,9 @@ def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, ex
     assert time.monotonic() - began < 50  # not the group's timeout of 60 seconds
 
 
-def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so():
-    results = run(4, train, "all-gather of the weights", die, False)
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so(overlap):
+    results = run(4, train, "all-gather of the weights", die, False, overlap)
     for rank, result in enumerate(results):
         if rank != VICTIM:
             said, _, refused = result

@@ -1,10 +1,12 @@
 """ZeRO stage 1: shares of the step on 1 to 7 ranks, the bits of one device, agreement, checkpoints for other ranks."""
 
+import copy
 import tempfile
 import time
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from processes import good, run
 from test_ddp import digest
@@ -15,7 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 import stepfuse
 from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, ZeroRedundancyOptimizer
 from stepfuse.torch.buckets import ALIGN, place
+from stepfuse.torch.late import Late, expect, welcome
 from stepfuse.torch.ranks import PIECE, fold
+from stepfuse.torch.zero import GATHERING
 
 STEPS, OVERFLOW = 5, 2
 BUCKET = 200_000  # bytes: two buckets
@@ -62,7 +66,8 @@ def sharded(rank, world, exact, dtype, norm_type):
             next(model.parameters()).zero_()  # the weights of rank 0 are everybody's
     # The last gradient comes late: what was sent before it has arrived.
     model[0].weight.register_post_accumulate_grad_hook(lambda _: arrived(optimizer._buckets[0]))
-    optimizer = ZeroRedundancyOptimizer(groups(model), AdamW, exact=exact, bucket_bytes=BUCKET, **settings(norm_type))
+    optimizer = ZeroRedundancyOptimizer(groups(model), AdamW, exact=exact, bucket_bytes=BUCKET, overlap_gather=exact,
+                                        **settings(norm_type))
     seen = []
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -71,9 +76,11 @@ def sharded(rank, world, exact, dtype, norm_type):
         early = sum(len(part.early) for part in optimizer._inner._engine.parts) if step else 0
         optimizer.step()
         messages = optimizer.messages - before
+        assert all(isinstance(p, Late) == (exact and world > 1) for p in model.parameters())
+        weights = digest(model.parameters())
         optimizer.consolidate_state_dict()
         state = optimizer.state_dict()["state"] if rank == 0 else {}
-        seen.append((see(model, optimizer, state), messages, early))
+        seen.append(((weights, *see(model, optimizer, state)[1:]), messages, early))
     sizes = [part.numel() for part, _ in optimizer._shard.values()]
     return seen, sum(sizes), len(optimizer._buckets)
 
@@ -125,6 +132,55 @@ def test_ranks_agree_and_runs_repeat(world):
         assert [m for _, m, _ in seen] == [1 + buckets + (i == 0) for i in range(STEPS)]
         # Buckets that had arrived were looked at while backward ran.
         assert all(early > 0 for _, _, early in seen[1:]), [e for *_, e in seen]
+
+
+def overlapped(rank, world):
+    """Rank 1 sends its weights only once rank 0 is out of step()."""
+    store = dist.distributed_c10d._get_default_store()
+    models = [network(), network()]
+    first, second = (ZeroRedundancyOptimizer(m.parameters(), lr=0.01, bucket_bytes=BUCKET, overlap_gather=overlaps)
+                     for m, overlaps in zip(models, (False, True)))
+    begin, step = second._comm.begin, 0
+
+    def late(what, call, *args, **kw):
+        if rank == 1 and what == GATHERING:
+            store.wait([f"go {step}"])
+        return begin(what, call, *args, **kw)
+
+    second._comm.begin = late
+    for step in range(3):
+        for model, optimizer in zip(models, (first, second)):
+            loss_of(model, step, rank).backward()
+            optimizer.step()
+        assert all(isinstance(p, Late) for p in models[1].parameters())
+        if rank == 0:
+            store.set(f"go {step}", "1")
+        second.zero_grad()
+        assert all(isinstance(p, Late) and p.grad is None for p in models[1].parameters())
+        models[1][0](torch.ones(1, 40))
+        here = [not isinstance(p, Late) for p in models[1].parameters()]
+        assert here == [True, True, False, False, False, False]
+        if step == 0:  # what holds a parameter, not its module
+            by_hand = torch._foreach_mul(list(models[1].parameters()), 1.0)
+        elif step == 1:
+            by_hand = list(copy.deepcopy(models[1].state_dict()).values())
+        else:
+            second.wait()
+            by_hand = list(models[1].parameters())
+        assert all(type(p) is nn.Parameter for p in models[1].parameters())
+        assert all(torch.equal(p, q) for p, q in zip(by_hand, models[0].parameters(), strict=True))
+
+
+def test_step_does_not_wait_for_weights_that_forward_waits_for():
+    good(run(2, overlapped))
+
+
+def test_a_compiled_model_says_that_its_weights_are_on_their_way():
+    model = nn.Linear(3, 3)
+    expect(model.parameters(), lambda: welcome(model.parameters()))
+    with pytest.raises(Exception, match=r"call the optimizer's wait\(\) before the model"):
+        torch.compile(model, backend="eager")(torch.ones(1, 3))
+    assert torch.equal(model(torch.zeros(1, 3))[0], model.bias)
 
 
 def beside_torch(rank, world, ours, theirs, kw):

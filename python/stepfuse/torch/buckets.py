@@ -6,7 +6,7 @@ one device.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,6 +68,7 @@ class Bucket:
             p.data = here
         self.own_weights = self.weights[me * self.chunk:(me + 1) * self.chunk]
         self.own_gradients = self.weights.new_zeros(self.chunk) if with_gradients else None
+        self.gathering: Any = None  # the sending of its weights
         self.gradients: Tensor | None = None
         self.received: Tensor | None = None
         if with_gradients:

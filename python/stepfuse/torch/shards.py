@@ -126,6 +126,7 @@ class Shards:
             mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names"))
 
     def _adopt(self) -> None:
+        self.wait()
         self._broken = None
         self._inner._engine = None
         self._inner._ranks = self._comm if self._world > 1 else None

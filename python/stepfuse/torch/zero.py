@@ -6,6 +6,7 @@ Knows torch.distributed through Ranks, and an optimizer of this package, which s
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
+from . import late
 from .buckets import Bucket, Slice, divide
 from .optimizers import AdamW, Fused
 from .pieces import Pieces
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .scaler import LossScaler
 
 NOT_HYPER = ("params", "param_names")
+GATHERING = "the all-gather of the weights"
 
 
 class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
@@ -44,6 +47,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             many bytes on their way, and a second copy in memory (on the CPU in any case).
         reduce_gradients: False where DistributedDataParallel has made the gradients equal.
         bucket_bytes: about how much is sent at once.
+        overlap_gather: step() does not wait for the other ranks' weights; each bucket is waited for where one of its
+            weights is used from Python, as the next forward does. What reads weights otherwise calls wait() first.
         allow_unused: a parameter that has no gradient on a rank counts as zero there; else that is an error.
         defaults: further arguments of the optimizer, such as lr, max_norm, scaler.
 
@@ -55,7 +60,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
 
     def __init__(self, params: ParamsT, optimizer_class: type[Fused] = AdamW, process_group: Any = None, *,
                  exact: bool = False, reduce_gradients: bool = True, bucket_bytes: int = 25 << 20,
-                 allow_unused: bool = False, **defaults: Any) -> None:
+                 overlap_gather: bool = False, allow_unused: bool = False, **defaults: Any) -> None:
         super().__init__(params, {})
         if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Fused)):
             raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
@@ -71,6 +76,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         self._world, self._me = group.size(), group.rank()
         self._comm = Ranks([group], self._all[0].device)
         self._exact, self._reduces, self._allow_unused = exact, reduce_gradients, allow_unused
+        self._overlaps = overlap_gather
         # gloo's reduce-scatter is an all-reduce, of twice the bytes, that nobody can look after.
         self._ordered = self._world > 1 and (exact or self._all[0].device.type == "cpu")
         self._paused = False
@@ -305,19 +311,46 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         return loss
 
     def _check_whole(self) -> None:
+        self.wait()
         if self._broken is not None:
             raise RankError(f"the weights were not all gathered after a step ({self._broken}): this optimizer and its model are of no "
                             "use any more; make them anew and load the last checkpoint")
 
     def _gather(self) -> None:
-        """The weights that ranks have updated, to all of them; from here on a failure leaves half a step."""
-        if self._world > 1:
-            what, group = "the all-gather of the weights", self._comm.groups[0]
-            try:
-                works = [self._comm.begin(what, ALL_GATHER, b.weights, b.own_weights, group=group) for b in self._buckets]
-                for work in works:
-                    self._comm.wait(what, work)
-            except RankError as error:
-                self._broken = str(error)
-                raise
+        """The weights that ranks have updated, to all of them, those first that forward begins with; from here on a failure
+        leaves half a step."""
         torch.autograd.graph.increment_version(self._all)
+        if self._world == 1:
+            return
+        with self._whole_or_broken():
+            for bucket in reversed(self._buckets):
+                bucket.gathering = self._comm.begin(GATHERING, ALL_GATHER, bucket.weights, bucket.own_weights,
+                                                    group=self._comm.groups[0])
+        if not self._overlaps:
+            self.wait()
+            return
+        for bucket in self._buckets:
+            late.expect(bucket.params, functools.partial(self._arrive, bucket))
+
+    def wait(self) -> None:
+        """Waits for all weights of the last step, for code that reads them without torch's Python functions."""
+        for bucket in reversed(self._buckets):
+            self._arrive(bucket)
+
+    def _arrive(self, bucket: Bucket) -> None:
+        if bucket.gathering is not None:
+            with self._whole_or_broken():
+                self._comm.wait(GATHERING, bucket.gathering)
+            bucket.gathering = None
+            late.welcome(bucket.params)
+
+    @contextlib.contextmanager
+    def _whole_or_broken(self) -> Iterator[None]:
+        try:
+            yield
+        except RankError as error:
+            self._broken = str(error)
+            for bucket in self._buckets:
+                bucket.gathering = None
+                late.welcome(bucket.params)
+            raise

@@ -1,0 +1,60 @@
+"""Weights that are still on their way to this rank: whoever uses one waits for it first. Knows torch only.
+
+A parameter's class is another until it has arrived, which torch asks before any use from Python; the object, its storage and
+what refers to it stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+OF_GRADIENTS = {Tensor.grad.__get__, Tensor.grad.__set__, Tensor.grad.__delete__}  # read no weight
+
+
+class Late:
+    """What parameters are in the meantime."""
+
+    _arrive: Callable[[], None]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if torch.compiler.is_compiling():
+            raise RuntimeError("weights of a compiled model are still on their way: call the optimizer's wait() before the model")
+        if func in OF_GRADIENTS:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        for value in tree_leaves((args, kwargs)):
+            if isinstance(value, Late):
+                value._arrive()
+        return func(*args, **(kwargs or {}))
+
+
+class LateTensor(Late, Tensor):
+    pass
+
+
+class LateParameter(Late, torch.nn.Parameter):
+    pass
+
+
+CLASSES = {Tensor: LateTensor, torch.nn.Parameter: LateParameter}
+
+
+def expect(params: Iterable[Tensor], arrive: Callable[[], None]) -> None:
+    """`arrive`, which calls welcome() in any case, is called before the first use of one of them."""
+    for p in params:
+        p.__class__ = CLASSES[type(p)]
+        p._arrive = arrive
+
+
+def welcome(params: Iterable[Tensor]) -> None:
+    """They are what they were."""
+    for p in params:
+        if isinstance(p, Late):
+            del p._arrive
+            p.__class__ = torch.nn.Parameter if isinstance(p, torch.nn.Parameter) else Tensor
