@@ -15,14 +15,16 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     unsigned long long elements = 0;
     unsigned id = 0;
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
-    unsigned long long full_size = 0;  // of a shard's tensor
-    if (PyArg_ParseTuple(item, "sKipI|K", &name, &elements, &tensor.group, &tensor.uncounted, &id,
-                         &full_size) == 0) {
+    unsigned long long offset = 0;  // of a shard in its tensor
+    unsigned long long full_size = 0;
+    if (PyArg_ParseTuple(item, "sKipIKK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
+                         &offset, &full_size) == 0) {
       throw Raised();
     }
     tensor.id = &id;
     tensor.name = name;
     tensor.elements = elements;
+    tensor.offset = offset;
     tensor.full_size = full_size;
     check(stepfuse_layout_add(layout, &tensor));
   });
@@ -344,7 +346,7 @@ PyType_Slot step_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
     {Py_tp_methods, step_methods},
     {Py_tp_doc,
-     const_cast<char*>("Step(program, [(name, elements, group, uncounted)], device's kind, "
+     const_cast<char*>("Step(program, [(name, elements, group, uncounted, id, offset, full size)], device's kind, "
                        "ordinal, threads, scaler or None, whether reduce() is called, "
                        "allocator or None): "
                        "compiled.")},

@@ -71,6 +71,15 @@ def run(world, function, *arguments, seconds=60.0, patience=SECONDS):
         return results
 
 
+def _each(rank, world, function, cases):
+    return [function(rank, world, *case) for case in cases]
+
+
+def run_each(world, function, cases):
+    """For each of the cases what good(run(world, function, *case)) returns; with processes for all of them, which take long to start."""
+    return list(zip(*good(run(world, _each, function, cases, patience=SECONDS * len(cases))), strict=True))
+
+
 def good(results):
     """The results, where no rank raised."""
     for result in results:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from processes import good, run
+from processes import good, run, run_each
 from test_ddp import digest
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer as TorchZero
@@ -44,8 +44,9 @@ def loss_of(model, step, rank, overflows=False):
     return loss * float("inf") if overflows else loss
 
 
-def settings(norm_type):
-    return {"lr": 0.01, "max_norm": 0.3, "norm_type": norm_type, "scaler": LossScaler(init_scale=256.0, growth_interval=2)}
+def settings(norm_type, rounding=None):
+    return {"lr": 0.01, "max_norm": 0.3, "norm_type": norm_type, "scaler": LossScaler(init_scale=256.0, growth_interval=2),
+            **({"weight_rounding": rounding, "seed": 5} if rounding else {})}
 
 
 def see(model, optimizer, state):
@@ -59,7 +60,7 @@ def arrived(bucket):
         time.sleep(0.001)
 
 
-def sharded(rank, world, exact, dtype, norm_type):
+def sharded(rank, world, exact, dtype, norm_type, rounding=None):
     model = network(dtype)
     if rank > 0:
         with torch.no_grad():
@@ -67,7 +68,7 @@ def sharded(rank, world, exact, dtype, norm_type):
     # The last gradient comes late: what was sent before it has arrived.
     model[0].weight.register_post_accumulate_grad_hook(lambda _: arrived(optimizer._buckets[0]))
     optimizer = ZeroRedundancyOptimizer(groups(model), AdamW, exact=exact, bucket_bytes=BUCKET, overlap_gather=exact,
-                                        **settings(norm_type))
+                                        **settings(norm_type, rounding))
     seen = []
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -85,9 +86,9 @@ def sharded(rank, world, exact, dtype, norm_type):
     return seen, sum(sizes), len(optimizer._buckets)
 
 
-def one_device(world, dtype, norm_type):
+def one_device(world, dtype, norm_type, rounding=None):
     model = network(dtype)
-    optimizer = AdamW(groups(model), **settings(norm_type))
+    optimizer = AdamW(groups(model), **settings(norm_type, rounding))
     seen = []
     for step in range(STEPS):
         sums = None
@@ -103,12 +104,18 @@ def one_device(world, dtype, norm_type):
     return seen
 
 
-@pytest.mark.parametrize(("world", "dtype", "norm_type"), [
-    (1, torch.float32, 2.0), (2, torch.bfloat16, 2.0), (3, torch.float32, 2.0), (4, torch.float32, 1.0),
-    (4, torch.float32, float("inf")), (7, torch.float32, 2.0)], ids=str)
-def test_exact_is_one_device_on_any_number_of_ranks(world, dtype, norm_type):
-    results = good(run(world, sharded, True, dtype, norm_type))
-    want = one_device(world, dtype, norm_type)
+BY_CHANCE = (torch.bfloat16, 2.0, "stochastic")
+
+
+@pytest.mark.parametrize(("world", "cases"), [
+    (1, [(torch.float32, 2.0), BY_CHANCE]), (2, [(torch.bfloat16, 2.0), BY_CHANCE]), (3, [(torch.float32, 2.0), BY_CHANCE]),
+    (4, [(torch.float32, 1.0), (torch.float32, float("inf")), BY_CHANCE]), (7, [(torch.float32, 2.0), BY_CHANCE])], ids=str)
+def test_exact_is_one_device_on_any_number_of_ranks(world, cases):
+    for case, results in zip(cases, run_each(world, sharded, [(True, *case) for case in cases])):
+        check_exact(world, results, one_device(world, *case))
+
+
+def check_exact(world, results, want):
     for rank, (seen, *_) in enumerate(results):
         for step, ((weights, state, stats, scale), _, _) in enumerate(seen):
             assert (weights, stats, scale) == (want[step][0], *want[step][2:]), (rank, step)
@@ -122,7 +129,7 @@ def test_exact_is_one_device_on_any_number_of_ranks(world, dtype, norm_type):
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_ranks_agree_and_runs_repeat(world):
-    first, again = (good(run(world, sharded, False, torch.float32, 2.0)) for _ in range(2))
+    first, again = run_each(world, sharded, [(False, torch.float32, 2.0)] * 2)
     strip = [[(w, stats, scale) for (w, _, stats, scale), *_ in seen] for seen, *_ in first]
     assert all(other == strip[0] for other in strip)
     assert strip == [[(w, stats, scale) for (w, _, stats, scale), *_ in seen] for seen, *_ in again]

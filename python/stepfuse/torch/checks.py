@@ -51,9 +51,7 @@ def check_together(parts: list[Part], mode: Mode) -> None:
 
 def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Reductions that ranks do not exchange are over what this one has: wrong of a shard, or where others have more."""
-    # A shard that is no DTensor does not know how long its parameter is either.
-    whole = "reduce_|element_count" if optimizer._shards else "reduce_"
-    own = [name for name in re.findall(rf"%(\S+) = (?:{whole})", step) if name not in exchanged]
+    own = [name for name in re.findall(r"%(\S+) = reduce_", step) if name not in exchanged]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

@@ -15,7 +15,7 @@ from .. import __version__, _core
 from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
 from .numbers import NUMBERS, from_bits, to_bits
 from .scaler import DLPACK
-from .tensors import is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
+from .tensors import Place, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class Part:
         self.locals: list[Tensor] = []  # what of them is on this rank
         self.counted: list[bool] = []  # not a duplicate of one on another rank
         self.names: list[str] = []
-        self.ids: list[int] = []  # of their random numbers, whoever is stepped with them
+        self.places: list[Place] = []
         self.groups: list[dict[str, Any]] = []
         self.group_of: list[int] = []
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
@@ -113,10 +113,10 @@ class Part:
         self.pieces: dict[str, Tensor] = {}  # what they are folded from
         self.early: set[int] = set()  # tensors that were observed before the step
 
-    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, number: int) -> int:
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place) -> int:
         self.locals.append(local(p))
         self.counted.append(counted)
-        self.ids.append(number | part_number(p) << 20)
+        self.places.append(place)
         if not self.groups or self.groups[-1] is not group:
             self.groups.append(group)
         self.params.append(p)
@@ -390,8 +390,12 @@ class Engine:
                 if key not in index:
                     index[key] = len(parts)
                     parts.append(Part(*key))
-                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted, len(places))))
+                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted, self.place(p, len(places)))))
         return parts, places
+
+    def place(self, p: Tensor, number: int) -> Place:
+        known = self.optimizer._shards.get(id(p))
+        return known or Place(number | part_number(p) << 20, 0, p.numel())
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""
@@ -410,8 +414,8 @@ class Engine:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
-        layout = [(name, mine.numel(), g, not counted, number, p.numel()) for name, mine, p, g, counted, number in zip(
-            part.names, part.locals, part.params, part.group_of, part.counted, part.ids)]
+        layout = [(name, mine.numel(), g, not counted, *place) for name, mine, g, counted, place in zip(
+            part.names, part.locals, part.group_of, part.counted, part.places)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}

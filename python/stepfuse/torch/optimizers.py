@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from .pieces import Pieces
     from .ranks import Ranks
+    from .tensors import Place
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
@@ -50,7 +52,7 @@ class Fused(torch.optim.Optimizer):
     _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
     _counted: Callable[[Tensor], bool] | None = None
     _ranks: Ranks | None = None
-    _shards = False  # parameters are parts of longer ones
+    _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
     _at_once = False  # all parameters have state from the first step on, gradient or not
     _pieces: Pieces | None = None  # ranks exchange them instead of sums
     _engine: Engine | None = None
@@ -114,7 +116,7 @@ class Fused(torch.optim.Optimizer):
 
     def _is_shard(self, p: Tensor) -> bool:
         """Whether a parameter is a part of a longer one."""
-        return self._shards or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
+        return bool(self._shards) or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
 
     def _find_ranks(self) -> Ranks | None:
         """Who shares norm and verdict with this rank."""

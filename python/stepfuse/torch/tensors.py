@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +11,14 @@ from torch import Tensor
 
 def type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+class Place(NamedTuple):
+    """What a tensor is of a longer one, alike on all ranks."""
+
+    id: int  # the number that its random numbers follow from
+    offset: int
+    full_size: int
 
 
 def is_distributed(value: Any) -> bool:

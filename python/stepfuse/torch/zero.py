@@ -21,7 +21,7 @@ from .optimizers import AdamW, Fused
 from .pieces import Pieces
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
-from .tensors import is_dense
+from .tensors import Place, is_dense
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -111,7 +111,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         mine = {s.param: (bucket, s) for bucket in self._buckets for s in bucket.slices[self._me]}
         self._shard: dict[int, tuple[Tensor, Slice]] = {}  # by the parameter's index
         self._given: list[tuple[Tensor, Tensor]] = []
-        groups, at = [], 0
+        groups, at, places = [], 0, {}
         for group in self.param_groups:
             slices, dtypes = [], set()
             for i in range(at, at + len(group["params"])):
@@ -122,6 +122,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     if self._reduces:
                         part.grad = bucket.own_gradients[s.begin:s.begin + s.size]
                     self._shard[i] = (part, s)
+                    places[id(part)] = Place(i, s.offset, self._all[i].numel())
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
                 elif dtype not in dtypes:  # so that all ranks have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
@@ -135,7 +136,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         if self._world > 1:
             self._inner.share_norm(self._comm.groups[0])
             self._inner._ranks = self._comm
-            self._inner._shards = True
+            self._inner._shards = places
             self._inner._pieces = Pieces(self) if self._exact else None
         self.defaults = self._inner.defaults
         for outer, inner in zip(self.param_groups, self._inner.param_groups):
