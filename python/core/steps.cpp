@@ -17,7 +17,7 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
     unsigned long long offset = 0;  // of a shard in its tensor
     unsigned long long full_size = 0;
-    if (PyArg_ParseTuple(item, "sKipIKK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
+    if (PyArg_ParseTuple(item, "sKipI|KK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
                          &offset, &full_size) == 0) {
       throw Raised();
     }

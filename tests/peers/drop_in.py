@@ -3,7 +3,7 @@
 import torch
 
 import stepfuse.torch
-from stepfuse.torch.optimizers import Fused
+from stepfuse.torch.fused import Fused
 
 for name in ("AdamW", "Adam", "SGD"):
     setattr(torch.optim, name, getattr(stepfuse.torch, name))

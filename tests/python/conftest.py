@@ -9,9 +9,9 @@ import sys
 
 import torch
 
-import stepfuse.torch.engine
+import stepfuse.torch.parts
 
 torch.set_num_threads(1)
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "tools/peers"))  # how torch's own side is run
 if os.environ.get("STEPFUSE_TEST_DRIVER") == "1":
-    stepfuse.torch.engine.on_cuda = lambda device: True
+    stepfuse.torch.parts.on_cuda = lambda device: True

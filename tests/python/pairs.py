@@ -2,7 +2,7 @@
 
 import torch
 
-from stepfuse.torch import engine
+from stepfuse.torch import parts
 
 SHAPES = ((16, 8), (32,), (4, 4, 8))  # multiples of 8: torch's fused kernels round their last few elements otherwise
 
@@ -33,7 +33,7 @@ class Pair:
 
 def step_counts(optimizer):
     """What torch's state calls `step`, of each parameter; on a GPU state_dict() makes them true."""
-    if engine.on_cuda(torch.device("cpu")):
+    if parts.on_cuda(torch.device("cpu")):
         optimizer.state_dict()
     return [s["step"].item() for s in optimizer.state.values()]
 

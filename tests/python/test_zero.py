@@ -3,6 +3,7 @@
 import copy
 import tempfile
 import time
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -44,9 +45,25 @@ def loss_of(model, step, rank, overflows=False):
     return loss * float("inf") if overflows else loss
 
 
-def settings(norm_type, rounding=None):
-    return {"lr": 0.01, "max_norm": 0.3, "norm_type": norm_type, "scaler": LossScaler(init_scale=256.0, growth_interval=2),
-            **({"weight_rounding": rounding, "seed": 5} if rounding else {})}
+def settings(norm_type):
+    return {"lr": 0.01, "max_norm": 0.3, "norm_type": norm_type, "scaler": LossScaler(init_scale=256.0, growth_interval=2)}
+
+
+def scale_and_more(model, optimizer, more):
+    if "ema_decay" in more:
+        optimizer.set_scale(model[2].parameters(), lr=0.5)
+
+
+def average(model, optimizer, more):
+    if "ema_decay" not in more:
+        return None
+    before = digest(model.parameters())
+    with optimizer.averaged():
+        averages = digest(model.parameters())
+    assert digest(model.parameters()) == before != averages
+    if isinstance(optimizer, ZeroRedundancyOptimizer):
+        optimizer.consolidate_state_dict()
+    return averages, [(g["n_averaged"], g["lr_scales"]) for g in optimizer.param_groups]
 
 
 def see(model, optimizer, state):
@@ -60,7 +77,7 @@ def arrived(bucket):
         time.sleep(0.001)
 
 
-def sharded(rank, world, exact, dtype, norm_type, rounding=None):
+def sharded(rank, world, exact, dtype, norm_type, more=MappingProxyType({})):
     model = network(dtype)
     if rank > 0:
         with torch.no_grad():
@@ -68,7 +85,8 @@ def sharded(rank, world, exact, dtype, norm_type, rounding=None):
     # The last gradient comes late: what was sent before it has arrived.
     model[0].weight.register_post_accumulate_grad_hook(lambda _: arrived(optimizer._buckets[0]))
     optimizer = ZeroRedundancyOptimizer(groups(model), AdamW, exact=exact, bucket_bytes=BUCKET, overlap_gather=exact,
-                                        **settings(norm_type, rounding))
+                                        **settings(norm_type), **more)
+    scale_and_more(model, optimizer, more)
     seen = []
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -83,12 +101,13 @@ def sharded(rank, world, exact, dtype, norm_type, rounding=None):
         state = optimizer.state_dict()["state"] if rank == 0 else {}
         seen.append(((weights, *see(model, optimizer, state)[1:]), messages, early))
     sizes = [part.numel() for part, _ in optimizer._shard.values()]
-    return seen, sum(sizes), len(optimizer._buckets)
+    return seen, sum(sizes), len(optimizer._buckets), average(model, optimizer, more)
 
 
-def one_device(world, dtype, norm_type, rounding=None):
+def one_device(world, dtype, norm_type, more=MappingProxyType({})):
     model = network(dtype)
-    optimizer = AdamW(groups(model), **settings(norm_type, rounding))
+    optimizer = AdamW(groups(model), **settings(norm_type), **more)
+    scale_and_more(model, optimizer, more)
     seen = []
     for step in range(STEPS):
         sums = None
@@ -101,18 +120,22 @@ def one_device(world, dtype, norm_type, rounding=None):
             p.grad = g
         optimizer.step()
         seen.append(see(model, optimizer, optimizer.state_dict()["state"]))
-    return seen
+    optimizer.state_dict()
+    return seen, average(model, optimizer, more)
 
 
-BY_CHANCE = (torch.bfloat16, 2.0, "stochastic")
+BY_CHANCE = (torch.bfloat16, 2.0, {"weight_rounding": "stochastic", "seed": 5})
+AVERAGED = (torch.float32, 2.0, {"ema_decay": 0.7})
 
 
 @pytest.mark.parametrize(("world", "cases"), [
-    (1, [(torch.float32, 2.0), BY_CHANCE]), (2, [(torch.bfloat16, 2.0), BY_CHANCE]), (3, [(torch.float32, 2.0), BY_CHANCE]),
+    (1, [(torch.float32, 2.0), BY_CHANCE]), (2, [(torch.bfloat16, 2.0), BY_CHANCE]), (3, [(torch.float32, 2.0), BY_CHANCE, AVERAGED]),
     (4, [(torch.float32, 1.0), (torch.float32, float("inf")), BY_CHANCE]), (7, [(torch.float32, 2.0), BY_CHANCE])], ids=str)
 def test_exact_is_one_device_on_any_number_of_ranks(world, cases):
     for case, results in zip(cases, run_each(world, sharded, [(True, *case) for case in cases])):
-        check_exact(world, results, one_device(world, *case))
+        want, averages = one_device(world, *case)
+        check_exact(world, results, want)
+        assert all(of_rank == averages for *_, of_rank in results)
 
 
 def check_exact(world, results, want):
@@ -122,7 +145,7 @@ def check_exact(world, results, want):
             assert rank > 0 or state == want[step][1], step
     scales = [s[3] for s, _, _ in results[0][0]]
     assert scales == [256, 512, 256, 256, 512]
-    sizes = [size for _, size, _ in results]
+    sizes = [size for _, size, *_ in results]
     assert sum(sizes) == sum(p.numel() for p in network().parameters())
     assert world == 1 or max(sizes) < 0.9 * sum(sizes)
 
@@ -133,7 +156,7 @@ def test_ranks_agree_and_runs_repeat(world):
     strip = [[(w, stats, scale) for (w, _, stats, scale), *_ in seen] for seen, *_ in first]
     assert all(other == strip[0] for other in strip)
     assert strip == [[(w, stats, scale) for (w, _, stats, scale), *_ in seen] for seen, *_ in again]
-    for seen, _, buckets in first:
+    for seen, _, buckets, _ in first:
         assert buckets == 2
         # In step(): the norm, and an all-gather for each bucket; at first, ranks compare what they have.
         assert [m for _, m, _ in seen] == [1 + buckets + (i == 0) for i in range(STEPS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .amp import GradScaler, patch_clipping
-from .optimizers import Fused
+from .fused import Fused
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
 from .. import _core
-from .optimizers import NORMS, Deferred, Fused
+from .fused import NORMS, Deferred, Fused
 from .scaler import on_device
 
 _torch_clip = torch.nn.utils.clip_grad_norm_

@@ -12,8 +12,8 @@ from .. import _core
 from .tensors import is_dense, is_distributed, overlaps_itself, type_name
 
 if TYPE_CHECKING:
-    from .engine import Mode, Part
-    from .optimizers import Fused
+    from .parts import Mode, Part
+    from .fused import Fused
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}

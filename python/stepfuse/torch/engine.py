@@ -6,21 +6,24 @@ Everything is bound lazily, at the first step and whenever the walk says that so
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from .. import __version__, _core
+from . import parts
 from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
+from .groups import SCALES, scaled
 from .numbers import NUMBERS, from_bits, to_bits
+from .parts import Mode, Part
 from .scaler import DLPACK
 from .tensors import Place, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .optimizers import Fused
+    from .fused import Fused
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
@@ -44,97 +47,12 @@ def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
             if not other and name not in OWN_STATES}
 
 
-def on_cuda(device: torch.device) -> bool:
-    """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
-    return device.type == "cuda"
-
-
 def allocator(device: torch.device) -> tuple[Callable[[int, int], int], Callable[[int], None]] | None:
     """Where a step's own memory comes from: on a GPU from torch's caching allocator, which counts it and reuses it."""
     if device.type != "cuda":
         return None
     return (lambda size, stream: torch.cuda.caching_allocator_alloc(size, device, stream),
             torch.cuda.caching_allocator_delete)
-
-
-class Mode(NamedTuple):
-    """What a step does beside updating."""
-
-    norm: str | None = None  # clips by it
-    external_norm: bool = False
-    scaler: Any = None  # unscales by its scale, skips where that found inf
-    deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
-
-    def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
-        """A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
-        options = []
-        if self.norm is not None:
-            options.append(f"clip={self.norm}")
-        if self.external_norm:
-            options.append("external-norm")
-        if self.scaler is not None:
-            options.append("loss-scale=fixed" if self.deferred or not last else "loss-scale=dynamic")
-        if flags and options:
-            options.append("tensor-flags")
-        if self.deferred or shared and options:
-            options.append("all-reduce")
-        if self.deferred:  # as torch's clip function
-            options.append("on-norm-overflow=torch")
-        return options
-
-    def sums(self) -> tuple[str, ...]:
-        """What such a step reduces over the gradients, beside what a formula does."""
-        return (("sum", "norm") if self.norm is not None else ()) + (
-            ("nonfinite_sum", "found_inf") if self.norm is not None or self.scaler is not None else ())
-
-
-class Part:
-    """The parameters of one device, dtype and kind of group: one step."""
-
-    def __init__(self, kind: tuple[str, ...], device: torch.device) -> None:
-        self.kind = kind
-        self.options = kind  # and the mode's
-        self.device = device
-        self.params: list[Tensor] = []
-        self.locals: list[Tensor] = []  # what of them is on this rank
-        self.counted: list[bool] = []  # not a duplicate of one on another rank
-        self.names: list[str] = []
-        self.places: list[Place] = []
-        self.groups: list[dict[str, Any]] = []
-        self.group_of: list[int] = []
-        self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
-        self.counts: Tensor | None = None  # f32, what torch's state calls `step`
-        self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
-        self.args: list[tuple[int, int, dict[str, Any] | None, str, int]] = []
-        self.last: dict[tuple[int, int], float] = {}
-        self.states: dict[str, tuple[str, int, int]] = {}
-        self.step: Any = None
-        self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
-        self.pieces: dict[str, Tensor] = {}  # what they are folded from
-        self.early: set[int] = set()  # tensors that were observed before the step
-
-    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place) -> int:
-        self.locals.append(local(p))
-        self.counted.append(counted)
-        self.places.append(place)
-        if not self.groups or self.groups[-1] is not group:
-            self.groups.append(group)
-        self.params.append(p)
-        self.names.append(name)
-        self.group_of.append(len(self.groups) - 1)
-        return len(self.params) - 1
-
-    def stream(self) -> int:
-        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
-
-    @property
-    def counts_on_host(self) -> bool:
-        return self.counts is not None and not on_cuda(self.device)
-
-    def set(self, arg: int, group: int, value: float) -> None:
-        if self.last.get((arg, group)) != value:
-            self.step.set(arg, group, value)
-            self.last[arg, group] = value
 
 
 class Engine:
@@ -286,6 +204,7 @@ class Engine:
             else:
                 value = self.mode.scaler._factors[name]
             part.set(arg, group, float(value))
+        part.set_scales()
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
@@ -375,12 +294,12 @@ class Engine:
         """The parameters that had a gradient or have state, in parts; and where each parameter stands."""
         state = self.optimizer.state
         index: dict[tuple[tuple[str, ...], torch.device], int] = {}
-        parts: list[Part] = []
+        divided: list[Part] = []
         places = []
         who = type(self.optimizer).__name__
         for g, group in enumerate(self.optimizer.param_groups):
             names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
-            for p, name in zip(group["params"], names):
+            for i, (p, name) in enumerate(zip(group["params"], names)):
                 if p.grad is None and not self.optimizer._at_once and id(p) not in known and not state.get(p):
                     places.append((p, name, -1, 0))
                     continue
@@ -388,10 +307,11 @@ class Engine:
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = (self.kind(group, p), p.device)
                 if key not in index:
-                    index[key] = len(parts)
-                    parts.append(Part(*key))
-                places.append((p, name, index[key], parts[index[key]].add(p, name, group, counted, self.place(p, len(places)))))
-        return parts, places
+                    index[key] = len(divided)
+                    divided.append(Part(*key))
+                slot = divided[index[key]].add(p, name, group, counted, self.place(p, len(places)), i)
+                places.append((p, name, index[key], slot))
+        return divided, places
 
     def place(self, p: Tensor, number: int) -> Place:
         known = self.optimizer._shards.get(id(p))
@@ -399,12 +319,17 @@ class Engine:
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""
-        return [(*self.optimizer._options(g), g.get("weight_rounding"), g.get("seed"))
+        return [(*self.optimizer._options(g), *self.shared_options(g), g.get("weight_rounding"), g.get("seed"))
                 for g in self.optimizer.param_groups]
+
+    def shared_options(self, group: dict[str, Any]) -> list[str]:
+        """What of a group decides the program with any optimizer."""
+        names = scaled(group)
+        return ([f"per-tensor={'|'.join(names)}"] if names else []) + ["ema"] * (group.get("ema_decay") is not None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
-        options = [f"grad={dtype}", *self.optimizer._options(group)]
+        options = [f"grad={dtype}", *self.optimizer._options(group), *self.shared_options(group)]
         if dtype != "f32":
             rounding = group.get("weight_rounding")
             options += [f"model={dtype}", f"weight-rounding={rounding}" if rounding else "master"]
@@ -419,7 +344,7 @@ class Engine:
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
-        cuda = on_cuda(part.device)
+        cuda = parts.on_cuda(part.device)
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
                                self.mode.deferred or shared and self.mode != Mode(), allocator(part.device))
@@ -432,7 +357,9 @@ class Engine:
                 DLPACK[part.device.type], part.device.index or 0, True).items() if name in part.sums}
         for index, name in enumerate(made.args()):
             key, place = self.optimizer._source(name)
-            if key in part.groups[0]:
+            if name + "s" in (SCALES[scale] for scale in scaled(part.groups[0])):
+                part.scales.append((index, name + "s"))
+            elif key in part.groups[0]:
                 part.args += [(index, g, group, key, place) for g, group in enumerate(part.groups)]
             else:
                 part.args.append((index, -1, None, name, -1))

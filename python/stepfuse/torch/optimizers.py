@@ -1,283 +1,17 @@
-"""The optimizers: torch's own classes with another step. What is not about stepping is inherited from them."""
+"""The optimizers that torch has, too: torch's own classes with another step. What is not about stepping is inherited from them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from .engine import Engine, Mode
+from .fused import Fused
 from .scaler import LossScaler
-from .tensors import is_distributed, local
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
-
-    from .pieces import Pieces
-    from .ranks import Ranks
-    from .tensors import Place
-
-# Options of formulas that are a recipe's options of that name, and the way to go.
-FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
-ROUNDINGS = ("nearest", "stochastic", "kahan")
-NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
-
-
-class Deferred:
-    """What torch's calls before a step left to it: unscaling by a GradScaler's scale, and clipping."""
-
-    def __init__(self, scaler: Any = None) -> None:
-        self.scaler = scaler
-        self.norm: str | None = None
-        self.max_norm = 0.0
-
-    def mode(self) -> Mode:
-        return Mode(norm=self.norm, scaler=self.scaler, deferred=True)
-
-
-class Fused(torch.optim.Optimizer):
-    """What the optimizers share: a step that is one kernel, and clip and loss scale inside of it where wanted."""
-
-    _recipe = ""
-    _couples = False  # of a formula: something is one value for several parameters
-    _counts = True  # torch's state of a parameter has a `step`
-    _max_norm: float | None = None
-    _norm: str | None = None
-    _external_norm = False
-    _scaler: LossScaler | None = None
-    _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
-    _counted: Callable[[Tensor], bool] | None = None
-    _ranks: Ranks | None = None
-    _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
-    _at_once = False  # all parameters have state from the first step on, gradient or not
-    _pieces: Pieces | None = None  # ranks exchange them instead of sums
-    _engine: Engine | None = None
-    _loading: dict[str, Any] | None = None
-    _deferred: Deferred | None = None
-    _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
-
-    def _options(self, group: dict[str, Any]) -> list[str]:
-        """What of a group decides the program; everything else is data."""
-        options = ["profile=torch-fused" if group.get("fused") else "profile=torch-foreach"]
-        options += [flag for flag in FLAGS if group.get(flag)]
-        if self._recipe != "adamw" and group.get("decoupled_weight_decay"):
-            options.append("weight-decay=decoupled")
-        return options
-
-    def _source(self, name: str) -> tuple[str, int]:
-        """Where a group has the argument of that name, and which of several it is there."""
-        beta = re.fullmatch("beta([1-9])", name)
-        return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
-
-    def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
-                scaler: LossScaler | None, weight_rounding: str | None, seed: int) -> None:
-        if weight_rounding not in (None, *ROUNDINGS):
-            raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
-        if weight_rounding is not None:  # of each group, where a state_dict keeps it
-            self.defaults.update(weight_rounding=weight_rounding, seed=int(seed))
-            self._complete_groups()
-        for group in self.param_groups:
-            for flag in ("capturable", "differentiable"):
-                if group.get(flag):
-                    raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
-        if max_norm is not None and float(norm_type) not in NORMS:
-            raise ValueError(f"norm_type is 1, 2 or inf, not {norm_type}")
-        if external_norm and max_norm is None:
-            raise ValueError("external_norm=True needs max_norm")
-        self._max_norm = max_norm
-        self._norm = None if max_norm is None else NORMS[float(norm_type)]
-        self._external_norm = external_norm
-        self._scaler = scaler
-        # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
-        self._step_supports_amp_scaling = scaler is not None
-
-    def _complete_groups(self) -> None:
-        """What torch's own state_dicts know nothing of."""
-        for group in self.param_groups:
-            for name in ("weight_rounding", "seed"):
-                if name in self.defaults:
-                    group.setdefault(name, self.defaults[name])
-
-    def share_norm(self, process_group: Any, counted: Callable[[Tensor], bool] | None = None) -> None:
-        """Norm and verdict become those of all ranks of a group, which have parameters of their own.
-
-        Not needed where gradients are equal (DDP), nor for DTensors of one mesh.
-
-        Args:
-            process_group: torch.distributed's.
-            counted: whether a parameter is this rank's to count, not a duplicate of another rank's.
-        """
-        self._group, self._counted = process_group, counted
-        self._engine = self._ranks = None
-
-    def _is_shard(self, p: Tensor) -> bool:
-        """Whether a parameter is a part of a longer one."""
-        return bool(self._shards) or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
-
-    def _find_ranks(self) -> Ranks | None:
-        """Who shares norm and verdict with this rank."""
-        params = [p for g in self.param_groups for p in g["params"]]
-        spread = [p for p in params if is_distributed(p)]
-        if self._group is None and not spread:
-            return None
-        if self._ranks is None:
-            from .ranks import Ranks
-
-            groups = [self._group]
-            if self._group is None:
-                mesh = spread[0].device_mesh
-                if len(spread) < len(params) or any(p.device_mesh != mesh for p in spread):
-                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of one mesh: call "
-                                     "share_norm() with all ranks that norm and verdict are over, and which parameters count")
-                groups = [mesh.get_group(d) for d in range(mesh.ndim)]
-            self._ranks = Ranks(groups, local(params[0]).device)
-        return self._ranks
-
-    @property
-    def max_norm(self) -> float | None:
-        """What the step clips the gradients' global norm to; may change at any time, but not from or to None."""
-        return self._max_norm
-
-    @max_norm.setter
-    def max_norm(self, value: float) -> None:
-        if self._max_norm is None or value is None:
-            raise ValueError("whether a step clips is decided by its constructor's max_norm")
-        self._max_norm = value
-
-    @property
-    def scaler(self) -> LossScaler | None:
-        """The loss scaler given to the constructor."""
-        return self._scaler
-
-    def scale(self, loss: Tensor) -> Tensor:
-        """The loss times the scaler's scale, to call backward() on."""
-        if self._scaler is None:
-            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler: pass scaler=LossScaler()")
-        return self._scaler.scale(loss)
-
-    def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
-        """One step in one launch per device and kind of group; returns what the closure does.
-
-        `norm` is the gradients' norm before clipping (of unscaled gradients), where external_norm=True.
-        """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        if (norm is not None) != self._external_norm:
-            raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
-        if self._scaler is not None and hasattr(self, "grad_scale"):
-            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
-                               "one of them (scaler=…, or scaler.step)")
-        deferred, self._deferred = self._deferred, None
-        own = Mode(self._norm, self._external_norm, None if self._only_makes_state() else self._scaler)
-        self._found = None
-        with torch.no_grad():
-            if deferred is None:
-                self._bound().run(own, self._max_norm, None if norm is None else float(norm))
-            else:
-                self._bound().run(deferred.mode(), deferred.max_norm, None)
-        return loss
-
-    def _only_makes_state(self) -> bool:
-        """Whether this is torch.distributed.checkpoint's step with zeros, of which the loss scale shall not hear."""
-        if self._scaler is None or self.state or any(float(g["lr"]) != 0 for g in self.param_groups):
-            return False
-        some = any(p.grad is not None and local(p.grad).any() for g in self.param_groups for p in g["params"])
-        ranks = self._find_ranks()
-        if ranks is not None:  # which a rank alone cannot tell
-            word = torch.tensor(float(some), device=ranks.device)
-            ranks.all_reduce("the look for gradients in a step with lr = 0", word, largest=True)
-            some = bool(word)
-        return not some
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self._deferred = None  # was for the gradients that end here
-        super().zero_grad(set_to_none)
-
-    def _make_state(self) -> None:
-        """All state as it is before the first step, where there is none yet."""
-        self._bound().scan(Mode(self._norm, self._external_norm, self._scaler), {})
-
-    def _bound(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self)
-        return self._engine
-
-    def _measure(self) -> Engine:
-        """The deferred step's first launch, which reads the gradients."""
-        with torch.no_grad():
-            self._bound().measure(self._deferred.mode())
-        return self._engine
-
-    @property
-    def last_step_skipped(self) -> Tensor | None:
-        """Whether the newest step was skipped for inf or NaN: a bool on the device; reading it with item() waits.
-
-        None where nobody looked.
-        """
-        found = self._found
-        if found is None and self._engine is not None:
-            found = [t for t in (self._engine.found_inf(),) if t is not None]
-        return torch.stack([t.to(found[0].device) for t in found]).ne(0).any() if found else None
-
-    def stats(self, wait: bool = True) -> dict[str, float] | None:
-        """Reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
-
-        Without `wait` never waits for the device. A step that neither clips nor scales reports nothing.
-        """
-        return None if self._engine is None else self._engine.stats(wait)
-
-    # --- state
-
-    def state_dict(self) -> dict[str, Any]:
-        """In torch's own format: torch.optim's class of the same name loads it."""
-        self._pull()
-        return super().state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a state_dict() of this class or of torch.optim's; moments, masters and counts keep their f32."""
-
-        def keep(_optimizer: Any, final: dict[str, Any]) -> None:
-            self._loading = final
-
-        hook = self.register_load_state_dict_pre_hook(keep)
-        try:
-            super().load_state_dict(state_dict)
-        finally:
-            hook.remove()
-            self._loading = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._pull()
-        return {**super().__getstate__(), "_max_norm": self._max_norm, "_norm": self._norm,
-                "_external_norm": self._external_norm, "_scaler": self._scaler, "_counted": self._counted}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups()
-        self._engine = self._deferred = self._found = self._ranks = None
-        if self._loading is not None:
-            self._keep_precision(self._loading)
-
-    def _keep_precision(self, loaded: dict[str, Any]) -> None:
-        """torch has cast all state to the parameters' dtype, or taken it as it is: copies of what was loaded."""
-        ids = [i for g in loaded["param_groups"] for i in g["params"]]
-        params = [p for g in self.param_groups for p in g["params"]]
-        for i, p in zip(ids, params):
-            for name, value in loaded["state"].get(i, {}).items():
-                if name == "step":
-                    self.state[p][name] = torch.tensor(float(value), dtype=torch.float32)
-                elif isinstance(value, Tensor):
-                    self.state[p][name] = value.detach().to(device=p.device, copy=True)
-
-    def _pull(self) -> None:
-        if self._engine is not None:
-            self._engine.pull()
 
 
 class AdamW(Fused, torch.optim.AdamW):
@@ -295,6 +29,8 @@ class AdamW(Fused, torch.optim.AdamW):
             "stochastic" (by chance, so that small steps arrive on average) or "kahan" (what rounding takes away is
             kept in state `kahan`). A group may have its own.
         seed: of "stochastic"; the same seed gives the same bits, also after load_state_dict().
+        ema_decay: the step also keeps an exponential moving average of the weights (state `ema`, f32), as
+            torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step; averaged() shows it.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -310,10 +46,10 @@ class AdamW(Fused, torch.optim.AdamW):
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -327,11 +63,11 @@ class Adam(Fused, torch.optim.Adam):
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -345,10 +81,10 @@ class SGD(Fused, torch.optim.SGD):
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -361,10 +97,10 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -377,10 +113,10 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -393,10 +129,10 @@ class NAdam(Fused, torch.optim.NAdam):
                  decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -409,10 +145,10 @@ class RAdam(Fused, torch.optim.RAdam):
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
                  differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -424,10 +160,10 @@ class Adamax(Fused, torch.optim.Adamax):
                  eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -439,10 +175,10 @@ class Adadelta(Fused, torch.optim.Adadelta):
                  weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
                  maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -454,9 +190,9 @@ class ASGD(Fused, torch.optim.ASGD):
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -468,10 +204,10 @@ class Rprop(Fused, torch.optim.Rprop):
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),

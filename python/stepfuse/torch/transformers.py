@@ -8,7 +8,7 @@ import transformers
 
 from . import accelerate
 from .amp import patch_clipping
-from .optimizers import Fused
+from .fused import Fused
 
 
 class _Patch(transformers.TrainerCallback):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor
 from .. import __version__
 from . import late
 from .buckets import Bucket, Slice, divide
-from .optimizers import AdamW, Fused
+from .fused import Fused
+from .groups import SCALES, set_scales
+from .optimizers import AdamW
 from .pieces import Pieces
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
@@ -112,8 +114,10 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         self._shard: dict[int, tuple[Tensor, Slice]] = {}  # by the parameter's index
         self._given: list[tuple[Tensor, Tensor]] = []
         groups, at, places = [], 0, {}
+        self._origins: list[list[int]] = []  # of each group inside, where its parameters stand in the group outside
         for group in self.param_groups:
             slices, dtypes = [], set()
+            self._origins.append([])
             for i in range(at, at + len(group["params"])):
                 dtype = self._all[i].dtype
                 if i in mine:
@@ -128,6 +132,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
                     slices.append((f"nothing of {self._names[i]}", part))
+                if len(slices) > len(self._origins[-1]):
+                    self._origins[-1].append(i - at)
                 dtypes.add(dtype)
             at += len(group["params"])
             groups.append({**{k: v for k, v in group.items() if k not in NOT_HYPER}, "params": slices})
@@ -163,6 +169,24 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     def stats(self, wait: bool = True) -> dict[str, float] | None:
         """Reports of the newest finished step: the same on all ranks."""
         return self._inner.stats(wait)
+
+    def set_scale(self, params: Tensor | str | Iterable[Tensor | str], **factors: float) -> None:
+        """As of the optimizer inside; alike on all ranks."""
+        set_scales(self.param_groups, params, factors)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """As of the optimizer inside; on all ranks, to each of which all averages are sent, and then all weights again."""
+        self._check_whole()
+        try:
+            with self._inner.averaged():
+                self._gather()
+                try:
+                    yield
+                finally:
+                    self.wait()
+        finally:
+            self._gather()
 
     @property
     def messages(self) -> int:
@@ -304,8 +328,9 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             self._collect()
         else:
             self._collect_equal()
-        for outer, inner in zip(self.param_groups, self._inner.param_groups):
+        for outer, inner, origins in zip(self.param_groups, self._inner.param_groups, self._origins):
             inner.update((k, v) for k, v in outer.items() if k not in NOT_HYPER)
+            inner.update((k, tuple(outer[k][i] for i in origins)) for k in SCALES.values() if k in outer)
         self._inner.step()
         self._gather()
         self._start_over()

@@ -1,0 +1,62 @@
+"""What a group of parameters may have beside torch's keys: a factor for each parameter, on lr or weight_decay.
+
+Groups are torch's dicts, so that state_dict() keeps it. Knows torch only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+SCALES = {"lr": "lr_scales", "weight_decay": "weight_decay_scales"}  # hyperparameter, and the group's key
+
+
+def scaled(group: dict[str, Any]) -> tuple[str, ...]:
+    """The hyperparameters that have a factor for each parameter of the group."""
+    return tuple(name for name, key in SCALES.items() if key in group)
+
+
+def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, Any], int]:
+    """A parameter's group and its place in there, by itself or by its name."""
+    for group in groups:
+        if isinstance(param, str):
+            if param in group.get("param_names", ()):
+                return group, group["param_names"].index(param)
+        else:
+            for i, p in enumerate(group["params"]):
+                if p is param:
+                    return group, i
+    if isinstance(param, str):
+        raise KeyError(f"the optimizer has no parameter named {param!r}; names are known where it is given named_parameters()")
+    raise ValueError(f"the optimizer does not have this parameter of shape {tuple(param.shape)}")
+
+
+def set_scales(groups: list[dict[str, Any]], params: Tensor | str | Iterable[Tensor | str], factors: dict[str, float]) -> None:
+    for param in [params] if isinstance(params, (Tensor, str)) else list(params):
+        group, place = find(groups, param)
+        for name, factor in factors.items():
+            if name not in SCALES or name not in group:
+                raise TypeError(f"there are scales of {' and '.join(n for n in SCALES if n in group)}, not of {name}")
+            every = list(group.get(SCALES[name], (1.0,) * len(group["params"])))
+            every[place] = float(factor)
+            group[SCALES[name]] = tuple(every)
+
+
+def move(groups: list[dict[str, Any]], param: Tensor | str, target: int) -> None:
+    source, place = find(groups, param)
+    group = groups[target]
+    if source is group:
+        return
+    if ("param_names" in source) != ("param_names" in group):
+        raise ValueError(f"group {target} {'has' if 'param_names' in group else 'has no'} names, and the parameter's the other way round")
+    for key in SCALES.values():
+        if key in source or key in group:
+            here, there = (list(g.get(key, (1.0,) * len(g["params"]))) for g in (source, group))
+            group[key] = (*there, here.pop(place))
+            if key in source:
+                source[key] = tuple(here)
+    for key in ("params", "param_names"):
+        if key in source:
+            group[key].append(source[key].pop(place))

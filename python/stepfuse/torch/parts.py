@@ -1,0 +1,115 @@
+"""What is stepped as one: the parameters of one device, dtype and kind of group; and what a step does beside updating."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .tensors import local
+
+if TYPE_CHECKING:
+    from .tensors import Place
+
+
+def on_cuda(device: torch.device) -> bool:
+    """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
+    return device.type == "cuda"
+
+
+class Mode(NamedTuple):
+    """What a step does beside updating."""
+
+    norm: str | None = None  # clips by it
+    external_norm: bool = False
+    scaler: Any = None  # unscales by its scale, skips where that found inf
+    deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
+
+    def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
+        """A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
+        options = []
+        if self.norm is not None:
+            options.append(f"clip={self.norm}")
+        if self.external_norm:
+            options.append("external-norm")
+        if self.scaler is not None:
+            options.append("loss-scale=fixed" if self.deferred or not last else "loss-scale=dynamic")
+        if flags and options:
+            options.append("tensor-flags")
+        if self.deferred or shared and options:
+            options.append("all-reduce")
+        if self.deferred:  # as torch's clip function
+            options.append("on-norm-overflow=torch")
+        return options
+
+    def sums(self) -> tuple[str, ...]:
+        """What such a step reduces over the gradients, beside what a formula does."""
+        return (("sum", "norm") if self.norm is not None else ()) + (
+            ("nonfinite_sum", "found_inf") if self.norm is not None or self.scaler is not None else ())
+
+
+class Part:
+    """The parameters of one device, dtype and kind of group: one step."""
+
+    def __init__(self, kind: tuple[str, ...], device: torch.device) -> None:
+        self.kind = kind
+        self.options = kind  # and the mode's
+        self.device = device
+        self.params: list[Tensor] = []
+        self.locals: list[Tensor] = []  # what of them is on this rank
+        self.counted: list[bool] = []  # not a duplicate of one on another rank
+        self.names: list[str] = []
+        self.places: list[Place] = []
+        self.groups: list[dict[str, Any]] = []
+        self.group_of: list[int] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
+        self.counts: Tensor | None = None  # f32, what torch's state calls `step`
+        self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
+        self.args: list[tuple[int, int, dict[str, Any] | None, str, int]] = []
+        self.scales: list[tuple[int, str]] = []  # arguments with a value for each parameter, and the groups' key
+        self.place_in_group: list[int] = []
+        self.scaled: dict[str, list[tuple[float, ...]]] = {}  # what was set of them
+        self.last: dict[tuple[int, int], float] = {}
+        self.states: dict[str, tuple[str, int, int]] = {}
+        self.step: Any = None
+        self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
+        self.pieces: dict[str, Tensor] = {}  # what they are folded from
+        self.early: set[int] = set()  # tensors that were observed before the step
+
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place, place_in_group: int) -> int:
+        self.place_in_group.append(place_in_group)
+        self.locals.append(local(p))
+        self.counted.append(counted)
+        self.places.append(place)
+        if not self.groups or self.groups[-1] is not group:
+            self.groups.append(group)
+        self.params.append(p)
+        self.names.append(name)
+        self.group_of.append(len(self.groups) - 1)
+        return len(self.params) - 1
+
+    def stream(self) -> int:
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
+
+    @property
+    def counts_on_host(self) -> bool:
+        return self.counts is not None and not on_cuda(self.device)
+
+    def set(self, arg: int, group: int, value: float) -> None:
+        if self.last.get((arg, group)) != value:
+            self.step.set(arg, group, value)
+            self.last[arg, group] = value
+
+    def set_scales(self) -> None:
+        for arg, key in self.scales:
+            now = [group[key] for group in self.groups]
+            if now == self.scaled.get(key):
+                continue
+            for group in self.groups:
+                if len(group[key]) != len(group["params"]):
+                    raise ValueError(f"{key} of a group has {len(group[key])} values for {len(group['params'])} parameters: "
+                                     "set_scale() and move() keep them in order")
+            for slot, (g, place) in enumerate(zip(self.group_of, self.place_in_group)):
+                self.step.set(arg, slot, now[g][place])
+            self.scaled[key] = now

@@ -1,0 +1,152 @@
+"""What a group of parameters may have beside torch's keys: a factor for each parameter, a moving average; and moving between groups."""
+
+import copy
+
+import peer
+import pytest
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, RMSprop
+
+SIZES = (300, 17000, 5)
+CLASSES = [(AdamW, torch.optim.AdamW, {"weight_decay": 0.1}), (SGD, torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
+           (RMSprop, torch.optim.RMSprop, {"weight_decay": 0.1})]
+
+
+def parameters(dtype=torch.float32):
+    torch.manual_seed(1)
+    return [nn.Parameter(torch.randn(n).to(dtype)) for n in SIZES]
+
+
+def give(params, step):
+    draw = torch.Generator().manual_seed(step)
+    for p in params:
+        p.grad = torch.randn(p.shape, generator=draw).to(p.dtype)
+
+
+def equal(a, b):
+    return all(torch.equal(p, q) for p, q in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize(("ours", "theirs", "more"), CLASSES, ids=[c[0].__name__ for c in CLASSES])
+def test_scales_are_groups_of_one_parameter(ours, theirs, more):
+    a, b = parameters(), parameters()
+    mine = ours([{"params": a[:2]}, {"params": a[2:]}], lr=0.01, **more)
+    its = theirs([{"params": [p]} for p in b], lr=0.01, foreach=False, **more)
+    compiled = []
+    for step in range(6):
+        if step in (1, 3):
+            factors = [(0.3, 1.0, 2.5), (1.0, 0.125, 0.0)][step == 3]
+            for p, q, factor in zip(a, its.param_groups, factors):
+                mine.set_scale(p, lr=factor, weight_decay=factor / 2)
+                q["scale"] = factor
+        rate = 0.01 / (1 + step)
+        for g in mine.param_groups:
+            g["lr"] = rate
+        for g in its.param_groups:
+            g["lr"] = rate * g.get("scale", 1.0)
+            g["weight_decay"] = 0.1 * (g.get("scale", 2.0) / 2)
+        with peer.ieee_sqrt():
+            for params, optimizer in ((a, mine), (b, its)):
+                give(params, step)
+                optimizer.step()
+        assert equal(a, b), step
+        compiled.append(mine._engine.parts[0].step)
+    assert compiled[1] is not compiled[0]  # the first factors make another step, others do not
+    assert all(made is compiled[1] for made in compiled[1:])
+
+
+def test_scales_go_with_the_state_and_may_be_given_by_name():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    optimizer = AdamW(model.named_parameters(), lr=0.1)
+    optimizer.set_scale(["0.weight", "1.bias"], lr=0.5)
+    optimizer.set_scale(model[1].weight, lr=2)
+    assert optimizer.param_groups[0]["lr_scales"] == (0.5, 1.0, 2.0, 0.5)
+    other = AdamW(copy.deepcopy(model).named_parameters(), lr=0.1)
+    other.load_state_dict(optimizer.state_dict())
+    assert other.param_groups[0]["lr_scales"] == (0.5, 1.0, 2.0, 0.5)
+    for wrong, error in (("2.weight", KeyError), (nn.Parameter(torch.ones(2)), ValueError)):
+        with pytest.raises(error, match="the optimizer (has no|does not have)"):
+            optimizer.set_scale(wrong, lr=1.0)
+    with pytest.raises(TypeError, match="scales of lr and weight_decay, not of eps"):
+        optimizer.set_scale("0.bias", eps=1.0)
+    optimizer.param_groups[0]["lr_scales"] = (1.0,)
+    give(model.parameters(), 0)
+    with pytest.raises(ValueError, match="lr_scales of a group has 1 values for 4 parameters"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_parameter_moves_to_another_group_with_its_state(dtype):
+    a, b = parameters(dtype), parameters(dtype)
+    moved = AdamW([{"params": a[:2]}, {"params": a[2:], "lr": 0.5, "amsgrad": True}], lr=0.01)
+    there = AdamW([{"params": b[:2]}, {"params": b[2:], "lr": 0.01, "amsgrad": False}], lr=0.01)
+    for step in range(6):
+        if step == 3:
+            moved.set_scale(a[2], lr=0.02)
+            moved.move(a[2], 0)
+            assert moved.param_groups[0]["params"] == a and moved.param_groups[1]["params"] == []
+            assert moved.param_groups[0]["lr_scales"] == (1.0, 1.0, 0.02)
+            moved.set_scale(a[2], lr=1.0)
+        if step < 3:
+            moved.param_groups[1].update(lr=0.01, amsgrad=False)
+        for params, optimizer in ((a, moved), (b, there)):
+            give(params, step)
+            optimizer.step()
+        assert equal(a, b), step
+    assert moved.state[a[2]]["step"] == 6
+
+
+@pytest.mark.parametrize("more", [{}, {"max_norm": 0.5}], ids=["plain", "clipped"])
+@pytest.mark.parametrize("cls", [AdamW, LAMB], ids=lambda c: c.__name__)
+def test_the_average_is_torchs(cls, more):
+    a, b = parameters(), parameters()
+    ours, plain = cls(a, lr=0.01, ema_decay=0.9, **more), cls(b, lr=0.01, **more)
+    model = nn.ParameterList(b)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    for step in range(5):
+        for params, optimizer in ((a, ours), (b, plain)):
+            give(params, step)
+            optimizer.step()
+        average.update_parameters(model)
+        assert equal(a, b)
+        assert equal([ours.state[p]["ema"] for p in a], average.module.parameters()), step
+        if step == 2:  # goes on from a checkpoint
+            saved = copy.deepcopy(ours.state_dict())
+            assert saved["param_groups"][0]["n_averaged"] == 3
+            a = [nn.Parameter(p.detach().clone()) for p in a]
+            ours = cls(a, lr=0.01, ema_decay=0.9, **more)
+            ours.load_state_dict(saved)
+
+
+def test_averaged_shows_the_average_and_puts_the_weights_back():
+    params = parameters(torch.bfloat16)
+    optimizer = AdamW(params, lr=0.1, ema_decay=0.5, scaler=LossScaler(init_scale=1.0))
+    with pytest.raises(RuntimeError, match="has no averages"), optimizer.averaged():
+        pass
+    for step in range(3):
+        give(params, step)
+        optimizer.step()
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(ZeroDivisionError), optimizer.averaged():
+        assert equal(params, [optimizer.state[p]["ema"].bfloat16() for p in params]) and not equal(params, before)
+        with pytest.raises(RuntimeError, match=r"step\(\) outside of averaged"):
+            optimizer.step()
+        raise ZeroDivisionError
+    assert equal(params, before)
+    optimizer.step()
+    assert not equal(params, before)
+
+
+def test_an_average_begun_in_mid_run_begins_with_the_weights_there():
+    params = parameters()
+    first = SGD(params, lr=0.1)
+    give(params, 0)
+    first.step()
+    second = SGD(params, lr=0.1, ema_decay=0.9)
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["ema_decay"] == 0.9
+    second.step()
+    assert equal(params, [second.state[p]["ema"] for p in params])
