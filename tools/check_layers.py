@@ -48,6 +48,7 @@ ROOMS = {
     "runtime/": SHOWN,
     "tools/": (*SHOWN, "runtime/"),
     "tools/cli/dump.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
+    "tools/explore/stages.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
 }
 SHARED = ("support/", "source_dir.hpp")  # by the folders of tests/
 PUBLIC = "stepfuse/"  # the public headers, <stepfuse/...>, stand in <layer>/include/ of three layers

@@ -63,6 +63,8 @@ have_llvm() {
     [[ -e $(llvm-config --includedir)/llvm-c/Core.h ]]
 }
 
+have_browser() { have chromium-headless-shell || have chromium || have google-chrome; }
+
 # Prints the folder that holds libnvrtc.so.13 or .12, or "loader" where the dynamic loader knows it.
 find_nvrtc() {
   local folder library
@@ -122,11 +124,12 @@ find_missing() {
   if [[ $purpose == test ]]; then
     wish python3-dev "Python's headers (python3-dev: tests of the PyTorch package)" have_python_headers
     wish python3-venv "venv (python3-venv: an environment with PyTorch for the tests)" have_venv
-    # Other versions format differently, so this one is asked for by number.
     wish libmpich-dev "MPI (libmpich-dev: the sample ranks)" have mpicxx
     wish mpich "mpirun (mpich: the tests of that sample)" have mpirun
+    # Other versions format differently, so this one is asked for by number.
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
+    wish chromium-headless-shell "Chromium (chromium-headless-shell: the tests of stepfuse explore)" have_browser
     wish ccache "ccache (the tests build the library more than once)" have ccache
   fi
   if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then

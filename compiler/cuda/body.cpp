@@ -110,8 +110,16 @@ class BodyEmitter {
       if (!a.loaded) continue;
       e_.out.line(words("in", a));
       e_.out.line(fmt::format("load{0}(in_{1}, p_{1}, room_{1}, first, stride, length);", access(a),
-                              name(a)));
+                              name(a)),
+                  load_of(a));
     }
+  }
+  std::string load_of(const Array& a) const {
+    auto loads = [&](const plan::Inst& inst) {
+      return inst.op == Op::load && &array(inst.index) == &a;
+    };
+    auto it = std::find_if(body_.code.begin(), body_.code.end(), loads);
+    return it == body_.code.end() ? "" : e_.comment(it->value);
   }
 
   void emit_elements() {
@@ -209,7 +217,8 @@ class BodyEmitter {
         }
       }
       e_.out.line(fmt::format("{0}store{1}(out_{2}, p_{2}, room_{2}, first, stride, length{3});",
-                              condition, access(a), name(a), mask));
+                              condition, access(a), name(a), mask),
+                  s.text);
     }
   }
 

@@ -291,6 +291,7 @@ void BodyEmitter::emit_element(const std::string& i) {
     reduce(r, i);
   }
   emit_stores();
+  f_.end_comment();
 }
 
 void BodyEmitter::emit_code(const std::string& i) {

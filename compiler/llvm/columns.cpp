@@ -53,7 +53,11 @@ void BodyEmitter::emit_columns(const std::string& done) {
     std::string i = f_.set("i", "add i64 {}, {}", c, row * (kLanes / m_.lanes));
     for (Stream& s : streams_) s.address = f_.address("at", s.base, i, vector_bytes(s.dtype));
     emit_code(i);
-    for (Reducer& r : reducers_) r.in_loop = combine_next(r, r.in_loop);
+    for (Reducer& r : reducers_) {
+      f_.comment(r.text);
+      r.in_loop = combine_next(r, r.in_loop);
+    }
+    f_.end_comment();
   }
   for (size_t k = 0; k < reducers_.size(); ++k) {
     Reducer& r = reducers_[k];

@@ -42,6 +42,7 @@ class FinishEmitter {
     f_.comment(w.text);
     DType t = plan_.states[slot].dtype;
     ops_.store(t, u_[w.value], u_.element(u_.states, slot, index, size_of(t), "state"));
+    f_.end_comment();
     if (skip.empty()) return;
     f_.jump(skip);
     f_.block(skip);

@@ -98,6 +98,7 @@ std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, si
       ops.store(reduction.dtype, u[c.operand],
                 u.element(u.slots, slot, index, size_of(reduction.dtype), "slot"));
     }
+    f.end_comment();
   });
   f.line("ret void");
   return f.take(fmt::format("void @sf_rollup_{}_{}(ptr %ctx) #0", phase, rollup));

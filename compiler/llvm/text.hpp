@@ -71,7 +71,9 @@ class Function {
   void branch(std::string_view condition, std::string_view yes, std::string_view no) {
     line("br i1 {}, label %{}, label %{}", condition, yes, no);
   }
+  // What follows is of that line of the step, until the next one or the end.
   void comment(std::string_view text) { line("; {}", text); }
+  void end_comment() { line(";"); }
 
   // The address of element `index` (an i64) of an array of `bytes`-byte elements.
   std::string address(std::string_view hint, std::string_view base, std::string_view index,

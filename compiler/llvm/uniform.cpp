@@ -118,6 +118,7 @@ void Uniform::evaluate(const std::vector<plan::Inst>& code) {
     }
     set(inst.value, result);
   }
+  if (!code.empty()) f_.end_comment();
 }
 
 void Uniform::load_scalars(const std::vector<plan::Inst>& code) {

@@ -231,8 +231,10 @@ void for_each_operand(const Body& body, F&& f) {
 // Internal consistency: throws std::logic_error (a bug of ours).
 void verify(const KernelPlan& plan);
 
-// Readable text of the whole plan (`--emit=plan`).
-std::string print(const KernelPlan& plan);
+// Readable text of the whole plan (`--emit=plan`); on request with the step's line behind each that is
+// of one: "…  ; %w = load @weight : [f32]".
+enum class Comments : uint8_t { none, step };
+std::string print(const KernelPlan& plan, Comments comments = Comments::none);
 
 }  // namespace stepfuse::plan
 

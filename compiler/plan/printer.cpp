@@ -10,7 +10,7 @@ std::string_view place(Domain d) { return info(d).name; }
 
 class Printer {
  public:
-  explicit Printer(const KernelPlan& plan) : plan_(plan) {}
+  Printer(const KernelPlan& plan, Comments comments) : plan_(plan), comments_(comments) {}
 
   std::string run() {
     line(0, "plan of @{}, form {}", plan_.name, stepfuse::name(plan_.form));
@@ -34,6 +34,13 @@ class Printer {
   void line(size_t depth, fmt::format_string<Args...> format, Args&&... args) {
     out_ += std::string(2 * depth, ' ') + fmt::format(format, std::forward<Args>(args)...) + '\n';
   }
+  // To the line that was just printed.
+  void comment(std::string_view step_line) {
+    if (comments_ == Comments::none) return;
+    out_.pop_back();
+    out_ += fmt::format("  ; {}\n", step_line);
+  }
+  void comment_reduction(int32_t r) { comment(plan_[plan_.reduction(r).value].text); }
   std::string operand(Id v) const {
     const Value& value = plan_[v];
     return value.is_constant ? literal_text(value.literal, value.dtype) : value.name;
@@ -57,6 +64,7 @@ class Printer {
       line(0, "reduction {} {}: {} of {}, {} -> {}, partition {}{}", i, operand(r.value),
            info(r.op).name, stepfuse::name(r.dtype), place(r.from), place(r.to), r.partition,
            r.first_level ? ", first level" : "");
+      comment_reduction(static_cast<int32_t>(i));
     }
   }
 
@@ -87,6 +95,7 @@ class Printer {
       });
       std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
       line(depth, "{} = {} : {}{}", operand(inst.value), text, from, stepfuse::name(inst.out));
+      comment(plan_[inst.value].text);
     }
   }
   void print_uniform(size_t depth, const Uniform& code) {
@@ -105,15 +114,21 @@ class Printer {
                           phase.guards == Guard::launch ? ", else no chunk is looked at" : "");
     for (const Body& b : phase.bodies) print_body(guard, b);
     for (const Body& b : phase.otherwise) print_body(", otherwise", b);
-    for (int32_t r : phase.reductions) line(2, "fold reduction {}", r);
+    for (int32_t r : phase.reductions) print_fold(2, r);
     for (const Rollup& rollup : phase.rollups) {
       line(2, "roll up {} values", place(rollup.from));
       print_uniform(3, rollup.uniform);
       for (const Combine& c : rollup.reductions) {
         line(3, "slot of reduction {} = {}", c.reduction, operand(c.operand));
+        comment_reduction(c.reduction);
       }
-      for (const Combine& c : rollup.reductions) line(3, "fold reduction {}", c.reduction);
+      for (const Combine& c : rollup.reductions) print_fold(3, c.reduction);
     }
+  }
+
+  void print_fold(size_t depth, int32_t r) {
+    line(depth, "fold reduction {}", r);
+    comment_reduction(r);
   }
 
   void print_body(const std::string& guard, const Body& body) {
@@ -126,6 +141,7 @@ class Printer {
     print_code(3, "", body.code, &body.arrays);
     for (const Combine& c : body.reductions) {
       line(3, "combine {} into reduction {}", operand(c.operand), c.reduction);
+      comment_reduction(c.reduction);
     }
     for (const Store& s : body.stores) {
       const ArrayUse& a = body.arrays[static_cast<size_t>(s.array)];
@@ -134,6 +150,7 @@ class Printer {
                                                              stepfuse::name(a.dtype));
       std::string condition = s.predicate == kNone ? "" : " if " + operand(s.predicate);
       line(3, "store {}, {}{}{}", array(a), operand(s.value), narrowed, condition);
+      comment(s.text);
     }
   }
 
@@ -147,6 +164,7 @@ class Printer {
       for (const Write& w : block.writes) {
         std::string condition = w.predicate == kNone ? "" : " if " + operand(w.predicate);
         line(2, "write state {}, {}{}", w.state, operand(w.value), condition);
+        comment(w.text);
       }
     }
     if (!plan_.finish.reports.empty()) {
@@ -155,11 +173,14 @@ class Printer {
   }
 
   const KernelPlan& plan_;
+  Comments comments_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string print(const KernelPlan& plan) { return Printer(plan).run(); }
+std::string print(const KernelPlan& plan, Comments comments) {
+  return Printer(plan, comments).run();
+}
 
 }  // namespace stepfuse::plan

@@ -140,7 +140,9 @@ CompiledCode nvrtc_compile(const CompileRequest& request) {
   check_kernel_size(request.text, "CUDA text");
   auto start = std::chrono::steady_clock::now();
   Program program(nvrtc.library, std::string(request.text), request.name + ".cu");
-  int result = program.compile(nvrtc_options(request.arch, request.kind));
+  std::vector<std::string> options = nvrtc_options(request.arch, request.kind);
+  if (request.line_info) options.emplace_back("--generate-line-info");
+  int result = program.compile(options);
   std::string log = program.fetch(nvrtc.library.nvrtcGetProgramLogSize,
                                   nvrtc.library.nvrtcGetProgramLog, "nvrtcGetProgramLog");
   drop_final_zero(&log);

@@ -31,6 +31,7 @@ struct CompileRequest {
   std::string name = "stepfuse";
   int arch = 90;  // compute capability, major * 10 + minor
   CodeKind kind = CodeKind::cubin;
+  bool line_info = false;  // of the text, for readers of the code, which stays as it is
 };
 
 struct CompiledCode {

@@ -20,6 +20,7 @@ constexpr std::string_view kFooter = R"(Start here:
   stepfuse list                                       recipes and their options
   stepfuse dump adamw --grad f16 --master --clip      the step as a small program
   stepfuse explain adamw --loss-scale --clip          what fusing it saves
+  stepfuse explore adamw --clip -o adamw.html         all its stages side by side
   stepfuse run adamw --clip --digest                  run it on seeded inputs
   stepfuse bench adamw --clip --params 16M            what it takes on this machine
   stepfuse env                                        what this machine has
@@ -102,6 +103,7 @@ int run(std::vector<std::string> words) {
   add_fmt(app, action);
   add_dump(app, action);
   add_explain(app, action);
+  add_explore(app, action);
   add_run(app, action);
   add_bench(app, action);
   add_env(app, action);

@@ -24,6 +24,7 @@ void add_check(CLI::App& app, Action& action);
 void add_fmt(CLI::App& app, Action& action);
 void add_dump(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
+void add_explore(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);

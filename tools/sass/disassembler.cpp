@@ -111,11 +111,15 @@ std::string disassembler_version(const std::string& program) {
   return text.substr(begin, text.find(',', begin) - begin);
 }
 
-std::string disassemble(const std::string& program, std::string_view cubin) {
+std::string disassemble(const std::string& program, std::string_view cubin,
+                        const std::vector<std::string>& words) {
   // A file without a name, which the child reaches through its number.
   Descriptor file(memfd_create("stepfuse-cubin", 0));
   write_all(file.number(), cubin);
-  return output_of({program, "-c", "-hex", fmt::format("/proc/self/fd/{}", file.number())});
+  std::vector<std::string> call = {program};
+  call.insert(call.end(), words.begin(), words.end());
+  call.push_back(fmt::format("/proc/self/fd/{}", file.number()));
+  return output_of(call);
 }
 
 }  // namespace stepfuse::sass

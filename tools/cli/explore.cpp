@@ -1,0 +1,164 @@
+// `stepfuse explore`: the stages of a step side by side, as a page. Knows the explorer, the traffic and the machine
+// code's report.
+#include <algorithm>
+#include <memory>
+
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include "compiler/plan/traffic.hpp"
+#include "runtime/cuda/nvrtc.hpp"
+#include "tools/cli/cuda_code.hpp"
+#include "tools/cli/source.hpp"
+#include "tools/cli/table.hpp"
+#include "tools/cli/terminal.hpp"
+#include "tools/cli/verbs.hpp"
+#include "tools/explore/page.hpp"
+#include "tools/sass/disassembler.hpp"
+#include "tools/sass/report.hpp"
+#include "tools/workload/text_file.hpp"
+
+namespace stepfuse::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(Examples:
+  stepfuse explore adamw --grad f16 --master --clip --loss-scale -o adamw.html
+  stepfuse explore my.opt --clip --arch sm_100 -o my.html
+  stepfuse explore my_step.sf --form unfused --cpu-level x86-64-v3 -o my_step.html
+
+The page is one file and needs no network. Point at a line of any stage: its lines light up in all
+others. What belongs together is known, not guessed: instructions keep their place through the passes,
+emitters write the instruction beside its code, and PTX and SASS have the compiler's line information.
+SASS needs nvdisasm (in the PATH, or named in STEPFUSE_NVDISASM).)";
+
+struct Options {
+  SourceArguments source;
+  std::string form = "fused";
+  std::string arch = "sm_90";
+  std::string cuda_options;
+  std::string cpu_level = "host";
+  std::string output;
+};
+
+constexpr uint64_t kElements = 100'000'000;  // that times are predicted for
+
+// "12+8": read and written, in bytes per parameter.
+std::string bytes_cell(const PhaseTraffic& phase) {
+  uint32_t read = 0, written = 0;
+  for (const ArrayTraffic& a : phase.arrays) {
+    read += a.read;
+    written += a.written;
+  }
+  return fmt::format("{}+{}", read, written);
+}
+
+std::string counted(int n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+void add_machine_code(std::vector<std::string>* row, const sass::Report& report, size_t phase) {
+  auto loop = std::find_if(report.loops.begin(), report.loops.end(), [&](const auto& l) {
+    return l.phase == static_cast<int>(phase) && l.signature == 0;
+  });
+  if (loop == report.loops.end()) {
+    row->resize(row->size() + 4, "–");
+    return;
+  }
+  const sass::Budget& b = loop->budget;
+  row->push_back(fmt::format("{:.1f}", b.per_element(b.instructions)));
+  row->push_back(fmt::format("{} %", 100 * b.wide_bytes / std::max(1, b.loaded + b.stored)));
+  row->push_back(fmt::format("{:.0f}", sass::kib_in_flight(b, loop->occupancy)));
+  std::string times;
+  for (const sass::Gpu& gpu : sass::gpus()) {
+    if (gpu.arch != report.arch) continue;
+    sass::Prediction p = sass::predict(b, loop->occupancy, gpu, kElements);
+    times += fmt::format("{}{}: {:.3f}, {}", times.empty() ? "" : "; ", gpu.name, p.ms, p.limiter);
+  }
+  row->push_back(times.empty() ? "–" : times);
+}
+
+explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arch) {
+  const Variant& variant = stages.variant;
+  const KernelPlan& plan = variant.plan;
+  explore::Facts facts;
+  facts.head = {"phase", "kernel", "bytes a parameter, read+written"};
+  bool has_sass = !sass::find_disassembler().empty() && cuda::nvrtc_status().available;
+  sass::Report report;
+  if (has_sass) {
+    report = sass::report_of(variant, arch);
+    for (std::string_view name :
+         {"instructions an element", "in wide accesses", "KiB in flight a multiprocessor"}) {
+      facts.head.emplace_back(name);
+    }
+    facts.head.push_back(
+        fmt::format("predicted ms for {} parameters, limiter", with_commas(kElements)));
+  }
+  Traffic traffic = traffic_of(plan, 0);
+  for (const plan::Kernel& kernel : plan.kernels) {
+    for (auto p = static_cast<size_t>(kernel.first_phase); p < static_cast<size_t>(kernel.end());
+         ++p) {
+      std::vector<std::string> row = {plan.phases[p].name, kernel.name,
+                                      bytes_cell(traffic.phases[p])};
+      if (has_sass) add_machine_code(&row, report, p);
+      facts.rows.push_back(std::move(row));
+    }
+  }
+  facts.notes.push_back(
+      fmt::format("Form {}, {}: {}, {}, {} bytes a parameter{}.", o.form, plan.signatures[0],
+                  counted(launch_count(plan), "launch"),
+                  counted(barrier_count(plan), "grid barrier"), traffic.bytes(),
+                  plan.signatures.size() > 1
+                      ? fmt::format(" (the first of {} mixes of types)", plan.signatures.size())
+                      : ""));
+  for (const cuda::KernelResources& k : stages.kernels) {
+    facts.notes.push_back(fmt::format(
+        "{}: {} registers, {} of spills, {} bytes of shared memory.", k.kernel, k.registers,
+        counted(k.spill_store_bytes + k.spill_load_bytes, "byte"), k.shared_bytes));
+  }
+  if (has_sass) {
+    facts.notes.emplace_back(
+        "Times are a bound by the slowest of issue, units, latency and memory, not measured.");
+  }
+  return facts;
+}
+
+int explore_step(const Options& o) {
+  Source source = load_source(o.source);
+  explore::Request request{.program = source.program,
+                           .signatures = signatures_of(source, o.source),
+                           .form = *form_from_name(o.form),
+                           .arch = parse_arch(o.arch),
+                           .cuda_options = o.cuda_options,
+                           .cpu_level = o.cpu_level};
+  Progress progress;
+  explore::Stages stages =
+      explore::make_stages(request, [&](std::string_view what) { progress.show(-1, what); });
+  explore::Facts facts = facts_of(stages, o, request.arch);
+  progress.clear();
+  write_file(o.output, explore::page(source.title, stages.all, facts));
+  for (const explore::Stage& s : stages.all) {
+    if (s.lines.empty()) complain(fmt::format("{} is {}\n", s.name, s.note));
+  }
+  fmt::print("wrote {}: open it in a browser\n", o.output);
+  return kOk;
+}
+
+}  // namespace
+
+void add_explore(CLI::App& app, Action& action) {
+  CLI::App* verb = app.add_subcommand("explore", "All stages of a step side by side, as a page");
+  verb->footer(std::string(kFooter));
+  auto o = std::make_shared<Options>();
+  verb->add_option("-o,--output", o->output, "The page")->type_name("FILE.html")->required();
+  add_form(*verb, o->form);
+  verb->add_option("--arch", o->arch, "GPU of CUDA, PTX and SASS [sm_90]")->type_name("sm_NN");
+  add_cuda_options(*verb, o->cuda_options);
+  verb->add_option("--cpu-level", o->cpu_level, "Processor that LLVM IR is for [host]")
+      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  add_source(*verb, o->source, false);
+  verb->add_option("--layout", o->source.layout_file, "Storage types from a layout's tensors")
+      ->type_name("FILE.json");
+  verb->callback([&action, o] { action = [o] { return explore_step(*o); }; });
+}
+
+}  // namespace stepfuse::cli

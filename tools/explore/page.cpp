@@ -1,0 +1,56 @@
+// Data as JSON into the page that the build embeds.
+#include "tools/explore/page.hpp"
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace stepfuse::explore {
+
+std::string_view page_text();  // page.html
+
+namespace {
+
+using nlohmann::json;
+
+json to_json(const Stage& s) {
+  json lines = json::array();
+  for (const Line& line : s.lines) {
+    if (line.origins.empty()) {
+      lines.push_back(line.text);
+    } else {
+      lines.push_back(json::array({line.text, line.origins}));
+    }
+  }
+  return {{"name", s.name}, {"note", s.note}, {"lines", std::move(lines)}};
+}
+
+// Inside of a script element: nothing in a text may end it.
+std::string safe(const json& data) {
+  std::string text = data.dump(-1, ' ', true, json::error_handler_t::replace);
+  std::string out;
+  for (char c : text) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string page(const std::string& title, const std::vector<Stage>& stages, const Facts& facts) {
+  json all = json::array();
+  for (const Stage& s : stages) all.push_back(to_json(s));
+  json data = {{"title", title},
+               {"stages", std::move(all)},
+               {"facts", {{"head", facts.head}, {"rows", facts.rows}, {"notes", facts.notes}}}};
+  constexpr std::string_view kPlace = "/*DATA*/null";
+  std::string out(page_text());
+  out.replace(out.find(kPlace), kPlace.size(), safe(data));
+  return out;
+}
+
+}  // namespace stepfuse::explore
