@@ -31,11 +31,13 @@ PyObject* walk_add(PyObject* self, PyObject* args) {
     PyObject* address = nullptr;
     PyObject* strides = nullptr;
     PyObject* gradient_strides = nullptr;
-    if (PyArg_ParseTuple(args, "OiKOOO:add", &param, &part, &slot, &address, &strides,
-                         &gradient_strides) == 0) {
+    PyObject* local = nullptr;
+    if (PyArg_ParseTuple(args, "OiKOOO|O:add", &param, &part, &slot, &address, &strides,
+                         &gradient_strides, &local) == 0) {
       throw Raised();
     }
-    self_of<Walk>(self).add(param, part, slot, to_address(address), strides, gradient_strides);
+    self_of<Walk>(self).add(param, part, slot, to_address(address), strides, gradient_strides,
+                            local == nullptr ? param : local);
     return none();
   });
 }
@@ -51,9 +53,12 @@ PyObject* walk_scan(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* groups = nullptr;
     PyObject* state = nullptr;
-    if (PyArg_ParseTuple(args, "OO!:scan", &groups, &PyDict_Type, &state) == 0) throw Raised();
+    PyObject* touch = Py_None;
+    if (PyArg_ParseTuple(args, "OO!|O:scan", &groups, &PyDict_Type, &state, &touch) == 0) {
+      throw Raised();
+    }
     std::vector<size_t> odd;
-    if (self_of<Walk>(self).scan(groups, state, odd) == Walk::Found::changed) return none();
+    if (self_of<Walk>(self).scan(groups, state, touch, odd) == Walk::Found::changed) return none();
     Ref list = checked(PyList_New(0));
     for (size_t index : odd) {
       checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(index)).get()));
@@ -76,12 +81,37 @@ PyObject* walk_any(PyObject* self, PyObject*) {
   return guarded([&] { return checked(PyBool_FromLong(self_of<Walk>(self).any() ? 1 : 0)); });
 }
 
+// Touches no item, which are in no cache.
+PyObject* same_items(PyObject*, PyObject* args) {
+  return guarded([&] {
+    PyObject* lists = nullptr;
+    PyObject* flat = nullptr;
+    if (PyArg_ParseTuple(args, "OO!:same_items", &lists, &PyList_Type, &flat) == 0) throw Raised();
+    Py_ssize_t at = 0;
+    bool same = true;
+    for_each(lists, [&](PyObject* list) {
+      Py_ssize_t count = PyList_Size(list);
+      if (count < 0) throw Raised();
+      same = same && at + count <= PyList_Size(flat);
+      for (Py_ssize_t i = 0; i < count && same; ++i, ++at) {
+        same = PyList_GetItem(list, i) == PyList_GetItem(flat, at);
+      }
+    });
+    return checked(PyBool_FromLong(same && at == PyList_Size(flat) ? 1 : 0));
+  });
+}
+
+PyMethodDef functions[] = {{"same_items", same_items, METH_VARARGS,
+                            "same_items(lists, list): whether its items are theirs, in order."},
+                           {}};
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
-     "add(parameter, part or -1, slot, address, strides, strides of its gradient)"},
+     "add(parameter, part or -1, slot, address, strides, strides of its gradient, local tensor or "
+     "itself)"},
     {"watch", walk_watch, METH_O, "Remembers the dict of dicts whose values are bound."},
     {"scan", walk_scan, METH_VARARGS,
-     "scan(groups' lists, state): None where anything changed but gradients, else the indices of "
+     "scan(groups' lists, state, what to call with lists of local tensors or None): None where "
+     "anything changed but gradients, else the indices of "
      "parameters whose gradient is to be looked at."},
     {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
     {"any", walk_any, METH_NOARGS, "Whether the last scan found any gradient."},
@@ -107,7 +137,10 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
-void add_walk_type(PyObject* module) { the_walk_type = add_type(module, "Walk", walk_spec); }
+void add_walk_type(PyObject* module) {
+  the_walk_type = add_type(module, "Walk", walk_spec);
+  if (PyModule_AddFunctions(module, functions) != 0) throw Raised();
+}
 PyTypeObject* walk_type() { return the_walk_type; }
 
 }  // namespace stepfuse_python

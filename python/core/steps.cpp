@@ -345,11 +345,11 @@ PyType_Slot step_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(step_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
     {Py_tp_methods, step_methods},
-    {Py_tp_doc,
-     const_cast<char*>("Step(program, [(name, elements, group, uncounted, id, offset, full size)], device's kind, "
-                       "ordinal, threads, scaler or None, whether reduce() is called, "
-                       "allocator or None): "
-                       "compiled.")},
+    {Py_tp_doc, const_cast<char*>("Step(program, [(name, elements, group, uncounted, id, offset, "
+                                  "full size)], device's kind, "
+                                  "ordinal, threads, scaler or None, whether reduce() is called, "
+                                  "allocator or None): "
+                                  "compiled.")},
     {}};
 PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,
                          step_slots};

@@ -7,15 +7,21 @@
 namespace stepfuse_python {
 namespace {
 
-// Calls `each` with every key and value of a dict of dicts, in order, until it says no.
-template <class Each>
-bool every_item(PyObject* state, Each&& each) {
+// The tensors of a big model lie all over the memory, and in no cache when a step begins: most of the walk's
+// time is waiting for them. What is at an address may be gone; asking for it does no harm.
+void prefetch(const void* address) { __builtin_prefetch(address); }
+
+// Calls `each` with every key and value of a dict of dicts, in order, until it says no; and `enter` before an
+// inner dict.
+template <class Each, class Enter>
+bool every_item(PyObject* state, Each&& each, Enter&& enter) {
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   Py_ssize_t at = 0;
   while (PyDict_Next(state, &at, &key, &value) != 0) {
     if (!each(key) || !each(value)) return false;
     if (PyDict_Check(value) == 0) continue;
+    enter(value);
     PyObject* inner_key = nullptr;
     PyObject* inner = nullptr;
     Py_ssize_t inner_at = 0;
@@ -35,54 +41,68 @@ Walk::Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type)
       data_ptr_name_(checked(PyUnicode_InternFromString("data_ptr"))),
       stride_name_(checked(PyUnicode_InternFromString("stride"))) {}
 
-Walk::Strides::Strides(PyObject* strides) : tuple(Ref::borrow(strides)) {
-  for_each(strides, [&](PyObject* stride) {
-    values.push_back(PyLong_AsLongLong(stride));
+Walk::Strides Walk::strides(PyObject* tuple) {
+  Strides made{Ref::borrow(tuple), strides_.size()};
+  for_each(tuple, [&](PyObject* stride) {
+    strides_.push_back(PyLong_AsLongLong(stride));
     if (PyErr_Occurred() != nullptr) throw Raised();
   });
+  made.count = strides_.size() - made.first;
+  return made;
 }
 
 // A dimension of one element may have any stride, and a tensor of none any at all.
-bool Walk::Strides::fit(const dlpack::Tensor& tensor) const {
-  if (static_cast<size_t>(tensor.ndim) != values.size()) return false;
-  if (tensor.strides == nullptr) return values.empty();
+bool Walk::fit(const Strides& strides, const dlpack::Tensor& tensor) const {
+  if (static_cast<size_t>(tensor.ndim) != strides.count) return false;
+  if (tensor.strides == nullptr) return strides.count == 0;
   bool same = true;
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < strides.count; ++i) {
     if (tensor.shape[i] == 0) return true;
-    same = same && (tensor.shape[i] == 1 || tensor.strides[i] == values[i]);
+    same = same && (tensor.shape[i] == 1 || tensor.strides[i] == strides_[strides.first + i]);
   }
   return same;
 }
 
 void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
-               PyObject* gradient_strides) {
+               PyObject* gradient_strides, PyObject* local) {
   if (part >= 0) {
     auto index = static_cast<size_t>(part);
     if (parts_.size() <= index) parts_.resize(index + 1);
     if (parts_[index].size() <= slot) parts_[index].resize(slot + 1, nullptr);
   }
-  entries_.push_back(
-      {Ref::borrow(param), part, slot, address, Strides(strides), Strides(gradient_strides)});
+  if (entries_.size() % kTouched == 0) locals_.push_back(checked(PyList_New(0)));
+  if (part >= 0) checked(PyList_Append(locals_.back().get(), local));
+  entries_.push_back({Ref::borrow(param), part, slot, address, this->strides(strides),
+                      this->strides(gradient_strides)});
 }
 
 void Walk::watch(PyObject* state) {
   state_.clear();
-  every_item(state, [&](PyObject* object) {
-    state_.push_back(Ref::borrow(object));
-    return true;
-  });
+  state_dicts_.clear();
+  every_item(
+      state,
+      [&](PyObject* object) {
+        state_.push_back(Ref::borrow(object));
+        return true;
+      },
+      [&](PyObject* dict) { state_dicts_.push_back(dict); });
 }
 
 bool Walk::same_state(PyObject* state) const {
   auto next = state_.begin();
+  size_t ahead = kAhead;
   return every_item(
              state,
-             [&](PyObject* object) { return next != state_.end() && (next++)->get() == object; }) &&
+             [&](PyObject* object) { return next != state_.end() && (next++)->get() == object; },
+             [&](PyObject*) {
+               if (ahead < state_dicts_.size()) prefetch(state_dicts_[ahead++]);
+             }) &&
          next == state_.end();
 }
 
 // Where a plain tensor lies; false where it has no address or other strides.
-bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address) const {
+bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address,
+                  const void*& inside) const {
   if (exchange_ != nullptr) {
     dlpack::Tensor view{};
     if (exchange_->tensor_from_object(tensor, &view) != 0) {
@@ -90,7 +110,8 @@ bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address) cons
       return false;
     }
     address = static_cast<char*>(view.data) + view.byte_offset;
-    return strides.fit(view);
+    inside = view.shape;  // a tensor has its sizes in itself
+    return fit(strides, view);
   }
   Ref found(PyObject_CallMethodObjArgs(tensor, stride_name_.get(), nullptr));
   Ref number(found.get() == nullptr
@@ -109,17 +130,35 @@ bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address) cons
 Walk::Gradient Walk::read(const Entry& entry, void*& address) const {
   Ref grad = checked(PyObject_GetAttr(entry.param.get(), grad_name_.get()));
   if (grad.get() == Py_None) return Gradient::none;
+  entry.gradient = grad.get();
   // A subclass may report address 0, or that of something else.
   if (reinterpret_cast<PyObject*>(Py_TYPE(grad.get())) != tensor_type_.get()) return Gradient::odd;
-  return locate(grad.get(), entry.gradient_strides, address) ? Gradient::plain : Gradient::odd;
+  return locate(grad.get(), entry.gradient_strides, address, entry.gradient_inside)
+             ? Gradient::plain
+             : Gradient::odd;
 }
 
 bool Walk::moved(const Entry& entry) const {
   void* address = nullptr;
-  return !locate(entry.param.get(), entry.strides, address) || address != entry.address;
+  return !locate(entry.param.get(), entry.strides, address, entry.inside) ||
+         address != entry.address;
 }
 
-Walk::Found Walk::scan(PyObject* groups, PyObject* state, std::vector<size_t>& odd) {
+void Walk::fetch(size_t index) const {
+  if (index >= entries_.size()) return;
+  constexpr ptrdiff_t kLine = 64;
+  const Entry& entry = entries_[index];
+  prefetch(entry.param.get());
+  prefetch(entry.gradient);
+  for (const void* inside : {entry.inside, entry.gradient_inside}) {
+    for (ptrdiff_t line = -1; line <= 1; ++line) {
+      prefetch(reinterpret_cast<const void*>(reinterpret_cast<intptr_t>(inside) + line * kLine));
+    }
+  }
+}
+
+Walk::Found Walk::scan(PyObject* groups, PyObject* state, PyObject* touch,
+                       std::vector<size_t>& odd) {
   size_t index = 0;
   bool changed = false;
   for_each(groups, [&](PyObject* params) {
@@ -130,16 +169,20 @@ Walk::Found Walk::scan(PyObject* groups, PyObject* state, std::vector<size_t>& o
         changed = true;
         return;
       }
+      fetch(index + kAhead);
       const Entry& entry = entries_[index];
       void* address = nullptr;
       Gradient gradient = read(entry, address);
       if (entry.part < 0) {
         changed = gradient != Gradient::none;
-        continue;
+      } else {
+        if (moved(entry)) changed = true;
+        if (gradient == Gradient::odd) odd.push_back(index);
+        parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
       }
-      if (moved(entry)) changed = true;
-      if (gradient == Gradient::odd) odd.push_back(index);
-      parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
+      if (touch != Py_None && (index % kTouched == kTouched - 1 || index + 1 == entries_.size())) {
+        checked(PyObject_CallFunctionObjArgs(touch, locals_[index / kTouched].get(), nullptr));
+      }
     }
   });
   changed = changed || index != entries_.size() || !same_state(state);

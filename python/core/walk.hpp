@@ -11,19 +11,23 @@ namespace stepfuse_python {
 
 class Walk {
  public:
+  static constexpr size_t kTouched = 128;
+  static constexpr size_t kAhead = 6;  // entries that are fetched before they are looked at
+
   // `exchange` may be null: then a tensor is asked by its methods.
   Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type);
 
   // A parameter in the order of the groups, its strides, and those that its gradient must have to be
   // read in place; part < 0: it has had no gradient so far.
   void add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
-           PyObject* gradient_strides);
+           PyObject* gradient_strides, PyObject* local);
   // Remembers whose state is bound.
   void watch(PyObject* state);
 
   enum class Found { same, changed };
-  // Fills the parts' addresses; `odd` are the parameters whose gradient only Python can judge.
-  Found scan(PyObject* groups, PyObject* state, std::vector<size_t>& odd);
+  // Fills the parts' addresses; `odd` are the parameters whose gradient only Python can judge. `touch`, or
+  // None, is called with lists of the bound parameters' local tensors, while they are in the cache.
+  Found scan(PyObject* groups, PyObject* state, PyObject* touch, std::vector<size_t>& odd);
   void set(size_t index, void* gradient);
   const std::vector<void*>& gradients(size_t part) const { return parts_[part]; }
   // Whether the last scan found any gradient.
@@ -31,11 +35,9 @@ class Walk {
 
  private:
   struct Strides {
-    explicit Strides(PyObject* tuple);
-    bool fit(const dlpack::Tensor& tensor) const;
-
     Ref tuple;
-    std::vector<int64_t> values;
+    size_t first = 0;  // in strides_, as many as the tuple has
+    size_t count = 0;
   };
   struct Entry {
     Ref param;
@@ -44,12 +46,19 @@ class Walk {
     void* address = nullptr;
     Strides strides;
     Strides gradient_strides;
+    // Where libtorch's part of the parameter was at the last look, its gradient, and that one's part.
+    mutable const void* inside = nullptr;
+    mutable const void* gradient = nullptr;
+    mutable const void* gradient_inside = nullptr;
   };
   enum class Gradient { none, plain, odd };
+  Strides strides(PyObject* tuple);
+  bool fit(const Strides& strides, const dlpack::Tensor& tensor) const;
   Gradient read(const Entry& entry, void*& address) const;
-  bool locate(PyObject* tensor, const Strides& strides, void*& address) const;
+  bool locate(PyObject* tensor, const Strides& strides, void*& address, const void*& inside) const;
   bool same_state(PyObject* state) const;
   bool moved(const Entry& entry) const;
+  void fetch(size_t index) const;
 
   const dlpack::ExchangeApi* exchange_;
   Ref tensor_type_;
@@ -57,8 +66,11 @@ class Walk {
   Ref data_ptr_name_;
   Ref stride_name_;
   std::vector<Entry> entries_;
+  std::vector<int64_t> strides_;
+  std::vector<Ref> locals_;  // lists of kTouched entries' each
   std::vector<std::vector<void*>> parts_;
   std::vector<Ref> state_;
+  std::vector<const void*> state_dicts_;
 };
 
 }  // namespace stepfuse_python

@@ -267,3 +267,16 @@ def test_help_answers():
     assert list(signature.parameters)[:len(theirs.parameters)] == list(theirs.parameters)
     assert "max_norm" in signature.parameters and "Args:" in AdamW.__doc__
     assert isinstance(AdamW([torch.ones(1, requires_grad=True)]), torch.optim.AdamW)
+
+
+def test_autograd_hears_of_every_weight_that_was_written():
+    params = [torch.nn.Parameter(torch.ones(2)) for _ in range(300)]
+    idle = {127, 255, 299}  # the walk tells autograd of 128 at once
+    for i, p in enumerate(params):
+        p.grad = None if i in idle else torch.ones(2)
+    optimizer = AdamW(params)
+    optimizer.step()
+    for i in range(3):
+        before = [p._version for p in params]
+        optimizer.step()
+        assert [p._version - v for p, v in zip(params, before)] == [int(j not in idle) for j in range(300)], i

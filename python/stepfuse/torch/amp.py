@@ -149,11 +149,12 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
     """
     if isinstance(parameters, Fused):
         optimizer: Fused | None = parameters
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
     elif not _unscaled_later and not _clipped_later:
         return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
     else:
-        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        if not isinstance(parameters, list):
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         optimizer = _owner(parameters)
     norm = NORMS.get(float(norm_type))
     if optimizer is None or norm is None or optimizer._norm is not None or optimizer._scaler is not None:
@@ -199,12 +200,16 @@ def _owner(parameters: list[Tensor]) -> Fused | None:
 
     One of whose parameters these are some others is unscaled now.
     """
-    ids = {id(p) for p in parameters if p.grad is not None}
+    ids = None
     for optimizer in {*_unscaled_later, *_clipped_later}:
         if not _is_scaled(optimizer):
             _unscaled_later.discard(optimizer)
             if optimizer not in _clipped_later:
                 continue
+        if _core.same_items([group["params"] for group in optimizer.param_groups], parameters):
+            return optimizer
+        if ids is None:
+            ids = {id(p) for p in parameters if p.grad is not None}
         own = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if own == ids:
             return optimizer

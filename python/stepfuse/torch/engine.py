@@ -83,7 +83,7 @@ class Engine:
     def run(self, mode: Mode, max_norm: float | None, norm: float | None) -> None:
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
-        self.scan(mode, self.kept if measured else {})
+        self.scan(mode, self.kept if measured else {}, torch.autograd.graph.increment_version)
         self.agree()
         if not self.measured and self.mode != Mode() and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
@@ -95,7 +95,6 @@ class Engine:
             part.step.run(self.walk, index, part.stream())
             for p, copy in part.copies:
                 p.copy_(copy)
-            torch.autograd.graph.increment_version(part.locals)
             part.early.clear()
             if part.counts_on_host:
                 part.step.store_counts(part.counts.data_ptr())
@@ -104,8 +103,8 @@ class Engine:
         self.measured = False
         self.kept = {}  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
 
-    def scan(self, mode: Mode, kept: dict[int, Tensor]) -> None:
-        """Finds the gradients, and binds anew where anything else changed."""
+    def scan(self, mode: Mode, kept: dict[int, Tensor], touch: Callable[[list[Tensor]], None] | None = None) -> None:
+        """Finds the gradients, and binds anew where anything else changed; `touch` is called with what will be stepped."""
         if self.pid != os.getpid():
             raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
                               "behind: make a new one in the child, or start the child with 'spawn'")
@@ -114,12 +113,12 @@ class Engine:
         odd = None
         if (self.walk is not None and self.mode == mode and self.flags == self.choices()
                 and self.counts_equal() and all(local(p).data_ptr() == at for p, at in self.spread)):
-            odd = self.walk.scan(lists, self.optimizer.state)
+            odd = self.walk.scan(lists, self.optimizer.state, touch)
         if odd is None:
             self.mode = mode
             self.bind()
             kept = {}
-            odd = self.walk.scan(lists, self.optimizer.state)
+            odd = self.walk.scan(lists, self.optimizer.state, touch)
             if odd is None:
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd}
@@ -283,7 +282,7 @@ class Engine:
         for p, name, part, slot in places:
             weight = like.get(id(p), p)
             self.order.append((p, name, weight))
-            walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride())
+            walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride(), local(p))
         walk.watch(self.optimizer.state)
         self.flags = self.choices()
         self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
