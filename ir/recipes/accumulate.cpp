@@ -1,6 +1,7 @@
 // Gradient accumulation in f32. Knows ir only.
 #include "ir/recipes/accumulate.hpp"
 
+#include "ir/recipes/gradient.hpp"
 #include "ir/recipes/loss_scale.hpp"
 
 namespace stepfuse::recipes {
@@ -26,6 +27,11 @@ Value window_size(Context& c) {
 
 Program make_accumulate(const RecipeOptions& o) {
   Builder b("accumulate");
+  Value scale_inv;
+  if (o.grad_scale) {
+    ArgSpec a = grad_scale_arg();
+    scale_inv = b.arg(a.name, a.type, a.value);
+  }
   BufferRef grad = b.buffer("grad", o.grad, o.zero_grad ? Access::inout : Access::in);
   BufferRef sum = b.buffer("grad_sum", DType::f32, Access::inout);
   b.init_zero(sum);
@@ -33,6 +39,7 @@ Program make_accumulate(const RecipeOptions& o) {
   StateRef nonfinite = declare_nonfinite(b);
 
   Value g = b.cast(b.load(grad).named("grad"), DType::f32);
+  if (scale_inv) g = (g * scale_inv).named("grad_scaled");
   Value total = (b.load(sum).named("sum") + g).named("sum_new");
   Value bad = b.reduce(Op::reduce_any, !isfinite(g)).named("found_inf");
   Value index = b.read(micro_batches).named("index");

@@ -26,6 +26,7 @@ constexpr Row kTable[] = {
     {"lr", at_least_0, "learning rate"},
     {"lr_scale", at_least_0, "what a tensor's learning rate is multiplied by"},
     {"weight_decay_scale", at_least_0, "what a tensor's weight decay is multiplied by"},
+    {"grad_scale_inv", any_value, "what a tensor's stored gradients are multiplied by at first"},
     {"lr_decay", at_least_0, "how fast the learning rate falls with the steps"},
     {"eps", at_least_0, "keeps the division from 0"},
     {"beta1", decay_rate, "share that the average of gradients keeps in a step"},

@@ -25,7 +25,11 @@ struct Gradient {
   Value value;  // f32
 };
 
-// Loads the gradient, multiplies by 1 / scale; notes found_inf from the stored value.
+// One number for each tensor, as TransformerEngine's scale_inv: what 8-bit gradients need.
+inline ArgSpec grad_scale_arg() { return {"grad_scale_inv", 1, {DType::f32, Domain::tensor}}; }
+
+// Loads the gradient, undoes its storage's own scale, multiplies by 1 / loss scale; notes found_inf from
+// the value before the loss scale.
 Gradient load_gradient(Context& c, Verdict& verdict);
 void measure_norm(Context& c, Gradient& gradient, Verdict& verdict);
 void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict);

@@ -167,6 +167,8 @@ std::vector<RecipeOption> make_table() {
   std::vector<RecipeOption> table = {
       {"grad", texts_of(choices_of(kFloatStorage)), "",
        "storage type of the gradients, or several: f16|f32", set_grad, get_grad},
+      flag("grad-scale", &Options::grad_scale,
+           "stored gradients have a scale for each tensor, undone by arg grad_scale_inv"),
       choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
       flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",

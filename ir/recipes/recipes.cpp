@@ -81,6 +81,7 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   }
   if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
   if (o.accumulated) args.push_back({"accumulation", o.window ? 0 : 1, kF64});
+  if (o.grad_scale) args.push_back(grad_scale_arg());
   if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, Domain::step}});
   if (o.external_found_inf) {
     args.push_back({"external_found_inf", {}, {DType::boolean, Domain::step}});
@@ -147,7 +148,7 @@ const Special kSpecials[] = {
     {"accumulate",
      "adds a micro-batch's gradients to f32 sums",
      make_accumulate,
-     {"grad", "zero-grad"}},
+     {"grad", "grad-scale", "zero-grad"}},
     {"loss_scale_update",
      "updates a loss scale from the flags that several steps noted",
      make_scale_update,

@@ -53,6 +53,12 @@ void check_storage(const RecipeOptions& o) {
   require((o.grad & kFloatStorage) == o.grad,
           fmt::format("gradients cannot be {}; use {}", names(o.grad, "|"),
                       names(kFloatStorage, ", ")));
+  require(
+      !o.grad_scale || !o.round_grad,
+      "--round-grad rounds to the stored type, in which --grad-scale has other values; leave it "
+      "out");
+  require(!o.grad_scale || !o.window,
+          "--window takes f32 sums; --grad-scale belongs to the step accumulate");
   require(o.moments == DType::f32 || o.moments == DType::bf16,
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
   require(!o.master || !o.weight_rounding,

@@ -58,6 +58,7 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
   if (o.tensor_flags && reduces) c.counted = read_flag(c, "counted");
   Value stored = c.b.cast(c.b.load(g.buffer).named("grad"), DType::f32);
   if (o.grad != DTypeSet(DType::f32)) stored.named("grad_f32");
+  if (o.grad_scale) stored = (stored * c.arg(grad_scale_arg().name)).named("grad_scaled");
   if (divides(c.settings)) {
     g.value = (stored / read_scale(c)).named("g");
   } else if (unscales) {

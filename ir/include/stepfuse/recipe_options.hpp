@@ -57,6 +57,8 @@ enum class OnNormOverflow : uint8_t { skip, torch };
 
 struct RecipeOptions {
   DTypeSet grad = DType::f32;  // storage types that a gradient may have
+  // Arg grad_scale_inv : <f32> = 1, one for each tensor: what makes its stored gradients gradients.
+  bool grad_scale = false;
   DType moments = DType::f32;  // f32 or bf16
   bool master = false;         // f32 master weights; `weight` is then the low-precision copy
   // Of that copy, or of the weights with weight_rounding; default f16 if gradients may be f16, else bf16.
