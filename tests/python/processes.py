@@ -20,7 +20,8 @@ if not dist.is_available() or not dist.is_gloo_available():
 SECONDS = 120  # that a test may take; a rank that hangs is killed then
 
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["torch", "torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint",
+# torch._dynamo is what torch's optimizers import when the first is made: three seconds of each rank.
+_server.set_forkserver_preload(["torch", "torch._dynamo", "torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint",
                                 "stepfuse.torch"])
 
 

@@ -1,5 +1,6 @@
 """Ranks that die, hang, or differ: every rank is told which, no step is half applied, and fewer ranks go on from a checkpoint."""
 
+import datetime
 import os
 import re
 import tempfile
@@ -34,8 +35,12 @@ def die():
     os._exit(9)
 
 
+def store():
+    return dist.distributed_c10d._get_default_store()
+
+
 def hang():
-    time.sleep(100)
+    store().wait([f"told {rank}" for rank in range(VICTIM)], datetime.timedelta(seconds=100))
 
 
 def train(rank, world, place, how, exact, overlap=False):
@@ -53,6 +58,7 @@ def train(rank, world, place, how, exact, overlap=False):
             optimizer.step()
         loss_of(model, LAST + 1, rank)
     except RankError as error:
+        store().set(f"told {rank}", "1")
         after = digest([*model.parameters(), *(v.reshape(-1) for part, _ in optimizer._shard.values()
                                                for v in optimizer._inner.state[part].values())])
         again = None
