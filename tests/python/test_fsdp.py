@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from processes import good, run
+from processes import good, run, run_each
 from test_ddp import Counter, loss_of, network
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
@@ -103,6 +103,32 @@ def test_one_norm_and_one_verdict(world, dtype):
     assert [scale for _, _, scale, _ in seen[0]] == [1024, 2048, 1024, 1024, 2048]
     sums = [s for *_, s in seen[0]]
     assert sums[1] == sums[2] != sums[3]
+
+
+def averages(rank, world, dtype):
+    model = sharded(dtype, **({} if dtype is None else {"param_dtype": dtype}))
+    optimizer = AdamW(model.parameters(), lr=0.01, ema_decay=0.5)
+    still = next(model.parameters())
+    optimizer.set_scale(still, lr=0.0)
+    first, means = full(model), None
+    for step in range(3):
+        optimizer.zero_grad()
+        loss_of(model, step, rank, False).backward()
+        optimizer.step()
+        masters = [optimizer.state[p].get("master", p).full_tensor().clone() for p in model.parameters()]
+        means = masters if means is None else [torch.lerp(a, b, 0.5) for a, b in zip(means, masters)]
+    weights = full(model)
+    with optimizer.averaged():
+        shown = full(model)
+    assert all(torch.allclose(a, b.to(a.dtype)) for a, b in zip(shown, means))
+    assert not torch.equal(shown[2], weights[2])
+    assert all(torch.equal(a, b) for a, b in zip(full(model), weights))
+    assert torch.equal(first[0], weights[0]) and not torch.equal(first[1], weights[1])
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_scales_and_averages_of_dtensors(world):
+    run_each(world, averages, [(None,), (torch.bfloat16,)])
 
 
 def save(rank, world, folder):

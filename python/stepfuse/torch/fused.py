@@ -225,19 +225,20 @@ class Fused(torch.optim.Optimizer):
             >>> with optimizer.averaged():
             ...     validate(model)
         """
-        averages = [(p, s["ema"]) for p, s in self.state.items() if "ema" in s]
-        if not averages:
+        shown = [(local(p), local(s["ema"])) for p, s in self.state.items() if "ema" in s]
+        if not shown:
             raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
-        weights = [p.detach().clone() for p, _ in averages]
+        params, averages = zip(*shown)
+        weights = [p.detach().clone() for p in params]
         with torch.no_grad():
-            torch._foreach_copy_([p for p, _ in averages], [ema for _, ema in averages])
+            torch._foreach_copy_(params, averages)
         self._shows_averages = True
         try:
             yield
         finally:
             self._shows_averages = False
             with torch.no_grad():
-                torch._foreach_copy_([p for p, _ in averages], weights)
+                torch._foreach_copy_(params, weights)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here
