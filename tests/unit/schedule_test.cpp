@@ -192,3 +192,31 @@ TEST_CASE("a reduction waits for a phase that loads its arrays anyway") {
   CHECK(phases("report @norm : <f32>\nwrite @norm, %ww\n%n = sub %w, %c : [f32]\n"
                "store @weight, %n\n") == "reduce: gg ww;update:;");
 }
+
+TEST_CASE("unfused: what was stored in part is read back only for stores of the same part") {
+  auto scratch_of = [](const std::string& later) {
+    Program p = parse(R"(step @parts {
+    buffer @grad : f32 in
+    buffer @m : f32 inout
+    buffer @copy : bf16 out
+    report @sum : f32
+    stage first
+    %g = load @grad : [f32]
+    %m_in = load @m : [f32]
+    %v = add %m_in, %g : [f32]
+    %zero = const 0 : f32
+    %p = lt %g, %zero : [bool]
+    %q = lt %zero, %g : [bool]
+    store @m, %v if %p
+    stage second
+)" + later + "}\n");
+    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+  };
+  const std::string copy = "%narrow = cast %v : [bf16]\nstore @copy, %narrow";
+  CHECK(scratch_of(copy + " if %p\n%c = const 0 : f32\nwrite @sum, %c\n") == 1);  // %p alone
+  CHECK(scratch_of(copy + " if %q\n%c = const 0 : f32\nwrite @sum, %c\n") == 2);
+  // A reduction wants all elements.
+  CHECK(scratch_of(
+            "%s = reduce_add %v : f32\nwrite @sum, %s\n%n = cast %g : [bf16]\nstore @copy, %n\n") ==
+        1);
+}
