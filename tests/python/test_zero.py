@@ -215,7 +215,7 @@ def test_a_compiled_model_says_that_its_weights_are_on_their_way():
 
 def beside_torch(rank, world, ours, theirs, kw):
     a, b = (DistributedDataParallel(network()) for _ in range(2))
-    mine = ZeroRedundancyOptimizer(a.parameters(), ours, reduce_gradients=False, **kw)
+    mine = ZeroRedundancyOptimizer(a.parameters(), ours, reduce_gradients=False, overlap_gather=True, **kw)
     its = TorchZero(b.parameters(), theirs, **kw)
     for step in range(3):
         for model, optimizer in ((a, mine), (b, its)):
