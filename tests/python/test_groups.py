@@ -96,7 +96,7 @@ def test_a_parameter_moves_to_another_group_with_its_state(dtype):
             give(params, step)
             optimizer.step()
         assert equal(a, b), step
-    assert moved.state[a[2]]["step"] == 6
+    assert moved.state_dict()["state"][2]["step"] == 6
 
 
 @pytest.mark.parametrize("more", [{}, {"max_norm": 0.5}], ids=["plain", "clipped"])
