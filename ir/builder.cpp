@@ -48,8 +48,9 @@ Value Builder::append(Inst inst, std::string_view name) {
   return v.named(name);
 }
 
-BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access) {
-  program_.buffers.push_back({std::move(name), dtypes, access});
+BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access, int32_t block) {
+  program_.buffers.push_back(
+      {.name = std::move(name), .dtypes = dtypes, .access = access, .block = block});
   return {static_cast<int32_t>(program_.buffers.size()) - 1};
 }
 
@@ -91,8 +92,8 @@ Value Builder::constant(DType dtype, double value) {
 Value Builder::load(BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   Inst inst{.op = Op::load};
-  inst.type = b.dtypes.size() == 1 ? Type{b.dtypes.only(), Domain::element}
-                                   : Type{DType::bound, Domain::element, buffer.slot};
+  inst.type = b.dtypes.size() == 1 ? Type{b.dtypes.only(), Domain::element, -1, b.block}
+                                   : Type{DType::bound, Domain::element, buffer.slot, b.block};
   inst.slot = buffer.slot;
   return append(inst, "");
 }
@@ -128,8 +129,9 @@ Value Builder::apply(Op op, std::initializer_list<Value> operands) {
   int i = 0;
   for (Value v : operands) {
     inst.operands[static_cast<size_t>(i++)] = v.id;
-    inst.type.domain = std::max(inst.type.domain, v.type().domain);
+    if (i == 1 || is_finer(v.type(), inst.type)) inst.type = v.type();
   }
+  inst.type.buffer = -1;
   TypeRule rule = info(op).rule;
   if (rule == TypeRule::classify || rule == TypeRule::compare || rule == TypeRule::logical) {
     inst.type.dtype = DType::boolean;
@@ -141,32 +143,41 @@ Value Builder::apply(Op op, std::initializer_list<Value> operands) {
 
 Value Builder::cast(Value v, DType to) {
   if (v.type().dtype == to) return v;
-  Inst inst{.op = Op::cast, .type = {to, v.type().domain}};
+  Inst inst{.op = Op::cast, .type = {to, v.type().domain, -1, v.type().block}};
   inst.operands[0] = v.id;
   return append(inst, "");
 }
 
 Value Builder::bitcast(Value v, DType to) {
-  Inst inst{.op = Op::bitcast, .type = {to, v.type().domain}};
+  Inst inst{.op = Op::bitcast, .type = {to, v.type().domain, -1, v.type().block}};
   inst.operands[0] = v.id;
   return append(inst, "");
 }
 
 Value Builder::cast_sr(Value v, Value random, DType to) {
-  Domain d = std::max(v.type().domain, random.type().domain);
-  return append({.op = Op::cast_sr, .type = {to, d}, .operands = {v.id, random.id, kNoValue}}, "");
+  Type fine = is_finer(random.type(), v.type()) ? random.type() : v.type();
+  return append({.op = Op::cast_sr,
+                 .type = {to, fine.domain, -1, fine.block},
+                 .operands = {v.id, random.id, kNoValue}},
+                "");
 }
 
 Value Builder::cast_to_buffer(Value v, BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   if (b.dtypes.size() == 1) return cast(v, b.dtypes.only());
-  Inst inst{.op = Op::cast, .type = {DType::bound, v.type().domain, buffer.slot}};
+  Inst inst{.op = Op::cast, .type = {DType::bound, v.type().domain, buffer.slot, v.type().block}};
   inst.operands[0] = v.id;
   return append(inst, "");
 }
 
 Value Builder::reduce(Op op, Value v, Domain to) {
   Inst inst{.op = op, .type = {v.type().dtype, to}};
+  inst.operands[0] = v.id;
+  return append(inst, "");
+}
+
+Value Builder::reduce_blocks(Op op, Value v, int32_t block) {
+  Inst inst{.op = op, .type = {v.type().dtype, Domain::element, -1, block}};
   inst.operands[0] = v.id;
   return append(inst, "");
 }

@@ -43,7 +43,7 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  BufferRef buffer(std::string name, DTypeSet dtypes, Access access);
+  BufferRef buffer(std::string name, DTypeSet dtypes, Access access, int32_t block = 1);
   // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
   void init_zero(BufferRef buffer);
   void init_copy(BufferRef buffer, BufferRef from);
@@ -68,6 +68,7 @@ class Builder {
   Value cast_sr(Value v, Value random, DType to);
   Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
   Value reduce(Op op, Value v, Domain to = Domain::step);
+  Value reduce_blocks(Op op, Value v, int32_t block);
   Value select(Value condition, Value if_true, Value if_false) {
     return apply(Op::select, {condition, if_true, if_false});
   }

@@ -8,6 +8,7 @@
 #include "ir/interpreter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "ir/element_ops.hpp"
@@ -31,7 +32,7 @@ class Interpreter {
     for (ValueId v = 0; v < p.size(); ++v) {
       int& level = level_[index(v)];
       for_each_operand(p[v], [&](ValueId o) { level = std::max(level, level_[index(o)]); });
-      if (is_reduction(p[v].op)) ++level;
+      if (is_folded(p[v])) ++level;
       last_level_ = std::max(last_level_, level);
     }
   }
@@ -218,6 +219,8 @@ class Interpreter {
         }
       } else if (inst.op == Op::random) {
         draw(t, inst, data_.tensors[t].offset + begin, n, out.get());
+      } else if (reduces_blocks(inst)) {
+        reduce_blocks(inst, columns_[index(inst.operands[0])].get(), n, out.get());
       } else {
         uint32_t broadcast[3];
         Column a = column(inst.operands[0], t, broadcast[0]);
@@ -237,19 +240,43 @@ class Interpreter {
     }
   }
 
-  void load(size_t t, size_t buffer, uint64_t begin, int n, uint32_t* out) const {
+  // To every element its block's. Lane l + d is combined into lane l, for d from half a block down
+  // to 1; elements behind the tensor's end are identities.
+  static void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
+    std::array<Bits, kLargestBlock> lanes;
+    for (int first = 0; first < n; first += inst.type.block) {
+      int last = std::min(n, first + inst.type.block);
+      lanes.fill(reduction_identity(inst.op, inst.type.dtype));
+      for (int i = first; i < last; ++i) lanes[static_cast<size_t>(i - first)] = Bits{in[i]};
+      for (auto d = static_cast<size_t>(inst.type.block) / 2; d > 0; d /= 2) {
+        for (size_t l = 0; l < d; ++l) {
+          lanes[l] = reduction_combine(inst.op, inst.type.dtype, lanes[l], lanes[l + d]);
+        }
+      }
+      std::fill(out + first, out + last, static_cast<uint32_t>(lanes[0].raw));
+    }
+  }
+
+  // A piece's part of an array, and what stands there for element i of it.
+  char* array(size_t t, size_t buffer, uint64_t begin) const {
     const StepTensor& tensor = data_.tensors[t];
-    DType d = tensor.dtypes[buffer];
-    const char* p = static_cast<const char*>(tensor.data[buffer]) + begin * size_of(d);
-    for (int i = 0; i < n; ++i, p += size_of(d)) {
-      out[i] = static_cast<uint32_t>(load_bits(p, d).raw);
+    auto first = begin / static_cast<uint64_t>(p_.buffers[buffer].block);
+    return static_cast<char*>(tensor.data[buffer]) + first * size_of(tensor.dtypes[buffer]);
+  }
+  void load(size_t t, size_t buffer, uint64_t begin, int n, uint32_t* out) const {
+    DType d = data_.tensors[t].dtypes[buffer];
+    int block = p_.buffers[buffer].block;
+    const char* p = array(t, buffer, begin);
+    for (int i = 0; i < n; ++i) {
+      auto at = static_cast<size_t>(i / block) * size_of(d);
+      out[i] = static_cast<uint32_t>(load_bits(p + at, d).raw);
     }
   }
 
   void feed_reductions(size_t t, int level, uint64_t position, int n) {
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
-      if (!is_reduction(inst.op) || level_[index(v)] != level + 1) continue;
+      if (!is_folded(inst) || level_[index(v)] != level + 1) continue;
       ValueId operand = inst.operands[0];
       if (p_[operand].type.domain != Domain::element) continue;
       PieceReducer reducer(inst.op, inst.type.dtype);
@@ -272,8 +299,9 @@ class Interpreter {
       uint32_t broadcast[2];
       Column value = column(inst.operands[0], t, broadcast[0]);
       Column predicate = column(inst.predicate, t, broadcast[1]);
-      char* p = static_cast<char*>(tensor.data[buffer]) + begin * size_of(d);
-      for (int i = 0; i < n; ++i, p += size_of(d)) {
+      char* p = array(t, buffer, begin);
+      int block = p_.buffers[buffer].block;
+      for (int i = 0; i < n; i += block, p += size_of(d)) {
         bool on = predicate.data == nullptr || predicate.data[i * predicate.stride] != 0;
         if (on) store_bits(p, d, Bits{value.data[i * value.stride]});
       }

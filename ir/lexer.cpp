@@ -18,9 +18,9 @@ void Lexer::advance() {
   char c = text_[pos_];
   bool sigil = c == '@' || c == '%';
   if (!sigil && !is_word_char(c)) {
-    if (std::string_view("{}[]<>:,=|()").find(c) == std::string_view::npos) {
+    if (std::string_view("{}[]<>:,=|()/").find(c) == std::string_view::npos) {
       fail(here(), fmt::format("unexpected character (code {}); a step is written in ASCII words, "
-                               "@names, %names and {{}} [] <> : , = | ( )",
+                               "@names, %names and {{}} [] <> : , = | ( ) /",
                                static_cast<unsigned char>(c)));
     }
     token_.kind = TokenKind::punctuation;

@@ -60,6 +60,17 @@ Bits parse_word(const Lexer& lexer, const Token& t, DType type) {
       return canonical_nan(Bits::of(number(double{})), type);
     case DType::f32:
       return canonical_nan(Bits::of(number(float{})), type);
+    case DType::u8:
+    case DType::i8:
+    case DType::i16: {
+      int32_t wide = number(int32_t{});
+      Bits bits = sem::cast(Bits::of(wide), DType::i32, type);
+      if (sem::cast(bits, type, DType::i32).i32() != wide) {
+        lexer.fail(t.loc, fmt::format("'{}' is beyond the numbers of type {}", t.text.substr(0, 40),
+                                      name(type)));
+      }
+      return bits;
+    }
     case DType::bound:
       lexer.fail(t.loc, "a constant needs a concrete type");
     default: {

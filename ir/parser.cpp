@@ -116,8 +116,23 @@ class Parser {
     } else {
       type.dtype = parse_dtype();
     }
+    if (type.domain == Domain::tensor && at_punctuation("/")) {
+      type.domain = Domain::element;
+      type.block = parse_block();
+    }
     if (!domain->close.empty()) expect_punctuation(domain->close);
     return type;
+  }
+
+  // How many elements share a value: "/256".
+  int32_t parse_block() {
+    next();
+    Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
+    for (int32_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+      if (t.text == std::to_string(block)) return block;
+    }
+    lexer_.fail(t.loc, fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256",
+                                   t.text.substr(0, 40)));
   }
 
   Type parse_type_after_colon(SourceLoc* loc = nullptr) {
@@ -281,10 +296,17 @@ class Parser {
     Buffer b;
     b.name = expect(TokenKind::at_name, "the buffer's @name").text;
     expect_punctuation(":");
+    bool in_blocks = at_punctuation("<");
+    if (in_blocks) next();
     b.dtypes = parse_dtype();
     while (at_punctuation("|")) {
       next();
       b.dtypes = b.dtypes | parse_dtype();
+    }
+    if (in_blocks) {
+      if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
+      b.block = parse_block();
+      expect_punctuation(">");
     }
     if (at_word("in"))
       b.access = Access::in;

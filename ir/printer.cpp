@@ -18,6 +18,11 @@ std::string init_text(const Program& p, const Buffer& b) {
   return "";
 }
 
+// A value, or a buffer's types, with how many elements share it.
+std::string block_text(const std::string& types, int32_t block) {
+  return block > 1 ? fmt::format("<{}/{}>", types, block) : types;
+}
+
 std::string value_list(const Program& p, const Inst& inst) {
   std::string out;
   for (int i = 0; i < inst.arity(); ++i) {
@@ -57,6 +62,7 @@ std::string print_type(const Program& p, Type type) {
   std::string t = type.dtype == DType::bound
                       ? "@" + p.buffers[static_cast<size_t>(type.buffer)].name
                       : std::string(name(type.dtype));
+  if (type.block > 1) return block_text(t, type.block);
   return fmt::format("{}{}{}", d.open, t, d.close);
 }
 
@@ -81,8 +87,8 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}{}\n", b.name, names(b.dtypes, "|"), name(b.access),
-                       init_text(p, b));
+    out += fmt::format("  buffer @{} : {} {}{}\n", b.name,
+                       block_text(names(b.dtypes, "|"), b.block), name(b.access), init_text(p, b));
   }
   for (const State& s : p.states) {
     std::string initial = s.initial == Bits{} ? "" : " = " + literal_text(s.initial, s.type.dtype);

@@ -136,11 +136,19 @@ I float_to_int(F v) {
   return static_cast<I>(v);
 }
 
+// A narrow integer's value as the bits of an i32.
+inline uint32_t widen_integer(uint32_t bits, DType t) {
+  uint32_t sign = info(t).kind == DTypeKind::natural ? 0 : static_cast<uint32_t>(info(t).sign());
+  return (bits ^ sign) - sign;
+}
+
 // The verifier admits only the pairs that this handles.
 inline Bits cast(Bits v, DType from, DType to) {
   if (from == to) return v;
   if (is_low_precision(from)) return Bits::of(widen(v.u32(), from));
   if (is_low_precision(to)) return {narrow(v.f32(), to)};
+  if (is_narrow_integer(from)) return {widen_integer(v.u32(), from)};
+  if (is_narrow_integer(to)) return {v.raw & ((uint64_t{1} << 8 * size_of(to)) - 1)};
   auto convert = [&](auto x) -> Bits {
     using T = decltype(x);
     switch (to) {

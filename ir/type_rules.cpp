@@ -83,7 +83,9 @@ class TypeRules {
   void check_same(const Inst& inst, bool (*allowed)(DType), std::string_view types) {
     DType t = operand(inst, 0).dtype;
     if (!allowed(t)) {
-      std::string_view hint = is_low_precision(t) || t == DType::bound ? "; cast to f32 first" : "";
+      std::string_view hint = is_low_precision(t) || t == DType::bound ? "; cast to f32 first"
+                              : is_narrow_integer(t)                   ? "; cast to i32 first"
+                                                                       : "";
       report(0, 2, "{} takes {}, not {}{}", info(inst.op).name, types, text(operand(inst, 0)),
              hint);
       return;
@@ -119,6 +121,12 @@ class TypeRules {
                text(from));
       }
       check_bound_result(to);
+      return;
+    }
+    if ((is_narrow_integer(from.dtype) && to.dtype != DType::i32) ||
+        (is_narrow_integer(to.dtype) && from.dtype != DType::i32)) {
+      report(kType, 2, "{} are cast from and to i32 only, not {} to {}",
+             names(kNarrowIntegers, ", "), text(from), text(to));
       return;
     }
     if (to.dtype == DType::boolean && from.dtype != DType::boolean) {
@@ -199,7 +207,7 @@ class TypeRules {
     Type a = operand(inst, 1);
     Type b = operand(inst, 2);
     bool same = a.dtype == b.dtype && a.buffer == b.buffer && a.dtype != DType::bound &&
-                !is_low_precision(a.dtype);
+                !is_storage_only(a.dtype);
     bool condition = operand(inst, 0).dtype == DType::boolean;
     if (!condition || !same) {
       report(condition ? 2 : 0, 2,

@@ -81,6 +81,11 @@ bool is_nan(Bits v, DType t) {
 Bits canonical_nan(Bits v, DType t) { return is_nan(v, t) ? Bits{info(t).nan} : v; }
 
 std::string literal_text(Bits v, DType t) {
+  if (is_narrow_integer(t)) {
+    auto value = static_cast<int64_t>(v.raw);
+    bool negative = info(t).kind == DTypeKind::integer && (v.raw & info(t).sign()) != 0;
+    return fmt::format("{}", negative ? value - (int64_t{1} << 8 * size_of(t)) : value);
+  }
   FpEnvGuard guard;  // which text is the nearest does not depend on the caller's rounding mode
   switch (t) {
     case DType::boolean:

@@ -14,6 +14,9 @@ namespace {
 constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
 constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
 
+bool is_block(int32_t n) {
+  return n == 1 || (n >= kSmallestBlock && n <= kLargestBlock && (n & (n - 1)) == 0);
+}
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
 
 class Verifier {
@@ -112,11 +115,14 @@ class Verifier {
 
   void check_buffer_types(const Buffer& b) {
     bool floats = !b.dtypes.empty() && (b.dtypes & kFloatStorage) == b.dtypes;
-    if (!floats && b.dtypes != DTypeSet(DType::i32)) {
+    bool integer = b.dtypes.size() == 1 && (b.dtypes & kIntegerStorage) == b.dtypes;
+    if (!floats && !integer) {
       report(13,
-             "buffer @{} lists a storage type it cannot have: {} in any combination, or i32 alone",
-             b.name, names(kFloatStorage, ", "));
+             "buffer @{} lists a storage type it cannot have: {} in any combination, or one of {} "
+             "alone",
+             b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
+    if (!is_block(b.block)) report(13, "buffer @{} has a value for {} elements", b.name, b.block);
   }
 
   void check_buffer_init(size_t slot) {
@@ -129,6 +135,12 @@ class Verifier {
     if (b.init != Buffer::Init::copy) return;
     if (b.init_from < 0 || static_cast<size_t>(b.init_from) >= slot) {
       report(13, "buffer @{} is initialised from a buffer that is not declared before it", b.name);
+      return;
+    }
+    const Buffer& from = p_.buffers[static_cast<size_t>(b.init_from)];
+    if (from.block != b.block || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
+      report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
+             b.name, from.name);
     }
   }
 
@@ -288,30 +300,43 @@ class Verifier {
   void check_load(const Inst& inst) {
     const Buffer& b = p_.buffers[static_cast<size_t>(inst.slot)];
     if (b.access == Access::out) report(6, "@{} is an `out` buffer and cannot be loaded", b.name);
-    expect_type(inst, storage_type(inst.slot, Domain::element));
+    expect_type(inst, storage_type(inst.slot, {DType::f32, Domain::element, -1, b.block}));
   }
 
-  Type storage_type(int32_t slot, Domain domain) const {
+  // With the domain, and block, of a value.
+  Type storage_type(int32_t slot, Type of) const {
     const Buffer& b = p_.buffers[static_cast<size_t>(slot)];
-    return b.dtypes.size() == 1 ? Type{b.dtypes.only(), domain} : Type{DType::bound, domain, slot};
+    bool known = b.dtypes.size() == 1;
+    return {known ? b.dtypes.only() : DType::bound, of.domain, known ? -1 : slot, of.block};
   }
 
   void check_domain(const Inst& inst) {
-    Domain finest = Domain::step;
-    for (int i = 0; i < inst.arity(); ++i) finest = std::max(finest, operand(inst, i).domain);
+    Type finest;
+    for (int i = 0; i < inst.arity(); ++i) {
+      if (is_finer(operand(inst, i), finest)) finest = operand(inst, i);
+    }
+    if (!is_block(inst.type.block) ||
+        (inst.type.block > 1 && inst.type.domain != Domain::element)) {
+      report(3, "{} elements, or those of a coarser domain, are no block", inst.type.block);
+    }
     if (is_reduction(inst.op)) {
-      if (inst.type.domain >= finest) {
+      if (finest.block > 1) {
+        report_part(0, 3, "{} of {}: the values of blocks are not reduced further; reduce elements",
+                    info(inst.op).name, text(operand(inst, 0)));
+      } else if (!is_finer(finest, inst.type)) {
         report_part(kType, 3, "{} of {} {} value must have a coarser domain, not {}",
-                    info(inst.op).name, finest == Domain::element ? "an" : "a", info(finest).name,
-                    text(inst.type));
+                    info(inst.op).name, finest.domain == Domain::element ? "an" : "a",
+                    info(finest.domain).name, text(inst.type));
       }
     } else if (inst.op == Op::random) {
-      if (inst.type.domain != Domain::element) {
+      if (inst.type.domain != Domain::element || inst.type.block > 1) {
         report(3, "random has a value for each element: [i32], not {}", text(inst.type));
       }
-    } else if (inst.arity() > 0 && inst.type.domain != finest) {
+    } else if (inst.arity() > 0 &&
+               (inst.type.domain != finest.domain || inst.type.block != finest.block)) {
       report_part(kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
-                  info(inst.op).name, text({inst.type.dtype, finest, inst.type.buffer}),
+                  info(inst.op).name,
+                  text({inst.type.dtype, finest.domain, inst.type.buffer, finest.block}),
                   text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
@@ -322,13 +347,15 @@ class Verifier {
     }
   }
 
-  void check_predicate(const Inst& inst, Domain guarded) {
+  void check_predicate(const Inst& inst, Type guarded) {
     if (inst.predicate == kNoValue) return;
     Type t = p_[inst.predicate].type;
-    if (t.dtype != DType::boolean || t.domain > guarded) {
+    if (t.dtype != DType::boolean || is_finer(t, guarded)) {
+      std::string domain(info(guarded.domain).name);
+      if (guarded.block > 1) domain = fmt::format("blocks of {}", guarded.block);
       report_part(kPredicate, 10,
                   "the predicate has type {}; it must be bool in a domain no finer than {}",
-                  text(t), info(guarded).name);
+                  text(t), domain);
     }
   }
 
@@ -339,11 +366,15 @@ class Verifier {
     }
     if (!stored_.insert(inst.slot).second) report(7, "@{} is stored twice", b.name);
     Type v = operand(inst, 0);
-    Type want = storage_type(inst.slot, v.domain);
+    Type want = storage_type(inst.slot, v);
+    Type place{DType::f32, Domain::element, -1, b.block};
     if (!(v == want)) {
       report_part(0, 8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
+    } else if (is_finer(v, place)) {
+      report_part(0, 8, "@{} has a value for {} elements; {} is finer: reduce it first", b.name,
+                  b.block, text(v));
     }
-    check_predicate(inst, Domain::element);
+    check_predicate(inst, place);
   }
 
   void check_write(const Inst& inst) {
@@ -356,7 +387,7 @@ class Verifier {
       report_part(0, 9, "@{} has type {}; a value of type {} cannot be written to it", s.name,
                   text(s.type), text(v));
     }
-    check_predicate(inst, s.type.domain);
+    check_predicate(inst, s.type);
   }
 
   void check_reports() {

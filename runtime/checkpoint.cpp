@@ -65,7 +65,7 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
   for (size_t b = 0; b < p.buffers.size(); ++b) {
     if (p.buffers[b].init == Buffer::Init::none) continue;
     for (size_t t = 0; t < step.plan->layout.size(); ++t) {
-      uint64_t size = step.plan->layout.tensors()[t].size;
+      uint64_t size = p.buffers[b].count(step.plan->layout.tensors()[t].size);
       if (size > 0 && tables.pointer(t, b) == nullptr) {
         throw Error(ErrorKind::bind,
                     fmt::format("@{} is not bound: a checkpoint needs it", p.buffers[b].name));

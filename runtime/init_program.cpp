@@ -26,7 +26,7 @@ std::optional<Program> make_init_program(const Program& program) {
     bool source = sources.contains(i);
     if (!target && !source) continue;
     Access access = target && source ? Access::inout : target ? Access::out : Access::in;
-    refs[i] = b.buffer(buffer.name, buffer.dtypes, access);
+    refs[i] = b.buffer(buffer.name, buffer.dtypes, access, buffer.block);
   }
   Value zero = b.constant(DType::f32, 0);
   // A chain (`= @b` where @b itself begins as zeros or a copy) takes the value, not the old bytes.
@@ -34,7 +34,8 @@ std::optional<Program> make_init_program(const Program& program) {
   for (size_t i : targets) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.init == Buffer::Init::zero) {
-      initial[i] = zero;
+      DType t = buffer.dtypes.first();
+      initial[i] = is_narrow_integer(t) ? b.constant(t, 0) : zero;
     } else {
       auto from = static_cast<size_t>(buffer.init_from);
       initial[i] = initial[from] ? initial[from] : b.cast(b.load(refs[from]), DType::f32);

@@ -118,7 +118,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       spec.dtypes[buffer.name] = array.dtype;
       // Of a gradient that was absent there is nothing.
       bool absent = buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0;
-      if (!absent) file.at(name, array.dtype, spec.size);
+      if (!absent) file.at(name, array.dtype, buffer.count(spec.size));
       seen |= !absent;
       r.buffers[b][t] = file.read(array);
     }

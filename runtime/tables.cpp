@@ -10,8 +10,8 @@
 namespace stepfuse {
 namespace {
 
-// Scratch arrays of different tensors do not share a cache line.
-constexpr uint64_t kScratchAlignment = 64;
+// Scratch arrays of different tensors share neither a cache line nor a block.
+constexpr uint64_t kScratchAlignment = kLargestBlock;
 
 [[noreturn]] void fail(const TensorSpec& t, size_t index, const std::string& what) {
   throw Error(ErrorKind::bind,

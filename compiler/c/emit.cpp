@@ -2,7 +2,9 @@
 // the plan and the embedded prelude.
 #include "compiler/c/emit.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <span>
 
@@ -69,7 +71,7 @@ class Emitter {
 
   std::string source(const Inst& inst) const {
     const plan::Value& value = plan_[inst.value];
-    if (is_reduction(inst.op)) return entry("results", inst.index, inst.out, place(value.domain));
+    if (inst.is_result()) return entry("results", inst.index, inst.out, place(value.domain));
     switch (inst.op) {
       case Op::arg:
         if (value.domain == Domain::step) {
@@ -183,16 +185,22 @@ class Emitter {
     return plan_.array(body.arrays[static_cast<size_t>(index)]).name;
   }
 
+  // So many elements as the number of a value among those that `block` of them share.
+  static std::string shared(std::string_view elements, int32_t block) {
+    return block == 1 ? std::string(elements) : fmt::format("{} / {}", elements, block);
+  }
+
   void emit_body(const plan::Body& body) {
     for (const plan::ArrayUse& use : body.arrays) {
       const plan::Array& a = plan_.array(use);
       std::string base = a.scratch
-                             ? fmt::format("((char*)ctx->scratch[{}] + tensor->scratch_base * {})",
-                                           a.index, a.max_bytes)
+                             ? fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
+                                           shared("tensor->scratch_base", a.block), a.max_bytes)
                              : fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]",
                                            plan_.buffer_count, a.index);
       std::string type = memory_type(use.dtype);
-      out_.line(fmt::format("{0}* const {1} = ({0}*){2} + chunk->begin;", type, a.name, base),
+      out_.line(fmt::format("{0}* const {1} = ({0}*){2} + {3};", type, a.name, base,
+                            shared("chunk->begin", a.block)),
                 fmt::format("{}, {}", a.text, name(use.dtype)));
     }
     for (const plan::Combine& c : body.reductions) {
@@ -200,38 +208,116 @@ class Emitter {
       out_.line(fmt::format("{} lanes_{}[SF_LANES];", memory_type(r.dtype), operand(r.value)));
       out_.line(fmt::format("{}_clear(lanes_{});", reducer(r), operand(r.value)));
     }
-    out_.open("for (uint32_t i = 0; i < chunk->length; ++i)");
-    for (const Inst& inst : body.code) {
-      if (inst.op != Op::load) {
-        emit_value(inst, source(inst));
-      } else {
-        emit_value(inst, fmt::format("{}[i]", array(body, inst.index)));
-      }
+    if (body.unit == 1) {
+      out_.open("for (uint32_t i = 0; i < chunk->length; ++i)");
+      for (const Inst& inst : body.code) emit_element(body, inst);
+      if (!body.reductions.empty()) emit_lane();
+      for (const plan::Combine& c : body.reductions) emit_combine(c);
+      for (const plan::Store& s : body.stores) emit_store(body, s);
+      out_.close();
+    } else {
+      emit_units(body);
     }
-    if (!body.reductions.empty()) {
-      out_.line("const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
-    }
-    for (const plan::Combine& c : body.reductions) {
-      const plan::Reduction& r = plan_.reduction(c.reduction);
-      std::string lane = fmt::format("lanes_{}[lane]", operand(r.value));
-      std::string combine = r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r);
-      out_.line(fmt::format("{0} = {1}({0}, {2});", lane, combine, operand(c.operand)),
-                plan_[r.value].text);
-    }
-    for (const plan::Store& s : body.stores) {
-      DType to = body.arrays[static_cast<size_t>(s.array)].dtype;
-      std::string condition =
-          s.predicate == kNone ? "" : fmt::format("if ({}) ", operand(s.predicate));
-      out_.line(fmt::format("{}{}[i] = {};", condition, array(body, s.array),
-                            expression(Op::cast, s.from, to, operand(s.value), "", "")),
-                s.text);
-    }
-    out_.close();
     for (const plan::Combine& c : body.reductions) {
       const plan::Reduction& r = plan_.reduction(c.reduction);
       out_.line(fmt::format("{} = {}_lanes(lanes_{});", slot(c.reduction, "c"), reducer(r),
                             operand(r.value)));
     }
+  }
+
+  void emit_element(const plan::Body& body, const Inst& inst) {
+    if (inst.op != Op::load) return emit_value(inst, source(inst));
+    std::string at = shared("i", plan_.array(body.arrays[static_cast<size_t>(inst.index)]).block);
+    emit_value(inst, fmt::format("{}[{}]", array(body, inst.index), at));
+  }
+  void emit_lane() {
+    out_.line("const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
+  }
+  void emit_combine(const plan::Combine& c) {
+    const plan::Reduction& r = plan_.reduction(c.reduction);
+    std::string lane = fmt::format("lanes_{}[lane]", operand(r.value));
+    std::string combine = r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r);
+    out_.line(fmt::format("{0} = {1}({0}, {2});", lane, combine, operand(c.operand)),
+              plan_[r.value].text);
+  }
+  void emit_store(const plan::Body& body, const plan::Store& s) {
+    const plan::ArrayUse& use = body.arrays[static_cast<size_t>(s.array)];
+    std::string condition =
+        s.predicate == kNone ? "" : fmt::format("if ({}) ", operand(s.predicate));
+    out_.line(fmt::format("{}{}[{}] = {};", condition, array(body, s.array),
+                          shared("i", plan_.array(use).block),
+                          expression(Op::cast, s.from, use.dtype, operand(s.value), "", "")),
+              s.text);
+  }
+
+  // A body with blocks: values that other loops need stand in arrays, kept_NAME, of a unit's length.
+  void emit_units(const plan::Body& body) {
+    std::map<Id, DType> kept;
+    for (const Inst& inst : body.code) {
+      bool needed = std::find(body.kept.begin(), body.kept.end(), inst.value) != body.kept.end();
+      if (needed) kept[inst.value] = inst.out;
+    }
+    out_.open(fmt::format("for (uint32_t unit = 0; unit < chunk->length; unit += {})", body.unit));
+    out_.line("const uint32_t left = chunk->length - unit;");
+    out_.line(fmt::format("const uint32_t end = unit + (left < {0} ? left : {0});", body.unit));
+    for (const auto& [v, t] : kept) {
+      out_.line(
+          fmt::format("{} kept_{}[{}];", memory_type(t), operand(v), body.unit / plan_[v].block));
+    }
+    for (const plan::Section& section : plan::sections_of(plan_, body)) {
+      emit_section(body, section, kept);
+    }
+    out_.close();
+  }
+  void emit_section(const plan::Body& body, const plan::Section& section,
+                    const std::map<Id, DType>& kept) {
+    out_.open(fmt::format("for (uint32_t i = unit; i < end; i += {})", section.block));
+    auto place = [&](Id v) {
+      return fmt::format("kept_{}[{}]", operand(v), shared("(i - unit)", plan_[v].block));
+    };
+    std::set<Id> known;
+    auto fetch = [&](Id v) {
+      if (v == kNone || !kept.contains(v) || !known.insert(v).second) return;
+      out_.line(fmt::format("const {} {} = {};", value_type(kept.at(v)), operand(v), place(v)));
+    };
+    for (const Inst* inst : section.code) {
+      known.insert(inst->value);
+      if (inst->reduces_block()) {
+        emit_block_reduction(*inst);
+      } else {
+        for_each_operand(*inst, fetch);
+        emit_element(body, *inst);
+      }
+      if (kept.contains(inst->value)) {
+        out_.line(fmt::format("{} = {};", place(inst->value), operand(inst->value)));
+      }
+    }
+    if (!section.reductions.empty()) emit_lane();
+    for (const plan::Combine* c : section.reductions) {
+      fetch(c->operand);
+      emit_combine(*c);
+    }
+    for (const plan::Store* s : section.stores) {
+      fetch(s->value);
+      fetch(s->predicate);
+      emit_store(body, *s);
+    }
+    out_.close();
+  }
+  void emit_block_reduction(const Inst& inst) {
+    plan::Reduction r{.op = inst.op, .dtype = inst.out};
+    Bits identity = reduction_identity(inst.op, inst.out);
+    std::string block = fmt::format("block_{}", operand(inst.value));
+    int32_t size = plan_[inst.value].block;
+    out_.line(fmt::format("{} {}[{}];", memory_type(inst.out), block, size));
+    out_.line(
+        fmt::format("for (uint32_t k = 0; k < {0}; ++k) {1}[k] = i + k < end ? kept_{2}[i - "
+                    "unit + k] : {3};",
+                    size, block, operand(inst.operands[0]), literal(identity, inst.out)));
+    out_.line(fmt::format("for (uint32_t d = {} / 2; d > 0; d /= 2)", size));
+    out_.line(fmt::format("  for (uint32_t k = 0; k < d; ++k) {0}[k] = {1}({0}[k], {0}[k + d]);",
+                          block, inst.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r)));
+    emit_value(inst, block + "[0]");
   }
 
   // --- between phases, and behind them

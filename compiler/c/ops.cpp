@@ -14,7 +14,7 @@ std::string value_type(DType t) { return t == DType::boolean ? "bool" : memory_t
 std::string memory_type(DType t) {
   if (t == DType::f32) return "float";
   if (t == DType::f64) return "double";
-  return fmt::format("{}int{}_t", is_integer(t) ? "" : "u", 8 * size_of(t));
+  return fmt::format("{}int{}_t", info(t).kind == DTypeKind::integer ? "" : "u", 8 * size_of(t));
 }
 
 namespace {
@@ -26,6 +26,7 @@ std::string signed_literal(const std::string& text) {
 
 std::string literal(Bits v, DType t) {
   if (is_low_precision(t)) return fmt::format("0x{:0{}x}", v.raw, 2 * size_of(t));
+  if (is_narrow_integer(t)) return signed_literal(literal_text(v, t));
   bool wide = t == DType::f64;
   switch (t) {
     case DType::i32:

@@ -1,6 +1,7 @@
 // CUDA text of the element loop: tiles are loaded, computed and stored. Knows the plan.
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -16,30 +17,45 @@ class BodyEmitter {
 
   void emit() {
     emit_pointers();
+    // With blocks the threads of a warp stay together.
+    if (has_blocks()) {
+      e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
+    }
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(
-        fmt::format("for (i32 first = i32(work.worker) * {0} - skew; first < length; "
+        fmt::format("for (i32 first = i32(work.worker) * {0} - skew; first < {2}; "
                     "first += {1} * stride)",
-                    tile_, tiles_));
+                    tile_, tiles_, has_blocks() ? "last" : "length"));
     emit_loads();
-    emit_elements();
+    has_blocks() ? emit_sections() : emit_elements();
     emit_stores();
     e_.out.close();
   }
 
  private:
   using Array = plan::ArrayUse;
+  static constexpr int kWarpElements = 256;
+  bool has_blocks() const { return body_.unit > 1; }
+  int block_of(const Array& a) const { return e_.plan.array(a).block; }
+  int block_of(Id v) const { return e_.plan[v].block; }
   const Array& array(int32_t index) const { return body_.arrays[static_cast<size_t>(index)]; }
   std::string name(const Array& a) const { return e_.array_name(a); }
   // Element 0 of the tensor.
   std::string base(const Array& a) const {
     const plan::Array& array = e_.plan.array(a);
     if (array.scratch) {
-      return fmt::format("global<{}>(ctx.step.scratch, {}) + tensor.scratch_base", c_type(a.dtype),
-                         array.index);
+      // Places are counted in the array's widest storage type, so that tensors never overlap.
+      size_t places = array.max_bytes / size_of(a.dtype);
+      return fmt::format("global<{}>(ctx.step.scratch, {}) + tensor.scratch_base{}{}",
+                         c_type(a.dtype), array.index, per_block(a),
+                         places == 1 ? "" : fmt::format(" * {}", places));
     }
     return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {})",
                        c_type(a.dtype), e_.plan.buffer_count, array.index);
+  }
+  // Behind a number of elements: of so many values of the array.
+  std::string per_block(const Array& a) const {
+    return block_of(a) == 1 ? "" : fmt::format(" / {}", block_of(a));
   }
   static size_t traffic(const Array& a) {
     return size_of(a.dtype) * ((a.loaded ? 1 : 0) + (a.stored ? 1 : 0));
@@ -51,16 +67,18 @@ class BodyEmitter {
     size_t widest = 0;
     size_t loaded = 0;
     for (const Array& a : body_.arrays) {
+      if (block_of(a) > 1) continue;
       widest = std::max(widest, size_of(a.dtype));
       if (a.loaded) loaded += size_of(a.dtype);
     }
-    tile_ = widest <= 2 || e_.options.access == 256 ? 8 : 4;
+    tile_ = widest <= 2 || e_.options.access == 256 || has_blocks() ? 8 : 4;
     auto unroll = static_cast<size_t>(e_.options.unroll);
     size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
     size_t most = 16 * unroll / static_cast<size_t>(tile_);
     tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
     if (!body_.reductions.empty()) tiles_ = std::max(tiles_, 8 / tile_);  // eight lanes a thread
     for (const Array& a : body_.arrays) {
+      if (has_blocks()) break;  // tiles begin where blocks do
       if (leader_ == nullptr || traffic(a) > traffic(*leader_)) leader_ = &a;
     }
   }
@@ -70,12 +88,14 @@ class BodyEmitter {
   // where they share it.
   void emit_pointers() {
     for (const Array& a : body_.arrays) {
-      e_.out.line(fmt::format("const u64 p_{} = address_of({} + chunk.begin);", name(a), base(a)));
+      e_.out.line(fmt::format("const u64 p_{} = address_of({} + chunk.begin{});", name(a), base(a),
+                              per_block(a)));
     }
     e_.out.line(leader_ == nullptr ? "const i32 skew = 0;"
                                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",
                                                  c_type(leader_->dtype), tile_, name(*leader_)));
     for (const Array& a : body_.arrays) {
+      if (block_of(a) > 1) continue;
       e_.out.line(fmt::format("const u32 room_{0} = room_of<{1}, {2}>(p_{0}, skew, length);",
                               name(a), c_type(a.dtype), tile_));
     }
@@ -107,7 +127,7 @@ class BodyEmitter {
 
   void emit_loads() {
     for (const Array& a : body_.arrays) {
-      if (!a.loaded) continue;
+      if (!a.loaded || block_of(a) > 1) continue;
       e_.out.line(words("in", a));
       e_.out.line(fmt::format("load{0}(in_{1}, p_{1}, room_{1}, first, stride, length);", access(a),
                               name(a)),
@@ -122,33 +142,110 @@ class BodyEmitter {
     return it == body_.code.end() ? "" : e_.comment(it->value);
   }
 
-  void emit_elements() {
+  // What of the whole tiles the loop over their elements needs.
+  void declare_elements() {
     for (const Array& a : body_.arrays) {
-      if (a.stored) e_.out.line(words("out", a));
+      if (a.stored && block_of(a) == 1) e_.out.line(words("out", a));
     }
     for (Id m : masks()) e_.out.line(fmt::format("u32 mask_{} = 0;", e_.name(m)));
     for (const plan::Inst& inst : body_.code) {
       if (inst.op == Op::random) emit_draw(inst);
     }
+  }
+  void emit_elements() {
+    declare_elements();
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
     if (needs_position()) {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
-    for (const plan::Inst& inst : body_.code) {
-      e_.out.line(
-          fmt::format("const {} {} = {};", c_type(inst.out), e_.name(inst.value), value(inst)),
-          e_.comment(inst.value));
-    }
+    for (const plan::Inst& inst : body_.code) emit_value(inst);
     for (const plan::Combine& c : body_.reductions) emit_combine(c);
-    for (const plan::Store& s : body_.stores) {
-      const Array& a = array(s.array);
-      e_.out.line(fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), name(a),
-                              expression(Op::cast, s.from, a.dtype, e_.name(s.value), "", "")),
-                  s.text);
-    }
-    for (Id m : masks()) e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m)));
+    for (const plan::Store& s : body_.stores) emit_put(s);
+    for (Id m : masks()) emit_mask(m);
     e_.out.close();
+  }
+  void emit_value(const plan::Inst& inst) {
+    e_.out.line(
+        fmt::format("const {} {} = {};", c_type(inst.out), e_.name(inst.value), value(inst)),
+        e_.comment(inst.value));
+  }
+  void emit_put(const plan::Store& s) {
+    const Array& a = array(s.array);
+    e_.out.line(
+        fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), name(a), narrowed(s)),
+        s.text);
+  }
+  std::string narrowed(const plan::Store& s) const {
+    return expression(Op::cast, s.from, array(s.array).dtype, e_.name(s.value), "", "");
+  }
+  void emit_mask(Id m) { e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m))); }
+
+  // A body with blocks: loops over tiles, each within one block of every size, and over elements. What
+  // other loops need stands in arrays of registers, kept_NAME.
+  void emit_sections() {
+    declare_elements();
+    for (const plan::Inst& inst : body_.code) {
+      bool needed = std::find(body_.kept.begin(), body_.kept.end(), inst.value) != body_.kept.end();
+      if (!needed) continue;
+      kept_[inst.value] = inst.out;
+      e_.out.line(fmt::format("{} kept_{}[{}];", c_type(inst.out), e_.name(inst.value),
+                              block_of(inst.value) > 1 ? tiles_ : elements()));
+    }
+    for (const plan::Section& section : plan::sections_of(e_.plan, body_)) emit_section(section);
+  }
+  void emit_section(const plan::Section& section) {
+    bool blocks = section.block > 1;
+    e_.out.pragma("#pragma unroll");
+    if (blocks) {
+      e_.out.open(fmt::format("for (i32 u = 0; u < {}; ++u)", tiles_));
+      e_.out.line("const i32 at = first + u * stride;");
+    } else {
+      e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
+      e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
+    }
+    auto place = [&](Id v) {
+      bool shared = block_of(v) > 1;
+      return fmt::format("kept_{}[{}]", e_.name(v),
+                         shared == blocks ? (blocks ? "u" : "e") : fmt::format("e / {}", tile_));
+    };
+    ValueSet known;
+    auto fetch = [&](Id v) {
+      if (v == kNone || !kept_.contains(v) || !known.insert(v).second) return;
+      e_.out.line(fmt::format("const {} {} = {};", c_type(kept_[v]), e_.name(v), place(v)));
+    };
+    for (const plan::Inst* inst : section.code) {
+      if (!inst->reduces_block()) for_each_operand(*inst, fetch);
+      known.insert(inst->value);
+      emit_value(*inst);
+      if (kept_.contains(inst->value)) {
+        e_.out.line(fmt::format("{} = {};", place(inst->value), e_.name(inst->value)));
+      }
+    }
+    for (const plan::Combine* c : section.reductions) {
+      fetch(c->operand);
+      emit_combine(*c);
+    }
+    // Who stores a block's value is one thread of those that loaded it.
+    bool waits = std::any_of(section.stores.begin(), section.stores.end(),
+                             [&](const plan::Store* s) { return array(s->array).loaded; });
+    if (blocks && waits) e_.out.line("__syncwarp();");
+    for (const plan::Store* s : section.stores) {
+      fetch(s->value);
+      fetch(s->predicate);
+      blocks ? emit_shared_store(*s) : emit_put(*s);
+      bool masked = s->predicate != kNone && e_.plan.is_element(s->predicate);
+      if (!blocks && masked) emit_mask(s->predicate);
+    }
+    e_.out.close();
+  }
+  void emit_shared_store(const plan::Store& s) {
+    const Array& a = array(s.array);
+    std::string condition =
+        s.predicate == kNone ? "" : fmt::format("if ({}) ", e_.name(s.predicate));
+    e_.out.line(fmt::format("{}store_shared<{}>(p_{}, bits_of({}), at, {}, length);", condition,
+                            c_type(a.dtype), name(a), narrowed(s), block_of(a)),
+                s.text);
   }
   void emit_draw(const plan::Inst& inst) {
     auto [seed, count, stream] = inst.operands;
@@ -165,6 +262,12 @@ class BodyEmitter {
   }
 
   std::string value(const plan::Inst& inst) const {
+    if (inst.reduces_block()) return block_reduction(inst);
+    if (inst.op == Op::load && block_of(inst.value) > 1) {
+      const Array& a = array(inst.index);
+      return fmt::format("load_shared<{}>(p_{}, at, {}, length)", c_type(inst.out), name(a),
+                         block_of(a));
+    }
     if (inst.op == Op::load) {
       return fmt::format("get<{}>(in_{}, e)", c_type(inst.out), name(array(inst.index)));
     }
@@ -177,6 +280,13 @@ class BodyEmitter {
       operands[i] = e_.name(inst.operands[i]);
     }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  }
+
+  std::string block_reduction(const plan::Inst& inst) const {
+    bool ordered = inst.op == Op::reduce_add && inst.out == DType::f32;
+    return fmt::format("reduce_block<{}, {}, {}>(kept_{} + u * {}, at, length)",
+                       inst.op == Op::reduce_any ? "Or" : combiner(inst.op), block_of(inst.value),
+                       ordered, e_.name(inst.operands[0]), tile_);
   }
 
   void emit_combine(const plan::Combine& c) {
@@ -198,6 +308,7 @@ class BodyEmitter {
   ValueSet masks() const {
     ValueSet out;
     for (const plan::Store& s : body_.stores) {
+      if (block_of(array(s.array)) > 1) continue;
       if (s.predicate != kNone && e_.plan.is_element(s.predicate)) out.insert(s.predicate);
     }
     return out;
@@ -206,6 +317,7 @@ class BodyEmitter {
   void emit_stores() {
     for (const plan::Store& s : body_.stores) {
       const Array& a = array(s.array);
+      if (block_of(a) > 1) continue;
       std::string condition;
       std::string mask;
       if (s.predicate != kNone) {
@@ -225,6 +337,7 @@ class BodyEmitter {
   Emission& e_;
   const plan::Body& body_;
   const Array* leader_ = nullptr;
+  std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
 };

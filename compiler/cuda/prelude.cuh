@@ -5,6 +5,8 @@ using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;
+using i8 = signed char;
+using i16 = short;
 using i32 = int;
 using i64 = long long;
 
@@ -205,7 +207,10 @@ SF_DEVICE u64 address_of(const T* p) {
     template <int kWords>                                                                          \
     static SF_DEVICE void load(u64 p, u32* w) {                                                    \
       const u64 policy = kPolicy;                                                                  \
-      if constexpr (kWords == 8) {                                                                 \
+      if constexpr (kWords == 8 && __CUDA_ARCH__ < 1000) {                                         \
+        load<4>(p, w);                                                                             \
+        load<4>(p + 16, w + 4);                                                                    \
+      } else if constexpr (kWords == 8) {                                                          \
         asm volatile("ld.global" kLoad ".v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8]" kHint8 ";" \
                      : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]), "=r"(w[4]), "=r"(w[5]),     \
                        "=r"(w[6]), "=r"(w[7])                                                      \
@@ -231,7 +236,10 @@ SF_DEVICE u64 address_of(const T* p) {
     template <int kWords>                                                                          \
     static SF_DEVICE void store(u64 p, const u32* w) {                                             \
       const u64 policy = kPolicy;                                                                  \
-      if constexpr (kWords == 8) {                                                                 \
+      if constexpr (kWords == 8 && __CUDA_ARCH__ < 1000) {                                         \
+        store<4>(p, w);                                                                            \
+        store<4>(p + 16, w + 4);                                                                   \
+      } else if constexpr (kWords == 8) {                                                          \
         asm volatile("st.global" kStore ".v8.b32 [%8], {%0, %1, %2, %3, %4, %5, %6, %7}" kHint8    \
                      ";"                                                                           \
                      :                                                                             \
@@ -310,9 +318,15 @@ SF_DEVICE void store_if(u64 p, u32 v, i32 k, i32 length) {
 
 SF_DEVICE void from_bits(u32 bits, float& v) { v = __uint_as_float(bits); }
 SF_DEVICE void from_bits(u32 bits, i32& v) { v = i32(bits); }
+SF_DEVICE void from_bits(u32 bits, u8& v) { v = u8(bits); }
+SF_DEVICE void from_bits(u32 bits, i8& v) { v = i8(bits); }
+SF_DEVICE void from_bits(u32 bits, i16& v) { v = i16(bits); }
 SF_DEVICE void from_bits(u32 bits, bool& v) { v = (bits & 0xffu) != 0; }
 SF_DEVICE u32 bits_of(float v) { return __float_as_uint(v); }
 SF_DEVICE u32 bits_of(i32 v) { return u32(v); }
+SF_DEVICE u32 bits_of(u8 v) { return v; }
+SF_DEVICE u32 bits_of(i8 v) { return u8(v); }
+SF_DEVICE u32 bits_of(i16 v) { return u16(v); }
 SF_DEVICE u32 bits_of(bool v) { return v; }
 
 // Element e of words, low bits first.

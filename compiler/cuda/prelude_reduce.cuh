@@ -46,6 +46,59 @@ SF_DEVICE T fold8(const T (&v)[8]) {
   return R::combine(R::combine(R::combine(v[0], v[4]), R::combine(v[2], v[6])),
                     R::combine(R::combine(v[1], v[5]), R::combine(v[3], v[7])));
 }
+// ---- blocks: elements that share a value. A thread has eight of one block, a warp all of it.
+
+struct Or {
+  template <class T>
+  static SF_DEVICE T identity() {
+    return false;
+  }
+  template <class T>
+  static SF_DEVICE T combine(T a, T b) {
+    return a || b;
+  }
+};
+template <class T>
+SF_DEVICE T from_other(T v, i32 thread) {
+  return __shfl_xor_sync(~0u, v, thread);
+}
+SF_DEVICE bool from_other(bool v, i32 thread) { return __shfl_xor_sync(~0u, i32(v), thread) != 0; }
+
+// What the block's elements make, to each of its threads, which hold eight values from element `at` of
+// the chunk on. Element k + d is combined into element k, for d from half a block down to 1; what has
+// no order begins within the thread, where that is one exchange for eight.
+template <class R, i32 kBlock, bool kOrdered, class T>
+SF_DEVICE T reduce_block(const T* values, i32 at, i32 length) {
+  T v[8];
+#pragma unroll
+  for (i32 e = 0; e < 8; ++e) v[e] = at + e < length ? values[e] : R::template identity<T>();
+  if constexpr (kOrdered) {
+#pragma unroll
+    for (i32 d = kBlock / 16; d > 0; d /= 2) {
+#pragma unroll
+      for (i32 e = 0; e < 8; ++e) v[e] = R::combine(v[e], from_other(v[e], d));
+    }
+    return fold8<R>(v);
+  } else {
+    T all = fold8<R>(v);
+#pragma unroll
+    for (i32 d = kBlock / 16; d > 0; d /= 2) all = R::combine(all, from_other(all, d));
+    return all;
+  }
+}
+// The value that the block of element `at` has in an array; zero behind the chunk's end.
+template <class T>
+SF_DEVICE T load_shared(u64 p, i32 at, i32 block, i32 length) {
+  T v;
+  from_bits(load_if<T>(p + u64(u32(at) / u32(block)) * sizeof(T), at, length), v);
+  return v;
+}
+// By the thread that has the block's first element.
+template <class T>
+SF_DEVICE void store_shared(u64 p, u32 bits, i32 at, i32 block, i32 length) {
+  if (at % block == 0) store_if<T>(p + u64(u32(at) / u32(block)) * sizeof(T), bits, at, length);
+}
+
 // Of 256 lanes that stand in `lanes`; valid in lane 0 of the warp.
 template <class R, class T>
 SF_DEVICE T fold_warp(const T* lanes) {

@@ -31,6 +31,7 @@ std::string c_literal(Bits v, DType t) {
   if (is_low_precision(t)) {
     return fmt::format("{}{{0x{:0{}x}}}", c_type(t), v.raw, 2 * size_of(t));
   }
+  if (is_narrow_integer(t)) return fmt::format("{}({})", c_type(t), literal_text(v, t));
   switch (t) {
     case DType::boolean:
       return v.b() ? "true" : "false";

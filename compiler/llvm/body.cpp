@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
+#include <set>
 
 #include "compiler/llvm/prelude.hpp"
 #include "ir/reduction.hpp"
@@ -41,9 +43,9 @@ void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
   open_streams(is_large);
   open_lanes();
   std::string done = f_.label("body.done");
-  if (walks_columns()) emit_columns(done);
+  if (body_.unit == 1 && walks_columns()) emit_columns(done);
   zero_lanes();
-  emit_passes(done);
+  body_.unit > 1 ? emit_units(done) : emit_passes(done);
   f_.block(done);
   fold();
   f_.jump(next);
@@ -85,17 +87,22 @@ void BodyEmitter::open_streams(const std::string& is_large) {
     auto slot = static_cast<size_t>(array.index);
     size_t size = size_of(s.dtype);
     s.tail = storage_.tail(i);
+    auto values = [&](const std::string& elements) {  // that stand before so many elements
+      if (array.block == 1) return elements;
+      return f_.set("values", "udiv i64 {}, {}", elements, array.block);
+    };
+    std::string begin = values(chunk_.begin);
     if (array.scratch) {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
       std::string of_tensor =
-          u_.element(u_.scratch, slot, chunk_.scratch_base, array.max_bytes, array.name);
-      s.base = f_.address(array.name, of_tensor, chunk_.begin, size);
+          u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
+      s.base = f_.address(array.name, of_tensor, begin, size);
     } else {
       std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
                                    static_cast<size_t>(plan_.buffer_count) * sizeof(void*));
-      s.base = u_.element(row, slot, chunk_.begin, size, array.name);
+      s.base = u_.element(row, slot, begin, size, array.name);
     }
-    if (!s.use->stored || s.read_first) continue;
+    if (!s.use->stored || s.read_first || array.block > 1) continue;
     // A line that is only written need not be read first; in-place stores past the caches would be
     // several times slower.
     std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
@@ -290,7 +297,9 @@ void BodyEmitter::emit_element(const std::string& i) {
     f_.comment(r.text);
     reduce(r, i);
   }
-  emit_stores();
+  std::vector<size_t> stores(body_.stores.size());
+  std::iota(stores.begin(), stores.end(), 0);
+  emit_stores(stores);
   f_.end_comment();
 }
 
@@ -331,10 +340,10 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
 
 // --- stores
 
-void BodyEmitter::emit_stores() {
-  std::vector<bool> is_done(body_.stores.size(), false);
-  for (size_t k = 0; k < body_.stores.size(); ++k) {
-    if (is_done[k]) continue;
+void BodyEmitter::emit_stores(std::span<const size_t> stores) {
+  std::set<size_t> is_done;
+  for (size_t k : stores) {
+    if (is_done.contains(k)) continue;
     plan::Id predicate = body_.stores[k].predicate;
     if (predicate == plan::kNone || plan_.is_element(predicate)) {
       store(k, predicate);
@@ -345,10 +354,10 @@ void BodyEmitter::emit_stores() {
     std::string no = f_.label("store.end");
     f_.branch(u_[predicate], yes, no);
     f_.block(yes);
-    for (size_t j = k; j < body_.stores.size(); ++j) {
+    for (size_t j : stores) {
       if (body_.stores[j].predicate != predicate) continue;
       store(j, plan::kNone);
-      is_done[j] = true;
+      is_done.insert(j);
     }
     f_.jump(no);
     f_.block(no);
@@ -390,11 +399,11 @@ void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
 
 // --- what is left after the last whole vector
 
-// Which lanes of the last vector are the chunk's.
-std::string BodyEmitter::active_lanes() {
+// The first `tail` lanes of a vector: those that are the chunk's.
+std::string BodyEmitter::active_lanes(const std::string& tail) {
   std::string steps;
   for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
-  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail_count_);
+  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail);
   std::string counts = vector_.splat(DType::i32, count, "tail.count");
   return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
 }
@@ -430,7 +439,7 @@ void BodyEmitter::copy_tail(const Stream& s, bool in, const std::string& active)
 }
 
 void BodyEmitter::fill_tails() {
-  std::string active = m_.has_masks ? active_lanes() : "";
+  std::string active = m_.has_masks ? active_lanes(tail_count_) : "";
   for (const Stream& s : streams_) {
     if (s.read_first) copy_tail(s, true, active);
   }
@@ -444,7 +453,7 @@ void BodyEmitter::fill_tails() {
 }
 
 void BodyEmitter::empty_tails() {
-  std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes() : "";
+  std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes(tail_count_) : "";
   for (const Stream& s : streams_) {
     if (s.use->stored) copy_tail(s, false, mask);
   }

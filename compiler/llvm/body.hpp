@@ -27,6 +27,8 @@ class Storage {
   // One vector, for what a tensor has after its last whole vector.
   const std::string& tail(size_t stream);
   const std::string& lanes_tail(int reduction);
+  // As many elements as the largest block has.
+  const std::string& unit(std::string_view purpose, size_t number);
 
  private:
   const std::string& get(const std::string& name, int elements);
@@ -60,6 +62,7 @@ class BodyEmitter {
     DType dtype = DType::f32;
     bool read_first = false;  // its old contents are needed
     std::string base, tail, pointer, address;
+    std::string in_place;  // of a body with blocks: the unit's part of the array
     // Set for arrays that are only written: i1, whether stores go past the caches.
     std::string streams, streams_in_pass;
   };
@@ -84,6 +87,16 @@ class BodyEmitter {
     std::vector<std::string> keys;  // [round]
   };
 
+  // A body with blocks: the unit at hand, and values on the stack.
+  struct Unit {
+    std::string first, left, ragged, size;  // i1 ragged: the chunk ends within the unit
+  };
+  struct Kept {
+    std::string array;
+    DType dtype = DType::f32;
+    int block = 1;
+  };
+
   void collect();
   void open_streams(const std::string& is_large);
   void open_lanes();
@@ -94,6 +107,19 @@ class BodyEmitter {
   // Whole pieces of a phase that only reads; the current block is then what every other chunk enters.
   bool walks_columns() const;
   void emit_columns(const std::string& done);
+
+  void emit_units(const std::string& done);
+  template <class F>
+  void loop(std::string_view hint, const std::string& count, F&& body);
+  std::string count_in_unit(int elements);
+  void copy_unit(bool in);
+  std::vector<plan::Id> given_to(const plan::Section& section) const;
+  void emit_elements(const plan::Section& section);
+  void combine_unit(const plan::Section& section, const std::string& i);
+  void emit_blocks(const plan::Section& section);
+  void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i);
+  std::string reduce_block(const plan::Inst& inst, const std::string& i);
+  int block_of(const Stream& s) const { return plan_.array(*s.use).block; }
 
   void emit_passes(const std::string& done);
   void emit_loop(const std::string& count, const std::string& pass_label, const std::string& after);
@@ -107,15 +133,16 @@ class BodyEmitter {
   void reduce(Reducer& r, const std::string& i);
   // What the current element's values make of a vector of the reduction.
   std::string combine_next(const Reducer& r, const std::string& old);
-  void emit_stores();
+  void emit_stores(std::span<const size_t> stores);
   void store(size_t index, plan::Id predicate);
   void store_vector(const Stream& s, const std::string& value);
   void fill_tails();
   void empty_tails();
   void copy_tail(const Stream& s, bool in, const std::string& active);
-  std::string active_lanes();
+  std::string active_lanes(const std::string& tail);
   void fold();
   std::string across_lanes(const Reducer& r);
+  std::string rotated(const std::string& v, DType t, int lanes);
   std::string combine(const Reducer& r, const std::string& a, const std::string& b,
                       std::string_view hint);
   void write_slot(const Reducer& r, const std::string& value);
@@ -136,6 +163,8 @@ class BodyEmitter {
   std::vector<Reducer> reducers_;
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
+  std::map<plan::Id, Kept> kept_;
+  Unit unit_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
   bool uses_index_ = false;
   std::string vectors_count_, tail_count_, lane_start_, lane_count_, pass_position_;

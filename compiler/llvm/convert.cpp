@@ -11,6 +11,8 @@ std::string Ops::convert(const std::string& v, DType from, DType to, std::string
   auto by = [&](std::string_view instruction) {
     return f_.set(hint, "{} {} {} to {}", instruction, type(from), v, type(to));
   };
+  if (is_narrow_integer(from)) return by(info(from).kind == DTypeKind::natural ? "zext" : "sext");
+  if (is_narrow_integer(to)) return by("trunc");
   if (from == DType::boolean) {
     if (is_integer(to)) return by("zext");
     return select(v, type(to), real(to, 1), real(to, 0), hint);

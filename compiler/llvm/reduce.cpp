@@ -45,16 +45,20 @@ void BodyEmitter::reduce(Reducer& r, const std::string& i) {
           vector_.type(r.dtype));
 }
 
+// Lane k becomes lane k + `lanes`, around the end.
+std::string BodyEmitter::rotated(const std::string& v, DType t, int lanes) {
+  std::string mask;
+  for (int k = 0; k < m_.lanes; ++k) {
+    mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", (k + lanes) % m_.lanes);
+  }
+  return f_.set("upper", "shufflevector {} {}, {} poison, <{} x i32> <{}>", vector_.type(t), v,
+                vector_.type(t), m_.lanes, mask);
+}
+
 std::string BodyEmitter::across_lanes(const Reducer& r) {
   std::string x = r.before;
   for (int d = m_.lanes / 2; d > 0; d /= 2) {
-    std::string mask;
-    for (int k = 0; k < m_.lanes; ++k) {
-      mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", (k + d) % m_.lanes);
-    }
-    std::string y = f_.set("upper", "shufflevector {} {}, {} poison, <{} x i32> <{}>",
-                           vector_.type(r.dtype), x, vector_.type(r.dtype), m_.lanes, mask);
-    x = combine(r, x, y, r.name);
+    x = combine(r, x, rotated(x, r.dtype, d), r.name);
   }
   return f_.set(r.name, "extractelement {} {}, i32 0", vector_.type(r.dtype), x);
 }

@@ -9,7 +9,8 @@ namespace stepfuse {
 namespace {
 
 // Loads and reads see the contents from before the step, so equal ones are equal values too.
-using Key = std::tuple<Op, DType, Domain, int32_t, std::array<ValueId, 3>, int32_t, uint64_t>;
+using Key =
+    std::tuple<Op, DType, Domain, int32_t, int32_t, std::array<ValueId, 3>, int32_t, uint64_t>;
 
 bool is_commutative(Op op) {
   switch (op) {
@@ -32,8 +33,8 @@ bool is_commutative(Op op) {
 Key key_of(const Inst& inst) {
   std::array<ValueId, 3> operands = inst.operands;
   if (is_commutative(inst.op) && operands[0] > operands[1]) std::swap(operands[0], operands[1]);
-  return {inst.op,  inst.type.dtype, inst.type.domain, inst.type.buffer,
-          operands, inst.slot,       inst.literal.raw};
+  const Type& t = inst.type;
+  return {inst.op, t.dtype, t.domain, t.buffer, t.block, operands, inst.slot, inst.literal.raw};
 }
 
 }  // namespace

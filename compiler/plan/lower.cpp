@@ -58,7 +58,8 @@ class Lowering {
       std::string name =
           is_effect(inst.op) ? "" : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
       out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.domain,
-                             held(inst.type.dtype), inst.op == Op::constant, inst.literal});
+                             held(inst.type.dtype), inst.op == Op::constant, inst.literal,
+                             inst.type.block});
     }
   }
 
@@ -71,9 +72,13 @@ class Lowering {
                             stepfuse::name(s_.signatures[s][b]));
       }
     }
-    auto add = [&](std::string name, std::string text, bool scratch, size_t index) {
-      plan::Array a{names_.unique(std::move(name)), std::move(text), scratch,
-                    static_cast<int32_t>(index)};
+    auto add = [&](std::string name, std::string text, bool scratch, size_t index, int32_t block) {
+      plan::Array a{names_.unique(std::move(name)),
+                    std::move(text),
+                    scratch,
+                    static_cast<int32_t>(index),
+                    0,
+                    block};
       for (size_t s = 0; s < s_.signatures.size(); ++s) {
         auto bytes = static_cast<uint32_t>(size_of(array_dtype(out_.arrays.size(), s)));
         a.max_bytes = std::max(a.max_bytes, bytes);
@@ -82,10 +87,10 @@ class Lowering {
     };
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const std::string& given = p_.buffers[b].name;
-      add("b_" + identifier(given), "@" + given, false, b);
+      add("b_" + identifier(given), "@" + given, false, b, p_.buffers[b].block);
     }
     for (size_t i = 0; i < s_.scratch.size(); ++i) {
-      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), true, i);
+      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), true, i, s_.scratch[i].block);
     }
   }
   DType array_dtype(size_t array, size_t signature) const {
@@ -144,7 +149,7 @@ class Lowering {
   plan::Inst lower_inst(ValueId v) const {
     const Inst& inst = p_[v];
     plan::Inst out{.value = v, .op = inst.op, .in = out_[v].dtype, .out = out_[v].dtype};
-    if (is_computed(inst.op)) {
+    if (is_computed(inst.op) || reduces_blocks(inst)) {
       out.operands = inst.operands;
       out.in = out_[deciding(inst)].dtype;
     }
@@ -152,7 +157,7 @@ class Lowering {
       out.index = static_cast<int32_t>(out_.args.places[static_cast<size_t>(inst.slot)].word);
     }
     if (inst.op == Op::read) out.index = inst.slot;
-    if (is_reduction(inst.op)) out.index = reduction_.at(v);
+    if (is_folded(inst)) out.index = reduction_.at(v);
     if (inst.type.domain != Domain::element) drop_rounding(&out);
     return out;
   }
@@ -249,12 +254,55 @@ class Lowering {
       out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,
                             fmt::format("keep %{}", p_.names[static_cast<size_t>(k.value)])});
     }
+    find_levels(&out);
     return out;
+  }
+
+  // Puts a body with blocks into its order.
+  void find_levels(plan::Body* body) const {
+    for (const plan::ArrayUse& a : body->arrays)
+      body->unit = std::max(body->unit, out_.array(a).block);
+    for (const plan::Inst& inst : body->code) {
+      body->unit = std::max(body->unit, out_[inst.value].block);
+    }
+    if (body->unit == 1) return;
+    std::map<plan::Id, int32_t> made;
+    auto level_of = [&](plan::Id v) { return made.contains(v) ? made[v] : 0; };
+    for (plan::Inst& inst : body->code) {
+      for_each_operand(inst, [&](plan::Id o) { inst.level = std::max(inst.level, level_of(o)); });
+      if (inst.reduces_block()) ++inst.level;
+      made[inst.value] = inst.level;
+    }
+    for (plan::Combine& c : body->reductions) c.level = level_of(c.operand);
+    for (plan::Store& s : body->stores)
+      s.level = std::max(level_of(s.value), level_of(s.predicate));
+    std::stable_sort(body->code.begin(), body->code.end(), [&](const auto& a, const auto& b) {
+      return a.level != b.level ? a.level < b.level : out_[a.value].block > out_[b.value].block;
+    });
+    find_kept(body, made);
+  }
+  // What is used in another section than its own (plan::sections_of).
+  void find_kept(plan::Body* body, std::map<plan::Id, int32_t>& made) const {
+    std::set<plan::Id> kept;
+    auto use = [&](plan::Id v, int32_t level, int32_t block) {
+      bool own = made.contains(v) && made[v] == level && out_[v].block == block;
+      if (made.contains(v) && !own) kept.insert(v);
+    };
+    for (const plan::Inst& inst : body->code) {
+      for_each_operand(inst, [&](plan::Id o) { use(o, inst.level, out_[inst.value].block); });
+    }
+    for (const plan::Combine& c : body->reductions) use(c.operand, c.level, 1);
+    for (const plan::Store& s : body->stores) {
+      int32_t block = out_.array(body->arrays[static_cast<size_t>(s.array)]).block;
+      use(s.value, s.level, block);
+      use(s.predicate, s.level, block);
+    }
+    body->kept.assign(kept.begin(), kept.end());
   }
   plan::Inst lower_element(ValueId v, size_t s) const {
     plan::Inst out = lower_inst(v);
     out.in = out.out = s_.dtype_of(v, s);
-    if (is_computed(out.op)) out.in = operand_dtype(deciding(p_[v]), s);
+    if (is_computed(out.op) || out.reduces_block()) out.in = operand_dtype(deciding(p_[v]), s);
     drop_rounding(&out);
     return out;
   }

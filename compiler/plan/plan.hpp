@@ -29,6 +29,7 @@ struct Value {
   DType dtype = DType::f32;  // in a register; of element values it is the body that says it
   bool is_constant = false;  // stands in no code
   Bits literal;              // then
+  int32_t block = 1;         // of the element domain: so many elements share it
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -38,7 +39,8 @@ struct Array {
   std::string text;  // in comments: "@grad"
   bool scratch = false;
   int32_t index = 0;       // among the buffers of a tensor, or the scratch arrays
-  uint32_t max_bytes = 0;  // of an element in the widest of its types; scratch places count in it
+  uint32_t max_bytes = 0;  // of a value in the widest of its types; scratch places count in it
+  int32_t block = 1;       // so many elements share a value
   friend bool operator==(const Array&, const Array&) = default;
 };
 
@@ -67,13 +69,17 @@ struct Reduction {
 // Computes one value.
 struct Inst {
   Id value = kNone;
-  Op op = Op::cast;        // a source, a computed op, or a reduction: its folded result
+  Op op =
+      Op::cast;  // a source, a computed op, or a reduction: its folded result, or that of a block
   DType in = DType::f32;   // of the operand that decides (of select: the second)
   DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
-  // arg: its word; read: the state; a reduction: its number; load: of Body::arrays
+  // arg: its word; read: the state; a folded reduction: its number; load: of Body::arrays
   int32_t index = -1;
-  int arity() const { return is_computed(op) ? info(op).arity : 0; }
+  int32_t level = 0;  // of element code: see Body::unit
+  bool is_result() const { return is_reduction(op) && index >= 0; }
+  bool reduces_block() const { return is_reduction(op) && index < 0; }
+  int arity() const { return is_computed(op) || reduces_block() ? info(op).arity : 0; }
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 
@@ -99,12 +105,14 @@ struct Store {
   DType from = DType::f32;  // its type where it is stored; the array's may be narrower
   Id predicate = kNone;
   std::string text;
+  int32_t level = 0;
   friend bool operator==(const Store&, const Store&) = default;
 };
 
 struct Combine {
   int32_t reduction = 0;
   Id operand = kNone;
+  int32_t level = 0;
   friend bool operator==(const Combine&, const Combine&) = default;
 };
 
@@ -115,6 +123,11 @@ struct Body {
   std::vector<Inst> code;            // loads included
   std::vector<Combine> reductions;   // of the phase, all of them
   std::vector<Store> stores;         // after everything of this element was loaded
+  // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
+  // body is done unit by unit, and in each level by level: first what blocks share, the largest blocks
+  // first, then what each element has. A block's reduction is of the level behind its operand's.
+  int32_t unit = 1;
+  std::vector<Id> kept;  // values of the element domain that another section than their own uses
   friend bool operator==(const Body&, const Body&) = default;
 };
 // Every signature is of one body. None at all: there is nothing to do for any element.
@@ -227,6 +240,17 @@ void for_each_operand(const Body& body, F&& f) {
     if (s.predicate != kNone) f(s.predicate);
   }
 }
+
+// What is done in one level for blocks of one size; of 1: for each element.
+struct Section {
+  int32_t level = 0;
+  int32_t block = 1;
+  std::vector<const Inst*> code;
+  std::vector<const Combine*> reductions;
+  std::vector<const Store*> stores;
+};
+// Those of a body with blocks, in order; none is empty.
+std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
 
 // Internal consistency: throws std::logic_error (a bug of ours).
 void verify(const KernelPlan& plan);

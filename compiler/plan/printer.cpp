@@ -77,8 +77,8 @@ class Printer {
       case Op::load:
         return "load " + array((*arrays)[static_cast<size_t>(inst.index)]);
       default:
-        return is_reduction(inst.op) ? fmt::format("result {}", inst.index)
-                                     : std::string(info(inst.op).name);
+        return inst.is_result() ? fmt::format("result {}", inst.index)
+                                : std::string(info(inst.op).name);
     }
   }
   std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
@@ -94,7 +94,11 @@ class Printer {
         first = false;
       });
       std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
-      line(depth, "{} = {} : {}{}", operand(inst.value), text, from, stepfuse::name(inst.out));
+      int32_t block = plan_[inst.value].block;
+      std::string blocks = block > 1 ? fmt::format(" of {} elements", block) : "";
+      std::string level = inst.level > 0 ? fmt::format(", level {}", inst.level) : "";
+      line(depth, "{} = {} : {}{}{}{}", operand(inst.value), text, from, stepfuse::name(inst.out),
+           blocks, level);
       comment(plan_[inst.value].text);
     }
   }
@@ -132,9 +136,12 @@ class Printer {
   }
 
   void print_body(const std::string& guard, const Body& body) {
-    line(2, "per element of signature {}{}", fmt::join(body.signatures, ", "), guard);
+    std::string units = body.unit > 1 ? fmt::format(", in units of {}", body.unit) : "";
+    line(2, "per element of signature {}{}{}", fmt::join(body.signatures, ", "), guard, units);
     for (const ArrayUse& a : body.arrays) {
-      line(3, "array {} : {}{}{}{}{}", array(a), stepfuse::name(a.dtype),
+      int32_t block = plan_.array(a).block;
+      std::string blocks = block > 1 ? fmt::format(" of {} elements", block) : "";
+      line(3, "array {} : {}{}{}{}{}{}", array(a), stepfuse::name(a.dtype), blocks,
            a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
            a.loaded_later ? ", loaded later" : "");
     }

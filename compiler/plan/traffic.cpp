@@ -26,8 +26,8 @@ std::vector<ArrayTraffic> values_of(const std::map<Key, ArrayTraffic>& sums) {
   return out;
 }
 
-uint32_t total(const std::vector<ArrayTraffic>& arrays) {
-  uint32_t sum = 0;
+double total(const std::vector<ArrayTraffic>& arrays) {
+  double sum = 0;
   for (const ArrayTraffic& a : arrays) sum += a.total();
   return sum;
 }
@@ -40,7 +40,7 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
     if (at == body.signatures.end()) continue;
     for (const plan::ArrayUse& use : body.arrays) {
       const plan::Array& a = plan.array(use);
-      auto bytes = static_cast<uint32_t>(size_of(use.dtype));
+      double bytes = static_cast<double>(size_of(use.dtype)) / a.block;
       out.push_back({.buffer = a.scratch ? -1 : a.index,
                      .scratch = a.scratch ? a.index : -1,
                      .read = use.loaded ? bytes : 0,
@@ -52,17 +52,17 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
 
 }  // namespace
 
-uint32_t PhaseTraffic::bytes() const { return total(arrays); }
-uint32_t PhaseTraffic::skipped_bytes() const { return total(skipped); }
+double PhaseTraffic::bytes() const { return total(arrays); }
+double PhaseTraffic::skipped_bytes() const { return total(skipped); }
 
-uint32_t Traffic::bytes() const {
-  uint32_t sum = 0;
+double Traffic::bytes() const {
+  double sum = 0;
   for (const PhaseTraffic& p : phases) sum += p.bytes();
   return sum;
 }
 
-uint32_t Traffic::skipped_bytes() const {
-  uint32_t sum = 0;
+double Traffic::skipped_bytes() const {
+  double sum = 0;
   for (const PhaseTraffic& p : phases) sum += p.skipped_bytes();
   return sum;
 }

@@ -9,28 +9,28 @@
 
 namespace stepfuse {
 
-// What one phase does to one array, in bytes per element. A buffer is loaded at most once in a
+// What one phase does to one array, in bytes per element: parts of one, where elements share. A buffer is loaded at most once in a
 // phase and stored at most once in a step.
 struct ArrayTraffic {
   int32_t buffer = -1;
   int32_t scratch = -1;  // exactly one of the two is set
-  uint32_t read = 0;
-  uint32_t written = 0;
-  uint32_t total() const { return read + written; }
+  double read = 0;
+  double written = 0;
+  double total() const { return read + written; }
   friend bool operator==(const ArrayTraffic&, const ArrayTraffic&) = default;
 };
 
 struct PhaseTraffic {
   std::vector<ArrayTraffic> arrays;   // buffers in declared order, then scratch arrays
   std::vector<ArrayTraffic> skipped;  // of a step whose guard is false, if the phase has one
-  uint32_t bytes() const;
-  uint32_t skipped_bytes() const;
+  double bytes() const;
+  double skipped_bytes() const;
 };
 
 struct Traffic {
   std::vector<PhaseTraffic> phases;  // [phase]
-  uint32_t bytes() const;            // per element, of a step that is taken
-  uint32_t skipped_bytes() const;    // of one that is skipped
+  double bytes() const;              // per element, of a step that is taken
+  double skipped_bytes() const;      // of one that is skipped
   // All phases together, one entry per array; an array that is not touched has none.
   std::vector<ArrayTraffic> by_array() const;
   // The same if each array were read once and written once: no schedule moves less.

@@ -66,11 +66,15 @@ class Verifier {
       require(inst.in != DType::bound && inst.out != DType::bound, "every type is concrete");
       require(!plan_[inst.value].is_constant, "constants are in no code");
       require(plan_[inst.value].domain == domain, "code stands in the list of its domain");
-      if (is_reduction(inst.op)) {
+      if (inst.is_result()) {
         require(plan_.reduction(inst.index).value == inst.value, "a result is its reduction's");
         require(made_.contains(inst.index), "a result is made before its use");
       }
-      for_each_operand(inst, [&](Id o) { need(*known, o); });
+      for_each_operand(inst, [&](Id o) {
+        need(*known, o);
+        bool spread = inst.reduces_block() || plan_[o].block >= plan_[inst.value].block;
+        require(!plan_.is_element(o) || spread, "a value is no coarser than its operands");
+      });
       known->insert(inst.value);
     }
   }
@@ -141,8 +145,14 @@ class Verifier {
       if (inst.op != Op::load) continue;
       require(array(inst.index).loaded, "what is loaded is said so");
       require(array(inst.index).dtype == inst.out, "a load has the array's type");
+      require(plan_.array(array(inst.index)).block == plan_[inst.value].block,
+              "a load has the array's blocks");
     }
     check_code(body.code, Domain::element, &known);
+    for (const Inst& inst : body.code) {
+      require(plan_[inst.value].block <= body.unit && (body.unit > 1 || inst.level == 0),
+              "a body with blocks is done in units");
+    }
     std::vector<int32_t> combined;
     for (const Combine& c : body.reductions) {
       combined.push_back(c.reduction);

@@ -86,7 +86,7 @@ std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& r
 }  // namespace
 
 bool is_element_reduction(const Program& p, ValueId v) {
-  return is_reduction(p[v].op) && p[p[v].operands[0]].type.domain == Domain::element;
+  return is_folded(p[v]) && p[p[v].operands[0]].type.domain == Domain::element;
 }
 
 std::vector<int> reduction_levels(const Program& p) {
@@ -96,7 +96,7 @@ std::vector<int> reduction_levels(const Program& p) {
     for_each_operand(p[v], [&](ValueId o) { own = std::max(own, level[index(o)]); });
     if (is_element_reduction(p, v)) {
       ++own;
-    } else if (is_reduction(p[v].op)) {
+    } else if (is_folded(p[v])) {
       own = std::max(own, 1);
     }
   }
@@ -110,7 +110,7 @@ class ReductionPlacer {
  public:
   explicit ReductionPlacer(const Program& p) : p_(p), level_(reduction_levels(p)) {
     for (ValueId v = 0; v < p.size(); ++v) {
-      int behind = is_reduction(p[v].op) ? 1 : 0;
+      int behind = is_folded(p[v]) ? 1 : 0;
       last_ = std::max(last_, level_[index(v)] - behind);
       if (is_element_reduction(p, v)) deepest_ = std::max(deepest_, level_[index(v)]);
     }
@@ -158,7 +158,7 @@ class ReductionPlacer {
       int at = inst.op == Op::store ? last_ : needed[index(v)];
       if (is_element_reduction(p_, v)) {
         phase[index(v)] = at = choose(v, level_[index(v)] - 1, at - 1);
-      } else if (is_reduction(inst.op)) {
+      } else if (is_folded(inst)) {
         at = level_[index(v)];  // behind the phase before
       }
       for_each_operand(inst, [&](ValueId o) { needed[index(o)] = std::min(needed[index(o)], at); });
@@ -195,7 +195,7 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
   for (ValueId r : roots) needed[index(r)] = !given[index(r)];
   for (ValueId v = p.size() - 1; v >= 0; --v) {
     // A reduction is a result of an earlier phase, not something to compute here.
-    if (!needed[index(v)] || is_reduction(p[v].op)) continue;
+    if (!needed[index(v)] || is_folded(p[v])) continue;
     for_each_operand(p[v], [&](ValueId o) {
       if (!given[index(o)]) needed[index(o)] = true;
     });

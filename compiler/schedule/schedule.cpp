@@ -39,7 +39,7 @@ std::vector<Phase> make_phases(const Program& p) {
   std::vector<ValueId> stores;
   for (ValueId v = 0; v < p.size(); ++v) {
     int l = level[static_cast<size_t>(v)];
-    if (is_reduction(p[v].op)) {
+    if (is_folded(p[v])) {
       bool elements = is_element_reduction(p, v);
       at(l - 1);
       PhaseRoots& phase = at(elements ? phase_of[static_cast<size_t>(v)] : l - 1);
@@ -90,7 +90,7 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
   schedule.program = program;
   schedule.signatures = options.signatures;
   for (ValueId v = 0; v < program.size(); ++v) {
-    if (is_reduction(program[v].op)) schedule.reductions.push_back(v);
+    if (is_folded(program[v])) schedule.reductions.push_back(v);
   }
   schedule.finish = make_finish(program);
   if (options.form == Form::unfused) {

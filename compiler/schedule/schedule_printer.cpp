@@ -48,7 +48,7 @@ class SchedulePrinter {
     if (code.empty()) return;
     line(depth, "{}", title);
     for (ValueId v : code) {
-      std::string result = is_reduction(p_[v].op) ? "  // folded result" : "";
+      std::string result = is_folded(p_[v]) ? "  // folded result" : "";
       line(depth + 1, "{}{}", print_inst(p_, v), result);
     }
   }

@@ -34,7 +34,7 @@ class ScheduleVerifier {
     check_uniform(s_.finish.uniform);
     for (ValueId v = 0; v < p_.size(); ++v) {
       if (p_[v].op == Op::store) require(stored_.contains(p_[v].slot), v, "is never done");
-      if (is_reduction(p_[v].op)) require(reduced_.contains(v), v, "is never done");
+      if (is_folded(p_[v])) require(reduced_.contains(v), v, "is never done");
     }
     check_kernels();
   }
@@ -51,7 +51,7 @@ class ScheduleVerifier {
     std::set<ValueId> known;
     for (const auto* list : {&code.step, &code.group, &code.tensor}) {
       for (ValueId v : *list) {
-        if (is_reduction(p_[v].op)) {
+        if (is_folded(p_[v])) {
           require(reduced_.contains(v), v, "is used before it is made");
         } else {
           for_each_operand(p_[v], [&](ValueId o) {

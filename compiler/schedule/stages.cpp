@@ -29,7 +29,7 @@ class Stages {
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   bool is_element(ValueId v) const { return p_[v].type.domain == Domain::element; }
   // Made by the kernel before the first that may use it.
-  bool is_rollup(ValueId v) const { return is_reduction(p_[v].op) && !is_element_reduction(p_, v); }
+  bool is_rollup(ValueId v) const { return is_folded(p_[v]) && !is_element_reduction(p_, v); }
   // Work that must happen in one definite kernel.
   bool is_work(ValueId v) const {
     const Inst& inst = p_[v];
@@ -122,7 +122,8 @@ class Stages {
     for (ValueId s = 0; s < p_.size(); ++s) {
       const Inst& store = p_[s];
       if (store.op != Op::store || store.operands[0] != v) continue;
-      bool ok = kernel_[index(s)] == kernel_[index(v)];
+      bool ok = kernel_[index(s)] == kernel_[index(v)] &&
+                p_.buffers[static_cast<size_t>(store.slot)].block == p_[v].type.block;
       for (int k : uses_[index(v)]) {
         if (k > kernel_[index(s)]) ok &= only_feeds(v, k, store.predicate);
       }
@@ -187,7 +188,7 @@ class Stages {
       for (ValueId v = 0; v < p_.size(); ++v) {
         bool here = is_work(v) && kernel_[index(v)] == k;
         if (here && p_[v].op == Op::store) roots.stores.push_back(v);
-        if (here && is_reduction(p_[v].op)) roots.reductions.push_back(v);
+        if (here && is_folded(p_[v])) roots.reductions.push_back(v);
         bool behind = is_rollup(v) && kernel_[index(v)] == k + 1;
         if (behind) roots.rollups.push_back(v);
         auto it = crossings_.find(v);

@@ -12,10 +12,12 @@
 namespace stepfuse::formula {
 
 struct Embedded {
-  std::string_view name;  // of the file and of its optimizer
+  std::string_view name;  // of the file and of its optimizer or format
   std::string_view text;
 };
 std::span<const Embedded> embedded_formulas();
+// The storage formats: one file each in ir/formats/.
+std::span<const Embedded> embedded_formats();
 
 // What `optimizer NAME = BASE` finds.
 std::optional<Formula> parse_built_in(std::string_view name);

@@ -102,6 +102,7 @@ class Lowering {
         e.declared = &s;
         e.kept = c.keep(s.name, s.dtype.value_or(c.settings.options.moments));
         if (s.from_weight) c.b.init_copy(e.kept.buffer, c.weight_buffer);
+        if (!s.dtype && !s.from_weight) c.moments.push_back(s.name);
         e.now.value = e.kept.value;
         return;
       }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <stepfuse/recipe_options.hpp>
 
@@ -96,6 +97,7 @@ class Context {
   // With a window: the micro-batches in it.
   Value micro_batches;
   StateRef micro_batches_state;
+  std::vector<std::string> moments;  // buffers that are stored as --moments says
 
  private:
   Value constant(DType dtype, double v);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <stepfuse/error.hpp>
+#include <stepfuse/format.hpp>
 #include <stepfuse/recipe_options.hpp>
 
 #include "ir/formula/built_in.hpp"
@@ -123,7 +124,35 @@ RecipeOption names_option(std::string_view name, std::vector<std::string> Option
   return row;
 }
 
-const Choices<DType> kMoments = {{"f32", DType::f32}, {"bf16", DType::bf16}};
+void set_moments(Options& o, std::string_view text) {
+  o.moments = text == "bf16" ? DType::bf16 : DType::f32;
+  o.moments_format = text == "f32" || text == "bf16" ? "" : text;
+  std::string_view rest = o.moments_format;
+  while (!rest.empty()) {
+    size_t end = std::min(rest.find_first_of("|,"), rest.size());
+    std::string_view word = rest.substr(0, end);
+    built_in_format(word.substr(word.find('=') + 1));  // which says what there is
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+// A storage type, or a format, or several: exp_avg=int8|exp_avg_sq=sqrt8.
+RecipeOption moments_option() {
+  std::vector<std::string_view> values = {"f32", "bf16"};
+  for (std::string_view name : list_formats()) values.push_back(name);
+  RecipeOption row = {
+      "moments",
+      std::move(values),
+      "",
+      "storage type or format of the moments; of some: exp_avg=int8|exp_avg_sq=sqrt8",
+      set_moments,
+      [](const Options& o) {
+        return o.moments_format.empty() ? std::string(stepfuse::name(o.moments)) : o.moments_format;
+      }};
+  row.open = true;
+  return row;
+}
+
 const Choices<LossScale> kLossScale = {{"none", LossScale::none},
                                        {"fixed", LossScale::fixed},
                                        {"dynamic", LossScale::dynamic},
@@ -169,7 +198,7 @@ std::vector<RecipeOption> make_table() {
        "storage type of the gradients, or several: f16|f32", set_grad, get_grad},
       flag("grad-scale", &Options::grad_scale,
            "stored gradients have a scale for each tensor, undone by arg grad_scale_inv"),
-      choice("moments", &Options::moments, kMoments, "", "storage type of the moments"),
+      moments_option(),
       flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
              "storage type of that copy, or of weights with --weight-rounding"),

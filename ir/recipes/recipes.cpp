@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <stepfuse/error.hpp>
+#include <stepfuse/format.hpp>
 #include <stepfuse/recipes.hpp>
 
 #include "ir/formula/built_in.hpp"
@@ -91,6 +92,31 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
+// The step with its moments in the formats of option --moments.
+Program with_moments(Program program, const Context& c) {
+  std::string_view text = c.settings.options.moments_format;
+  while (!text.empty()) {
+    size_t end = std::min(text.find_first_of("|,"), text.size());
+    std::string_view choice = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    size_t equals = choice.find('=');
+    bool all = equals == std::string_view::npos;
+    Format format = built_in_format(choice.substr(all ? 0 : equals + 1));
+    bool found = false;
+    for (const std::string& moment : c.moments) {
+      if (!all && moment != choice.substr(0, equals)) continue;
+      program = with_format(program, moment, format);
+      found = true;
+    }
+    if (found) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("--moments={}: {} has {}", choice, program.name,
+                            c.moments.empty() ? "no moments"
+                                              : fmt::format("{}", fmt::join(c.moments, ", "))));
+  }
+  return program;
+}
+
 Program make_step(const Formula& formula, const RecipeOptions& options) {
   Settings settings = settle(formula, options);
   std::vector<const Statement*> statements = formula::resolve(formula, settings);
@@ -119,7 +145,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);
-  return b.finish();
+  return with_moments(b.finish(), c);
 }
 
 Program make_scale_update(const RecipeOptions& given) {

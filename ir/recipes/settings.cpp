@@ -61,6 +61,8 @@ void check_storage(const RecipeOptions& o) {
           "--window takes f32 sums; --grad-scale belongs to the step accumulate");
   require(o.moments == DType::f32 || o.moments == DType::bf16,
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
+  require(o.moments == DType::f32 || o.moments_format.empty(),
+          "moments in a format are f32 where they are computed with; leave out bf16");
   require(!o.master || !o.weight_rounding,
           "--weight-rounding is for weights without a master; leave out --master");
   require(o.master || o.weight_rounding || !o.model,

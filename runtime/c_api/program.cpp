@@ -153,7 +153,8 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
          .dtypes = b.dtypes.mask(),
          .is_written = b.access != Access::in,
          .initialised = b.init != Buffer::Init::none,
-         .init_from = b.init == Buffer::Init::copy ? static_cast<int32_t>(b.init_from) : -1},
+         .init_from = b.init == Buffer::Init::copy ? static_cast<int32_t>(b.init_from) : -1,
+         .block = b.block},
         "the stepfuse_buffer");
   });
 }

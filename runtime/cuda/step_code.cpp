@@ -48,12 +48,12 @@ CompiledCode compile_rung(const Variant& variant, const CodeTarget& target, cons
 // Whether a thread loads so many bytes at once for a tile of some phase that writes.
 bool loads(const KernelPlan& plan, uint32_t least, uint32_t less_than) {
   for (const PhaseTraffic& phase : traffic_of(plan, 0).phases) {
-    uint32_t read = 0, written = 0;
+    double read = 0, written = 0;
     for (const ArrayTraffic& a : phase.arrays) {
       read += a.read;
       written += a.written;
     }
-    uint32_t tile = 4 * read;
+    auto tile = static_cast<uint32_t>(4 * read);
     if (written != 0 && tile >= least && tile < less_than) return true;
   }
   return false;

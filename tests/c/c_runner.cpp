@@ -85,8 +85,12 @@ struct Sizes {
     };
     uint64_t elements = 0;
     for (const StepTensor& t : data.tensors) {
-      for (DType d : t.dtypes) buffers.push_back(t.size * size_of(d));
-      elements += (t.size + 63) / 64 * 64;
+      for (size_t b = 0; b < t.dtypes.size(); ++b) {
+        uint64_t values = (t.size + static_cast<uint64_t>(plan.arrays[b].block) - 1) /
+                          static_cast<uint64_t>(plan.arrays[b].block);
+        buffers.push_back(values * size_of(t.dtypes[b]));
+      }
+      elements += (t.size + 255) / 256 * 256;
     }
     for (const plan::State& s : plan.states) states.push_back(members(s.domain) * size_of(s.dtype));
     for (const plan::Reduction& r : plan.reductions) {

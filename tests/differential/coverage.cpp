@@ -42,6 +42,12 @@ std::map<std::string, std::map<std::string, int>> all_features() {
       if (to.domain < from.domain) all["reduction"][reduction_name(from.domain, to.domain)] = 0;
     }
   }
+  for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+    for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any}) {
+      all["block"][fmt::format("{} of {}", info(op).name, block)] = 0;
+    }
+  }
+  for (const char* f : {"loaded", "stored", "stored in part"}) all["block"][f] = 0;
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
   for (int n = 0; n <= 2; ++n) all["reduction levels"][std::to_string(n)] = 0;
@@ -63,7 +69,7 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
   int reductions = 0;
   bool stage = false;
   for (const Inst& inst : program.insts) {
-    reductions += is_reduction(inst.op) ? 1 : 0;
+    reductions += is_folded(inst) ? 1 : 0;
     stage |= inst.op == Op::stage;
     if (inst.op != Op::stage) count_inst(program, inst);
   }
@@ -107,9 +113,16 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
   if (!is_effect(inst.op)) {
     ++seen_["type"][fmt::format("{} {}", domain(inst.type), name(inst.type.dtype))];
   }
-  if (is_reduction(inst.op)) {
+  if (reduces_blocks(inst)) {
+    ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, inst.type.block)];
+  } else if (is_reduction(inst.op)) {
     Domain from = program[inst.operands[0]].type.domain;
     ++seen_["reduction"][reduction_name(from, inst.type.domain)];
+  }
+  bool memory = inst.op == Op::load || inst.op == Op::store;
+  if (memory && program.buffers[static_cast<size_t>(inst.slot)].block > 1) {
+    bool part = inst.predicate != kNoValue && program[inst.predicate].type.block > 1;
+    ++seen_["block"][inst.op == Op::load ? "loaded" : part ? "stored in part" : "stored"];
   }
   if (inst.op == Op::read) ++seen_["read state"][domain(state())];
   if (inst.op == Op::write) ++seen_["written state"][domain(state())];

@@ -71,8 +71,8 @@ class Device {
       StepTensor& tensor = data.tensors[t];
       for (size_t b = 0; b < p_.buffers.size(); ++b) {
         size_t width = size_of(tensor.dtypes[b]);
-        u64 at = address(t, b) + options_.skip_elements * width;
-        memory_.read(tensor.data[b], at, tensor.size * width);
+        u64 at = address(t, b) + p_.buffers[b].count(options_.skip_elements) * width;
+        memory_.read(tensor.data[b], at, p_.buffers[b].count(tensor.size) * width);
       }
     }
     for (size_t s = 0; s < p_.states.size(); ++s) {
@@ -99,14 +99,15 @@ class Device {
   u64 place_array(const StepTensor& tensor, size_t t, size_t b) {
     size_t width = size_of(tensor.dtypes[b]);
     size_t shift = t < options_.shifts.size() ? options_.shifts[t] * width : 0;
-    u64 skipped = options_.skip_elements * width;
-    u64 base = memory_.allocate(shift + skipped + tensor.size * width,
+    u64 skipped = p_.buffers[b].count(options_.skip_elements) * width;
+    u64 bytes = p_.buffers[b].count(tensor.size) * width;
+    u64 base = memory_.allocate(shift + skipped + bytes,
                                 fmt::format("@{} of tensor {}", p_.buffers[b].name, t)) +
                shift;
-    memory_.write(base + skipped, tensor.data[b], tensor.size * width);
+    memory_.write(base + skipped, tensor.data[b], bytes);
     // Nobody may look at what a buffer that is only written held before.
     bool is_out = p_.buffers[b].access == Access::out;
-    if (is_out) memory_.forget(base + skipped, tensor.size * width);
+    if (is_out) memory_.forget(base + skipped, bytes);
     return base;
   }
 

@@ -48,6 +48,7 @@ Bits special_value(Rng& rng, DType t) {
 }
 
 Bits normal_value(Rng& rng, DType t) {
+  if (is_narrow_integer(t)) return {rng.next() & ((uint64_t{1} << 8 * size_of(t)) - 1)};
   if (t == DType::boolean) return Bits::of(rng.chance(50));
   if (is_integer(t)) {
     int64_t v = rng.between(-40, 40);
@@ -60,7 +61,7 @@ Bits normal_value(Rng& rng, DType t) {
 }
 
 Bits any_value(Rng& rng, DType t, Inputs inputs) {
-  bool special = inputs == Inputs::special && rng.chance(25);
+  bool special = !is_narrow_integer(t) && inputs == Inputs::special && rng.chance(25);
   return special ? special_value(rng, t) : normal_value(rng, t);
 }
 
@@ -136,6 +137,10 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
   }
   bool draws = std::any_of(program.insts.begin(), program.insts.end(),
                            [](const Inst& inst) { return inst.op == Op::random; });
+  auto shares = [](const auto& x) { return x.block > 1; };
+  bool blocks = std::any_of(program.buffers.begin(), program.buffers.end(), shares) ||
+                std::any_of(program.insts.begin(), program.insts.end(),
+                            [&](const Inst& inst) { return shares(inst.type); });
   int tensors = rng.chance(3) ? 0 : rng.between(1, 6);
   int large = rng.chance(12) ? rng.between(0, tensors) : -1;
   for (int t = 0; t < tensors; ++t) {
@@ -144,6 +149,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
     if (rng.chance(3)) tensor.offset += (uint64_t{1} << rng.between(31, 40)) - 100;
     if (draws) tensor.offset -= tensor.offset % 4;
+    if (blocks) tensor.offset -= tensor.offset % kPieceElements;
     tensor.id = rng.chance(70) ? static_cast<uint32_t>(t) : static_cast<uint32_t>(rng.next());
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     tensor.group = rng.between(0, layout.group_count - 1);
@@ -172,9 +178,10 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
                              .dtypes = types});
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       size_t width = size_of(types[b]);
-      arrays_[t].emplace_back(from.size * width, from.shift * width);
+      size_t count = program.buffers[b].count(from.size);
+      arrays_[t].emplace_back(count * width, from.shift * width);
       Rng rng(seed + t, program.buffers[b].name);
-      for (size_t i = 0; i < from.size; ++i) {
+      for (size_t i = 0; i < count; ++i) {
         store_bits(arrays_[t][b].data() + i * width, types[b], any_value(rng, types[b], inputs));
       }
     }
@@ -216,7 +223,7 @@ std::optional<std::string> difference(const Program& program, const TestData& ex
                            tensor.size);
       }
       DType type = tensor.dtypes[b];
-      for (size_t i = 0; i < tensor.size; ++i) {
+      for (size_t i = 0; i < buffer.count(tensor.size); ++i) {
         Bits x = canonical_nan(load_bits(e.data() + i * size_of(type), type), type);
         Bits y = canonical_nan(load_bits(a.data() + i * size_of(type), type), type);
         if (x == y) continue;

@@ -2,7 +2,6 @@
 #include "tests/support/random_program.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -11,18 +10,18 @@
 
 #include "ir/builder.hpp"
 #include "tests/support/hostile_names.hpp"
+#include "tests/support/random_types.hpp"
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
 namespace {
 
 constexpr int kMaxReductions = 5;
-constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor, Domain::element};
 
-class Generator {
+class Generator : RandomTypes {
  public:
   Generator(uint64_t seed, const ProgramOptions& options)
-      : rng_(seed, "program"), options_(options), b_("random") {}
+      : RandomTypes(seed), options_(options), b_("random") {}
 
   Program run() {
     declare_args();
@@ -65,48 +64,14 @@ class Generator {
     }
   }
   BufferRef add_buffer(DTypeSet types, Access access) {
-    return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access);
+    return add_buffer(types, access, rng_.chance(12) ? any_block() : 1);
   }
-  DTypeSet any_storage() {
-    switch (rng_.weighted({30, 28, 12, 24, 8})) {
-      case 0:
-        return DTypeSet(DType::f32);
-      case 1:
-        return DTypeSet(low_precision());
-      case 2:
-        return kFloatStorage;
-      case 3:
-        return DTypeSet(low_precision()) | (rng_.chance(60) ? DType::f32 : low_precision());
-      default:
-        return DTypeSet(DType::i32);
-    }
+  BufferRef add_buffer(DTypeSet types, Access access, int32_t block) {
+    return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
   }
   StateRef add_state(Type t) {
     bool shared = t.domain == Domain::step && rng_.chance(20);
     return b_.state(fmt::format("s{}", b_.program().states.size()), t, shared);
-  }
-
-  // --- random types
-
-  DType low_precision() {
-    DType t = static_cast<DType>(rng_.below(kDTypeCount));
-    return is_low_precision(t) ? t : low_precision();
-  }
-  DType any_scalar() {
-    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
-  }
-  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, 56})]; }
-  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30})]; }
-  Domain up_to(Domain d) { return kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)]; }
-  DType number_in(Domain d) {
-    if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
-    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
-  }
-  DType integer_in(Domain d) {
-    return d == Domain::element || rng_.chance(60) ? DType::i32 : DType::i64;
-  }
-  DType real_in(Domain d) {
-    return d == Domain::element || rng_.chance(60) ? DType::f32 : DType::f64;
   }
 
   // --- pools
@@ -137,8 +102,41 @@ class Generator {
     return use(rng_.pick(pool));
   }
 
+  // Of values of the element domain some are shared by blocks; one that is not.
+  Value pick_fine(DType t) {
+    for (int tries = 0; tries < 8; ++tries) {
+      Value v = pick(t, Domain::element);
+      if (v.type().block == 1) return v;
+    }
+    if (t == DType::boolean) {
+      DType n = number_in(Domain::element);
+      return b_.apply(Op::lt, {pick_fine(n), pick(n, Domain::element)});
+    }
+    return t == DType::i32 ? b_.element_index() : b_.cast(b_.element_index(), t);
+  }
+  // One with a value for `block` elements, or fewer values.
+  Value pick_shared(DType t, int32_t block) {
+    for (int tries = 0; tries < 4; ++tries) {
+      Value v = pick(t, rng_.chance(80) ? Domain::element : up_to(Domain::tensor));
+      if (v.type().domain != Domain::element || v.type().block >= block) return v;
+    }
+    return reduce_blocks(t, block);
+  }
+  Value reduce_blocks(DType t, int32_t block) {
+    Op op = t == DType::boolean ? Op::reduce_any
+                                : rng_.pick({Op::reduce_add, Op::reduce_max, Op::reduce_min});
+    return b_.reduce_blocks(op, pick_fine(t), block);
+  }
+
   // A new value of this type from sources.
   Value make(DType t, Domain d) {
+    if (is_narrow_integer(t)) {
+      if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
+      return b_.cast(pick(DType::i32, d), t);
+    }
+    if (d == Domain::element && !is_low_precision(t) && rng_.chance(12)) {
+      return reduce_blocks(t, any_block());
+    }
     if (is_low_precision(t)) {
       if (d == Domain::step && rng_.chance(40)) return b_.constant(t, interesting());
       if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
@@ -218,30 +216,20 @@ class Generator {
     if (t == DType::boolean) return b_.constant(t, rng_.chance(50) ? 1 : 0);
     return b_.constant(t, interesting());
   }
-  double interesting() {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
-    if (rng_.chance(25)) return rng_.unit() * 4 - 2;
-    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-    constexpr double kEdges[] = {0,          -0.0,          1,     -1,    2,     0.5,   3,   -4,
-                                 0.1,        1e-3,          1e-8,  65504, 65536, -2.5,  7,   255,
-                                 2147483647, -2147483648.0, 1e-40, 3e38,  kInf,  -kInf, kNaN};
-    return kEdges[rng_.below(std::size(kEdges))];
-  }
-
   // --- growth
 
   void grow() {
     Domain d = any_domain();
-    auto elementwise = [](Op op) { return is_elementwise(op); };
     std::vector<Op> ops;
     for (const OpInfo& o : all_ops()) {
-      if (elementwise(o.op)) ops.push_back(o.op);
+      if (is_elementwise(o.op)) ops.push_back(o.op);
     }
     Op op = rng_.pick(ops);
     // Casts and the plain arithmetic of real steps more often than the rest.
     if (rng_.chance(12)) op = Op::cast;
     if (rng_.chance(15)) op = rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
     if (rng_.chance(12)) return grow_near_identity(d);
+    if (rng_.chance(7)) op = rng_.chance(80) ? Op::reduce_max : Op::reduce_any;
     grow(op, d);
   }
 
@@ -272,6 +260,11 @@ class Generator {
       }
       case TypeRule::bitcast:
         return grow_bitcast(d);
+      case TypeRule::reduce:
+      case TypeRule::reduce_any: {
+        bool any = op == Op::reduce_any;
+        return add(reduce_blocks(any ? DType::boolean : number_in(Domain::element), any_block()));
+      }
       case TypeRule::powi: {
         if (d == Domain::element) d = coarse_domain();
         DType base = real_in(d);
@@ -296,24 +289,9 @@ class Generator {
 
   // What passes like to simplify, and what only looks like it.
   void grow_near_identity(Domain d) {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
     DType t = number_in(d);
     Value x = pick(t, d);
-    auto [op, edge] = rng_.pick<std::pair<Op, double>>({{Op::add, 0.0},
-                                                        {Op::add, 0.0},
-                                                        {Op::add, -0.0},
-                                                        {Op::sub, 0.0},
-                                                        {Op::sub, -0.0},
-                                                        {Op::mul, 1.0},
-                                                        {Op::mul, -1.0},
-                                                        {Op::mul, 0.0},
-                                                        {Op::div, 1.0},
-                                                        {Op::div, -1.0},
-                                                        {Op::div, 2.0},
-                                                        {Op::div, 3.0},
-                                                        {Op::min, kInf},
-                                                        {Op::max, -kInf},
-                                                        {Op::eq, 0.0}});
+    auto [op, edge] = near_identity();
     switch (rng_.between(0, 6)) {
       case 0:
         return add(b_.apply(op, {x, x}));
@@ -346,7 +324,7 @@ class Generator {
   }
 
   void grow_cast(Domain d) {
-    switch (rng_.weighted({35, 30, 20, 15})) {
+    switch (rng_.weighted({35, 30, 20, 15, 18})) {
       case 0: {  // among the arithmetic types
         DType from = rng_.chance(20) ? DType::boolean : number_in(d);
         DType to = number_in(d);
@@ -357,6 +335,11 @@ class Generator {
         return add(b_.cast(pick(DType::f32, d), low_precision()));
       case 2:  // and back
         return add(b_.cast(pick(low_precision(), d), DType::f32));
+      case 4: {  // to a narrow integer and back
+        DType t = narrow_integer();
+        return add(rng_.chance(50) ? b_.cast(pick(DType::i32, d), t)
+                                   : b_.cast(pick(t, d), DType::i32));
+      }
       default: {  // through a buffer's bound type
         const auto& buffers = b_.program().buffers;
         for (size_t i = 0; i < buffers.size(); ++i) {
@@ -391,9 +374,10 @@ class Generator {
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
     // Absent tensors have their part in such a reduction: count them now and then.
     bool counts = from == Domain::tensor && rng_.chance(20);
-    Value v = !counts               ? pick(t, from)
-              : t == DType::boolean ? !b_.present()
-                                    : b_.cast(b_.present(), t);
+    Value v = from == Domain::element ? pick_fine(t)
+              : !counts               ? pick(t, from)
+              : t == DType::boolean   ? !b_.present()
+                                      : b_.cast(b_.present(), t);
     auto to = static_cast<uint64_t>(from);
     Domain result = rng_.chance(60) ? Domain::step : kAllDomains[rng_.below(to)];
     add(b_.reduce(op, v, result));
@@ -434,18 +418,30 @@ class Generator {
   void store(int32_t slot) {
     stored_.insert(slot);
     BufferRef buffer{slot};
-    DTypeSet types = b_.program().buffers[static_cast<size_t>(slot)].dtypes;
+    const Buffer& declared = b_.program().buffers[static_cast<size_t>(slot)];
+    DTypeSet types = declared.dtypes;
+    int32_t block = declared.block;
     DType held = types.size() == 1 ? types.only() : DType::bound;
     Domain d = rng_.chance(80) ? Domain::element : up_to(Domain::tensor);
     Value v;
+    if (block > 1) return store_shared(buffer, held, block);
     if (held == DType::i32) {
       v = pick(DType::i32, d);
+    } else if (is_narrow_integer(held)) {
+      v = pick(held, d);
     } else if (is_low_precision(held) && rng_.chance(30)) {
       v = pick(held, d);
     } else {
       v = b_.cast_to_buffer(pick(DType::f32, d), buffer);
     }
     b_.store(buffer, v, predicate(Domain::element));
+  }
+
+  void store_shared(BufferRef buffer, DType held, int32_t block) {
+    bool integer = held == DType::i32 || is_narrow_integer(held);
+    Value v = b_.cast_to_buffer(pick_shared(integer ? DType::i32 : DType::f32, block), buffer);
+    Value p = rng_.chance(50) ? predicate(Domain::tensor) : pick_shared(DType::boolean, block);
+    b_.store(buffer, v, p);
   }
 
   void write(int32_t slot, Value v) {
@@ -461,7 +457,7 @@ class Generator {
     for (auto it = unused.rbegin(); it != unused.rend() && left > 0; ++it) {
       Value v{&b_, *it};
       Type t = v.type();
-      if (is_source(b_.program()[*it].op) || is_low_precision(t.dtype)) continue;
+      if (is_source(b_.program()[*it].op) || is_storage_only(t.dtype)) continue;
       --left;
       if (t.domain != Domain::element) {
         StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()), t);
@@ -470,14 +466,16 @@ class Generator {
         if (reductions_++ >= kMaxReductions) continue;
         StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()),
                                {DType::boolean, Domain::step});
-        b_.write(r, b_.reduce(Op::reduce_any, v));
+        Value fine = t.block == 1 ? v : b_.apply(Op::bit_and, {v, pick_fine(DType::boolean)});
+        b_.write(r, b_.reduce(Op::reduce_any, fine));
       } else {
-        b_.store(add_buffer(t.dtype, Access::out), v, predicate(Domain::element));
+        int32_t block = rng_.chance(50) ? t.block : 1;
+        Value p = block > 1 ? predicate(Domain::tensor) : predicate(Domain::element);
+        b_.store(add_buffer(t.dtype, Access::out, block), v, p);
       }
     }
   }
 
-  Rng rng_;
   ProgramOptions options_;
   Builder b_;
   std::map<std::pair<DType, Domain>, Pool> pools_;

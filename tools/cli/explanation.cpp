@@ -60,7 +60,7 @@ CudaCompile compile_for_gpu(const Variant& variant, int arch) {
 
 // Sums over signatures, weighted with their elements; those of an empty layout count alike.
 double weighted(const std::vector<Traffic>& traffic, const std::vector<uint64_t>& elements,
-                uint32_t (Traffic::*bytes)() const) {
+                double (Traffic::*bytes)() const) {
   double sum = 0;
   double weight = 0;
   bool empty = std::all_of(elements.begin(), elements.end(), [](uint64_t n) { return n == 0; });

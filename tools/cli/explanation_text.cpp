@@ -98,15 +98,15 @@ class Writer {
     auto line = [&](const std::string& label, const std::vector<ArrayTraffic>& arrays) {
       Row row(head.size(), "");
       row[0] = label;
-      uint32_t total = 0;
+      double total = 0;
       for (const ArrayTraffic& a : arrays) {
         size_t column =
             2 + (a.buffer >= 0 ? static_cast<size_t>(a.buffer)
                                : variant.program.buffers.size() + static_cast<size_t>(a.scratch));
-        row[column] = fmt::format("{}+{}", a.read, a.written);
+        row[column] = fmt::format("{}+{}", short_number(a.read), short_number(a.written));
         total += a.total();
       }
-      row[1] = fmt::format("{}", total);
+      row[1] = short_number(total);
       t.row(row);
     };
     for (size_t p = 0; p < variant.plan.phases.size(); ++p) {

@@ -58,6 +58,15 @@ uint64_t spiced_bits(DType dtype, uint64_t random, const Filling& filling, bool 
   return ordinary_bits(dtype, random, filling);
 }
 
+// Any bits.
+template <class Word>
+void fill_words(char* data, uint64_t count, const RandomStream& random) {
+  for (uint64_t i = 0; i < count; ++i) {
+    auto word = static_cast<Word>(random.bits(i));
+    std::memcpy(data + i * sizeof(Word), &word, sizeof(Word));
+  }
+}
+
 template <class Word>
 void fill_floats(char* data, uint64_t count, DType dtype, const RandomStream& random,
                  const Filling& filling) {
@@ -88,6 +97,8 @@ void fill_values(void* data, uint64_t count, DType dtype, const RandomStream& ra
   if (count == 0) return;
   char* p = static_cast<char*>(data);
   if (dtype == DType::i32) return fill_integers(p, count, random, filling.spice);
+  if (is_narrow_integer(dtype) && size_of(dtype) == 1) return fill_words<uint8_t>(p, count, random);
+  if (is_narrow_integer(dtype)) return fill_words<uint16_t>(p, count, random);
   if (size_of(dtype) == 1) return fill_floats<uint8_t>(p, count, dtype, random, filling);
   if (size_of(dtype) == 2) return fill_floats<uint16_t>(p, count, dtype, random, filling);
   fill_floats<uint32_t>(p, count, dtype, random, filling);

@@ -37,7 +37,7 @@ Workload::Workload(const Program& program, const LayoutFile& file, const Binding
     std::vector<ArraySet::Spec> specs;
     for (size_t t = 0; t < file.tensors.size(); ++t) {
       const TensorSpec& tensor = layout_.tensors()[t];
-      specs.push_back({tensor.size, tensor.dtypes.at(buffer.name),
+      specs.push_back({buffer.count(tensor.size), tensor.dtypes.at(buffer.name),
                        file.tensors[t].misalign_for(buffer.name) + shift});
     }
     return specs;

@@ -40,8 +40,8 @@ enum class TypeRule : uint8_t {
   powi,        // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
   pow,         // same: f32 f64; not in the element domain
   select,      // (bool, T, T) -> T
-  reduce,      // same: f32 f64 i32 i64; result in a coarser domain
-  reduce_any,  // bool; result in a coarser domain
+  reduce,      // same: f32 f64 i32 i64; result in a coarser domain, or of blocks of elements
+  reduce_any,  // bool; likewise
   store,       // into a buffer of the value's dtype
   write,       // into a state of the value's type, or a finer one
   stage,       // no operand: marks where a classic stage begins

@@ -34,6 +34,13 @@ struct Buffer {
   Access access = Access::in;
   Init init = Init::none;
   int32_t init_from = -1;  // with Init::copy: an earlier buffer
+  int32_t block = 1;       // so many elements share a value of it (Type::block)
+
+  // Values in the array of a tensor, or shard, of so many elements.
+  uint64_t count(uint64_t elements) const {
+    auto n = static_cast<uint64_t>(block);
+    return (elements + n - 1) / n;
+  }
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
@@ -93,6 +100,15 @@ struct Program {
            a.stages == b.stages && a.insts == b.insts && a.names == b.names;
   }
 };
+
+// A reduction to blocks is computed where its elements are.
+constexpr bool reduces_blocks(const Inst& inst) {
+  return is_reduction(inst.op) && inst.type.domain == Domain::element;
+}
+// The result of any other is folded out of what all elements, or the members of a domain, leave.
+constexpr bool is_folded(const Inst& inst) {
+  return is_reduction(inst.op) && inst.type.domain != Domain::element;
+}
 
 // Calls f(operand) for every value operand and the predicate.
 template <class F>

@@ -60,7 +60,9 @@ struct RecipeOptions {
   // Arg grad_scale_inv : <f32> = 1, one for each tensor: what makes its stored gradients gradients.
   bool grad_scale = false;
   DType moments = DType::f32;  // f32 or bf16
-  bool master = false;         // f32 master weights; `weight` is then the low-precision copy
+  // The name of a built-in format in which moments are kept (stepfuse/format.hpp); `moments` is f32 then.
+  std::string moments_format = {};
+  bool master = false;  // f32 master weights; `weight` is then the low-precision copy
   // Of that copy, or of the weights with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.

@@ -19,7 +19,7 @@ enum class DType : uint8_t {
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::bound);
 
-enum class DTypeKind : uint8_t { boolean, integer, floating };
+enum class DTypeKind : uint8_t { boolean, integer, natural, floating };
 
 // A row of dtypes.def, which says what the columns mean.
 struct DTypeInfo {
@@ -48,6 +48,7 @@ inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int
 //   group   one value per parameter group    written {f32}
 //   tensor  one value per parameter tensor   written <f32>
 //   element one value per parameter element  written [f32]
+// An element value may be one that the elements of a block share, written <f32/256>: see Type::block.
 enum class Domain : uint8_t { step, group, tensor, element };
 
 struct DomainInfo {
@@ -67,8 +68,18 @@ struct Type {
   DType dtype = DType::f32;
   Domain domain = Domain::step;
   int32_t buffer = -1;  // only with DType::bound
+  // Of the element domain: so many elements, counted from element 0 of the full tensor, share a value.
+  // A power of two; 1: each has its own.
+  int32_t block = 1;
   friend bool operator==(const Type&, const Type&) = default;
 };
+inline constexpr int32_t kSmallestBlock = 16;
+inline constexpr int32_t kLargestBlock = 256;
+
+// Whether values of one type are more than those of another: of a finer domain or smaller blocks.
+constexpr bool is_finer(const Type& a, const Type& b) {
+  return a.domain != b.domain ? a.domain > b.domain : a.block < b.block;
+}
 
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view text);
@@ -79,10 +90,17 @@ size_t size_of(DType t);
 constexpr bool is_float(DType t) {
   return t != DType::bound && info(t).kind == DTypeKind::floating;
 }
+// One that is computed with: i32 or i64.
 constexpr bool is_integer(DType t) {
-  return t != DType::bound && info(t).kind == DTypeKind::integer;
+  return t != DType::bound && info(t).kind == DTypeKind::integer && info(t).bytes >= 4;
 }
 constexpr bool is_low_precision(DType t) { return is_float(t) && info(t).bytes < 4; }
+// Storage only, as the floats below f32 are: loaded, stored, and cast from and to i32.
+constexpr bool is_narrow_integer(DType t) {
+  return t != DType::bound && info(t).bytes < 4 &&
+         (info(t).kind == DTypeKind::integer || info(t).kind == DTypeKind::natural);
+}
+constexpr bool is_storage_only(DType t) { return is_low_precision(t) || is_narrow_integer(t); }
 
 // A set of storage types, as a buffer declares them.
 class DTypeSet {
@@ -147,6 +165,9 @@ class DTypeSet {
 inline constexpr DTypeSet kFloatStorage =
     DTypeSet::of([](DType t) { return t == DType::f32 || is_low_precision(t); });
 inline constexpr DTypeSet kLowPrecision = DTypeSet::of(is_low_precision);
+inline constexpr DTypeSet kNarrowIntegers = DTypeSet::of(is_narrow_integer);
+// The integers that a buffer may hold, each alone.
+inline constexpr DTypeSet kIntegerStorage = kNarrowIntegers | DTypeSet(DType::i32);
 inline constexpr DTypeSet kAnyDType = DTypeSet::of([](DType) { return true; });
 
 // The members' names in the order of DType.

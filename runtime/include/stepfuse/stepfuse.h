@@ -82,7 +82,10 @@ enum {
   STEPFUSE_F32 = 5,
   STEPFUSE_F64 = 6,
   STEPFUSE_F8_E4M3 = 7,
-  STEPFUSE_F8_E5M2 = 8
+  STEPFUSE_F8_E5M2 = 8,
+  STEPFUSE_U8 = 9,
+  STEPFUSE_I8 = 10,
+  STEPFUSE_I16 = 11
 };
 STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);  // "f32"; NULL for no dtype
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);       // bytes; 0 for no dtype
@@ -99,7 +102,6 @@ enum {
 typedef void* stepfuse_stream;
 
 // --- programs
-
 typedef struct stepfuse_program stepfuse_program;
 
 // A step from its text; `file` is for messages and may be NULL.
@@ -121,8 +123,8 @@ typedef struct stepfuse_buffer {
   int32_t is_written;   // by a step
   int32_t initialised;  // by stepfuse_step_init_state
   int32_t init_from;    // with a copy of that buffer; -1: with zeros
+  int32_t block;  // so many elements share a value: an array has one for each block of a tensor
 } stepfuse_buffer;
-
 typedef struct stepfuse_state {
   size_t size;
   const char* name;
@@ -132,7 +134,6 @@ typedef struct stepfuse_state {
   int32_t is_report;  // a statistic: see stepfuse_stats
   uint64_t initial;   // bits
 } stepfuse_state;
-
 typedef struct stepfuse_arg {
   size_t size;
   const char* name;
@@ -141,10 +142,9 @@ typedef struct stepfuse_arg {
   int32_t has_default;
   double default_value;
 } stepfuse_arg;
-#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1}
+#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1}
 #define STEPFUSE_STATE {sizeof(stepfuse_state), NULL, 0, 0, 0, 0, 0}
 #define STEPFUSE_ARG {sizeof(stepfuse_arg), NULL, 0, 0, 0, 0.0}
-
 STEPFUSE_API size_t stepfuse_program_buffer_count(const stepfuse_program* program);
 STEPFUSE_API size_t stepfuse_program_state_count(const stepfuse_program* program);
 STEPFUSE_API size_t stepfuse_program_arg_count(const stepfuse_program* program);

@@ -1,0 +1,35 @@
+// Formats: how a buffer's values are kept in several arrays. Knows ir only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <stepfuse/program.hpp>
+
+#pragma GCC visibility push(default)
+namespace stepfuse {
+
+// A pair of steps. `encode` loads @x : f32 and stores every part; `decode` loads the parts and stores
+// @x : f32. Parts of zeros decode to zeros.
+struct Format {
+  std::string name;
+  Program encode, decode;
+};
+
+// The text of both steps, @encode first. Throws Error{parse | verify} with the place, also where the two
+// are no pair.
+Format parse_format(std::string_view text, std::string_view name);
+
+std::vector<std::string_view> list_formats();
+// One that the library has. Throws Error{usage} naming all.
+Format built_in_format(std::string_view name);
+
+// The step with the buffer kept in the format: part @code of buffer @m is the buffer @m.code, a load of
+// @m decodes, a store encodes, and a buffer that begins as zeros has parts that do. The buffer may be
+// stored as f32, is no other's initial value, and is not stored under a condition that each element has
+// for itself. Throws Error{usage} otherwise.
+Program with_format(const Program& program, std::string_view buffer, const Format& format);
+
+}  // namespace stepfuse
+#pragma GCC visibility pop

@@ -1,0 +1,94 @@
+// What random programs draw of types, domains and constants. Knows ir.
+#pragma once
+
+#include <limits>
+#include <utility>
+
+#include <stepfuse/ops.hpp>
+#include <stepfuse/types.hpp>
+
+#include "tests/support/rng.hpp"
+
+namespace stepfuse::testing {
+
+inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
+inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor,
+                                         Domain::element};
+
+class RandomTypes {
+ protected:
+  explicit RandomTypes(uint64_t seed) : rng_(seed, "program") {}
+
+  DTypeSet any_storage() {
+    switch (rng_.weighted({30, 28, 12, 24, 8, 10})) {
+      case 0:
+        return DTypeSet(DType::f32);
+      case 1:
+        return DTypeSet(low_precision());
+      case 2:
+        return kFloatStorage;
+      case 3:
+        return DTypeSet(low_precision()) | (rng_.chance(60) ? DType::f32 : low_precision());
+      case 4:
+        return DTypeSet(DType::i32);
+      default:
+        return DTypeSet(narrow_integer());
+    }
+  }
+  int32_t any_block() { return kBlocks[rng_.below(std::size(kBlocks))]; }
+
+  DType low_precision() {
+    DType t = static_cast<DType>(rng_.below(kDTypeCount));
+    return is_low_precision(t) ? t : low_precision();
+  }
+  DType narrow_integer() { return rng_.pick({DType::u8, DType::i8, DType::i16}); }
+  DType any_scalar() {
+    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
+  }
+  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, 56})]; }
+  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30})]; }
+  Domain up_to(Domain d) { return kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)]; }
+  DType number_in(Domain d) {
+    if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
+    return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
+  }
+  DType integer_in(Domain d) {
+    return d == Domain::element || rng_.chance(60) ? DType::i32 : DType::i64;
+  }
+  DType real_in(Domain d) {
+    return d == Domain::element || rng_.chance(60) ? DType::f32 : DType::f64;
+  }
+  double interesting() {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    if (rng_.chance(25)) return rng_.unit() * 4 - 2;
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    constexpr double kEdges[] = {0,          -0.0,          1,     -1,    2,     0.5,   3,   -4,
+                                 0.1,        1e-3,          1e-8,  65504, 65536, -2.5,  7,   255,
+                                 2147483647, -2147483648.0, 1e-40, 3e38,  kInf,  -kInf, kNaN};
+    return kEdges[rng_.below(std::size(kEdges))];
+  }
+
+  // An op and an operand that passes like to simplify, or that only look like it.
+  std::pair<Op, double> near_identity() {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    return rng_.pick<std::pair<Op, double>>({{Op::add, 0.0},
+                                             {Op::add, 0.0},
+                                             {Op::add, -0.0},
+                                             {Op::sub, 0.0},
+                                             {Op::sub, -0.0},
+                                             {Op::mul, 1.0},
+                                             {Op::mul, -1.0},
+                                             {Op::mul, 0.0},
+                                             {Op::div, 1.0},
+                                             {Op::div, -1.0},
+                                             {Op::div, 2.0},
+                                             {Op::div, 3.0},
+                                             {Op::min, kInf},
+                                             {Op::max, -kInf},
+                                             {Op::eq, 0.0}});
+  }
+
+  Rng rng_;
+};
+
+}  // namespace stepfuse::testing

@@ -1,0 +1,225 @@
+// Formats: what their pairs of steps make of values, and how a step is rewritten to one.
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/format.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
+
+#include "ir/interpreter.hpp"
+#include "ir/narrow.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// The parts of a tensor's values.
+using Parts = std::vector<std::vector<unsigned char>>;
+
+Parts encode(const Format& f, std::vector<float> x) {
+  Parts parts;
+  StepTensor tensor{.size = x.size(), .data = {}, .dtypes = {}};
+  for (const Buffer& b : f.encode.buffers) {
+    bool value = b.name == "x";
+    if (!value) parts.emplace_back(b.count(x.size()) * size_of(b.dtypes.only()));
+    tensor.dtypes.push_back(b.dtypes.only());
+  }
+  size_t part = 0;
+  for (const Buffer& b : f.encode.buffers) {
+    tensor.data.push_back(b.name == "x" ? static_cast<void*>(x.data()) : parts[part++].data());
+  }
+  StepData data;
+  data.tensors.push_back(tensor);
+  interpret(f.encode, data);
+  return parts;
+}
+
+std::vector<float> decode(const Format& f, Parts parts, size_t size) {
+  std::vector<float> x(size);
+  StepTensor tensor{.size = size, .data = {}, .dtypes = {}};
+  size_t part = 0;
+  for (const Buffer& b : f.decode.buffers) {
+    tensor.dtypes.push_back(b.dtypes.only());
+    tensor.data.push_back(b.name == "x" ? static_cast<void*>(x.data()) : parts[part++].data());
+  }
+  StepData data;
+  data.tensors.push_back(tensor);
+  interpret(f.decode, data);
+  return x;
+}
+
+std::vector<float> some_values(size_t n, bool negative) {
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    float v = std::ldexp(1.0F + static_cast<float>(i * 37 % 64) / 64, static_cast<int>(i % 11) - 9);
+    x[i] = negative && i % 3 == 0 ? -v : v;
+  }
+  return x;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_format(text, "mine");
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("formats: zeros are kept exactly, as parts of zeros are zeros") {
+  for (std::string_view name : list_formats()) {
+    CAPTURE(name);
+    Format f = built_in_format(name);
+    for (size_t n : {1, 31, 256, 700}) {
+      std::vector<float> zeros(n, 0.0F);
+      Parts parts = encode(f, zeros);
+      CHECK(decode(f, parts, n) == zeros);
+      for (auto& part : parts) std::fill(part.begin(), part.end(), 0);
+      CHECK(decode(f, parts, n) == zeros);
+      // Beside other values too.
+      std::vector<float> x = some_values(n, false);
+      for (size_t i = 0; i < n; i += 2) x[i] = 0;
+      std::vector<float> back = decode(f, encode(f, x), n);
+      for (size_t i = 0; i < n; i += 2) CHECK(back[i] == 0);
+    }
+  }
+}
+
+TEST_CASE("formats: a block with a NaN or an infinity becomes NaN, and no other") {
+  for (std::string_view name : list_formats()) {
+    for (float bad : {kNaN, kInf}) {
+      CAPTURE(name);
+      Format f = built_in_format(name);
+      std::vector<float> x = some_values(600, false);
+      x[300] = bad;
+      std::vector<float> back = decode(f, encode(f, x), x.size());
+      CHECK(std::isnan(back[300]));
+      for (size_t i = 0; i < 256; ++i) CHECK(std::isfinite(back[i]));
+      for (size_t i = 512; i < 600; ++i) CHECK(std::isfinite(back[i]));
+    }
+  }
+}
+
+TEST_CASE("fp8: codes and scales are torchao's rule") {
+  Format f = built_in_format("fp8");
+  std::vector<float> x = some_values(700, true);
+  Parts parts = encode(f, x);
+  std::vector<float> back = decode(f, parts, x.size());
+  for (size_t block = 0; block < 3; ++block) {
+    size_t end = std::min(x.size(), 256 * block + 256);
+    float widest = 0;
+    for (size_t i = 256 * block; i < end; ++i) widest = std::max(widest, std::fabs(x[i]));
+    float scale = std::max(widest, 1e-12F) / 448.0F;
+    CHECK(std::bit_cast<float>(
+              static_cast<uint32_t>(load_bits(&parts[1][4 * block], DType::f32).raw)) == scale);
+    for (size_t i = 256 * block; i < end; ++i) {
+      uint32_t code = narrow(x[i] / scale, DType::f8e4m3);
+      CHECK(parts[0][i] == code);
+      CHECK(back[i] == widen(code, DType::f8e4m3) * scale);
+      CHECK(std::fabs(back[i] - x[i]) <= std::max(std::fabs(x[i]) / 16, scale * 0x1p-10F));
+    }
+  }
+}
+
+TEST_CASE("companded formats keep small values beside large ones") {
+  for (const char* name : {"int8", "sqrt8"}) {
+    CAPTURE(name);
+    Format f = built_in_format(name);
+    std::vector<float> x = some_values(96, std::string_view(name) == "int8");
+    std::vector<float> back = decode(f, encode(f, x), x.size());
+    for (size_t block = 0; block < 3; ++block) {
+      float widest = 0;
+      for (size_t i = 32 * block; i < 32 * block + 32; ++i)
+        widest = std::max(widest, std::fabs(x[i]));
+      for (size_t i = 32 * block; i < 32 * block + 32; ++i) {
+        float n = std::fabs(x[i]) / widest;
+        // Half a code, by the slope of the curve there.
+        float slope =
+            std::string_view(name) == "int8" ? (1 + n) * (1 + n) / 254 : 2 * std::sqrt(n) / 510;
+        CHECK(std::fabs(back[i] - x[i]) <= widest * (slope * 1.02F + 1e-5F));
+        if (n == 1) CHECK(std::fabs(back[i] - x[i]) <= 1e-6F * widest);
+      }
+    }
+  }
+}
+
+TEST_CASE("a step with its moments in a format has their parts for buffers") {
+  RecipeOptions o;
+  set_option(o, "moments", "fp8");
+  Program p = make_recipe("adamw", o);
+  CHECK(p.find_buffer("exp_avg") == -1);
+  int code = p.find_buffer("exp_avg.code");
+  int scale = p.find_buffer("exp_avg_sq.scale");
+  REQUIRE(code >= 0);
+  REQUIRE(scale >= 0);
+  CHECK(p.buffers[static_cast<size_t>(code)].dtypes == DTypeSet(DType::f8e4m3));
+  CHECK(p.buffers[static_cast<size_t>(scale)].block == 256);
+  CHECK(p.buffers[static_cast<size_t>(scale)].init == Buffer::Init::zero);
+  CHECK(print(parse(print(p))) == print(p));
+
+  set_option(o, "moments", "exp_avg=int8|exp_avg_sq=sqrt8");
+  p = make_recipe("adamw", o);
+  CHECK(p.find_buffer("exp_avg_sq.code") >= 0);
+  set_option(o, "moments", "momentum=int8");
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("exp_avg, exp_avg_sq"), Error);
+  CHECK_THROWS_WITH_AS(set_option(o, "moments", "f64"), doctest::Contains("fp8"), Error);
+}
+
+TEST_CASE("every optimizer can keep its moments in every format") {
+  for (const RecipeInfo& r : list_recipes()) {
+    if (r.name == "accumulate" || r.name == "loss_scale_update") continue;
+    for (std::string_view name : list_formats()) {
+      CAPTURE(r.name);
+      CAPTURE(name);
+      RecipeOptions o{.clip = Clip::l2};
+      set_option(o, "moments", name);
+      try {
+        make_recipe(r.name, o);
+      } catch (const Error& e) {
+        CHECK(std::string_view(e.what()).find("has no moments") != std::string_view::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("a user's format is one more text, and what is no pair is refused") {
+  const std::string encode = R"(step @encode {
+  buffer @x : f32 in
+  buffer @high : bf16 out
+  %x = load @x : [f32]
+  %high = cast %x : [bf16]
+  store @high, %high
+}
+)";
+  const std::string decode = R"(step @decode {
+  buffer @high : bf16 in
+  buffer @x : f32 out
+  %high = load @high : [bf16]
+  %x = cast %high : [f32]
+  store @x, %x
+}
+)";
+  Format mine = parse_format(encode + decode, "mine");
+  Program p = with_format(make_recipe("lion", {}), "exp_avg", mine);
+  CHECK(p.find_buffer("exp_avg.high") >= 0);
+  CHECK(refusal(encode).find("mine") != std::string::npos);
+  CHECK(refusal(decode + encode).find("@encode and @decode") != std::string::npos);
+  std::string other = decode;
+  other.replace(other.find(": bf16 in"), 9, ": f16 in ");
+  other.replace(other.find("[bf16]"), 6, "[f16]");
+  CHECK(refusal(encode + other).find("the same parts") != std::string::npos);
+  CHECK_THROWS_WITH_AS(with_format(p, "nothing", mine), doctest::Contains("none of that name"),
+                       Error);
+  CHECK_THROWS_WITH_AS(with_format(make_recipe("adamw", {.master = true}), "master", mine),
+                       doctest::Contains("begins as a copy"), Error);
+}
