@@ -1,0 +1,101 @@
+"""Moments in formats beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit.
+
+    tests/torch/formats_check.py [--steps N] [--backend cpu]
+
+Needs PyTorch, torchao and the library torch_bridge. The formula is torchao's own, in its order of operations; decay rates
+are those whose powers are exact in f32, since torch rounds powers as its C library does; square roots are rounded
+correctly (docs/parity.md).
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/peers"))
+
+import torch  # noqa: E402
+from bridge import Step  # noqa: E402
+from peer import ieee_sqrt  # noqa: E402
+
+FORMULA = """
+optimizer torchao_adamw "AdamW as torchao.optim orders it" {
+  hyper lr = 1e-3, beta1 = 0.5, beta2 = 0.75, eps = 1e-8, wd = 0.01
+  moment exp_avg, exp_avg_sq
+
+  exp_avg = lerp(exp_avg, g, 1 - beta1)
+  exp_avg_sq = lerp(exp_avg_sq, g * g, 1 - beta2)
+  let lr32 = f32(lr)
+  let shrink = lr32 * f32(wd)
+  let c1 = f32(1 - beta1^t)
+  let c2 = sqrt(f32(1 - beta2^t))
+  let denominator = sqrt(exp_avg_sq) / c2 + f32(eps)
+  w = (w - shrink * w) - lr32 * (exp_avg / c1) / denominator
+}
+"""
+SIZES = (4096, 16384 + 4096, 70000 // 256 * 256)  # torchao keeps others in f32
+
+
+def differing(ours, theirs):
+    view = {1: torch.uint8, 4: torch.int32}[ours.element_size()]
+    return int((ours.view(view) != theirs.reshape(-1).view(view)).sum())
+
+
+def check(format, peer, parts, steps, backend):
+    """How many values of weights, codes and scales differ after so many steps."""
+    torch.manual_seed(0)
+    weights = [torch.randn(n) for n in SIZES]
+    theirs = [torch.nn.Parameter(w.clone()) for w in weights]
+    optimizer = peer(theirs, lr=torch.tensor(1e-3), betas=(0.5, 0.75), eps=1e-8, weight_decay=0.01)
+    step = Step(FORMULA, f"moments={format}", backend)
+    buffers = {"weight": weights}
+    for moment in ("exp_avg", "exp_avg_sq"):
+        for part, (dtype, block) in parts.items():
+            buffers[f"{moment}.{part}"] = [torch.zeros(n // block, dtype=dtype) for n in SIZES]
+    step.bind([0] * len(SIZES), **buffers)
+    step.init_state()
+    for k in range(steps):
+        # Blocks of zeros, of one value that is not, and of sizes far apart.
+        grads = [torch.randn(n) * 10.0 ** (torch.arange(n) // 256 % 13 - 8) for n in SIZES]
+        for g in grads:
+            g[512:1024] = 0
+            g[700] = 1e-20 * k
+        for p, g in zip(theirs, grads):
+            p.grad = g.clone()
+        with ieee_sqrt():
+            optimizer.step()
+        step.run(grads)
+    counts = {"weights": sum(differing(a, b.detach()) for a, b in zip(weights, theirs))}
+    for moment in ("exp_avg", "exp_avg_sq"):
+        for part, attribute in (("code", "codes"), ("scale", "scale")):
+            counts[f"{moment}.{part}"] = sum(
+                differing(a, getattr(optimizer.state[p][moment], attribute))
+                for a, p in zip(buffers[f"{moment}.{part}"], theirs))
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--backend", default="cpu")
+    a = parser.parse_args()
+    try:
+        from torchao.optim import AdamWFp8
+    except ImportError as e:
+        print(f"skipped: {e}")
+        return 0
+    failed = False
+    for format, peer, parts in (
+            ("fp8", AdamWFp8, {"code": (torch.float8_e4m3fn, 1), "scale": (torch.float32, 256)}),):
+        counts = check(format, peer, parts, a.steps, a.backend)
+        failed |= any(counts.values())
+        print(f"{format} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "
+              + ", ".join(f"{name} {n}" for name, n in counts.items()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
