@@ -32,7 +32,9 @@ class KernelEmitter {
     emit_constants();
     for (int32_t i = first(); i < end(); ++i) {
       emit_phase(e_, i, kept(i));
-      if (i + 1 < end()) emit_barrier(i);
+      if (i + 1 == end()) break;
+      emit_shared(i);
+      emit_barrier("grid barrier", [&] { emit_folds(e_, i, LastBlock::of_several); });
     }
     emit_end();
     e_.out.close();
@@ -41,6 +43,7 @@ class KernelEmitter {
  private:
   int32_t first() const { return kernel_.first_phase; }
   int32_t end() const { return kernel_.end(); }
+  bool is_cooperative() const { return kernel_.phase_count > 1; }  // all blocks are resident
   bool finishes() const { return &kernel_ == &e_.plan.kernels.back(); }
   // Of this kernel; -1 if it only finishes.
   int32_t last_phase() const { return kernel_.phase_count > 0 ? end() - 1 : -1; }
@@ -92,13 +95,14 @@ class KernelEmitter {
     }
   }
 
-  // All blocks wait until the last one to arrive has folded; it alone releases the others.
-  void emit_barrier(int32_t i) {
-    e_.out.open("", "grid barrier");
+  // All blocks wait until the last one to arrive has done the `work`; it alone releases the others.
+  template <class Work>
+  void emit_barrier(std::string_view comment, Work&& work) {
+    e_.out.open("", std::string(comment));
     e_.out.line("u32 before = 0;");
     e_.out.line("if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);");
     e_.out.open("if (last_to_arrive(ctx.sync->arrived))");
-    emit_folds(e_, i, false);
+    work();
     e_.out.line("__syncthreads();");
     e_.out.line("if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);");
     e_.out.close("} else {");
@@ -108,14 +112,26 @@ class KernelEmitter {
     e_.out.line("__syncthreads();");
     e_.out.close();
   }
+  // One block would take long for the results of many tensors, and the others wait for it anyway.
+  void emit_shared(int32_t phase) {
+    if (!folds_tensors(e_.plan, phase)) return;
+    emit_barrier("grid barrier: slots stand", [] {});
+    emit_shared_folds(e_, phase);
+  }
 
   void emit_end() {
     bool folds = kernel_.phase_count > 0 && e_.plan.phase(end() - 1).folds();
     if (!folds && !finishes()) return;
+    if (is_cooperative()) emit_shared(end() - 1);
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
     e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
-    if (folds) emit_folds(e_, end() - 1, !finishes());
+    if (folds) {
+      emit_folds(e_, end() - 1,
+                 is_cooperative() ? LastBlock::of_several
+                 : finishes()     ? LastBlock::alone
+                                  : LastBlock::of_split);
+    }
     if (folds && finishes()) e_.out.line("__syncthreads();");
     if (finishes()) emit_finish(e_, last_phase());
     e_.out.close();

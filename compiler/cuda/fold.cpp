@@ -1,5 +1,5 @@
-// CUDA text of what the last block does behind a phase: slots to results, and reductions of group
-// and tensor values. Knows the plan.
+// CUDA text of what stands behind a phase: slots to results, by the last block or, of tensors, by all
+// of a grid, and reductions of group and tensor values. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -30,15 +30,18 @@ std::string_view slot_count(Domain from) {
   internal_error("a step value is not reduced");
 }
 
-void emit_fold(Emission& e, int32_t number) {
+constexpr std::string_view kAlone = "0, 1";  // the last block
+constexpr std::string_view kAllBlocks = "blockIdx.x, gridDim.x";
+
+void emit_fold(Emission& e, int32_t number, std::string_view blocks = kAlone) {
   const plan::Reduction& r = e.plan.reduction(number);
   bool any = r.op == Op::reduce_any;
   std::string slots = array_of(e, "slots", number);
   std::string results = array_of(e, "results", number);
   std::string call;
   if (r.to != Domain::step) {
-    call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes);",
-                       any ? "Any" : combiner(r.op), r.partition, slots, results);
+    call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes, {});",
+                       any ? "Any" : combiner(r.op), r.partition, slots, results, blocks);
   } else if (any) {
     call = fmt::format("any_list({}, nullptr, {}, {});", slots, slot_count(r.from), results);
   } else {
@@ -94,11 +97,26 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   return found;
 }
 
-void emit_folds(Emission& e, int32_t phase, bool split) {
+bool folds_tensors(const KernelPlan& plan, int32_t phase) {
+  const std::vector<int32_t>& all = plan.phase(phase).reductions;
+  return std::any_of(all.begin(), all.end(),
+                     [&](int32_t r) { return plan.reduction(r).to == Domain::tensor; });
+}
+
+void emit_shared_folds(Emission& e, int32_t phase) {
+  for (int32_t r : e.plan.phase(phase).reductions) {
+    if (e.plan.reduction(r).to == Domain::tensor) emit_fold(e, r, kAllBlocks);
+  }
+}
+
+void emit_folds(Emission& e, int32_t phase, LastBlock last) {
   const plan::Phase& p = e.plan.phase(phase);
-  bool may_keep = split && !p.rollups.empty();
+  bool may_keep = last == LastBlock::of_split && !p.rollups.empty();
   if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
-  for (int32_t r : p.reductions) emit_fold(e, r);
+  for (int32_t r : p.reductions) {
+    bool done = last == LastBlock::of_several && e.plan.reduction(r).to == Domain::tensor;
+    if (!done) emit_fold(e, r);
+  }
   if (may_keep) e.out.close();
   for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }

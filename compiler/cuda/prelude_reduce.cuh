@@ -39,6 +39,7 @@ struct Max {
 struct Lanes {
   u32 all[kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
   u64 partial[kThreads];
+  u32 long_parts[kWarps];  // fold_parts: a bit for each part that a warp leaves to the block
 };
 
 template <class R, class T>
@@ -99,19 +100,24 @@ SF_DEVICE void store_shared(u64 p, u32 bits, i32 at, i32 block, i32 length) {
   if (at % block == 0) store_if<T>(p + u64(u32(at) / u32(block)) * sizeof(T), bits, at, length);
 }
 
-// Of 256 lanes that stand in `lanes`; valid in lane 0 of the warp.
+// Of 256 lanes, of which v[k] is lane threadIdx.x % 32 + k * 32; valid in lane 0 of the warp.
+template <class R, class T>
+SF_DEVICE T fold_warp(const T (&v)[8]) {
+  T sum = fold8<R>(v);
+#pragma unroll 1
+  for (u32 d = kWarp / 2; d > 0; d /= 2) {
+    sum = R::combine(sum, T(__shfl_down_sync(~0u, sum, d)));
+  }
+  return sum;
+}
+// The same, where they stand in `lanes`.
 template <class R, class T>
 SF_DEVICE T fold_warp(const T* lanes) {
   const T* const mine = lanes + threadIdx.x % kWarp;
   T v[8];
 #pragma unroll
   for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kWarp];
-  T sum = fold8<R>(v);
-#pragma unroll 1
-  for (u32 d = kWarp / 2; d > 0; d /= 2) {
-    sum = R::combine(sum, __shfl_down_sync(~0u, sum, d));
-  }
-  return sum;
+  return fold_warp<R>(v);
 }
 // Folds 2,048 lanes, of which v[k] is lane threadIdx.x + k * 256, to 256, for fold_warp.
 template <class R, class T>
@@ -210,8 +216,6 @@ SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* r
   if (threadIdx.x == 0) *result = any;
 }
 
-// A result for every part of a partition: most have one value at most, which is combined with the
-// identity as a lane would (-0 becomes +0); the others are folded in turn.
 struct Any {
   template <class T>
   static SF_DEVICE T identity() {
@@ -222,31 +226,78 @@ struct Any {
     return a | b;
   }
 };
+
+// Values that a warp folds at once.
+inline constexpr u32 kFewValues = 256;
+// Folds as fold_list does, by one warp; valid in its lane 0.
 template <class R, class T>
-SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, Lanes& lanes) {
-#pragma unroll 1
-  for (u32 m = threadIdx.x; m < parts.count; m += kThreads) {
-    const u32 begin = parts.begin[m];
-    const u32 count = parts.begin[m + 1] - begin;
-    const T none = R::template identity<T>();
-    if (count == 0) results[m] = none;
-    if (count == 1) {
-      results[m] =
-          R::combine(none, values[parts.members != nullptr ? parts.members[begin] : begin]);
-    }
+SF_DEVICE T fold_few(const T* values, const u32* index, u32 count) {
+  T v[8];
+#pragma unroll
+  for (u32 k = 0; k < 8; ++k) {
+    const u32 i = k * kWarp + threadIdx.x % kWarp;
+    v[k] = R::template identity<T>();
+    if (i < count) v[k] = R::combine(v[k], values[index != nullptr ? index[i] : i]);
   }
+  return fold_warp<R>(v);
+}
+
+// A result for every part of a partition, by `blocks` blocks, of which this is number `block`. A part
+// of at most one value is a thread's, which combines it with the identity as a lane would (-0 becomes
+// +0), one of few values a warp's, any other the block's. Neighbours go to different warps.
+template <class R, class T>
+SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, Lanes& lanes,
+                          u32 block, u32 blocks) {
+  const u32 warps = blocks * kWarps;
 #pragma unroll 1
-  for (u32 m = 0; m < parts.count; ++m) {
-    const u32 begin = parts.begin[m];
-    const u32 count = parts.begin[m + 1] - begin;
-    if (count <= 1) continue;
-    const u32* const index = parts.members != nullptr ? parts.members + begin : nullptr;
-    T* const own = index != nullptr ? values : values + begin;
-    if constexpr (sizeof(T) == 1) {
-      any_list(own, index, count, results + m);
-    } else {
-      fold_list<R>(own, index, count, results + m, lanes);
+  for (u32 first = block * kWarps; first < parts.count; first += warps * kWarp) {
+    const u32 own = first + threadIdx.x / kWarp;  // part own + l * warps is of this warp's lane l
+    const u32 mine = own + threadIdx.x % kWarp * warps;
+    const bool here = mine < parts.count;
+    const u32 begin = here ? parts.begin[mine] : 0;
+    const u32 count = here ? parts.begin[mine + 1] - begin : 0;
+    if (here && count <= 1) {
+      T value = R::template identity<T>();
+      if (count == 1) {
+        value = R::combine(value, values[parts.members != nullptr ? parts.members[begin] : begin]);
+      }
+      results[mine] = value;
     }
+    auto fold = [&](u32 part, u32 from, u32 n, auto&& way) {
+      const u32* const index = parts.members != nullptr ? parts.members + from : nullptr;
+      way(index != nullptr ? values : values + from, index, n, results + part);
+    };
+#pragma unroll 1
+    for (u32 left = __ballot_sync(~0u, count > 1 && count <= kFewValues); left != 0;
+         left &= left - 1) {
+      const u32 l = __ffs(left) - 1;
+      fold(own + l * warps, __shfl_sync(~0u, begin, l), __shfl_sync(~0u, count, l),
+           [](const T* own_values, const u32* index, u32 n, T* result) {
+             const T sum = fold_few<R>(own_values, index, n);
+             if (threadIdx.x % kWarp == 0) *result = sum;
+           });
+    }
+    const u32 others = __ballot_sync(~0u, count > kFewValues);
+    if (__syncthreads_or(others != 0) == 0) continue;
+    if (threadIdx.x % kWarp == 0) lanes.long_parts[threadIdx.x / kWarp] = others;
+    __syncthreads();
+#pragma unroll 1
+    for (u32 w = 0; w < kWarps; ++w) {
+#pragma unroll 1
+      for (u32 left = lanes.long_parts[w]; left != 0; left &= left - 1) {
+        const u32 part = first + w + (__ffs(left) - 1) * warps;
+        const u32 from = parts.begin[part];
+        fold(part, from, parts.begin[part + 1] - from,
+             [&](T* own_values, const u32* index, u32 n, T* result) {
+               if constexpr (sizeof(T) == 1) {
+                 any_list(own_values, index, n, result);
+               } else {
+                 fold_list<R>(own_values, index, n, result, lanes);
+               }
+             });
+      }
+    }
+    __syncthreads();
   }
 }
 

@@ -67,9 +67,19 @@ std::string step_variable(int32_t phase);
 
 // ---- fold.cpp
 
-// By the whole last block: folds the slots of the phase's reductions into their results (unless
-// kKeepResults is set, which only `split` kernels look for), and rolls up behind them.
-void emit_folds(Emission& e, int32_t phase, bool split);
+// By all blocks, behind a grid barrier: folds the slots of reductions to tensors, of which there may be
+// many.
+void emit_shared_folds(Emission& e, int32_t phase);
+// Whether there are such reductions.
+bool folds_tensors(const KernelPlan& plan, int32_t phase);
+enum class LastBlock {
+  alone,       // of a kernel of one phase
+  of_split,    // the same, in the `split` form, whose kernels look for kKeepResults
+  of_several,  // of a kernel whose blocks wait for each other: emit_shared_folds is done
+};
+// By the whole last block: folds the other slots of the phase's reductions into their results, and
+// rolls up behind them.
+void emit_folds(Emission& e, int32_t phase, LastBlock last);
 // Whether emit_folds needs the shared lanes.
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 

@@ -102,9 +102,18 @@ Traffic traffic_of(const KernelPlan& plan, size_t signature) {
   return traffic;
 }
 
+// A phase whose elements are reduced to tensors has a barrier more: its grid folds their slots together.
 int barrier_count(const KernelPlan& plan) {
   int barriers = 0;
-  for (const plan::Kernel& k : plan.kernels) barriers += std::max(0, k.phase_count - 1);
+  for (const plan::Kernel& k : plan.kernels) {
+    if (k.phase_count < 2) continue;
+    barriers += k.phase_count - 1;
+    for (int32_t p = k.first_phase; p < k.end(); ++p) {
+      const std::vector<int32_t>& all = plan.phase(p).reductions;
+      barriers += std::any_of(all.begin(), all.end(),
+                              [&](int32_t r) { return plan.reduction(r).to == Domain::tensor; });
+    }
+  }
   return barriers;
 }
 

@@ -26,6 +26,8 @@ constexpr uint32_t kRangesPerThread = 8;
 // Up to this many, waking another thread costs more than it brings.
 constexpr uint64_t kInlineElements = 4 * kPieceElements;
 constexpr uint32_t kSamples = 64;
+// Of a fold: parts of one value, which take some nanoseconds each.
+constexpr uint32_t kRangeParts = 2048;
 
 // How many chunks make a range; chunks of a layout of tiny tensors are short.
 uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end, int threads) {
@@ -107,7 +109,9 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
 
 void CpuKernel::run(const abi::Context& context, const CpuExecutor& executor,
                     int first_phase) const noexcept {
-  for (int p = 0; p < first_phase; ++p) roll_up(context, phases_[static_cast<size_t>(p)]);
+  for (int p = 0; p < first_phase; ++p) {
+    roll_up(context, executor, phases_[static_cast<size_t>(p)]);
+  }
   for (int p = first_phase; p < phase_count(); ++p) {
     run_chunks(context, executor, p, 0, context.chunk_count);
     fold(context, executor, p);
@@ -138,26 +142,42 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
       &job);
 }
 
-void CpuKernel::fold(const abi::Context& context, const CpuExecutor&, int phase) const noexcept {
+void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
+                     int phase) const noexcept {
   FpEnvGuard guard;
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
-  fold(context, entry.reductions);
-  roll_up(context, entry);
+  fold(context, executor, entry.reductions);
+  roll_up(context, executor, entry);
 }
 
-void CpuKernel::roll_up(const abi::Context& context, const PhaseEntry& entry) const noexcept {
+void CpuKernel::roll_up(const abi::Context& context, const CpuExecutor& executor,
+                        const PhaseEntry& entry) const noexcept {
   FpEnvGuard guard;
   for (const RollupEntry& rollup : entry.rollups) {
     rollup.operands(&context);
-    fold(context, rollup.reductions);
+    fold(context, executor, rollup.reductions);
   }
 }
 
-void CpuKernel::fold(const abi::Context& context,
+void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
                      const std::vector<int32_t>& reductions) const noexcept {
+  struct Job {
+    const abi::Context* context;
+    int32_t reduction;
+    const ReductionPlan* plan;
+    const abi::Partition* parts;
+  };
   for (int32_t r : reductions) {
     const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
-    fold_slots(context, r, plan.op, plan.dtype, context.parts[plan.partition]);
+    Job job{&context, r, &plan, &context.parts[plan.partition]};
+    executor.for_ranges(
+        0, job.parts->count, kRangeParts,
+        [](const void* data, uint32_t from, uint32_t to) {
+          FpEnvGuard guard;
+          const Job& j = *static_cast<const Job*>(data);
+          fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
+        },
+        &job);
   }
 }
 

@@ -64,8 +64,10 @@ class CpuKernel {
 
   CpuKernel();
   PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
-  void fold(const abi::Context& context, const std::vector<int32_t>& reductions) const noexcept;
-  void roll_up(const abi::Context& context, const PhaseEntry& entry) const noexcept;
+  void fold(const abi::Context& context, const CpuExecutor& executor,
+            const std::vector<int32_t>& reductions) const noexcept;
+  void roll_up(const abi::Context& context, const CpuExecutor& executor,
+               const PhaseEntry& entry) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;

@@ -84,6 +84,7 @@ class Lanes {
 template <class T, Op kOp>
 class Folder {
  public:
+  static T of_one(T value) { return combine<T, kOp>(identity<T, kOp>(), value); }
   void add_row(const T* values, size_t n) {
     levels_[0].add_row(values, n);
     carry(0);
@@ -166,15 +167,17 @@ void fold_array(Op op, DType t, const void* values, uint64_t count, void* result
   });
 }
 
-void fold_slots(const abi::Context& c, int reduction, Op op, DType t,
-                const abi::Partition& parts) noexcept {
+void fold_slots(const abi::Context& c, int reduction, Op op, DType t, const abi::Partition& parts,
+                uint32_t first, uint32_t last) noexcept {
   with_folder(op, t, [&]<class Folder, class T>(Folder& folder, T) {
     const T* slots = static_cast<const T*>(c.slots[reduction]);
     T* results = static_cast<T*>(c.results[reduction]);
-    for (uint32_t m = 0; m < parts.count; ++m) {
+    for (uint32_t m = first; m < last; ++m) {
       uint32_t begin = parts.begin[m];
       uint32_t end = parts.begin[m + 1];
-      if (parts.members == nullptr) {
+      if (end == begin + 1) {  // a tensor of one piece, as most are where there are many
+        results[m] = Folder::of_one(slots[parts.members == nullptr ? begin : parts.members[begin]]);
+      } else if (parts.members == nullptr) {
         results[m] = fold_range(folder, slots + begin, end - begin);
       } else {
         for (uint32_t i = begin; i < end; ++i) folder.add(slots[parts.members[i]]);

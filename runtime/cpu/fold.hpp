@@ -12,8 +12,9 @@ namespace stepfuse {
 // `count` values of dtype `t` (bool: bytes) to one.
 void fold_array(Op op, DType t, const void* values, uint64_t count, void* result) noexcept;
 
-// slots[reduction] to results[reduction]: a value for each part, from the slots of its own members.
+// slots[reduction] to results[reduction]: a value for each of the parts [first, last), from the slots
+// of its own members.
 void fold_slots(const abi::Context& context, int reduction, Op op, DType t,
-                const abi::Partition& parts) noexcept;
+                const abi::Partition& parts, uint32_t first, uint32_t last) noexcept;
 
 }  // namespace stepfuse

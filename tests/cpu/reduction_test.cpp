@@ -191,7 +191,10 @@ TEST_CASE("a part's result folds its own members, and those only") {
   void* out = results.data();
   c.slots = &slots;
   c.results = &out;
-  auto fold = [&](Op op) { fold_slots(c, 0, op, DType::f64, c.parts[abi::partition_index(2, 1)]); };
+  auto fold = [&](Op op) {
+    const abi::Partition& parts = c.parts[abi::partition_index(2, 1)];
+    fold_slots(c, 0, op, DType::f64, parts, 0, parts.count);
+  };
   for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min}) {
     fold(op);
     for (uint32_t g = 0; g < 4; ++g) {

@@ -169,7 +169,7 @@ TEST_CASE("faults in what stands behind a phase are caught") {
   };
   const Fault faults[] = {
       {"a group's result is folded over the tensors in their own order",
-       "parts.members != nullptr ? parts.members + begin : nullptr", "nullptr", ""},
+       "parts.members != nullptr ? parts.members + from : nullptr", "nullptr", ""},
       {"a group's result is folded over wrong pieces", "(ctx.step.parts[2], ",
        "(ctx.step.parts[1], ", ""},
       {"absent tensors are left out", "const bool t_here =",

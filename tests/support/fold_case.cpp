@@ -12,7 +12,7 @@
 namespace stepfuse::testing {
 namespace {
 
-constexpr uint64_t kSizes[] = {0, 1, 2, 2047, 2048, 2049};
+constexpr uint64_t kSizes[] = {0, 1, 2, 31, 33, 256, 257, 2047, 2048, 2049};
 constexpr Op kOps[] = {Op::reduce_add, Op::reduce_max, Op::reduce_min};
 
 // States 1 to 3 and 4 to 6 are the results, in the order of kOps; 7 is that of `any`.

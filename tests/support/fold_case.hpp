@@ -8,7 +8,7 @@
 
 namespace stepfuse::testing {
 
-// Groups of 0, 1, 2, 2047, 2048 and 2049 tensors, and tensors with as many elements. A group of one
+// Groups of 0, 1, 2, 31, 33, 256, 257, 2047, 2048 and 2049 tensors, and tensors with as many elements. A group of one
 // or two holds -0; with `nan`, the others end in a NaN.
 class FoldCase {
  public:

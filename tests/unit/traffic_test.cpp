@@ -65,6 +65,9 @@ TEST_CASE("without check and clip the gradient is read once: 28 bytes, no barrie
   CHECK(barrier_count(adamw({}, Form::fused)) == 0);
   CHECK(barrier_count(adamw(kWhole, Form::fused)) == 1);
   CHECK(barrier_count(adamw(kWhole, Form::split)) == 0);
+  // Before the common fold of its tensors' norms, and before the update.
+  CHECK(barrier_count(plan_of(make_recipe("lamb", {}), Form::fused)) == 2);
+  CHECK(barrier_count(plan_of(make_recipe("lamb", {}), Form::split)) == 0);
 }
 
 TEST_CASE("bf16 moments, zeroed gradients and an average of the weights") {
