@@ -16,7 +16,11 @@ class BodyEmitter {
   BodyEmitter(Emission& e, const plan::Body& body) : e_(e), body_(body) { choose_shape(); }
 
   void emit() {
+    find_finite_checks();
     emit_pointers();
+    for (const auto& [operand, x] : finite_checks_) {
+      e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
+    }
     // With blocks the threads of a warp stay together.
     if (has_blocks()) {
       e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
@@ -27,9 +31,27 @@ class BodyEmitter {
                     "first += {1} * stride)",
                     tile_, tiles_, has_blocks() ? "last" : "length"));
     emit_loads();
-    has_blocks() ? emit_sections() : emit_elements();
+    declare_elements();
+    if (has_blocks()) {
+      emit_sections();
+    } else if (has_short_way()) {
+      e_.out.open(
+          fmt::format("if (first >= 0 && first + {} * stride + {} <= length)", tiles_ - 1, tile_));
+      emit_elements(Tiles::whole);
+      e_.out.close("} else {");
+      e_.out.reopen();
+      emit_elements(Tiles::any);
+      e_.out.close();
+    } else {
+      emit_elements(Tiles::any);
+    }
     emit_stores();
     e_.out.close();
+    for (const plan::Combine& c : body_.reductions) {
+      if (!finite_checks_.contains(c.operand)) continue;
+      e_.out.line(fmt::format("acc_{} |= !is_finite(most_{});",
+                              e_.name(e_.plan.reduction(c.reduction).value), e_.name(c.operand)));
+    }
   }
 
  private:
@@ -83,6 +105,33 @@ class BodyEmitter {
     }
   }
   int elements() const { return tile_ * tiles_; }
+
+  // Whether the tiles that a thread has at once lie inside of the chunk.
+  enum class Tiles { any, whole };
+  // A phase that only reads has few instructions an element, and most of them ask whether it is the
+  // chunk's: of whole tiles nobody needs to.
+  bool has_short_way() const {
+    constexpr size_t kShortCode = 16;
+    return !body_.reductions.empty() && body_.stores.empty() && !has_blocks() &&
+           body_.code.size() <= kShortCode;
+  }
+  // "Is any of them not finite" is asked of the largest magnitude, once, on the short way.
+  void find_finite_checks() {
+    if (!has_short_way()) return;
+    auto made_by = [&](Id v, Op op) -> const plan::Inst* {
+      for (const plan::Inst& inst : body_.code) {
+        if (inst.value == v && inst.op == op) return &inst;
+      }
+      return nullptr;
+    };
+    for (const plan::Combine& c : body_.reductions) {
+      if (e_.plan.reduction(c.reduction).op != Op::reduce_any) continue;
+      const plan::Inst* no = made_by(c.operand, Op::logical_not);
+      const plan::Inst* finite = no != nullptr ? made_by(no->operands[0], Op::isfinite) : nullptr;
+      if (finite == nullptr || finite->in != DType::f32) continue;
+      finite_checks_[c.operand] = finite->operands[0];
+    }
+  }
 
   // The tiles follow the alignment of the array with most traffic; the others are accessed whole
   // where they share it.
@@ -152,15 +201,14 @@ class BodyEmitter {
       if (inst.op == Op::random) emit_draw(inst);
     }
   }
-  void emit_elements() {
-    declare_elements();
+  void emit_elements(Tiles tiles) {
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
     if (needs_position()) {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
     for (const plan::Inst& inst : body_.code) emit_value(inst);
-    for (const plan::Combine& c : body_.reductions) emit_combine(c);
+    for (const plan::Combine& c : body_.reductions) emit_combine(c, tiles);
     for (const plan::Store& s : body_.stores) emit_put(s);
     for (Id m : masks()) emit_mask(m);
     e_.out.close();
@@ -184,7 +232,6 @@ class BodyEmitter {
   // A body with blocks: loops over tiles, each within one block of every size, and over elements. What
   // other loops need stands in arrays of registers, kept_NAME.
   void emit_sections() {
-    declare_elements();
     for (const plan::Inst& inst : body_.code) {
       bool needed = std::find(body_.kept.begin(), body_.kept.end(), inst.value) != body_.kept.end();
       if (!needed) continue;
@@ -224,7 +271,7 @@ class BodyEmitter {
     }
     for (const plan::Combine* c : section.reductions) {
       fetch(c->operand);
-      emit_combine(*c);
+      emit_combine(*c, Tiles::any);
     }
     // Who stores a block's value is one thread of those that loaded it.
     bool waits = std::any_of(section.stores.begin(), section.stores.end(),
@@ -289,11 +336,22 @@ class BodyEmitter {
                        ordered, e_.name(inst.operands[0]), tile_);
   }
 
-  void emit_combine(const plan::Combine& c) {
+  void emit_combine(const plan::Combine& c, Tiles tiles) {
     const plan::Reduction& r = e_.plan.reduction(c.reduction);
     const std::string& operand = e_.name(c.operand);
     const std::string& acc = e_.name(r.value);
-    if (r.op == Op::reduce_any) {
+    auto check = finite_checks_.find(c.operand);
+    if (tiles == Tiles::whole && check != finite_checks_.end()) {
+      e_.out.line(fmt::format("most_{0} = most(most_{0}, {1});", operand, e_.name(check->second)),
+                  e_.comment(r.value));
+    } else if (tiles == Tiles::whole) {
+      std::string combined =
+          r.op == Op::reduce_any
+              ? fmt::format("acc_{} |= {};", acc, operand)
+              : fmt::format("acc_{0}[e % 8] = {1}::combine(acc_{0}[e % 8], {2});", acc,
+                            combiner(r.op), operand);
+      e_.out.line(combined, e_.comment(r.value));
+    } else if (r.op == Op::reduce_any) {
       e_.out.line(fmt::format("acc_{} |= {} & (u32(at) < u32(length));", acc, operand),
                   e_.comment(r.value));
     } else {
@@ -340,6 +398,8 @@ class BodyEmitter {
   std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
+  std::map<Id, Id>
+      finite_checks_;  // an operand of `any`, and of which value it says that it is not finite
 };
 
 }  // namespace

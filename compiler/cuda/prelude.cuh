@@ -140,6 +140,17 @@ SF_DEVICE i64 minimum(i64 a, i64 b) { return a < b ? a : b; }
 SF_DEVICE i32 maximum(i32 a, i32 b) { return a > b ? a : b; }
 SF_DEVICE i64 maximum(i64 a, i64 b) { return a > b ? a : b; }
 
+// The larger one of `a`, which has no sign, and |v|; NaN if one of them is.
+SF_DEVICE float most(float a, float v) {
+#if __CUDA_ARCH__ >= 800
+  float r;
+  asm("{.reg .f32 size; abs.f32 size, %2; max.NaN.f32 %0, %1, size;}" : "=f"(r) : "f"(a), "f"(v));
+  return r;
+#else
+  return a != a || absolute(v) <= a ? a : absolute(v);
+#endif
+}
+
 // By repeated squaring, low bit first.
 template <class T>
 SF_DEVICE T powi(T base, i64 exponent) {
