@@ -160,6 +160,7 @@ void BodyEmitter::splat_uniforms() {
       prepare_draw(inst);
     } else {
       for_each_operand(inst, [&](plan::Id o) { need_vector(o); });
+      prepare_division(inst);
     }
   }
   for (size_t k = 0; k < body_.stores.size(); ++k) {
@@ -291,7 +292,7 @@ void BodyEmitter::emit_element(const std::string& i) {
   bool in_place = std::any_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
     return s.use->stored && !plan_.array(*s.use).scratch;
   });
-  if (!in_place) prefetch();
+  if (!in_place && follows_few_streams()) prefetch();
   emit_code(i);
   for (Reducer& r : reducers_) {
     f_.comment(r.text);
@@ -330,6 +331,11 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
     for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
     result = f_.set(hint, "add {} {}, {}>", vector_.type(DType::i32),
                     vector_.splat(DType::i32, low, hint), steps);
+    return;
+  }
+  auto divisor = inst.op == Op::div ? divisors_.find(inst.operands[1]) : divisors_.end();
+  if (divisor != divisors_.end() && plan_.is_element(inst.operands[0])) {
+    result = divide(inst, divisor->second);
     return;
   }
   std::array<std::string, 3> args;

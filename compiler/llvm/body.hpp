@@ -96,6 +96,11 @@ class BodyEmitter {
     DType dtype = DType::f32;
     int block = 1;
   };
+  // A divisor of a coarser domain.
+  struct Divisor {
+    std::string reciprocal;  // in every lane
+    std::string is_far;      // i1: divided by it is with the divider
+  };
 
   void collect();
   void open_streams(const std::string& is_large);
@@ -120,6 +125,9 @@ class BodyEmitter {
   void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i);
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
   int block_of(const Stream& s) const { return plan_.array(*s.use).block; }
+  // Reading several arrays hides the memory's latency as well as it can be: what helps along one or two
+  // is then in the way.
+  bool follows_few_streams() const { return streams_.size() <= 2; }
 
   void emit_passes(const std::string& done);
   void emit_loop(const std::string& count, const std::string& pass_label, const std::string& after);
@@ -128,6 +136,9 @@ class BodyEmitter {
   void emit_code(const std::string& i);
   void evaluate(const plan::Inst& inst, const std::string& i);
   std::string pairs(const std::string& a, const std::string& b);
+  void prepare_division(const plan::Inst& inst);
+  std::string divide(const plan::Inst& inst, const Divisor& divisor);
+  std::string is_far(plan::Id x, const std::string& value, const std::string& hint);
   void prepare_draw(const plan::Inst& inst);
   std::string draw(const plan::Inst& inst, const std::string& i);
   void reduce(Reducer& r, const std::string& i);
@@ -165,6 +176,7 @@ class BodyEmitter {
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
   Unit unit_;
+  std::map<plan::Id, Divisor> divisors_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
   bool uses_index_ = false;
   std::string vectors_count_, tail_count_, lane_start_, lane_count_, pass_position_;

@@ -19,12 +19,14 @@ constexpr size_t kLongestColumnCode = 48;
 bool BodyEmitter::walks_columns() const {
   bool only_reads =
       std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.use->stored; });
-  return only_reads && !reducers_.empty() && body_.code.size() <= kLongestColumnCode;
+  return only_reads && follows_few_streams() && !reducers_.empty() &&
+         body_.code.size() <= kLongestColumnCode;
 }
 
 void BodyEmitter::emit_columns(const std::string& done) {
   std::string columns = f_.label("columns");
   std::string column = f_.label("column");
+  std::string column_end = f_.label("column.end");
   std::string rows = f_.label("rows");
   std::string full = f_.set("piece.full", "icmp eq i64 {}, {}", chunk_.length, kPieceElements);
   std::string lane = f_.set("piece.lane", "and i64 {}, {}", chunk_.position, kLanes - 1);
@@ -36,7 +38,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
 
   f_.block(column);
   std::string next = f_.name("column.next");
-  std::string c = f_.set("column", "phi i64 [ 0, %{} ], [ {}, %{} ]", columns, next, column);
+  std::string c = f_.set("column", "phi i64 [ 0, %{} ], [ {}, %{} ]", columns, next, column_end);
   std::vector<std::string> before;  // of the reductions in registers, whatever the column
   for (Reducer& r : reducers_) {
     before.push_back(r.before);
@@ -45,7 +47,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
       r.in_loop = vector_.constant(r.dtype, {});
     } else {
       r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
-                         columns, r.after, column);
+                         columns, r.after, column_end);
     }
   }
   pass_position_ = chunk_.position;
@@ -59,6 +61,8 @@ void BodyEmitter::emit_columns(const std::string& done) {
     }
     f_.end_comment();
   }
+  f_.jump(column_end);
+  f_.block(column_end);
   for (size_t k = 0; k < reducers_.size(); ++k) {
     Reducer& r = reducers_[k];
     if (r.in_lanes) {
@@ -68,7 +72,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
       // r.after was promised to the column's phi under its own name.
       f_.line("{} = bitcast {} {} to {}", r.after, vector_.type(r.dtype), r.in_loop,
               vector_.type(r.dtype));
-      r.arrivals = fmt::format("[ {}, %{} ], ", r.after, column);
+      r.arrivals = fmt::format("[ {}, %{} ], ", r.after, column_end);
       r.before = before[k];
     }
   }

@@ -43,7 +43,8 @@ std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
     // A helper may have brought it already.
     if (text.find(declaration) == std::string::npos) text += declaration + "\n";
   }
-  return text + "\n" + attributes(target) + "!0 = !{i32 1}\n";
+  return text + "\n" + attributes(target) +
+         "!0 = !{i32 1}\n!1 = !{!\"branch_weights\", i32 1, i32 1048576}\n";
 }
 
 }  // namespace stepfuse

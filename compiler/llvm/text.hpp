@@ -87,6 +87,12 @@ class Function {
     allocations_ += fmt::format("  {} = alloca {}, align {}\n", result, type, alignment);
     return result;
   }
+  // The same with a value in it where the function begins.
+  std::string allocate(std::string_view hint, std::string_view type, std::string_view value) {
+    std::string result = allocate(hint, type, 8);
+    allocations_ += fmt::format("  store {} {}, ptr {}\n", type, value, result);
+    return result;
+  }
 
   // The whole function; what was emitted before the first block() is its entry block.
   std::string take(std::string_view signature) {

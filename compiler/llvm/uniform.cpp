@@ -102,6 +102,34 @@ std::string Uniform::source(const plan::Inst& inst) {
   }
 }
 
+// Most tensors have the base and the exponent of the one before, and so its power.
+std::string Uniform::power(const plan::Inst& inst, const std::array<std::string, 3>& args) {
+  const std::string& hint = plan_[inst.value].name;
+  std::string type = type_text(inst.out, 1);
+  std::string bits = integer_type_text(static_cast<int>(8 * size_of(inst.out)), 1);
+  std::string one = literal(inst.out, inst.out == DType::f32 ? Bits::of(1.0F) : Bits::of(1.0));
+  std::string base_at = f_.allocate(hint + ".base", type, one);
+  std::string exponent_at = f_.allocate(hint + ".exponent", "i64", "0");
+  std::string power_at = f_.allocate(hint + ".last", type, one);
+  std::string base = f_.set(hint, "bitcast {} {} to {}", type, args[0], bits);
+  std::string last_base = f_.set(hint, "load {}, ptr {}", bits, base_at);
+  std::string last_exponent = f_.set(hint, "load i64, ptr {}", exponent_at);
+  std::string same_base = f_.set(hint, "icmp eq {} {}, {}", bits, base, last_base);
+  std::string same_exponent = f_.set(hint, "icmp eq i64 {}, {}", args[1], last_exponent);
+  std::string same = f_.set(hint, "and i1 {}, {}", same_base, same_exponent);
+  std::string other = f_.label("power.other");
+  std::string known = f_.label("power.known");
+  f_.branch(same, known, other);
+  f_.block(other);
+  std::string result = ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(2), hint);
+  f_.line("store {} {}, ptr {}", type, args[0], base_at);
+  f_.line("store i64 {}, ptr {}", args[1], exponent_at);
+  f_.line("store {} {}, ptr {}", type, result, power_at);
+  f_.jump(known);
+  f_.block(known);
+  return f_.set(hint, "load {}, ptr {}", type, power_at);
+}
+
 void Uniform::evaluate(const std::vector<plan::Inst>& code) {
   for (const plan::Inst& inst : code) {
     f_.comment(plan_[inst.value].text);
@@ -114,7 +142,9 @@ void Uniform::evaluate(const std::vector<plan::Inst>& code) {
       if (inst.op == Op::powi) {
         args[1] = ops_.cast(args[1], plan_[inst.operands[1]].dtype, DType::i64, hint);
       }
-      result = ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
+      bool again = inst.op == Op::powi && plan_[inst.value].domain != Domain::step;
+      result = again ? power(inst, args)
+                     : ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
     }
     set(inst.value, result);
   }

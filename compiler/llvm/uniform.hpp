@@ -2,6 +2,7 @@
 // plan, the kernel ABI, and the expression table.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class Uniform {
  private:
   std::string field(std::string_view type, size_t offset, std::string_view hint);
   std::string source(const plan::Inst& inst);
+  std::string power(const plan::Inst& inst, const std::array<std::string, 3>& args);
   std::string member(Domain d) const;
 
   const KernelPlan& plan_;

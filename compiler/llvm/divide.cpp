@@ -1,0 +1,98 @@
+// Division of a vector by a value of a coarser domain, with the bits of the machine's division and
+// without its divider, which is what bounds the steps of Adam's kind. Knows the plan and the
+// expression table.
+//
+// With r = 1/d rounded, q = x*r is less than 1.5 units in the last place off x/d, and the remainder
+// q*d - x is exact where q is less than one unit off. Then q - (q*d - x)*r is, before it is rounded,
+// closer to x/d than any midpoint between two floats is: those are at least 1/(2D) units away, D being
+// d's significand as an integer below 2^24, and the correction's error is at most D/2^48 times what q
+// was off, which next to a midpoint is half a unit. More than one unit off, x/d is next to a float. All
+// of that is where nothing underflows, overflows or is not a number; other vectors go to the divider.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+#include "compiler/llvm/body.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+// Bits of a power of two as f32, without the sign and shifted left by one.
+constexpr uint64_t power(int exponent) { return static_cast<uint64_t>(exponent + 127) << 24; }
+constexpr int kDivisor = 20;    // |log2 of d| is at most that
+constexpr int kDividend = 100;  // and of x, unless it is zero
+}  // namespace
+
+// What of the division by `d` is the same along a chunk.
+void BodyEmitter::prepare_division(const plan::Inst& inst) {
+  plan::Id d = inst.operands[1];
+  bool is_by_uniform = inst.op == Op::div && inst.out == DType::f32 && m_.has_fma &&
+                       plan_.is_element(inst.operands[0]) && !plan_.is_element(d) &&
+                       body_.unit == 1;
+  if (!is_by_uniform || divisors_.contains(d)) return;
+  Divisor& divisor = divisors_[d];
+  const std::string& hint = name(d);
+  std::array<std::string, 2> args = {literal(DType::f32, Bits::of(1.0F)), u_[d]};
+  std::string one_over = scalar_.apply(Op::div, DType::f32, DType::f32, args, hint);
+  divisor.reciprocal = vector_.splat(DType::f32, one_over, hint);
+  std::string bits = f_.set(hint, "bitcast float {} to i32", u_[d]);
+  uint64_t low = power(-kDivisor) >> 1;
+  std::string above = f_.set(hint, "sub i32 {}, {}", bits, low);
+  divisor.is_far = f_.set(hint, "icmp ugt i32 {}, {}", above, (power(kDivisor) >> 1) - low);
+}
+
+// Whether an element of x is not of those that are divided without the divider.
+std::string BodyEmitter::is_far(plan::Id x, const std::string& value, const std::string& hint) {
+  std::string f32 = vector_.type(DType::f32);
+  auto is_root = [&](const plan::Inst& i) { return i.value == x && i.op == Op::sqrt; };
+  std::string far;
+  if (std::any_of(body_.code.begin(), body_.code.end(), is_root)) {
+    // Of 2^-149 … 2^128, or zero.
+    float inf = std::numeric_limits<float>::infinity();
+    far =
+        f_.set(hint, "fcmp uge {} {}, {}", f32, value, vector_.constant(DType::f32, Bits::of(inf)));
+  } else {
+    std::string i32 = vector_.type(DType::i32);
+    auto integer = [&](uint64_t v) { return integer_text(32, v, m_.lanes); };
+    std::string bits = f_.set(hint, "bitcast {} {} to {}", f32, value, i32);
+    std::string size = f_.set(hint, "shl {} {}, {}", i32, bits, integer(1));
+    std::string above = f_.set(hint, "sub {} {}, {}", i32, size, integer(power(-kDividend)));
+    std::string beyond = f_.set(hint, "icmp ugt {} {}, {}", i32, above,
+                                integer(power(kDividend) - power(-kDividend)));
+    std::string some = f_.set(hint, "icmp ne {} {}, {}", i32, size, integer(0));
+    far = f_.set(hint, "and {} {}, {}", vector_.type(DType::boolean), beyond, some);
+  }
+  std::string mask =
+      f_.set(hint, "bitcast {} {} to i{}", vector_.type(DType::boolean), far, m_.lanes);
+  return f_.set(hint, "icmp ne i{} {}, 0", m_.lanes, mask);
+}
+
+std::string BodyEmitter::divide(const plan::Inst& inst, const Divisor& divisor) {
+  const std::string& hint = name(inst.value);
+  const std::string& x = vectors_.at(inst.operands[0]);
+  const std::string& d = vectors_.at(inst.operands[1]);
+  std::string any = is_far(inst.operands[0], x, hint);
+  std::string far = f_.set(hint, "or i1 {}, {}", any, divisor.is_far);
+  std::string fast = f_.label("divide.fast");
+  std::string slow = f_.label("divide.slow");
+  std::string end = f_.label("divided");
+  f_.line("br i1 {}, label %{}, label %{}, !prof !1", far, slow, fast);
+
+  auto apply = [&](Op op, std::initializer_list<std::string> args) {
+    return vector_.apply(op, DType::f32, DType::f32, std::span(args.begin(), args.size()), hint);
+  };
+  f_.block(fast);
+  std::string q = apply(Op::mul, {x, divisor.reciprocal});
+  // Negated so that x = -0 gives -0.
+  std::string rest = apply(Op::fma, {q, d, apply(Op::neg, {x})});
+  std::string quick = apply(Op::fma, {apply(Op::neg, {rest}), divisor.reciprocal, q});
+  f_.jump(end);
+  f_.block(slow);
+  std::string exact = apply(Op::div, {x, d});
+  f_.jump(end);
+  f_.block(end);
+  return f_.set(hint, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(DType::f32), quick, fast,
+                exact, slow);
+}
+
+}  // namespace stepfuse::llvm
