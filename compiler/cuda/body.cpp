@@ -398,8 +398,7 @@ class BodyEmitter {
   std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
-  std::map<Id, Id>
-      finite_checks_;  // an operand of `any`, and of which value it says that it is not finite
+  std::map<Id, Id> finite_checks_;  // an operand of `any`, and which value it says is not finite
 };
 
 }  // namespace

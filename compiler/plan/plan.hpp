@@ -69,8 +69,7 @@ struct Reduction {
 // Computes one value.
 struct Inst {
   Id value = kNone;
-  Op op =
-      Op::cast;  // a source, a computed op, or a reduction: its folded result, or that of a block
+  Op op = Op::cast;        // a source, a computed op, or a reduction: folded, or of a block
   DType in = DType::f32;   // of the operand that decides (of select: the second)
   DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
