@@ -131,6 +131,18 @@ class BodyEmitter {
       if (finite == nullptr || finite->in != DType::f32) continue;
       finite_checks_[c.operand] = finite->operands[0];
     }
+    find_short_way();
+  }
+  // What whole tiles need: not what only leads to a finite check.
+  void find_short_way() {
+    for (const plan::Combine& c : body_.reductions) {
+      auto check = finite_checks_.find(c.operand);
+      short_way_.insert(check != finite_checks_.end() ? check->second : c.operand);
+    }
+    for (auto inst = body_.code.rbegin(); inst != body_.code.rend(); ++inst) {
+      if (!short_way_.contains(inst->value)) continue;
+      for_each_operand(*inst, [&](Id o) { short_way_.insert(o); });
+    }
   }
 
   // The tiles follow the alignment of the array with most traffic; the others are accessed whole
@@ -204,10 +216,13 @@ class BodyEmitter {
   void emit_elements(Tiles tiles) {
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
-    if (needs_position()) {
+    bool is_short = tiles == Tiles::whole;
+    if (needs_position(is_short)) {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
-    for (const plan::Inst& inst : body_.code) emit_value(inst);
+    for (const plan::Inst& inst : body_.code) {
+      if (!is_short || short_way_.contains(inst.value)) emit_value(inst);
+    }
     for (const plan::Combine& c : body_.reductions) emit_combine(c, tiles);
     for (const plan::Store& s : body_.stores) emit_put(s);
     for (Id m : masks()) emit_mask(m);
@@ -302,10 +317,12 @@ class BodyEmitter {
         "i64(tensor.offset + chunk.begin) + first, stride);",
         e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_, e_.name(inst.value)));
   }
-  bool needs_position() const {
-    return !body_.reductions.empty() ||
-           std::any_of(body_.code.begin(), body_.code.end(),
-                       [](const plan::Inst& inst) { return inst.op == Op::element_index; });
+  // A reduction asks whether an element is the chunk's, unless all are.
+  bool needs_position(bool is_short) const {
+    if (!is_short && !body_.reductions.empty()) return true;
+    return std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& inst) {
+      return inst.op == Op::element_index && (!is_short || short_way_.contains(inst.value));
+    });
   }
 
   std::string value(const plan::Inst& inst) const {
@@ -398,6 +415,7 @@ class BodyEmitter {
   std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
+  ValueSet short_way_;              // values of it
   std::map<Id, Id> finite_checks_;  // an operand of `any`, and which value it says is not finite
 };
 

@@ -324,7 +324,7 @@ class Generator : RandomTypes {
   }
 
   void grow_cast(Domain d) {
-    switch (rng_.weighted({35, 30, 20, 15, 18})) {
+    switch (rng_.weighted({35, 30, 20, 15, 45})) {
       case 0: {  // among the arithmetic types
         DType from = rng_.chance(20) ? DType::boolean : number_in(d);
         DType to = number_in(d);
