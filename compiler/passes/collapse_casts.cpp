@@ -1,4 +1,6 @@
 // Pass: casts that change nothing go, chains that round once at most become one cast. Knows ir.
+#include <optional>
+
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
 
@@ -22,12 +24,15 @@ bool is_exact(DType from, DType to) {
   }
 }
 
-// Low-precision and bound values are cast from and to f32 only.
+// Low-precision and bound values are cast from and to f32 only, narrow integers from and to i32.
 bool is_legal(Type from, Type to) {
-  auto narrow = [](DType t) { return is_low_precision(t) || t == DType::bound; };
-  if (narrow(from.dtype)) return to.dtype == DType::f32;
-  if (narrow(to.dtype)) return from.dtype == DType::f32;
-  return true;
+  auto only_with = [](DType t) -> std::optional<DType> {
+    if (is_low_precision(t) || t == DType::bound) return DType::f32;
+    if (is_narrow_integer(t)) return DType::i32;
+    return std::nullopt;
+  };
+  return only_with(from.dtype).value_or(to.dtype) == to.dtype &&
+         only_with(to.dtype).value_or(from.dtype) == from.dtype;
 }
 
 }  // namespace

@@ -108,6 +108,17 @@ TEST_CASE("collapse casts: what rounds, wraps or saturates stays") {
 }
 
 // Whatever pairs the pass joins, the two casts and the one must agree on hard values.
+TEST_CASE("collapse casts: a narrow integer is cast from and to i32 only") {
+  check_unchanged(collapse_casts, R"(  buffer @g : f32 in
+  buffer @w : u8 out
+  %g = load @g : [f32]
+  %p = lt %g, %g : [bool]
+  %i = cast %p : [i32]
+  %u = cast %i : [u8]
+  store @w, %u
+)");
+}
+
 TEST_CASE("collapse casts: joined chains give the bits of both casts") {
   const double values[] = {0.0,
                            -0.0,
