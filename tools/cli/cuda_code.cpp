@@ -1,4 +1,4 @@
-// --arch and --cuda-options. Knows CLI11 and fmt.
+// --form, --arch, --cuda-options and --cpu-level. Knows CLI11 and fmt.
 #include "tools/cli/cuda_code.hpp"
 
 #include <charconv>
@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+
+#include "tools/cli/source.hpp"
 
 namespace stepfuse::cli {
 
@@ -24,6 +26,15 @@ int parse_arch(const std::string& text) {
         fmt::format("--arch {}: write a compute capability from 7.5 on, as in sm_90", text));
   }
   return arch;
+}
+
+void add_kernel_words(CLI::App& verb, KernelWords& words) {
+  add_form(verb, words.form);
+  verb.add_option("--arch", words.arch, "GPU that CUDA text and machine code are for [sm_90]")
+      ->type_name("sm_NN");
+  add_cuda_options(verb, words.cuda_options);
+  verb.add_option("--cpu-level", words.cpu_level, "Processor that LLVM IR is for [host]")
+      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
 }
 
 void add_cuda_options(CLI::App& verb, std::string& options) {

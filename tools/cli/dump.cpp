@@ -42,10 +42,7 @@ that are not bound. ptx and cubin show registers and spills on standard error; n
 struct Options {
   SourceArguments source;
   std::string emit = "ir";
-  std::string form = "fused";
-  std::string arch = "sm_90";
-  std::string cuda_options;
-  std::string cpu_level = "host";
+  KernelWords kernel;
   std::string output;
 };
 
@@ -73,10 +70,10 @@ void print_resources(const cuda::StepCode& code) {
 }
 
 std::string cuda_stage(const Variant& variant, const Options& o) {
-  cuda::CodeTarget target{.arch = parse_arch(o.arch), .options = o.cuda_options};
+  cuda::CodeTarget target{.arch = parse_arch(o.kernel.arch), .options = o.kernel.cuda_options};
   if (o.emit == "cuda") return cuda::first_text(variant.plan, target);
   Progress progress;
-  progress.show(-1, "compiling for " + o.arch);
+  progress.show(-1, "compiling for " + o.kernel.arch);
   cuda::StepCode cubin = cuda::compile_fresh(variant, target);
   target.kind = cuda::CodeKind::ptx;
   // Only ptxas knows registers, so that PTX is compiled twice.
@@ -92,14 +89,14 @@ std::string stage_text(const Options& o) {
   if (o.emit == "passes") return passes_text(source, o.source);
   std::vector<Signature> signatures = signatures_of(source, o.source);
   Program program = optimize(source.program, signatures);
-  Form form = *form_from_name(o.form);
+  Form form = *form_from_name(o.kernel.form);
   if (o.emit == "schedule") {
     return print(make_schedule(program, {.form = form, .signatures = signatures}));
   }
   Variant variant = make_variant(program, signatures, form);
   if (o.emit == "plan") return print(variant.plan);
   if (o.emit == "c") return emit_c(variant.plan);
-  if (o.emit == "llvm") return emit_llvm(variant.plan, cpu_target(o.cpu_level));
+  if (o.emit == "llvm") return emit_llvm(variant.plan, cpu_target(o.kernel.cpu_level));
   return cuda_stage(variant, o);
 }
 
@@ -127,12 +124,7 @@ void add_dump(CLI::App& app, Action& action) {
   verb->add_option("--emit", o->emit, "Which stage [ir]")
       ->type_name("ir|passes|schedule|plan|c|cuda|ptx|cubin|llvm")
       ->check(one_of({"ir", "passes", "schedule", "plan", "c", "cuda", "ptx", "cubin", "llvm"}));
-  add_form(*verb, o->form);
-  verb->add_option("--arch", o->arch, "GPU that cuda, ptx and cubin are for [sm_90]")
-      ->type_name("sm_NN");
-  add_cuda_options(*verb, o->cuda_options);
-  verb->add_option("--cpu-level", o->cpu_level, "Processor that llvm is for [host]")
-      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  add_kernel_words(*verb, o->kernel);
   verb->add_option("-o,--output", o->output, "Write to a file instead of standard output")
       ->type_name("FILE");
   add_source(*verb, o->source, false);

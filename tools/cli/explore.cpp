@@ -33,10 +33,7 @@ SASS needs nvdisasm (in the PATH, or named in STEPFUSE_NVDISASM).)";
 
 struct Options {
   SourceArguments source;
-  std::string form = "fused";
-  std::string arch = "sm_90";
-  std::string cuda_options;
-  std::string cpu_level = "host";
+  KernelWords kernel;
   std::string output;
 };
 
@@ -104,7 +101,7 @@ explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arc
     }
   }
   facts.notes.push_back(
-      fmt::format("Form {}, {}: {}, {}, {} bytes a parameter{}.", o.form, plan.signatures[0],
+      fmt::format("Form {}, {}: {}, {}, {} bytes a parameter{}.", o.kernel.form, plan.signatures[0],
                   counted(launch_count(plan), "launch"),
                   counted(barrier_count(plan), "grid barrier"), traffic.bytes(),
                   plan.signatures.size() > 1
@@ -126,10 +123,10 @@ int explore_step(const Options& o) {
   Source source = load_source(o.source);
   explore::Request request{.program = source.program,
                            .signatures = signatures_of(source, o.source),
-                           .form = *form_from_name(o.form),
-                           .arch = parse_arch(o.arch),
-                           .cuda_options = o.cuda_options,
-                           .cpu_level = o.cpu_level};
+                           .form = *form_from_name(o.kernel.form),
+                           .arch = parse_arch(o.kernel.arch),
+                           .cuda_options = o.kernel.cuda_options,
+                           .cpu_level = o.kernel.cpu_level};
   Progress progress;
   explore::Stages stages =
       explore::make_stages(request, [&](std::string_view what) { progress.show(-1, what); });
@@ -150,11 +147,7 @@ void add_explore(CLI::App& app, Action& action) {
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   verb->add_option("-o,--output", o->output, "The page")->type_name("FILE.html")->required();
-  add_form(*verb, o->form);
-  verb->add_option("--arch", o->arch, "GPU of CUDA, PTX and SASS [sm_90]")->type_name("sm_NN");
-  add_cuda_options(*verb, o->cuda_options);
-  verb->add_option("--cpu-level", o->cpu_level, "Processor that LLVM IR is for [host]")
-      ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
+  add_kernel_words(*verb, o->kernel);
   add_source(*verb, o->source, false);
   verb->add_option("--layout", o->source.layout_file, "Storage types from a layout's tensors")
       ->type_name("FILE.json");
