@@ -84,10 +84,6 @@ std::string narrowed(std::string_view line) {
   return out;
 }
 
-bool is_debug_directive(std::string_view line) {
-  return line.starts_with(".file") || line.starts_with(".section") || line.starts_with("$L__info");
-}
-
 }  // namespace
 
 std::vector<std::string> split_lines(std::string_view text) {
@@ -111,7 +107,7 @@ std::vector<CodeLine> read_ptx(std::string_view ptx) {
       places = chains.lines_of(code);
       continue;
     }
-    if (is_debug_directive(code)) continue;
+    if (code.starts_with(".file")) continue;
     bool is_code = !code.empty() && code != "{" && code != "}" && !code.ends_with(":") &&
                    (code[0] != '.' && code[0] != '/' && code[0] != ')');
     if (code.starts_with("}")) places.clear();
