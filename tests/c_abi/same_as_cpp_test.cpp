@@ -32,7 +32,7 @@ void ok(stepfuse_status status) {
   REQUIRE_MESSAGE(status == STEPFUSE_OK, stepfuse_error_message());
 }
 
-constexpr RecipeOptions kRecipe = {
+const RecipeOptions kRecipe = {
     .loss_scale = LossScale::dynamic, .clip = Clip::l2, .clip_per_group = true};
 
 Layout layout_of_three() {
