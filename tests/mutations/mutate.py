@@ -4,17 +4,19 @@
     tests/mutations/mutate.py                         every fault; hours on two cores, resumable
     tests/mutations/mutate.py --only runtime/record   those in files of such a name
     tests/mutations/mutate.py --sample 20 --seed 3    so many of them, drawn anew
+    tests/mutations/mutate.py --jobs 2                so many at once, each in a copy of its own
     tests/mutations/mutate.py --check                 only whether the tables still fit the sources; seconds
 
 A fault is a row of a table beside this file: a file, the text before (which occurs there once) and after, and the
-tests to run. They are planted in a copy of the tree in build-mutate/, which has a build folder of its own; the working
-tree is not touched. killed: a test failed or hung. survived: all passed. no fault: the text does not compile. Results
+tests to run. They are planted in copies of the tree in build-mutate/, one a job, each with a build folder of its own;
+the working tree is not touched. killed: a test failed or hung. survived: all passed. no fault: the text does not compile. Results
 are kept in build-mutate/results.json, and a fault that has one there is not planted again unless its row or its file
 changed; rows that are known to change nothing say so in `equivalent`, and are not counted.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -24,6 +26,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 try:
@@ -35,7 +38,6 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = pathlib.Path(__file__).resolve().parent
 AREA = ROOT / "build-mutate"
-SOURCE, BUILD = AREA / "source", AREA / "build"
 LIMIT_S = 600  # and at least five times what the test takes without a fault: then it hangs
 
 
@@ -71,91 +73,109 @@ def misfits(faults):
         seen.add((f.file, f.before, f.after))
         for run in f.run:
             try:
-                command_of(run)
+                shlex.split(run)
             except ValueError as error:
                 yield f"{f.table}: {f.file}: {error}: {run}"
 
 
-def command_of(run):
+def command_of(run, copy):
     """(build target, command): a test program and its arguments, or `cli FILE CLASS`, or `ctest REGEX`."""
     words = shlex.split(run)
     if words[0] == "cli":
-        tests = SOURCE / "tests" / "cli" / words[1]
-        return "stepfuse_cli", [sys.executable, str(tests), str(BUILD / "bin" / "stepfuse"), str(SOURCE), *words[2:]]
+        tests = copy.source / "tests" / "cli" / words[1]
+        return "stepfuse_cli", [sys.executable, str(tests), str(copy.bin / "stepfuse"), str(copy.source), *words[2:]]
     if words[0] == "ctest":
-        return "all", ["ctest", "--test-dir", str(BUILD), "--output-on-failure", "-R", words[1]]
-    return words[0], [str(BUILD / "bin" / words[0]), "--abort-after=1", *words[1:]]
+        return "all", ["ctest", "--test-dir", str(copy.build), "--output-on-failure", "-R", words[1]]
+    return words[0], [str(copy.bin / words[0]), "--abort-after=1", *words[1:]]
 
 
-ENVIRONMENT = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(BUILD / "fake_driver")}
+class Copy:
+    """A copy of the tree that faults are planted in, and its build folder."""
 
+    def __init__(self, area, cores):
+        self.source, self.build, self.cores = area / "source", area / "build", cores
+        self.bin = self.build / "bin"
+        self.environment = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(self.build / "fake_driver")}
+        if (ROOT / "build" / "nvrtc").exists():
+            self.environment["STEPFUSE_NVRTC_DIR"] = str(ROOT / "build" / "nvrtc")
 
-def call(words, limit=None):
-    """Exit code and output; None where it took longer than it may."""
-    try:
-        done = subprocess.run(words, cwd=BUILD, env=ENVIRONMENT, capture_output=True, text=True, errors="replace",
-                              timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return None, ""
-    return done.returncode, done.stdout + done.stderr
+    def call(self, words, limit=None):
+        """Exit code and output; None where it took longer than it may."""
+        try:
+            done = subprocess.run(words, cwd=self.build, env=self.environment, capture_output=True, text=True,
+                                  errors="replace", timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return None, ""
+        return done.returncode, done.stdout + done.stderr
 
+    def prepare(self):
+        """The files that git knows or would know; those that did not change keep their time and are not built again."""
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                                capture_output=True, text=True, check=True).stdout
+        names = {n for n in listed.split("\0") if n and (ROOT / n).is_file()}
+        for name in names:
+            source, target = ROOT / name, self.source / name
+            if not target.exists() or target.read_bytes() != source.read_bytes():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+        for path in self.source.rglob("*"):
+            if path.is_file() and str(path.relative_to(self.source)) not in names:
+                path.unlink()
+        self.build.mkdir(exist_ok=True)
+        code, output = self.call(["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja",
+                                  "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"])
+        if code != 0:
+            sys.exit(output)
 
-def copy_tree():
-    """The files that git knows or would know; those that did not change keep their time, so nothing is built again."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                            capture_output=True, text=True, check=True).stdout
-    names = {n for n in listed.split("\0") if n and (ROOT / n).is_file()}
-    for name in names:
-        source, target = ROOT / name, SOURCE / name
-        if not target.exists() or target.read_bytes() != source.read_bytes():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and str(path.relative_to(SOURCE)) not in names:
-            path.unlink()
+    def make(self, runs):
+        targets = {command_of(run, self)[0] for run in runs}
+        return self.call(["ninja", "-C", str(self.build), "-j", str(self.cores), "--quiet", *sorted(targets)])
 
-
-def prepare():
-    copy_tree()
-    BUILD.mkdir(exist_ok=True)
-    nvrtc = ROOT / "build" / "nvrtc"
-    if nvrtc.exists():
-        ENVIRONMENT["STEPFUSE_NVRTC_DIR"] = str(nvrtc)
-    done = subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                           "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
-
-
-def make(targets):
-    return call(["ninja", "-C", str(BUILD), "--quiet", *sorted(set(targets))])
+    def plant(self, fault, limits):
+        """killed, hung, survived or no fault, and which test it was."""
+        path = self.source / fault.file
+        sound = path.read_text()
+        try:
+            path.write_text(sound.replace(fault.before, fault.after))
+            code, _ = self.make(fault.run)
+            if code != 0:
+                return "no fault", "does not compile"
+            for run in fault.run:
+                code, output = self.call(command_of(run, self)[1], limits[run])
+                if code is None:
+                    return "hung", run
+                if code != 0:
+                    return "killed", run
+                if ran_nothing(output):
+                    return "no test", run
+            return "survived", ""
+        finally:
+            path.write_text(sound)
 
 
 def ran_nothing(output):
     return "test cases: 0 " in " ".join(output.split()) or "Ran 0 tests" in output
 
 
-def plant(fault, limits):
-    """killed, hung, survived or no fault, and which test it was."""
-    commands = [command_of(r) for r in fault.run]
-    path = SOURCE / fault.file
-    sound = path.read_text()
-    try:
-        path.write_text(sound.replace(fault.before, fault.after))
-        code, _ = make(t for t, _ in commands)
-        if code != 0:
-            return "no fault", "does not compile"
-        for (_, words), run in zip(commands, fault.run):
-            code, output = call(words, limits[run])
-            if code is None:
-                return "hung", run
-            if code != 0:
-                return "killed", run
-            if ran_nothing(output):
-                return "no test", run
-        return "survived", ""
-    finally:
-        path.write_text(sound)
+def plant_all(todo, copies, limits, keep):
+    """A thread a copy; whoever is free takes the next fault."""
+    begin, lock, waiting = time.monotonic(), threading.Lock(), iter(todo)
+
+    def work(copy):
+        while True:
+            with lock:
+                fault = next(waiting, None)
+            if fault is None:
+                return
+            result, test = copy.plant(fault, limits)
+            with lock:
+                done = keep(fault, {"result": result, "test": test})
+                left = (time.monotonic() - begin) / done * (len(todo) - done) / 60
+                print(f"{done}/{len(todo)} {result:9} {fault.title()}  ({left:.0f} min left)", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+        for job in [pool.submit(work, copy) for copy in copies]:
+            job.result()
 
 
 def table_of(faults, results):
@@ -181,6 +201,7 @@ def main():
     parser.add_argument("--only", metavar="TEXT", default="", help="faults in files whose path contains this")
     parser.add_argument("--sample", type=int, metavar="N", help="so many, drawn with --seed")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at once")
     parser.add_argument("--again", action="store_true", help="also those that have a result")
     parser.add_argument("--check", action="store_true", help="only whether the tables fit the sources")
     args = parser.parse_args()
@@ -192,29 +213,35 @@ def main():
     faults = [f for f in everything if args.only in f.file and not f.equivalent]
     if args.sample:
         faults = random.Random(args.seed).sample(faults, min(args.sample, len(faults)))
-    prepare()
+    cores = max(1, (os.cpu_count() or 1) // args.jobs)
+    copies = [Copy(AREA if job == 0 else AREA / str(job), cores) for job in range(args.jobs)]
+    for copy in copies:
+        copy.prepare()
     kept = AREA / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
     todo = [f for f in faults if args.again or f.key() not in results]
     runs = sorted({r for f in todo for r in f.run})
     print(f"{len(faults)} faults, {len(todo)} to plant; first the tests without any", flush=True)
-    code, output = make(command_of(r)[0] for r in runs)
-    if code != 0:
-        sys.exit(output)
+    for copy in copies:
+        code, output = copy.make(runs)
+        if code != 0:
+            sys.exit(output)
     limits = {}
     for r in runs:
         begin = time.monotonic()
-        code, output = call(command_of(r)[1])
+        code, output = copies[0].call(command_of(r, copies[0])[1])
         if code != 0 or ran_nothing(output):
             sys.exit(f"{'fails' if code else 'runs no test'} without a fault: {r}\n{output[-3000:]}")
         limits[r] = max(LIMIT_S, 5 * (time.monotonic() - begin))
-    begin = time.monotonic()
-    for done, f in enumerate(todo):
-        result, test = plant(f, limits)
-        results[f.key()] = {"result": result, "test": test}
+    planted = []
+
+    def keep(fault, result):
+        planted.append(fault)
+        results[fault.key()] = result
         kept.write_text(json.dumps(results, indent=1))
-        left = (time.monotonic() - begin) / (done + 1) * (len(todo) - done - 1) / 60
-        print(f"{done + 1}/{len(todo)} {result:9} {f.title()}  ({left:.0f} min left)", flush=True)
+        return len(planted)
+
+    plant_all(todo, copies, limits, keep)
     print("\n" + table_of(faults, results))
     survivors = [f for f in faults if results[f.key()]["result"] in ("survived", "no test", "no fault")]
     for f in survivors:
