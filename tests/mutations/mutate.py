@@ -90,10 +90,10 @@ def command_of(run, copy):
 
 
 class Copy:
-    """A copy of the tree that faults are planted in, and its build folder."""
+    """A copy of the tree that faults are planted in. Its build folder is in it, so that a compiler cache knows the files."""
 
-    def __init__(self, area, cores):
-        self.source, self.build, self.cores = area / "source", area / "build", cores
+    def __init__(self, source, cores):
+        self.source, self.build, self.cores = source, source / "build", cores
         self.bin = self.build / "bin"
         self.environment = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(self.build / "fake_driver")}
         if (ROOT / "build" / "nvrtc").exists():
@@ -119,9 +119,10 @@ class Copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
         for path in self.source.rglob("*"):
-            if path.is_file() and str(path.relative_to(self.source)) not in names:
+            inside = path.relative_to(self.source)
+            if path.is_file() and inside.parts[0] != "build" and str(inside) not in names:
                 path.unlink()
-        self.build.mkdir(exist_ok=True)
+        self.build.mkdir(parents=True, exist_ok=True)
         code, output = self.call(["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja",
                                   "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"])
         if code != 0:
@@ -214,7 +215,7 @@ def main():
     if args.sample:
         faults = random.Random(args.seed).sample(faults, min(args.sample, len(faults)))
     cores = max(1, (os.cpu_count() or 1) // args.jobs)
-    copies = [Copy(AREA if job == 0 else AREA / str(job), cores) for job in range(args.jobs)]
+    copies = [Copy(AREA / str(job), cores) for job in range(args.jobs)]
     for copy in copies:
         copy.prepare()
     kept = AREA / "results.json"
