@@ -56,13 +56,12 @@ void Binding::fail_overlap(const Range& a, const Range& b) const {
                           describe(a), describe(b)));
 }
 
-void Binding::check_pointer(size_t tensor, size_t buffer, void* pointer) const {
-  if (layout_.tensors()[tensor].size == 0) return;
-  Range r = range(tensor, buffer, pointer);
+void Binding::check_pointer(const Range& r, void* pointer) const {
+  if (layout_.tensors()[r.tensor].size == 0) return;
   if (pointer == nullptr) {
     throw Error(ErrorKind::bind, fmt::format("{} is null", describe(r)));
   }
-  size_t align = size_of(tables_.dtype(tensor, buffer));
+  size_t align = size_of(tables_.dtype(r.tensor, r.buffer));
   if (r.begin % align != 0) {
     throw Error(ErrorKind::bind, fmt::format("{} is at {}, not aligned to its {}-byte elements",
                                              describe(r), fmt::ptr(pointer), align));
@@ -92,7 +91,7 @@ bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
                                              buffer, pointers.size(), layout_.size()));
   }
   auto b = static_cast<size_t>(slot);
-  for (size_t t = 0; t < pointers.size(); ++t) check_pointer(t, b, pointers[t]);
+  for (size_t t = 0; t < pointers.size(); ++t) check_pointer(range(t, b, pointers[t]), pointers[t]);
   bool changed = differs(slot, pointers);
   for (size_t t = 0; t < pointers.size(); ++t) tables_.pointer(t, b) = pointers[t];
   bound_[b] = true;
@@ -185,14 +184,21 @@ void Binding::check_overlaps() {
   for (size_t i = 1; i < written_.size(); ++i) {
     if (written_[i].begin < written_[i - 1].end) fail_overlap(written_[i], written_[i - 1]);
   }
-  for (const Range& r : read_) check_moved_gradient(r);
+  for (const Range& r : read_) check_moved_gradient(r, 0);
 }
 
-// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides.
-void Binding::check_moved_gradient(const Range& r) const {
-  auto it = std::lower_bound(written_.begin(), written_.end(), r.end,
-                             [](const Range& w, uintptr_t end) { return w.begin < end; });
-  if (it != written_.begin() && std::prev(it)->end > r.begin) fail_overlap(r, *std::prev(it));
+// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides. Returns how many lie before
+// `r`; as many as before the one at `near`, it is for what an allocator has put side by side.
+size_t Binding::check_moved_gradient(const Range& r, size_t near) const {
+  bool found = (near == 0 || written_[near - 1].begin < r.end) &&
+               (near == written_.size() || written_[near].begin >= r.end);
+  if (!found) {
+    auto it = std::lower_bound(written_.begin(), written_.end(), r.end,
+                               [](const Range& w, uintptr_t end) { return w.begin < end; });
+    near = static_cast<size_t>(it - written_.begin());
+  }
+  if (near != 0 && written_[near - 1].end > r.begin) fail_overlap(r, written_[near - 1]);
+  return near;
 }
 
 // Gradients that the step writes (zeroes) must be apart from each other and from what it reads.
@@ -274,10 +280,12 @@ std::span<const Binding::Moved> Binding::find_moved(size_t first, std::span<void
     if (pointers[i] == tables_.pointer(first + i, g)) continue;
     moved_.push_back({static_cast<uint32_t>(first + i), pointers[i]});
   }
+  size_t near = 0;
   for (const Moved& m : moved_) {
     if (m.pointer == nullptr || layout_.tensors()[m.tensor].size == 0) continue;
-    check_pointer(m.tensor, g, m.pointer);
-    check_moved_gradient(range(m.tensor, g, m.pointer));
+    Range r = range(m.tensor, g, m.pointer);
+    check_pointer(r, m.pointer);
+    near = check_moved_gradient(r, near);
   }
   if (!moved_.empty() && is_written(g)) check_gradients_apart();
   return moved_;

@@ -58,14 +58,14 @@ class Binding {
   std::string describe(const Range& r) const;
   Range range(size_t tensor, size_t buffer, void* pointer) const;
   bool is_written(size_t buffer) const { return program_.buffers[buffer].access != Access::in; }
-  void check_pointer(size_t tensor, size_t buffer, void* pointer) const;
+  void check_pointer(const Range& r, void* pointer) const;
   void find_duplicates();
   void check_same(size_t first, size_t second) const;
   void set_present(size_t tensor);
   std::span<void* const> fold_duplicates(size_t first, std::span<void* const> pointers);
   void check_range(size_t first, size_t count) const;
   void check_overlaps();
-  void check_moved_gradient(const Range& r) const;
+  size_t check_moved_gradient(const Range& r, size_t near) const;
   void check_gradients_apart();
   [[noreturn]] void fail_overlap(const Range& a, const Range& b) const;
 

@@ -1,4 +1,6 @@
 // The module stepfuse._core: the C API's handles and the walk, for the Python above it.
+#include <cmath>
+
 #include "python/core/objects.hpp"
 #include "python/core/walk.hpp"
 
@@ -42,9 +44,46 @@ PyObject* walk_add(PyObject* self, PyObject* args) {
   });
 }
 
-PyObject* walk_watch(PyObject* self, PyObject* state) {
+PyObject* walk_watch(PyObject* self, PyObject* args) {
   return guarded([&] {
+    PyObject* state = nullptr;
+    PyObject* groups = nullptr;
+    PyObject* choices = nullptr;
+    PyObject* free = nullptr;
+    if (PyArg_ParseTuple(args, "O!O!OO:watch", &PyDict_Type, &state, &PyList_Type, &groups,
+                         &choices, &free) == 0) {
+      throw Raised();
+    }
     self_of<Walk>(self).watch(state);
+    self_of<Walk>(self).groups.watch(groups, choices, free);
+    return none();
+  });
+}
+
+PyObject* walk_number(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* step = nullptr;
+    int arg = 0;
+    int group = 0;
+    unsigned long long index = 0;
+    PyObject* key = nullptr;
+    Py_ssize_t place = 0;
+    if (PyArg_ParseTuple(args, "O!iiKOn:number", step_type(), &step, &arg, &group, &index, &key,
+                         &place) == 0) {
+      throw Raised();
+    }
+    self_of<Walk>(self).groups.number(step, arg, group, index, key, place);
+    return none();
+  });
+}
+
+PyObject* walk_counts(PyObject* self, PyObject* step) {
+  return guarded([&] {
+    if (PyObject_TypeCheck(step, step_type()) == 0) {
+      PyErr_SetString(PyExc_TypeError, "counts are a Step's");
+      throw Raised();
+    }
+    self_of<Walk>(self).groups.counts(step);
     return none();
   });
 }
@@ -53,12 +92,15 @@ PyObject* walk_scan(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* groups = nullptr;
     PyObject* state = nullptr;
+    PyObject* choices = nullptr;
     PyObject* touch = Py_None;
-    if (PyArg_ParseTuple(args, "OO!|O:scan", &groups, &PyDict_Type, &state, &touch) == 0) {
+    if (PyArg_ParseTuple(args, "OO!O|O:scan", &groups, &PyDict_Type, &state, &choices, &touch) ==
+        0) {
       throw Raised();
     }
     std::vector<size_t> odd;
-    if (self_of<Walk>(self).scan(groups, state, touch, odd) == Walk::Found::changed) return none();
+    if (self_of<Walk>(self).scan(groups, state, choices, touch, odd) == Walk::Found::changed)
+      return none();
     Ref list = checked(PyList_New(0));
     for (size_t index : odd) {
       checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(index)).get()));
@@ -101,17 +143,34 @@ PyObject* same_items(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef functions[] = {{"same_items", same_items, METH_VARARGS,
-                            "same_items(lists, list): whether its items are theirs, in order."},
-                           {}};
+// torch's is an ulp off on the CPU, and a third kernel after a conversion.
+PyObject* take_root(PyObject*, PyObject* address) {
+  return guarded([&] {
+    auto* number = static_cast<float*>(to_address(address));
+    *number = std::sqrt(*number);
+    return none();
+  });
+}
+
+PyMethodDef functions[] = {
+    {"same_items", same_items, METH_VARARGS,
+     "same_items(lists, list): whether its items are theirs, in order."},
+    {"take_root", take_root, METH_O, "Of the f32 at an address of the host."},
+    {}};
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
      "add(parameter, part or -1, slot, address, strides, strides of its gradient, local tensor or "
      "itself)"},
-    {"watch", walk_watch, METH_O, "Remembers the dict of dicts whose values are bound."},
+    {"watch", walk_watch, METH_VARARGS,
+     "watch(state, groups, choices, free): remembers what is bound of the dict of dicts and of the "
+     "list of dicts, whose items stand for `choices` but for the keys in `free`."},
+    {"number", walk_number, METH_VARARGS,
+     "number(step, argument's index, step's group or -1, index of a dict, key, place in that or "
+     "-1): what the argument is."},
+    {"counts", walk_counts, METH_O, "A step whose counts are shown, and may be written to."},
     {"scan", walk_scan, METH_VARARGS,
-     "scan(groups' lists, state, what to call with lists of local tensors or None): None where "
-     "anything changed but gradients, else the indices of "
+     "scan(groups, state, what says the choices, what to call with lists of local tensors or "
+     "None): None where anything changed but gradients and numbers, else the indices of "
      "parameters whose gradient is to be looked at."},
     {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
     {"any", walk_any, METH_NOARGS, "Whether the last scan found any gradient."},

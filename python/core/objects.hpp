@@ -43,6 +43,17 @@ struct Step {
   std::unique_ptr<stepfuse_args, Destroy<stepfuse_args_destroy>> args;
   std::unique_ptr<stepfuse_stats, Destroy<stepfuse_stats_destroy>> stats;
   size_t tensors = 0;
+  // Of a step on the CPU: its counts, and the f32 ones that Python shows.
+  Ref shown_counts;
+  float* floats = nullptr;
+  const int64_t* counts = nullptr;
+
+  bool counts_are_its_own() const {
+    for (size_t i = 0; i < tensors; ++i) {
+      if (floats[i] != static_cast<float>(counts[i])) return false;
+    }
+    return true;
+  }
 };
 
 // Makes the types and adds them to the module.
@@ -51,6 +62,7 @@ void add_step_type(PyObject* module);
 void add_walk_type(PyObject* module);
 
 PyTypeObject* program_type();
+PyTypeObject* step_type();
 PyTypeObject* scaler_type();
 PyTypeObject* walk_type();
 

@@ -9,6 +9,8 @@
 namespace stepfuse_python {
 namespace {
 
+PyTypeObject* the_step_type = nullptr;
+
 void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
   for_each(tensors, [&](PyObject* item) {
     const char* name = nullptr;
@@ -164,31 +166,18 @@ PyObject* step_read_state(PyObject* self, PyObject* name) {
   });
 }
 
-// The step counts of a step on the CPU, where the state's memory is the host's.
-const int64_t* host_counts(const Step& step) {
-  void* address = nullptr;
-  check(stepfuse_step_device_state(step.handle.get(), "step", &address));
-  return static_cast<const int64_t*>(address);
-}
-
-PyObject* step_counts_equal(PyObject* self, PyObject* address) {
+// Python's f32 counts of a step on the CPU, where the state's memory is the host's: runs write them, too.
+PyObject* step_show_counts(PyObject* self, PyObject* args) {
   return guarded([&] {
-    const Step& step = self_of<Step>(self);
-    const int64_t* counts = host_counts(step);
-    const auto* floats = static_cast<const float*>(to_address(address));
-    for (size_t i = 0; i < step.tensors; ++i) {
-      if (floats[i] != static_cast<float>(counts[i])) return checked(PyBool_FromLong(0));
-    }
-    return checked(PyBool_FromLong(1));
-  });
-}
-
-PyObject* step_store_counts(PyObject* self, PyObject* address) {
-  return guarded([&] {
-    const Step& step = self_of<Step>(self);
-    const int64_t* counts = host_counts(step);
-    auto* floats = static_cast<float*>(to_address(address));
-    for (size_t i = 0; i < step.tensors; ++i) floats[i] = static_cast<float>(counts[i]);
+    PyObject* tensor = nullptr;
+    PyObject* address = nullptr;
+    if (PyArg_ParseTuple(args, "OO:show_counts", &tensor, &address) == 0) throw Raised();
+    Step& step = self_of<Step>(self);
+    void* counts = nullptr;
+    check(stepfuse_step_device_state(step.handle.get(), "step", &counts));
+    step.floats = static_cast<float*>(to_address(address));
+    step.counts = static_cast<const int64_t*>(counts);
+    step.shown_counts = Ref::borrow(tensor);
     return none();
   });
 }
@@ -206,6 +195,9 @@ PyObject* step_run(PyObject* self, PyObject* args) {
       return stepfuse_step_run(step.handle.get(), gradients.data(), gradients.size(),
                                step.args.get(), handle);
     });
+    if (step.floats != nullptr) {
+      for (size_t i = 0; i < step.tensors; ++i) step.floats[i] = static_cast<float>(step.counts[i]);
+    }
     return none();
   });
 }
@@ -326,9 +318,9 @@ PyMethodDef step_methods[] = {
     {"set", step_set, METH_VARARGS, "set(argument's index, group or -1, value)"},
     {"write_state", step_write_state, METH_VARARGS, "write_state(name, integers)"},
     {"read_state", step_read_state, METH_O, "read_state(name): integers; waits for the device"},
-    {"counts_equal", step_counts_equal, METH_O,
-     "Whether the f32 counts at an address are its own."},
-    {"store_counts", step_store_counts, METH_O, "Writes its counts as f32 to an address."},
+    {"show_counts", step_show_counts, METH_VARARGS,
+     "show_counts(f32 tensor, its address): where every run writes its counts, of a step on the "
+     "CPU"},
     {"run", step_run, METH_VARARGS, "run(walk, part, stream)"},
     {"reduce", step_reduce, METH_VARARGS,
      "reduce(walk, part, stream, again): the part of a step that only reads gradients; `again` "
@@ -356,6 +348,7 @@ PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFL
 
 }  // namespace
 
-void add_step_type(PyObject* module) { Py_DECREF(add_type(module, "Step", step_spec)); }
+void add_step_type(PyObject* module) { the_step_type = add_type(module, "Step", step_spec); }
+PyTypeObject* step_type() { return the_step_type; }
 
 }  // namespace stepfuse_python

@@ -37,9 +37,17 @@ bool every_item(PyObject* state, Each&& each, Enter&& enter) {
 Walk::Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type)
     : exchange_(exchange),
       tensor_type_(Ref::borrow(tensor_type)),
+      params_name_(checked(PyUnicode_InternFromString("params"))),
       grad_name_(checked(PyUnicode_InternFromString("grad"))),
       data_ptr_name_(checked(PyUnicode_InternFromString("data_ptr"))),
-      stride_name_(checked(PyUnicode_InternFromString("stride"))) {}
+      stride_name_(checked(PyUnicode_InternFromString("stride"))) {
+  grad_ = Ref(PyObject_GetAttr(tensor_type, grad_name_.get()));
+  if (grad_.get() == nullptr) {
+    PyErr_Clear();
+    return;
+  }
+  get_ = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(grad_.get()), Py_tp_descr_get));
+}
 
 Walk::Strides Walk::strides(PyObject* tuple) {
   Strides made{Ref::borrow(tuple), strides_.size()};
@@ -72,8 +80,12 @@ void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* 
   }
   if (entries_.size() % kTouched == 0) locals_.push_back(checked(PyList_New(0)));
   if (part >= 0) checked(PyList_Append(locals_.back().get(), local));
-  entries_.push_back({Ref::borrow(param), part, slot, address, this->strides(strides),
-                      this->strides(gradient_strides)});
+  PyTypeObject* type = Py_TYPE(param);
+  Ref own(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), grad_name_.get()));
+  if (own.get() == nullptr) PyErr_Clear();
+  bool direct = get_ != nullptr && own.get() == grad_.get();
+  entries_.push_back({Ref::borrow(param), direct ? type : nullptr, part, slot, address,
+                      this->strides(strides), this->strides(gradient_strides)});
 }
 
 void Walk::watch(PyObject* state) {
@@ -127,8 +139,15 @@ bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address,
   return same != 0;
 }
 
+// What `param.grad` is; without the search for the attribute in the type's bases where it is torch's.
+Ref Walk::gradient_of(const Entry& entry) const {
+  PyObject* param = entry.param.get();
+  if (Py_TYPE(param) != entry.type) return checked(PyObject_GetAttr(param, grad_name_.get()));
+  return checked(get_(grad_.get(), param, reinterpret_cast<PyObject*>(entry.type)));
+}
+
 Walk::Gradient Walk::read(const Entry& entry, void*& address) const {
-  Ref grad = checked(PyObject_GetAttr(entry.param.get(), grad_name_.get()));
+  Ref grad = gradient_of(entry);
   if (grad.get() == Py_None) return Gradient::none;
   entry.gradient = grad.get();
   // A subclass may report address 0, or that of something else.
@@ -157,11 +176,14 @@ void Walk::fetch(size_t index) const {
   }
 }
 
-Walk::Found Walk::scan(PyObject* groups, PyObject* state, PyObject* touch,
+Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyObject* touch,
                        std::vector<size_t>& odd) {
   size_t index = 0;
+  if (!groups.same(dicts, choices)) return Found::changed;
   bool changed = false;
-  for_each(groups, [&](PyObject* params) {
+  for_each(dicts, [&](PyObject* group) {
+    Ref list = checked(PyObject_GetItem(group, params_name_.get()));
+    PyObject* params = list.get();
     Py_ssize_t count = PyList_Size(params);
     if (count < 0) throw Raised();
     for (Py_ssize_t i = 0; i < count && !changed; ++i, ++index) {
@@ -186,7 +208,9 @@ Walk::Found Walk::scan(PyObject* groups, PyObject* state, PyObject* touch,
     }
   });
   changed = changed || index != entries_.size() || !same_state(state);
-  return changed ? Found::changed : Found::same;
+  if (changed) return Found::changed;
+  groups.set(dicts);
+  return Found::same;
 }
 
 bool Walk::any() const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "python/core/dlpack.hpp"
+#include "python/core/groups.hpp"
 #include "python/core/python.hpp"
 
 namespace stepfuse_python {
@@ -25,13 +26,17 @@ class Walk {
   void watch(PyObject* state);
 
   enum class Found { same, changed };
-  // Fills the parts' addresses; `odd` are the parameters whose gradient only Python can judge. `touch`, or
-  // None, is called with lists of the bound parameters' local tensors, while they are in the cache.
-  Found scan(PyObject* groups, PyObject* state, PyObject* touch, std::vector<size_t>& odd);
+  // Fills the parts' addresses and sets the steps' numbers; `odd` are the parameters whose gradient only Python
+  // can judge. `groups` are dicts. `touch`, or None, is called with lists of the bound parameters' local
+  // tensors, while they are in the cache.
+  Found scan(PyObject* groups, PyObject* state, PyObject* choices, PyObject* touch,
+             std::vector<size_t>& odd);
   void set(size_t index, void* gradient);
   const std::vector<void*>& gradients(size_t part) const { return parts_[part]; }
   // Whether the last scan found any gradient.
   bool any() const;
+
+  Groups groups;
 
  private:
   struct Strides {
@@ -41,6 +46,7 @@ class Walk {
   };
   struct Entry {
     Ref param;
+    PyTypeObject* type = nullptr;  // if its `grad` is the tensor type's own
     int part = -1;
     size_t slot = 0;
     void* address = nullptr;
@@ -54,6 +60,7 @@ class Walk {
   enum class Gradient { none, plain, odd };
   Strides strides(PyObject* tuple);
   bool fit(const Strides& strides, const dlpack::Tensor& tensor) const;
+  Ref gradient_of(const Entry& entry) const;
   Gradient read(const Entry& entry, void*& address) const;
   bool locate(PyObject* tensor, const Strides& strides, void*& address, const void*& inside) const;
   bool same_state(PyObject* state) const;
@@ -62,7 +69,10 @@ class Walk {
 
   const dlpack::ExchangeApi* exchange_;
   Ref tensor_type_;
+  Ref params_name_;
   Ref grad_name_;
+  Ref grad_;  // the tensor type's descriptor
+  descrgetfunc get_ = nullptr;
   Ref data_ptr_name_;
   Ref stride_name_;
   std::vector<Entry> entries_;

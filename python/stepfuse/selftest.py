@@ -61,8 +61,10 @@ def digits(kind: int) -> bytes:
     params = [Parameter(w, Memory(g)) for w, g in zip(arrays["weight"], arrays["grad"])]
     for slot, p in enumerate(params):
         walk.add(p, 0, slot, p.data_ptr(), (1,), (1,))
+    groups = [{"params": params}]
+    walk.watch({}, groups, (), ())
     for i in range(3):
-        if walk.scan([params], {}) != []:
+        if walk.scan(groups, {}, tuple) != []:
             raise RuntimeError("the walk does not find the parameters where they are")
         first = arrays["grad"][0]
         kept = first[5]

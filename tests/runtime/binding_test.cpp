@@ -2,6 +2,7 @@
 // clear error, and nothing written.
 #include <cstdlib>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,43 @@ TEST_CASE("null, misaligned and overlapping arrays") {
   f.bind();
   CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@grad of tensor 0 'a' overlaps"));
   CHECK(f.memory == std::vector<float>(64, 1.0F));
+}
+
+TEST_CASE("gradients may lie anywhere that is not written, and a step says where they may not") {
+  constexpr size_t kTensors = 5;
+  std::vector<float> memory(64, 1.0F);
+  Layout layout;
+  std::vector<void*> weights;
+  for (size_t t = 0; t < kTensors; ++t) {
+    layout.add({.name = std::string(1, static_cast<char>('a' + t)), .size = 4});
+    weights.push_back(
+        &memory[12 * ((3 * t) % kTensors)]);  // with room for two between them, in any order
+  }
+  Step step(parse(kSgd), layout, Device::interpreter());
+  step.bind("weight", weights);
+  step.bind("hint", std::vector<void*>(kTensors, &memory[4]));
+  step.prepare();
+  Args args = step.make_args();
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<void*> grads;
+    bool overlap = false;
+    for (size_t t = 0; t < kTensors; ++t) {
+      size_t at =
+          random() % 10 == 0 ? random() % 57 : 12 * (random() % kTensors) + 4 + random() % 5;
+      grads.push_back(&memory[at]);
+      overlap = overlap || at % 12 < 4 || at % 12 > 8;
+    }
+    refused += overlap ? 1 : 0;
+    if (overlap) {
+      CHECK(has(message_of(ErrorKind::bind, [&] { step.run(grads, args); }), "overlaps"));
+    } else {
+      step.run(grads, args);
+    }
+  }
+  CHECK(refused > 200);
+  CHECK(refused < 1800);
 }
 
 TEST_CASE("a gradient may be missing, from the first step on") {

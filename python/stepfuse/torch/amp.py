@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from .scaler import on_device
 _torch_clip = torch.nn.utils.clip_grad_norm_
 _torch_clip_value = torch.nn.utils.clip_grad_value_
 _unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # by a scaler, and perhaps stepped since
+_newest: Callable[[], Fused | None] = lambda: None  # of them
 _clipped_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # even where no scaler is
 
 
@@ -51,6 +52,7 @@ class GradScaler(torch.amp.GradScaler):
         self._defer_unscale = defer_unscale
         self._exact_skips = exact_skips
         self._shared: Tensor | None = None  # _scale, where the steps read it
+        self._owed: list[Fused] = []  # unscaled, and perhaps not stepped
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._defers(optimizer):
@@ -63,8 +65,11 @@ class GradScaler(torch.amp.GradScaler):
             raise RuntimeError("unscale_() is being called after step().")
         state["stage"] = OptState.UNSCALED
         optimizer._deferred = Deferred(self)
-        _unscaled_later.add(optimizer)
+        self._owed.append(optimizer)
         self._share()
+        global _newest
+        _newest = weakref.ref(optimizer)
+        _unscaled_later.add(optimizer)
         return None
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +100,8 @@ class GradScaler(torch.amp.GradScaler):
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        for optimizer in list(_unscaled_later):
+        owed, self._owed = self._owed, []
+        for optimizer in owed:
             if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # it was not stepped
                 found = optimizer._measure().found_inf()
                 if found is not None:
@@ -137,7 +143,7 @@ class GradScaler(torch.amp.GradScaler):
             self._share()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_native": None, "_shared": None}
+        return {**super().__getstate__(), "_native": None, "_shared": None, "_owed": []}
 
 
 def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
@@ -150,8 +156,6 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
     if isinstance(parameters, Fused):
         optimizer: Fused | None = parameters
         parameters = (p for group in optimizer.param_groups for p in group["params"])
-    elif not _unscaled_later and not _clipped_later:
-        return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
     else:
         if not isinstance(parameters, list):
             parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
@@ -191,6 +195,11 @@ def patch_clipping(*optimizers: Fused) -> None:
     _clipped_later.update(optimizers)
 
 
+def _has(optimizer: Fused, parameters: list[Tensor]) -> bool:
+    """Whether its parameters are these, in order."""
+    return _core.same_items([group["params"] for group in optimizer.param_groups], parameters)
+
+
 def _is_scaled(optimizer: Fused) -> bool:
     return optimizer._deferred is not None and optimizer._deferred.scaler is not None
 
@@ -200,13 +209,16 @@ def _owner(parameters: list[Tensor]) -> Fused | None:
 
     One of whose parameters these are some others is unscaled now.
     """
+    newest = _newest()
+    if newest is not None and _is_scaled(newest) and _has(newest, parameters):
+        return newest
     ids = None
     for optimizer in {*_unscaled_later, *_clipped_later}:
         if not _is_scaled(optimizer):
             _unscaled_later.discard(optimizer)
             if optimizer not in _clipped_later:
                 continue
-        if _core.same_items([group["params"] for group in optimizer.param_groups], parameters):
+        if _has(optimizer, parameters):
             return optimizer
         if ids is None:
             ids = {id(p) for p in parameters if p.grad is not None}

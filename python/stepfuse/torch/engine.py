@@ -18,7 +18,9 @@ from .groups import SCALES, scaled
 from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Mode, Part
 from .scaler import DLPACK
-from .tensors import Place, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name
+from .tensors import (
+    Place, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 CPU, CUDA = 0, 2
+PLAIN = Mode()
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 
 _programs: dict[tuple[str, tuple[str, ...]], Any] = {}
@@ -63,7 +66,6 @@ class Engine:
         self.parts: list[Part] = []
         self.order: list[tuple[Tensor, str, Tensor]] = []  # parameter, name, what its gradient is laid out as
         self.walk: Any = None
-        self.flags: list[tuple[Any, ...]] = []
         self.measured = False
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
@@ -77,27 +79,30 @@ class Engine:
     def measure(self, mode: Mode) -> None:
         """The part of a deferred step that only reads gradients."""
         self.scan(mode, {})
-        self.agree()
+        if self.ranks is not None:
+            self.agree()
         self.reduce()
 
     def run(self, mode: Mode, max_norm: float | None, norm: float | None) -> None:
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
-        self.scan(mode, self.kept if measured else {}, torch.autograd.graph.increment_version)
-        self.agree()
-        if not self.measured and self.mode != Mode() and (
+        self.scan(mode, self.kept if measured else {}, increment_versions)
+        if self.ranks is not None:
+            self.agree()
+        if not self.measured and self.mode != PLAIN and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
-            self.set_args(part, max_norm, norm)
+            if part.args:
+                self.set_args(part, max_norm, norm)
+            if part.scales:
+                part.set_scales()
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
             for p, copy in part.copies:
                 p.copy_(copy)
             part.early.clear()
-            if part.counts_on_host:
-                part.step.store_counts(part.counts.data_ptr())
         if self.ranks is not None:
             self.ranks.step += 1
         self.measured = False
@@ -109,23 +114,22 @@ class Engine:
             raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
                               "behind: make a new one in the child, or start the child with 'spawn'")
         groups = self.optimizer.param_groups
-        lists = [g["params"] for g in groups]
         odd = None
-        if (self.walk is not None and self.mode == mode and self.flags == self.choices()
-                and self.counts_equal() and all(local(p).data_ptr() == at for p, at in self.spread)):
-            odd = self.walk.scan(lists, self.optimizer.state, touch)
+        if self.walk is not None and self.mode == mode and not (
+                self.spread and any(local(p).data_ptr() != at for p, at in self.spread)):
+            odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
         if odd is None:
             self.mode = mode
             self.bind()
             kept = {}
-            odd = self.walk.scan(lists, self.optimizer.state, touch)
+            odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
             if odd is None:
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
-        self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd}
+        self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
 
     def agree(self) -> None:
         """Once, before the first exchange: ranks that differ would wait for each other, or go apart."""
-        if self.ranks is None or self.agreed:
+        if self.agreed:
             return
         self.agreed = True
         optimizer, scaler = self.optimizer, self.mode.scaler
@@ -153,6 +157,8 @@ class Engine:
                 for name, total in exchanged[index].items():
                     part.sums[name].copy_(total)
         self.measured = True
+        if self.ranks is None and len(self.parts) == 1:
+            return
         largest = self.mode.norm == "inf"
         totals = {name: torch.stack([part.sums[name] for part in self.parts])
                   for name in (self.parts[0].sums if self.parts else ())}
@@ -161,10 +167,9 @@ class Engine:
             words = torch.stack([*totals.values(), *(torch.zeros(2 - len(totals), device=self.ranks.device))])
             self.ranks.all_reduce("the all-reduce of the norm", words, largest)
             totals = dict(zip(totals, words))
-        if self.ranks is not None or len(self.parts) > 1:
-            for part in self.parts:
-                for name, total in totals.items():
-                    part.sums[name].copy_(total)
+        for part in self.parts:
+            for name, total in totals.items():
+                part.sums[name].copy_(total)
 
     def observe(self, index: int, first: int, count: int) -> None:
         """The first phase of some tensors of a part, whose gradients lie where they did in the last step."""
@@ -179,7 +184,11 @@ class Engine:
             return torch.tensor(0.0)
         if self.mode.norm == "l2":
             total = self.parts[0].sums["sum"]
-            return total.sqrt() if total.is_cuda else total.double().sqrt().float()  # torch's f32 one is an ulp off
+            if total.is_cuda:
+                return total.sqrt()
+            norm = total.clone()
+            _core.take_root(norm.data_ptr())  # torch's is an ulp off on the CPU
+            return norm
         return self.parts[0].sums["norm"].clamp(min=0.0)
 
     def found_inf(self) -> Tensor | None:
@@ -189,21 +198,15 @@ class Engine:
         sums = self.parts[0].sums
         return sums.get("nonfinite_sum", sums.get("found_inf"))
 
-    def counts_equal(self) -> bool:
-        return all(p.step.counts_equal(p.counts.data_ptr()) for p in self.parts if p.counts_on_host)
-
     def set_args(self, part: Part, max_norm: float | None, norm: float | None) -> None:
-        for arg, group, source, name, place in part.args:
-            if source is not None:
-                value = source[name] if place < 0 else source[name][place]
-            elif name == "external_norm":
+        for arg, name in part.args:
+            if name == "external_norm":
                 value = norm
             elif name == "max_norm":
                 value = max_norm
             else:
                 value = self.mode.scaler._factors[name]
-            part.set(arg, group, float(value))
-        part.set_scales()
+            part.set(arg, float(value))
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
@@ -260,9 +263,9 @@ class Engine:
         self.walk = None
         self.measured = False
         self.parts, places = self.divide(known)
-        if self.mode != Mode():
+        if self.mode != PLAIN:
             check_together(self.parts, self.mode)
-        self.ranks = self.optimizer._find_ranks() if self.mode != Mode() else None
+        self.ranks = self.optimizer._find_ranks() if self.mode != PLAIN else None
         if len(self.parts) > 1 and self.optimizer._couples:
             kinds = sorted(f"{' '.join(part.kind)} on {part.device}" for part in self.parts)
             raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
@@ -283,8 +286,14 @@ class Engine:
             weight = like.get(id(p), p)
             self.order.append((p, name, weight))
             walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride(), local(p))
-        walk.watch(self.optimizer.state)
-        self.flags = self.choices()
+        for part in self.parts:
+            for number in part.numbers:
+                walk.number(part.step, *number)
+            if part.counts_on_host:
+                part.step.show_counts(part.counts, part.counts.data_ptr())
+                walk.counts(part.step)
+        free = {key for part in self.parts for _, _, _, key, _ in part.numbers} - self.optimizer._switches()
+        walk.watch(self.optimizer.state, self.optimizer.param_groups, self.choices(), free)
         self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
         self.walk = walk
@@ -346,7 +355,7 @@ class Engine:
         cuda = parts.on_cuda(part.device)
         part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
                                0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
-                               self.mode.deferred or shared and self.mode != Mode(), allocator(part.device))
+                               self.mode.deferred or shared and self.mode != PLAIN, allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
@@ -354,14 +363,15 @@ class Engine:
         if self.optimizer._pieces is not None:
             part.pieces = {name: torch.utils.dlpack.from_dlpack(values) for name, values in part.step.partials(
                 DLPACK[part.device.type], part.device.index or 0, True).items() if name in part.sums}
+        where = {id(group): index for index, group in enumerate(self.optimizer.param_groups)}
         for index, name in enumerate(made.args()):
             key, place = self.optimizer._source(name)
             if name + "s" in (SCALES[scale] for scale in scaled(part.groups[0])):
                 part.scales.append((index, name + "s"))
             elif key in part.groups[0]:
-                part.args += [(index, g, group, key, place) for g, group in enumerate(part.groups)]
+                part.numbers += [(index, g, where[id(group)], key, place) for g, group in enumerate(part.groups)]
             else:
-                part.args.append((index, -1, None, name, -1))
+                part.args.append((index, name))
         state = self.optimizer.state
         if "seed" in made.states() or self.optimizer._counts and "step" in made.states():
             part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)

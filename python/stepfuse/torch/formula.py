@@ -137,6 +137,9 @@ class Formula(Fused):
         options = [f"profile={self.profile}", *chosen([o for o in declared(self.formula).options if group.get(o)])]
         return [*options, "maximize"] if group.get("maximize") else options
 
+    def _switches(self) -> set[str]:
+        return {"maximize", *declared(self.formula).options}
+
     @property
     def _couples(self) -> bool:
         return declared(self.formula).couples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd import profiler
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from .engine import Engine, Mode
+from .engine import PLAIN, Engine, Mode
 from .groups import move, set_scales
 from .scaler import LossScaler
 from .tensors import is_distributed, local
@@ -68,6 +71,10 @@ class Fused(torch.optim.Optimizer):
         if self._recipe != "adamw" and group.get("decoupled_weight_decay"):
             options.append("weight-decay=decoupled")
         return options
+
+    def _switches(self) -> set[str]:
+        """The keys of a group that _options() looks at."""
+        return {"fused", "decoupled_weight_decay", *FLAGS}
 
     def _source(self, name: str) -> tuple[str, int]:
         """Where a group has the argument of that name, and which of several it is there."""
@@ -162,6 +169,22 @@ class Fused(torch.optim.Optimizer):
             raise RuntimeError(f"{type(self).__name__} was made without a loss scaler: pass scaler=LossScaler()")
         return self._scaler.scale(loss)
 
+    @staticmethod
+    def profile_hook_step(step: Any) -> Any:
+        """torch's, by which it wraps each class's step; without its Python code where nobody listens."""
+        listened = torch.optim.Optimizer.profile_hook_step(step)
+        record = torch._C._profiler._RecordFunctionFast
+
+        @functools.wraps(step)
+        def wrapper(self: Fused, *args: Any, **kwargs: Any) -> Any:
+            if (profiler._is_profiler_enabled or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+                    or _global_optimizer_pre_hooks or _global_optimizer_post_hooks):
+                return listened(self, *args, **kwargs)
+            with record(f"Optimizer.step#{type(self).__name__}.step"):  # for observers that are no profilers
+                return step(self, *args, **kwargs)
+
+        return wrapper
+
     def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
         """One step in one launch per device and kind of group; returns what the closure does.
 
@@ -179,14 +202,25 @@ class Fused(torch.optim.Optimizer):
             raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
                                "one of them (scaler=…, or scaler.step)")
         deferred, self._deferred = self._deferred, None
-        own = Mode(self._norm, self._external_norm, None if self._only_makes_state() else self._scaler)
         self._found = None
-        with torch.no_grad():
+        engine = self._engine or self._bound()
+        had_grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # no_grad(), which is four calls of Python
+        try:
             if deferred is None:
-                self._bound().run(own, self._max_norm, None if norm is None else float(norm))
+                mode = self._mode()._replace(scaler=None) if self._only_makes_state() else self._mode()
+                engine.run(mode, self._max_norm, None if norm is None else float(norm))
             else:
-                self._bound().run(deferred.mode(), deferred.max_norm, None)
+                engine.run(deferred.mode(), deferred.max_norm, None)
+        finally:
+            torch._C._set_grad_enabled(had_grad)
         return loss
+
+    def _mode(self) -> Mode:
+        """What a step does beside updating, as the optimizer was made."""
+        if self._norm is None and self._scaler is None:
+            return PLAIN
+        return Mode(self._norm, self._external_norm, self._scaler)
 
     def _only_makes_state(self) -> bool:
         """Whether this is torch.distributed.checkpoint's step with zeros, of which the loss scale shall not hear."""
@@ -246,7 +280,7 @@ class Fused(torch.optim.Optimizer):
 
     def _make_state(self) -> None:
         """All state as it is before the first step, where there is none yet."""
-        self._bound().scan(Mode(self._norm, self._external_norm, self._scaler), {})
+        self._bound().scan(self._mode(), {})
 
     def _bound(self) -> Engine:
         if self._engine is None:

@@ -56,6 +56,7 @@ class Part:
         self.kind = kind
         self.options = kind  # and the mode's
         self.device = device
+        self.streams = device.type == "cuda"
         self.params: list[Tensor] = []
         self.locals: list[Tensor] = []  # what of them is on this rank
         self.counted: list[bool] = []  # not a duplicate of one on another rank
@@ -66,11 +67,12 @@ class Part:
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
         self.counts: Tensor | None = None  # f32, what torch's state calls `step`
         self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
-        self.args: list[tuple[int, int, dict[str, Any] | None, str, int]] = []
+        self.args: list[tuple[int, str]] = []  # those that no group has
+        self.numbers: list[tuple[int, int, int, str, int]] = []  # those that groups have, as the walk is told of them
         self.scales: list[tuple[int, str]] = []  # arguments with a value for each parameter, and the groups' key
         self.place_in_group: list[int] = []
         self.scaled: dict[str, list[tuple[float, ...]]] = {}  # what was set of them
-        self.last: dict[tuple[int, int], float] = {}
+        self.last: dict[int, float] = {}
         self.states: dict[str, tuple[str, int, int]] = {}
         self.step: Any = None
         self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
@@ -90,16 +92,16 @@ class Part:
         return len(self.params) - 1
 
     def stream(self) -> int:
-        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
+        return torch.cuda.current_stream(self.device).cuda_stream if self.streams else 0
 
     @property
     def counts_on_host(self) -> bool:
         return self.counts is not None and not on_cuda(self.device)
 
-    def set(self, arg: int, group: int, value: float) -> None:
-        if self.last.get((arg, group)) != value:
-            self.step.set(arg, group, value)
-            self.last[arg, group] = value
+    def set(self, arg: int, value: float) -> None:
+        if self.last.get(arg) != value:
+            self.step.set(arg, -1, value)
+            self.last[arg] = value
 
     def set_scales(self) -> None:
         for arg, key in self.scales:

@@ -54,6 +54,19 @@ def like_parameter(p: Tensor, array: Tensor) -> Tensor:
     return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
 
 
+def increment_versions(tensors: list[Tensor]) -> None:
+    """Tells autograd that these were written to."""
+    for tensor in tensors:
+        torch.autograd.graph.increment_version(tensor)
+
+
+try:
+    torch._C._increment_version([])
+    increment_versions = torch._C._increment_version  # torch >= 2.6: all at once
+except (TypeError, RuntimeError):
+    pass
+
+
 def same_layout(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and all(
         n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0

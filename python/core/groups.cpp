@@ -1,0 +1,103 @@
+// The groups' items are compared by identity, so that a step whose groups nobody touched runs no Python for them.
+#include "python/core/groups.hpp"
+
+#include <bit>
+
+namespace stepfuse_python {
+namespace {
+
+double to_double(PyObject* value) {
+  double number = PyFloat_AsDouble(value);  // a tensor's, too
+  if (number == -1.0 && PyErr_Occurred() != nullptr) throw Raised();
+  return number;
+}
+
+bool is_params(PyObject* key) { return PyUnicode_CompareWithASCIIString(key, "params") == 0; }
+
+}  // namespace
+
+void Groups::number(PyObject* step, int arg, int group, size_t index, PyObject* key,
+                    Py_ssize_t place) {
+  numbers_.push_back({Ref::borrow(step), arg, group, index, Ref::borrow(key), place, std::nullopt});
+}
+
+void Groups::counts(PyObject* step) { counted_.push_back(Ref::borrow(step)); }
+
+void Groups::watch(PyObject* groups, PyObject* choices, PyObject* free) {
+  free_ = Ref::borrow(free);
+  said_ = Ref::borrow(choices);
+  remember(groups);
+}
+
+bool Groups::is_free(PyObject* key) const {
+  int found = PySequence_Contains(free_.get(), key);
+  checked(found);
+  return found != 0;
+}
+
+void Groups::remember(PyObject* groups) {
+  groups_.clear();
+  for_each(groups, [&](PyObject* group) {
+    std::vector<Item> items;
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(group, &at, &key, &value) != 0) {
+      bool compared = !is_params(key) && !is_free(key);
+      items.push_back({key, compared ? Ref::borrow(value) : Ref()});
+    }
+    groups_.push_back(std::move(items));
+  });
+}
+
+bool Groups::same_items(PyObject* groups) const {
+  size_t index = 0;
+  bool same = true;
+  for_each(groups, [&](PyObject* group) {
+    if (!same || index >= groups_.size()) {
+      same = false;
+      return;
+    }
+    auto item = groups_[index].begin();
+    auto end = groups_[index++].end();
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t at = 0;
+    while (same && PyDict_Next(group, &at, &key, &value) != 0) {
+      same = item != end && item->key == key &&
+             (item->value.get() == nullptr || item->value.get() == value);
+      if (same) ++item;
+    }
+    same = same && item == end;
+  });
+  return same && index == groups_.size();
+}
+
+bool Groups::same(PyObject* groups, PyObject* choices) {
+  for (const Ref& step : counted_) {
+    if (!self_of<Step>(step.get()).counts_are_its_own()) return false;
+  }
+  if (said_.get() == nullptr) return false;
+  if (same_items(groups)) return true;
+  Ref now = checked(PyObject_CallNoArgs(choices));
+  int equal = PyObject_RichCompareBool(now.get(), said_.get(), Py_EQ);
+  checked(equal);
+  if (equal != 0) remember(groups);
+  return equal != 0;
+}
+
+void Groups::set(PyObject* groups) {
+  for (Number& number : numbers_) {
+    Ref group = checked(PySequence_GetItem(groups, static_cast<Py_ssize_t>(number.index)));
+    Ref value = checked(PyObject_GetItem(group.get(), number.key.get()));
+    if (number.place >= 0) value = checked(PySequence_GetItem(value.get(), number.place));
+    double now = to_double(value.get());
+    if (number.last == std::bit_cast<uint64_t>(now)) continue;
+    stepfuse_args* args = self_of<Step>(number.step.get()).args.get();
+    check(number.group < 0 ? stepfuse_args_set(args, number.arg, now)
+                           : stepfuse_args_set_group(args, number.arg, number.group, now));
+    number.last = std::bit_cast<uint64_t>(now);
+  }
+}
+
+}  // namespace stepfuse_python
