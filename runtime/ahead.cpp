@@ -61,10 +61,11 @@ void ship_for_cpu(const Variant& variant, const std::string& level, const std::s
 
 std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::string& folder) {
   std::vector<AheadKernel> out;
-  auto add = [&](const Program& program, const Layout& layout, Form form,
-                 const std::string& target) {
-    StepPlan plan(program, layout, form);
-    AheadKernel kernel{.target = target, .step = program.name, .form = std::string(name(form))};
+  auto add = [&](const Program& program, const Layout& layout, Form form, const std::string& target,
+                 bool observed = false) {
+    StepPlan plan(program, layout, form, observed);
+    AheadKernel kernel{
+        .target = target, .step = program.name, .form = std::string(name(plan.kernels().form))};
     if (auto cuda = cuda_target(target, request.cuda_options)) {
       ship_for_cuda(plan.variant, target, *cuda, folder, &kernel);
     } else {
@@ -74,9 +75,9 @@ std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::s
   };
   std::optional<Program> init = make_init_program(request.program);
   for (const std::string& target : request.targets) {
-    add(request.program, request.layout, request.form, target);
+    add(request.program, request.layout, request.form, target, request.observe);
     bool on_cuda = cuda_target(target, "").has_value();
-    if (on_cuda && request.observe && request.form == Form::fused) {
+    if (on_cuda && request.observe && out.back().form == name(Form::fused)) {
       add(request.program, request.layout, Form::split, target);
     }
     if (init) add(*init, init_layout(*init, request.layout, 0), Form::fused, target);

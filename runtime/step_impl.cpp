@@ -109,7 +109,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device, interpreted);
-  plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  plan = std::make_unique<StepPlan>(program, std::move(layout), options.form, options.observe);
   begins_somehow_ = std::any_of(program.buffers.begin(), program.buffers.end(),
                                 [](const Buffer& b) { return b.init != Buffer::Init::none; });
   int window = program.find_state("micro_batches");
@@ -343,7 +343,7 @@ void Step::Impl::append(TensorSpec tensor) {
   check_tensor_flags(program, layout);
   check_full_sizes(program, layout);
   StepParts next;
-  next.plan = std::make_unique<StepPlan>(program, std::move(layout), options.form);
+  next.plan = std::make_unique<StepPlan>(program, std::move(layout), options.form, options.observe);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report
   wait();
   std::vector<std::vector<char>> saved(program.states.size());

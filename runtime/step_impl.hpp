@@ -21,7 +21,9 @@ namespace stepfuse {
 
 // The part of a step that append() makes anew: everything that follows from program and layout.
 struct StepPlan {
-  StepPlan(const Program& source, Layout layout, Form form);
+  // `observed`: of a step that observe() and reduce() are called of. Where `form` would store in
+  // phases that these run, it is the split form.
+  StepPlan(const Program& source, Layout layout, Form form, bool observed);
   // Binding holds references into the plan: it stays where it was made.
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;

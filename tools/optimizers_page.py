@@ -8,6 +8,7 @@
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ pipeline go with each of them. [In PyTorch](pytorch.md) they are classes; [write
 
 Written by `tools/optimizers_page.py`. Bytes are those of one parameter with f32 gradients, weights and moments, without clipping. The floor
 is counted in the formula's text, not in the schedule: what the update needs and stores, each array once, and what reductions are of, once
-for all that wait for equally many others. The last column is of {draws} draws of all hyperparameters, 30 steps each over four tensors of 1 to 2,049 elements: *bits* where weights and state equal the
+for all that wait for equally many others; what is stored with these the update may read back. The last column is of {draws} draws of all hyperparameters, 30 steps each over four tensors of 1 to 2,049 elements: *bits* where weights and state equal the
 peer's for-loop to the last bit, with a correctly rounded square root as in [parity](parity.md), in all draws; else the largest difference
 of a weight, relative to its size plus 0.001, and why it is not 0.
 
@@ -41,8 +42,9 @@ def tool(*words):
 
 def floor(ir):
     """Bytes of the step's text, all of whose arrays are f32: what the update reads and writes, and what reductions read,
-    in a pass for all that wait for equally many others."""
-    operands, loads, reduced, stores = {}, {}, {}, []
+    in a pass for all that wait for equally many others. The least over all choices of what these passes store already, for
+    the update to read back."""
+    operands, loads, reduced, stores = {}, {}, {}, {}
     for line in ir.splitlines():
         word = line.split()
         if match := re.match(r"\s*(%\S+) = (\S+) (.*) : \S+$", line):
@@ -53,11 +55,11 @@ def floor(ir):
             if op.startswith("reduce_"):
                 reduced[name] = None
         elif word and word[0] == "store":
-            stores.append(line)
             operands[line] = re.findall(r"%[\w.]+", line)
+            stores[line] = word[1].strip("@,")
 
-    def reads(name, levels):
-        """The arrays that a value needs without what is reduced, and how many reductions it waits for."""
+    def reads(name, levels, kept=()):
+        """The arrays that a value needs without what is reduced or kept, and how many reductions it waits for."""
         found, todo, seen = set(), list(operands[name]), set()
         while todo:
             x = todo.pop()
@@ -65,9 +67,11 @@ def floor(ir):
                 continue
             seen.add(x)
             if x in loads:
-                found.add(loads[x])
+                found.add(loads[x].strip("@"))
             if x in reduced:
                 levels.append(level(x)[0])
+            elif x in kept:
+                found.add(f"new {kept[x]}")
             else:
                 todo += operands[x]
         return found
@@ -79,12 +83,33 @@ def floor(ir):
             reduced[name] = (max(levels) + (1 if found else 0), found)
         return reduced[name]
 
-    again = {}
-    for name in reduced:
-        number, found = level(name)
-        again.setdefault(number, set()).update(found)
-    update = set().union(*(reads(store, []) for store in stores))
-    return 4 * (len(update) + len(stores) + sum(len(found) for found in again.values()))
+    waits = {}
+    for store in stores:
+        levels = [0]
+        reads(store, levels)
+        waits[store] = max(levels)
+    early = [store for store in stores if waits[store] < max(waits.values())]
+
+    def moved(chosen):
+        """Arrays read and written where those stores are made early; none where a later pass needs the old ones."""
+        passes = {}
+        for name in reduced:
+            number, found = level(name)
+            passes.setdefault(number, set()).update(found)
+        for store in chosen:
+            passes.setdefault(waits[store] + 1, set()).update(reads(store, []))
+        kept = {operands[store][0]: stores[store] for store in chosen}
+        update = set()
+        for store in stores:
+            if store not in chosen:
+                update |= reads(store, [], kept)
+        behind = [update] + [passes[n] for n in passes if any(n > waits[s] + 1 for s in chosen)]
+        if any(array in found for array in kept.values() for found in behind):
+            return None
+        return len(update) + len(stores) + sum(len(found) for found in passes.values())
+
+    choices = itertools.chain.from_iterable(itertools.combinations(early, n) for n in range(len(early) + 1))
+    return 4 * min(count for count in map(moved, choices) if count is not None)
 
 
 def facts(name, case):

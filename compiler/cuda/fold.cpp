@@ -97,12 +97,6 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   return found;
 }
 
-bool folds_tensors(const KernelPlan& plan, int32_t phase) {
-  const std::vector<int32_t>& all = plan.phase(phase).reductions;
-  return std::any_of(all.begin(), all.end(),
-                     [&](int32_t r) { return plan.reduction(r).to == Domain::tensor; });
-}
-
 void emit_shared_folds(Emission& e, int32_t phase) {
   for (int32_t r : e.plan.phase(phase).reductions) {
     if (e.plan.reduction(r).to == Domain::tensor) emit_fold(e, r, kAllBlocks);

@@ -70,8 +70,6 @@ std::string step_variable(int32_t phase);
 // By all blocks, behind a grid barrier: folds the slots of reductions to tensors, of which there may be
 // many.
 void emit_shared_folds(Emission& e, int32_t phase);
-// Whether there are such reductions.
-bool folds_tensors(const KernelPlan& plan, int32_t phase);
 enum class LastBlock {
   alone,       // of a kernel of one phase
   of_split,    // the same, in the `split` form, whose kernels look for kKeepResults

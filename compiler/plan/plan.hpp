@@ -240,6 +240,15 @@ void for_each_operand(const Body& body, F&& f) {
   }
 }
 
+// Whether elements of a phase are reduced to tensors, of which there may be many: where the blocks of a grid wait for each
+// other, all of them fold these.
+inline bool folds_tensors(const KernelPlan& plan, int32_t phase) {
+  for (int32_t r : plan.phase(phase).reductions) {
+    if (plan.reduction(r).to == Domain::tensor) return true;
+  }
+  return false;
+}
+
 // What is done in one level for blocks of one size; of 1: for each element.
 struct Section {
   int32_t level = 0;

@@ -108,11 +108,7 @@ int barrier_count(const KernelPlan& plan) {
   for (const plan::Kernel& k : plan.kernels) {
     if (k.phase_count < 2) continue;
     barriers += k.phase_count - 1;
-    for (int32_t p = k.first_phase; p < k.end(); ++p) {
-      const std::vector<int32_t>& all = plan.phase(p).reductions;
-      barriers += std::any_of(all.begin(), all.end(),
-                              [&](int32_t r) { return plan.reduction(r).to == Domain::tensor; });
-    }
+    for (int32_t p = k.first_phase; p < k.end(); ++p) barriers += folds_tensors(plan, p) ? 1 : 0;
   }
   return barriers;
 }

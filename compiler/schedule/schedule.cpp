@@ -7,6 +7,7 @@
 
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
+#include "compiler/schedule/early_stores.hpp"
 #include "compiler/schedule/stages.hpp"
 
 namespace stepfuse {
@@ -28,7 +29,7 @@ void check_signature(const Program& p, const Signature& s) {
 }
 
 // One phase per level of reductions; every store is in the last.
-std::vector<Phase> make_phases(const Program& p) {
+std::vector<PhaseRoots> make_roots(const Program& p) {
   std::vector<int> level = reduction_levels(p);
   std::vector<int> phase_of = reduction_phases(p);
   std::vector<PhaseRoots> roots(1);
@@ -51,13 +52,17 @@ std::vector<Phase> make_phases(const Program& p) {
     }
   }
   roots.back().stores = stores;
+  return roots;
+}
+
+std::vector<Phase> make_phases(const Program& p, const std::vector<PhaseRoots>& roots) {
   // Kernels are named after their phases.
-  bool several = std::count_if(roots.begin(), roots.end(),
-                               [](const PhaseRoots& r) { return r.stores.empty(); }) > 1;
+  bool updates = !roots.back().stores.empty();
+  size_t reduces = roots.size() - (updates ? 1 : 0);
   std::vector<Phase> phases;
   for (const PhaseRoots& r : roots) {
-    std::string name = r.stores.empty() ? "reduce" : "update";
-    if (several && r.stores.empty()) name += std::to_string(phases.size());
+    std::string name = phases.size() < reduces ? "reduce" : "update";
+    if (reduces > 1 && phases.size() < reduces) name += std::to_string(phases.size());
     phases.push_back(make_phase(p, std::move(name), r));
   }
   return phases;
@@ -96,7 +101,11 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
   if (options.form == Form::unfused) {
     add_stages(schedule);
   } else {
-    schedule.phases = make_phases(program);
+    std::vector<PhaseRoots> roots = make_roots(program);
+    // Only where one launch does it all: between the kernels of `split` a caller may replace what
+    // the first ones found, or have them look again.
+    if (options.form == Form::fused) store_early(program, options.signatures, roots);
+    schedule.phases = make_phases(program, roots);
     auto count = static_cast<int32_t>(schedule.phases.size());
     if (options.form == Form::fused) {
       schedule.kernels.push_back({program.name, 0, count});
