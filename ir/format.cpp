@@ -1,7 +1,9 @@
 // Formats: their texts, and the rewriting of a step that keeps a buffer in one. Knows ir and fmt.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -149,7 +151,7 @@ class Rewriting {
       }
       for (const Buffer& part : parts_of(format_.encode)) {
         parts_[part.name] = static_cast<int32_t>(to_.buffers.size());
-        to_.buffers.push_back({.name = fmt::format("{}.{}", kept.name, part.name),
+        to_.buffers.push_back({.name = fmt::format("{}.{}.{}", kept.name, format_.name, part.name),
                                .dtypes = part.dtypes,
                                .access = kept.access,
                                .init = kept.init,
@@ -283,6 +285,27 @@ Format built_in_format(std::string_view name) {
 
 Program with_format(const Program& program, std::string_view buffer, const Format& format) {
   return Rewriting(program, buffer, format).run();
+}
+
+Program conversion(std::string_view from, std::string_view to) {
+  auto type = [](std::string_view form) {
+    std::optional<DType> t = dtype_from_name(form);
+    return name(t && kFloatStorage.contains(*t) ? *t : DType::f32);
+  };
+  Program program = parse(fmt::format(R"(step @convert {{
+  buffer @from : {0} in
+  buffer @to : {1} out
+  %stored = load @from : [{0}]
+  %x = cast %stored : [f32]
+  %kept = cast %x : [{1}]
+  store @to, %kept
+}})",
+                                      type(from), type(to)),
+                          "<conversion>");
+  for (auto [buffer, form] : {std::pair("from", from), std::pair("to", to)}) {
+    if (type(form) != form) program = with_format(program, buffer, built_in_format(form));
+  }
+  return program;
 }
 
 }  // namespace stepfuse

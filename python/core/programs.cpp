@@ -1,7 +1,9 @@
 // Program and Scaler: a recipe's declarations, and the loss scale that steps share.
+#include <bit>
 #include <string>
 #include <string_view>
 
+#include <stepfuse/format.h>
 #include <stepfuse/formula.h>
 
 #include "python/core/capsule.hpp"
@@ -71,7 +73,10 @@ PyObject* program_buffers(PyObject* self, PyObject*) {
     stepfuse_buffer buffer = STEPFUSE_BUFFER;
     check(stepfuse_program_buffer(program, i, &buffer));
     name = buffer.name;
-    return PyLong_FromLong(buffer.init_from);
+    bool one = std::has_single_bit(buffer.dtypes);
+    return Py_BuildValue("(isi)", buffer.init_from,
+                         one ? stepfuse_dtype_name(std::countr_zero(buffer.dtypes)) : "",
+                         buffer.block);
   });
 }
 
@@ -100,7 +105,9 @@ PyObject* program_args(PyObject* self, PyObject*) {
 PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
-     "Of each buffer the index of the one that it begins as a copy of, else -1."},
+     "Of each buffer the index of the one that it begins as a copy of, else -1; its storage type, "
+     "where "
+     "it has one; and how many elements share a value."},
     {"states", program_states, METH_NOARGS,
      "Of each state: its type, its domain (0: one for the step, 1: for a group, 2: for a tensor), "
      "whether it is a report or another's, and its first value's bits."},
@@ -173,6 +180,19 @@ PyObject* recipes(PyObject*, PyObject*) {
   });
 }
 
+PyObject* conversion(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const char* from = nullptr;
+    const char* to = nullptr;
+    if (PyArg_ParseTuple(args, "ss:conversion", &from, &to) == 0) throw Raised();
+    stepfuse_program* program = nullptr;
+    check(stepfuse_conversion(from, to, &program));
+    auto value = std::make_unique<Program>();
+    value->handle.reset(program);
+    return Ref(instance(the_program_type, value.release()));
+  });
+}
+
 PyObject* formula_text(PyObject*, PyObject* recipe) {
   return guarded([&] {
     char* text = nullptr;
@@ -191,6 +211,8 @@ PyObject* formula_options(PyObject*, PyObject* text) {
 
 PyMethodDef functions[] = {
     {"recipes", recipes, METH_NOARGS, "What each built-in recipe is, by name."},
+    {"conversion", conversion, METH_VARARGS,
+     "conversion(from, to): the step that makes @to, kept in one form, of @from, kept in another."},
     {"formula_text", formula_text, METH_O, "A built-in optimizer's formula."},
     {"formula_options", formula_options, METH_O,
      "The options that a formula declares, one a line."},

@@ -187,9 +187,15 @@ PyObject* step_run(PyObject* self, PyObject* args) {
     PyObject* walk = nullptr;
     int part = 0;
     PyObject* stream = nullptr;
-    if (PyArg_ParseTuple(args, "O!iO:run", walk_type(), &walk, &part, &stream) == 0) throw Raised();
+    if (PyArg_ParseTuple(args, "OiO:run", &walk, &part, &stream) == 0) throw Raised();
     const Step& step = self_of<Step>(self);
-    const std::vector<void*>& gradients = self_of<Walk>(walk).gradients(static_cast<size_t>(part));
+    static const std::vector<void*> kNone;
+    if (walk != Py_None && PyObject_TypeCheck(walk, walk_type()) == 0) {
+      PyErr_SetString(PyExc_TypeError, "the walk is a Walk or None");
+      throw Raised();
+    }
+    const std::vector<void*>& gradients =
+        walk == Py_None ? kNone : self_of<Walk>(walk).gradients(static_cast<size_t>(part));
     stepfuse_stream handle = to_address(stream);
     check_unlocked([&] {
       return stepfuse_step_run(step.handle.get(), gradients.data(), gradients.size(),
@@ -321,7 +327,8 @@ PyMethodDef step_methods[] = {
     {"show_counts", step_show_counts, METH_VARARGS,
      "show_counts(f32 tensor, its address): where every run writes its counts, of a step on the "
      "CPU"},
-    {"run", step_run, METH_VARARGS, "run(walk, part, stream)"},
+    {"run", step_run, METH_VARARGS,
+     "run(walk, or None where the step takes no gradients, part, stream)"},
     {"reduce", step_reduce, METH_VARARGS,
      "reduce(walk, part, stream, again): the part of a step that only reads gradients; `again` "
      "where "

@@ -1,6 +1,8 @@
 // The C API: dtypes, programs and recipes. Knows the handles.
 #include <fmt/format.h>
 
+#include <stepfuse/format.h>
+#include <stepfuse/format.hpp>
 #include <stepfuse/formula.h>
 
 #include "ir/formula/resolve.hpp"
@@ -81,6 +83,14 @@ stepfuse_status stepfuse_recipe(const char* name, const char* const* options, si
     auto& out = result(program);
     out = new stepfuse_program{
         make_recipe(text_of(name, "the recipe's name"), options_of(options, option_count))};
+  });
+}
+
+stepfuse_status stepfuse_conversion(const char* from, const char* to, stepfuse_program** program) {
+  return guard([&] {
+    auto& out = result(program);
+    out = new stepfuse_program{conversion(text_of(from, "the form to convert from"),
+                                          text_of(to, "the form to convert to"))};
   });
 }
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from stepfuse.torch import SGD, AdamW, LossScaler
@@ -24,6 +25,7 @@ def train(model, optimizer, steps):
 
 @pytest.mark.parametrize(("cls", "kw"), [
     (AdamW, {"lr": 0.01}), (SGD, {"lr": 0.01, "momentum": 0.9}), (AdamW, {"lr": torch.tensor(0.01), "amsgrad": True}),
+    (AdamW, {"lr": 0.01, "moments": "fp8", "moments_min": 0}),
     (AdamW, {"lr": 0.01, "max_norm": 1.0, "scaler": LossScaler(growth_interval=2)})], ids=str)
 def test_goes_on_from_a_checkpoint(cls, kw):
     scaled = "scaler" in kw
@@ -43,6 +45,21 @@ def test_goes_on_from_a_checkpoint(cls, kw):
     train(again, fresh, range(5, 9))
     train(model, optimizer, range(5, 9))
     assert all(torch.equal(p, q) for p, q in zip(again.parameters(), model.parameters()))
+
+
+def test_codes_and_scales_go_through_files_to_the_bit(tmp_path):
+    model, optimizer = make(AdamW, lr=0.01, moments="exp_avg=int8|exp_avg_sq=fp8", moments_min=0)
+    train(model, optimizer, range(3))
+    saved = get_optimizer_state_dict(model, optimizer)
+    dcp.save(saved, checkpoint_id=tmp_path, no_dist=True)
+    again, fresh = make(AdamW, lr=0.01, moments="exp_avg=int8|exp_avg_sq=fp8", moments_min=0)
+    found = get_optimizer_state_dict(again, fresh)
+    dcp.load(found, checkpoint_id=tmp_path, no_dist=True)
+    set_optimizer_state_dict(again, fresh, found)
+    for name, state in saved["state"].items():
+        loaded = get_optimizer_state_dict(again, fresh)["state"][name]
+        assert len(state) == 5 and state.keys() == loaded.keys()
+        assert all(v.dtype == loaded[k].dtype and torch.equal(v.float(), loaded[k].float()) for k, v in state.items())
 
 
 def test_a_fresh_state_is_torchs():

@@ -125,12 +125,13 @@ def one_device(world, dtype, norm_type, more=MappingProxyType({})):
 
 
 BY_CHANCE = (torch.bfloat16, 2.0, {"weight_rounding": "stochastic", "seed": 5})
+IN_BLOCKS = (torch.float32, 2.0, {"moments": "exp_avg=int8|exp_avg_sq=fp8"})  # small parameters have none
 AVERAGED = (torch.float32, 2.0, {"ema_decay": 0.7})
 
 
 @pytest.mark.parametrize(("world", "cases"), [
-    (1, [(torch.float32, 2.0), BY_CHANCE]), (2, [(torch.bfloat16, 2.0), BY_CHANCE]), (3, [(torch.float32, 2.0), BY_CHANCE, AVERAGED]),
-    (4, [(torch.float32, 1.0), (torch.float32, float("inf")), BY_CHANCE]), (7, [(torch.float32, 2.0), BY_CHANCE])], ids=str)
+    (1, [(torch.float32, 2.0), BY_CHANCE]), (2, [(torch.bfloat16, 2.0), BY_CHANCE]), (3, [(torch.float32, 2.0), BY_CHANCE, AVERAGED, IN_BLOCKS]),
+    (4, [(torch.float32, 1.0), (torch.float32, float("inf")), BY_CHANCE]), (7, [(torch.float32, 2.0), BY_CHANCE, IN_BLOCKS])], ids=str)
 def test_exact_is_one_device_on_any_number_of_ranks(world, cases):
     for case, results in zip(cases, run_each(world, sharded, [(True, *case) for case in cases])):
         want, averages = one_device(world, *case)
@@ -260,9 +261,9 @@ def whole(optimizer, rank):
     return {i: {k: v.clone() for k, v in s.items()} for i, s in state.items()}
 
 
-def save(rank, world, folder):
+def save(rank, world, folder, more):
     model = network(torch.bfloat16)
-    optimizer = ZeroRedundancyOptimizer(groups(model), bucket_bytes=BUCKET, exact=True, **settings(2.0))
+    optimizer = ZeroRedundancyOptimizer(groups(model), bucket_bytes=BUCKET, exact=True, **settings(2.0), **more)
     train(model, optimizer, 0, range(3))
     dcp.save({"model": model.state_dict(), "optimizer": optimizer.sharded_state_dict()}, checkpoint_id=folder)
     optimizer.consolidate_state_dict()
@@ -271,9 +272,9 @@ def save(rank, world, folder):
     return before, full
 
 
-def load(rank, world, folder, full):
+def load(rank, world, folder, more, full):
     model = network(torch.bfloat16)
-    optimizer = ZeroRedundancyOptimizer(groups(model), bucket_bytes=BUCKET, exact=True, **settings(2.0))
+    optimizer = ZeroRedundancyOptimizer(groups(model), bucket_bytes=BUCKET, exact=True, **settings(2.0), **more)
     state = {"model": model.state_dict(), "optimizer": optimizer.sharded_state_dict()}
     dcp.load(state, checkpoint_id=folder)
     model.load_state_dict(state["model"])
@@ -286,20 +287,52 @@ def load(rank, world, folder, full):
     return loaded, [p.detach().clone() for p in model.parameters()]
 
 
-def test_a_checkpoint_goes_on_with_another_number_of_ranks():
+@pytest.mark.parametrize("more", [{}, {"moments": "int8"}], ids=str)
+def test_a_checkpoint_goes_on_with_another_number_of_ranks(more):
     with tempfile.TemporaryDirectory() as folder:
-        results = good(run(4, save, folder))
+        results = good(run(4, save, folder, more))
         (states, weights, rates), full = results[0]
         assert all("master" in s and s["step"] == 3 for s in states.values())
+        assert any("exp_avg.int8.scale" in s for s in states.values()) == bool(more)
         after = []
         for world, given in ((1, None), (2, None), (3, None), (2, full)):
-            for rank, ((found, again, rate), then) in enumerate(good(run(world, load, folder, given))):
+            for rank, ((found, again, rate), then) in enumerate(good(run(world, load, folder, more, given))):
                 assert rate == rates
                 assert all(torch.equal(p, q) for p, q in zip(weights, again, strict=True))
                 assert rank > 0 or all(torch.equal(v, found[i][k]) for i, s in states.items() for k, v in s.items())
                 if world != 3:
                     after.append(then)
         assert all(torch.equal(p, q) for other in after for p, q in zip(after[0], other))
+
+
+def switched(rank, world):
+    """A whole state of torch's into shares in a format, and out again; blocks are those of the whole parameters."""
+    model, other = network(), network()
+    theirs = torch.optim.AdamW(other.parameters(), lr=0.01)
+    alone = AdamW(network().parameters(), moments="fp8")
+    loss_of(other, 0, 0).backward()
+    theirs.step()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), lr=0.01, moments="fp8", bucket_bytes=BUCKET)
+    optimizer.load_state_dict(theirs.state_dict())
+    optimizer._inner._make_state()
+    alone.load_state_dict(theirs.state_dict())
+    alone._make_state()
+    optimizer.consolidate_state_dict()
+    if rank == 0:
+        mine, its = optimizer.state_dict(), alone.state_dict()
+        for i, state in its["state"].items():
+            assert state.keys() == mine["state"][i].keys()
+            assert all(torch.equal(v.float(), mine["state"][i][k].float()) for k, v in state.items())
+    optimizer.consolidate_state_dict()
+    if rank == 0:
+        plain = optimizer.plain_state_dict()
+        theirs.load_state_dict(plain)
+        theirs.step()
+        assert optimizer.param_groups[0]["moments"] == "fp8"
+
+
+def test_torchs_state_is_shared_out_in_blocks():
+    good(run(3, switched))
 
 
 def accumulated(rank, world):

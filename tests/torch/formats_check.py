@@ -54,7 +54,7 @@ def check(format, peer, parts, steps, backend):
     buffers = {"weight": weights}
     for moment in ("exp_avg", "exp_avg_sq"):
         for part, (dtype, block) in parts.items():
-            buffers[f"{moment}.{part}"] = [torch.zeros(n // block, dtype=dtype) for n in SIZES]
+            buffers[f"{moment}.{format}.{part}"] = [torch.zeros(n // block, dtype=dtype) for n in SIZES]
     step.bind([0] * len(SIZES), **buffers)
     step.init_state()
     for k in range(steps):
@@ -73,7 +73,7 @@ def check(format, peer, parts, steps, backend):
         for part, attribute in (("code", "codes"), ("scale", "scale")):
             counts[f"{moment}.{part}"] = sum(
                 differing(a, getattr(optimizer.state[p][moment], attribute))
-                for a, p in zip(buffers[f"{moment}.{part}"], theirs))
+                for a, p in zip(buffers[f"{moment}.{format}.{part}"], theirs))
     return counts
 
 

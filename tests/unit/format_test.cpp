@@ -158,8 +158,8 @@ TEST_CASE("a step with its moments in a format has their parts for buffers") {
   set_option(o, "moments", "fp8");
   Program p = make_recipe("adamw", o);
   CHECK(p.find_buffer("exp_avg") == -1);
-  int code = p.find_buffer("exp_avg.code");
-  int scale = p.find_buffer("exp_avg_sq.scale");
+  int code = p.find_buffer("exp_avg.fp8.code");
+  int scale = p.find_buffer("exp_avg_sq.fp8.scale");
   REQUIRE(code >= 0);
   REQUIRE(scale >= 0);
   CHECK(p.buffers[static_cast<size_t>(code)].dtypes == DTypeSet(DType::f8e4m3));
@@ -169,10 +169,41 @@ TEST_CASE("a step with its moments in a format has their parts for buffers") {
 
   set_option(o, "moments", "exp_avg=int8|exp_avg_sq=sqrt8");
   p = make_recipe("adamw", o);
-  CHECK(p.find_buffer("exp_avg_sq.code") >= 0);
+  CHECK(p.find_buffer("exp_avg_sq.sqrt8.code") >= 0);
   set_option(o, "moments", "momentum=int8");
   CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("exp_avg, exp_avg_sq"), Error);
   CHECK_THROWS_WITH_AS(set_option(o, "moments", "f64"), doctest::Contains("fp8"), Error);
+}
+
+TEST_CASE(
+    "a conversion decodes one form and encodes another, of everything that floats are kept in") {
+  std::vector<std::string_view> forms = list_formats();
+  for (DType t : kFloatStorage) forms.push_back(name(t));
+  for (std::string_view from : forms) {
+    for (std::string_view to : forms) {
+      Program p = conversion(from, to);
+      for (const Buffer& b : p.buffers) {
+        CHECK(b.access == (b.name.starts_with("from") ? Access::in : Access::out));
+      }
+    }
+  }
+  Program p = conversion("bf16", "fp8");
+  CHECK(p.find_buffer("from") == 0);
+  CHECK(p.find_buffer("to.fp8.code") == 1);
+  CHECK(p.find_buffer("to.fp8.scale") == 2);
+  CHECK_THROWS_WITH_AS(conversion("f32", "i32"), doctest::Contains("fp8"), Error);
+
+  // What format fp8 makes of values is what its @encode does.
+  std::vector<float> x = some_values(700, true);
+  Parts parts = encode(built_in_format("fp8"), x);
+  std::vector<unsigned char> code(700), scale(3 * sizeof(float));
+  StepData data;
+  data.tensors.push_back({.size = x.size(),
+                          .data = {x.data(), code.data(), scale.data()},
+                          .dtypes = {DType::f32, DType::f8e4m3, DType::f32}});
+  interpret(conversion("f32", "fp8"), data);
+  CHECK(code == parts[0]);
+  CHECK(scale == parts[1]);
 }
 
 TEST_CASE("every optimizer can keep its moments in every format") {
@@ -211,7 +242,7 @@ TEST_CASE("a user's format is one more text, and what is no pair is refused") {
 )";
   Format mine = parse_format(encode + decode, "mine");
   Program p = with_format(make_recipe("lion", {}), "exp_avg", mine);
-  CHECK(p.find_buffer("exp_avg.high") >= 0);
+  CHECK(p.find_buffer("exp_avg.mine.high") >= 0);
   CHECK(refusal(encode).find("mine") != std::string::npos);
   CHECK(refusal(decode + encode).find("@encode and @decode") != std::string::npos);
   std::string other = decode;

@@ -25,11 +25,15 @@ std::vector<std::string_view> list_formats();
 // One that the library has. Throws Error{usage} naming all.
 Format built_in_format(std::string_view name);
 
-// The step with the buffer kept in the format: part @code of buffer @m is the buffer @m.code, a load of
-// @m decodes, a store encodes, and a buffer that begins as zeros has parts that do. The buffer may be
+// The step with the buffer kept in the format: part @code of buffer @m in format fp8 is the buffer
+// @m.fp8.code, a load of @m decodes, a store encodes, and a buffer that begins as zeros has parts that do. The buffer may be
 // stored as f32, is no other's initial value, and is not stored under a condition that each element has
 // for itself. Throws Error{usage} otherwise.
 Program with_format(const Program& program, std::string_view buffer, const Format& format);
+
+// A step that has @from, kept in one form, and makes @to, the same values in another. A form is a format
+// that the library has, or a storage type that floats are kept in.
+Program conversion(std::string_view from, std::string_view to);
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

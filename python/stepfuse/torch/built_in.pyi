@@ -12,7 +12,7 @@ class ADOPT(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class AdEMAMix(Formula):
     """AdEMAMix: Adam with a second, slow momentum. Further arguments as of AdamW."""
@@ -20,7 +20,8 @@ class AdEMAMix(Formula):
                  betas: tuple[float, float, float] = (0.9, 0.999, 0.9999), alpha: float = 5.0, eps: float = 1e-08,
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class AdaBelief(Formula):
     """AdaBelief: steps by how the gradient was predicted. Further arguments as of AdamW."""
@@ -28,7 +29,7 @@ class AdaBelief(Formula):
                  eps: float = 1e-16, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class AdamWCautiousDecay(Formula):
     """AdamW Cautious Decay: weight decay where the update agrees. Further arguments as of AdamW."""
@@ -36,7 +37,7 @@ class AdamWCautiousDecay(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.1, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class AdamWIndependentDecay(Formula):
     """AdamW Independent Decay: weight decay that lr does not scale. Further arguments as of AdamW."""
@@ -44,7 +45,7 @@ class AdamWIndependentDecay(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0001, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class Adammini(Formula):
     """Adam-mini: one second moment for each tensor. Further arguments as of AdamW."""
@@ -52,7 +53,7 @@ class Adammini(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class Adan(Formula):
     """Adan: adaptive Nesterov momentum. Further arguments as of AdamW."""
@@ -60,7 +61,8 @@ class Adan(Formula):
                  betas: tuple[float, float, float] = (0.98, 0.92, 0.99), eps: float = 1e-08,
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class CautiousAdamW(Formula):
     """Cautious AdamW: only where momentum and gradient agree. Further arguments as of AdamW."""
@@ -68,14 +70,15 @@ class CautiousAdamW(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class CautiousLion(Formula):
     """Cautious Lion: only where direction and gradient agree. Further arguments as of AdamW."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.0001, *, betas: tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class LAMB(Formula):
     """LAMB: layer-wise rates for large batches. Further arguments as of AdamW."""
@@ -83,7 +86,7 @@ class LAMB(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class LARS(Formula):
     """LARS: layer-wise rates for SGD. Further arguments as of AdamW."""
@@ -91,14 +94,16 @@ class LARS(Formula):
                  weight_decay: float = 0.0, trust_coefficient: float = 0.001, eps: float = 1e-08,
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None, weight_rounding: str | None = None,
-                 seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 seed: int = 0, ema_decay: float | None = None, moments: str | None = None,
+                 moments_min: int = 4096) -> None: ...
 
 class Lion(Formula):
     """Lion: the sign of the interpolated momentum. Further arguments as of AdamW."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.0001, *, betas: tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class MARS(Formula):
     """MARS: AdamW with variance reduction. Further arguments as of AdamW."""
@@ -106,7 +111,7 @@ class MARS(Formula):
                  gamma: float = 0.025, eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class NovoGrad(Formula):
     """NovoGrad: second moments of whole tensors. Further arguments as of AdamW."""
@@ -114,7 +119,7 @@ class NovoGrad(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0, grad_averaging: bool = False, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class Prodigy(Formula):
     """Prodigy: Adam without a learning rate to tune. Further arguments as of AdamW."""
@@ -123,7 +128,7 @@ class Prodigy(Formula):
                  weight_decay: float = 0.0, d_coef: float = 1.0, growth_rate: float = 1e+300, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class ScheduleFreeAdamW(ScheduleFree):
     """Schedule-Free AdamW: an average in place of a schedule. Further arguments as of AdamW."""
@@ -131,21 +136,23 @@ class ScheduleFreeAdamW(ScheduleFree):
                  eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class ScheduleFreeSGD(ScheduleFree):
     """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, *, momentum: float = 0.9,
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class Signum(Formula):
     """Signum: the sign of the momentum. Further arguments as of AdamW."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.001, *, momentum: float = 0.9,
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None: ...
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class Sophia(Formula):
     """Sophia: clipped steps by the Hessian's diagonal. Further arguments as of AdamW."""
@@ -153,7 +160,7 @@ class Sophia(Formula):
                  eps: float = 1e-12, weight_decay: float = 0.1, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 class StableAdamW(Formula):
     """StableAdamW: AdamW that large gradients slow down. Further arguments as of AdamW."""
@@ -161,6 +168,6 @@ class StableAdamW(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
 
 __all__ = ['ADOPT', 'AdEMAMix', 'AdaBelief', 'AdamWCautiousDecay', 'AdamWIndependentDecay', 'Adammini', 'Adan', 'CautiousAdamW', 'CautiousLion', 'LAMB', 'LARS', 'Lion', 'MARS', 'NovoGrad', 'Prodigy', 'ScheduleFreeAdamW', 'ScheduleFreeSGD', 'Signum', 'Sophia', 'StableAdamW']

@@ -39,6 +39,13 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
         raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
 
 
+def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...]) -> None:
+    kept = [option for option in kind if option.startswith("moments=") and option[len("moments="):] not in DTYPES.values()]
+    if kept and is_distributed(p) and any(not placement.is_replicate() for placement in p.placements):
+        raise TypeError(f"{who}: {kept[0]} keeps elements in blocks, which the shards of a DTensor cut, as those of {name}; take "
+                        "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
+
+
 def check_together(parts: list[Part], mode: Mode) -> None:
     devices = sorted({str(part.device) for part in parts})
     if len(devices) > 1:
@@ -50,8 +57,8 @@ def check_together(parts: list[Part], mode: Mode) -> None:
 
 
 def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
-    """Reductions that ranks do not exchange are over what this one has: wrong of a shard, or where others have more."""
-    own = [name for name in re.findall(r"%(\S+) = reduce_", step) if name not in exchanged]
+    """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
+    own = [name for name in re.findall(r"%(\S+) = reduce_\w+ %\S+ : (?!<\w+/)", step) if name not in exchanged]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from .. import __version__, _core
-from . import parts
-from .checks import DTYPES, check_disjoint, check_parameter, check_together, check_whole
+from . import formats, parts
+from .checks import DTYPES, check_disjoint, check_moments, check_parameter, check_together, check_whole
 from .groups import SCALES, scaled
 from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Mode, Part
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
+OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
-CPU, CUDA = 0, 2
 PLAIN = Mode()
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 
@@ -48,14 +48,6 @@ def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
     """Of what a program keeps beside arrays and step counts: type, domain, and the bits that it begins with."""
     return {name: (dtype, domain, bits) for name, (dtype, domain, other, bits) in made.states().items()
             if not other and name not in OWN_STATES}
-
-
-def allocator(device: torch.device) -> tuple[Callable[[int, int], int], Callable[[int], None]] | None:
-    """Where a step's own memory comes from: on a GPU from torch's caching allocator, which counts it and reuses it."""
-    if device.type != "cuda":
-        return None
-    return (lambda size, stream: torch.cuda.caching_allocator_alloc(size, device, stream),
-            torch.cuda.caching_allocator_delete)
 
 
 class Engine:
@@ -254,7 +246,7 @@ class Engine:
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
-                        state[p].pop("momentum_buffer", None)
+                        formats.take(state[p], "momentum_buffer")
 
     def bind(self) -> None:
         self.pull()
@@ -314,6 +306,7 @@ class Engine:
                 check_parameter(who, p, name)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = (self.kind(group, p), p.device)
+                check_moments(who, p, name, key[0])
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
@@ -327,7 +320,7 @@ class Engine:
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""
-        return [(*self.optimizer._options(g), *self.shared_options(g), g.get("weight_rounding"), g.get("seed"))
+        return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in OTHER_CHOICES))
                 for g in self.optimizer.param_groups]
 
     def shared_options(self, group: dict[str, Any]) -> list[str]:
@@ -341,21 +334,26 @@ class Engine:
         if dtype != "f32":
             rounding = group.get("weight_rounding")
             options += [f"model={dtype}", f"weight-rounding={rounding}" if rounding else "master"]
-        return tuple(options)
+        return (*options, *self.moments(group, p))
+
+    def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
+        """How its moments are kept; those of small parameters in f32, where that makes no second value of what all share."""
+        kept = group.get("moments")
+        small = self.place(p, 0).full_size < group.get("moments_min", 0) and not self.optimizer._couples
+        return [] if kept in (None, "f32") or small and kept not in formats.STORED else [f"moments={kept}"]
 
     def make_step(self, part: Part, old: Part | None, shared: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
         scaler = self.mode.scaler
-        layout = [(name, mine.numel(), g, not counted, *place) for name, mine, g, counted, place in zip(
+        flags = "tensor-flags" in part.options
+        layout = [(name, mine.numel(), g, flags and not counted, *place) for name, mine, g, counted, place in zip(
             part.names, part.locals, part.group_of, part.counted, part.places)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
-        cuda = parts.on_cuda(part.device)
-        part.step = _core.Step(made, layout, CUDA if cuda else CPU, part.device.index or 0,
-                               0 if cuda else torch.get_num_threads(), None if scaler is None else scaler._native,
-                               self.mode.deferred or shared and self.mode != PLAIN, allocator(part.device))
+        part.step = _core.Step(made, layout, *parts.place(part.device), None if scaler is None else scaler._native,
+                               self.mode.deferred or shared and self.mode != PLAIN, parts.allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
@@ -380,8 +378,7 @@ class Engine:
                 state[p]["step"] = part.counts[i]
         if "momentum_begun" in made.states():
             part.step.write_state("momentum_begun", [
-                int(state[p].get("momentum_buffer") is not None and begun.get(id(p), 1)) for p in part.params])
-
+                int(bool(formats.find(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
         part.states = kept_states(made)
         for name, (dtype, domain, initial) in part.states.items():
             if domain == PER_TENSOR:
@@ -405,25 +402,31 @@ class Engine:
                 part.copies.append((p, weight))
             weights.append(weight)
         part.step.bind("weight", [w.data_ptr() for w in weights])
-        for name, source in program(self.optimizer._recipe, part.options).buffers().items():
+        for name, buffer in program(self.optimizer._recipe, part.options).buffers().items():
             if name not in ("grad", "weight"):
-                arrays = [self.array(p, w, label, name, source >= 0)
+                arrays = [self.array(p, w, label, name, formats.Buffer(*buffer))
                           for p, w, label in zip(part.params, weights, part.names)]
                 part.step.bind(name, [a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
 
-    def array(self, p: Tensor, weight: Tensor, label: str, name: str, is_copy: bool) -> Tensor:
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: formats.Buffer) -> Tensor:
         """An array of a parameter's state, laid out as the weight; made, or made so, where it is not."""
-        dtype = weight.dtype if name == "kahan" else torch.float32
         state = self.optimizer.state[p]
         have = None if state.get(name) is None else local(state[name])
-        if (type(have) is Tensor and have.dtype == dtype and have.device == p.device and same_layout(have, weight)
+        if (type(have) is Tensor and have.dtype == buffer.torch_dtype() and have.device == p.device
+                and (same_layout(have, weight) if buffer.block == 1 else have.shape == (buffer.count(weight),) and have.is_contiguous())
                 and is_distributed(state[name]) == is_distributed(p)):
             return have
-        made = torch.empty_like(weight, dtype=dtype, memory_format=torch.preserve_format)
+        moment, form = formats.split(name)
+        if form or have is None and formats.find(state, moment):
+            arrays = formats.bring({key: local(value).to(p.device) for key, value in formats.take(state, moment).items()},
+                                   moment, form, weight, label, self.initial(moment))
+            state.update((key, like_parameter(p, value)) for key, value in arrays.items())
+            return self.array(p, weight, label, name, buffer)
+        made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
         if have is None:
-            made.copy_(weight) if is_copy else made.fill_(self.initial(name))
+            made.copy_(weight) if buffer.source >= 0 else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():
             made.copy_(have.reshape(weight.shape))
         else:

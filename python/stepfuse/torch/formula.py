@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from .engine import kept_states, program
-from .fused import FLAGS, Fused
+from .fused import FLAGS, MOMENTS_MIN, Fused
 from .scaler import LossScaler
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Formula(Fused):
     Args:
         lr: the learning rate; None: the formula's default.
         formula: its text, where the class has none.
-        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay: as AdamW's.
+        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min: as AdamW's.
         hyper: the formula's hyperparameters and options.
     """
 
@@ -113,7 +113,8 @@ class Formula(Fused):
     def __init__(self, params: ParamsT, lr: float | Tensor | None = None, *, formula: str | None = None,
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None, **hyper: Any) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN, **hyper: Any) -> None:
         if formula is not None:
             self.formula = formula
         if not self.formula:
@@ -127,7 +128,7 @@ class Formula(Fused):
             if name == "betas" and len(value) != len(defaults[name]):
                 raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
         super().__init__(params, {**defaults, **hyper, "maximize": maximize})
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
     @property
     def _recipe(self) -> str:
@@ -209,5 +210,6 @@ def signature(takes: Declared) -> inspect.Signature:
     positional = [general["params"], *(own("lr", inspect.Parameter.POSITIONAL_OR_KEYWORD) for _ in "l" if "lr" in defaults)]
     others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
     rest = [general[name] for name in (
-        "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed", "ema_decay")]
+        "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed", "ema_decay",
+        "moments", "moments_min")]
     return inspect.Signature([*positional, *others, *rest], return_annotation="None")

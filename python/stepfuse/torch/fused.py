@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from .engine import PLAIN, Engine, Mode
+from . import formats, torchao
+from .engine import PLAIN, Engine, Mode, program
 from .groups import move, set_scales
 from .scaler import LossScaler
 from .tensors import is_distributed, local
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 ROUNDINGS = ("nearest", "stochastic", "kahan")
+MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
+KEPT = ("moments", "moments_min")  # of a group: what the optimizer was made with, whatever it loads
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
@@ -82,15 +85,20 @@ class Fused(torch.optim.Optimizer):
         return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
-                scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None) -> None:
+                scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
+                moments: str | None, moments_min: int) -> None:
         if weight_rounding not in (None, *ROUNDINGS):
             raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
         if weight_rounding is not None:  # of each group, where a state_dict keeps it
             self.defaults.update(weight_rounding=weight_rounding, seed=int(seed))
         if ema_decay is not None:
             self.defaults.update(ema_decay=float(ema_decay))
+        if moments is not None:
+            self.defaults.update(moments=moments, moments_min=int(moments_min))
         self._complete_groups()
         for group in self.param_groups:
+            if group.get("moments") is not None:  # a name that the library does not have it refuses now
+                program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
             for flag in ("capturable", "differentiable"):
                 if group.get(flag):
                     raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
@@ -108,7 +116,7 @@ class Fused(torch.optim.Optimizer):
     def _complete_groups(self) -> None:
         """What torch's own state_dicts know nothing of."""
         for group in self.param_groups:
-            for name in ("weight_rounding", "seed", "ema_decay"):
+            for name in ("weight_rounding", "seed", "ema_decay", *KEPT):
                 if name in self.defaults:
                     group.setdefault(name, self.defaults[name])
 
@@ -318,30 +326,51 @@ class Fused(torch.optim.Optimizer):
         self._pull()
         return super().state_dict()
 
+    def plain_state_dict(self) -> dict[str, Any]:
+        """state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
+        return formats.plain(self.state_dict(), [p for g in self.param_groups for p in g["params"]])
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a state_dict() of this class or of torch.optim's; moments, masters and counts keep their f32."""
+        """From a state_dict() of this class, of torch.optim's or torchao's AdamWFp8; masters and counts keep their f32.
+
+        Moments stay what they were saved as to the bit where this optimizer keeps them so, and are rounded at the next
+        step where it does not: `moments` is the optimizer's, not the checkpoint's.
+        """
 
         def keep(_optimizer: Any, final: dict[str, Any]) -> None:
             self._loading = final
 
+        own = [{key: g[key] for key in KEPT if key in g} for g in self.param_groups]
         hook = self.register_load_state_dict_pre_hook(keep)
         try:
-            super().load_state_dict(state_dict)
+            super().load_state_dict(torchao.unwrapped(state_dict))
         finally:
             hook.remove()
             self._loading = None
+        for group, kept in zip(self.param_groups, own):
+            for key in KEPT:
+                group.pop(key, None)
+            group.update(kept)
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()
-        return {**super().__getstate__(), "_max_norm": self._max_norm, "_norm": self._norm,
+        inside = super().__getstate__()
+        inside["state"] = self._each_state(formats.picklable)
+        return {**inside, "_max_norm": self._max_norm, "_norm": self._norm,
                 "_external_norm": self._external_norm, "_scaler": self._scaler, "_counted": self._counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self.state = self._each_state(formats.unpickled)
         self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
         if self._loading is not None:
             self._keep_precision(self._loading)
+
+    def _each_state(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[Any, Any]:
+        params = {p for g in self.param_groups for p in g["params"]}
+        return type(self.state)(self.state.default_factory, {
+            p: change(values) if p in params else values for p, values in self.state.items()})
 
     def _keep_precision(self, loaded: dict[str, Any]) -> None:
         """torch has cast all state to the parameters' dtype, or taken it as it is: copies of what was loaded."""

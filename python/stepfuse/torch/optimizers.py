@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .fused import Fused
+from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class AdamW(Fused, torch.optim.AdamW):
         seed: of "stochastic"; the same seed gives the same bits, also after load_state_dict().
         ema_decay: the step also keeps an exponential moving average of the weights (state `ema`, f32), as
             torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step; averaged() shows it.
+        moments: how moments are kept: "bf16", or a format of the library ("fp8", "int8", "sqrt8"; docs/formats.md), also
+            of each moment: "exp_avg=int8|exp_avg_sq=sqrt8". A group may have its own.
+        moments_min: parameters with fewer elements keep their moments in f32 where others have a format.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -46,10 +49,11 @@ class AdamW(Fused, torch.optim.AdamW):
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -63,11 +67,12 @@ class Adam(Fused, torch.optim.Adam):
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -81,10 +86,11 @@ class SGD(Fused, torch.optim.SGD):
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -97,10 +103,11 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -113,10 +120,11 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -129,10 +137,11 @@ class NAdam(Fused, torch.optim.NAdam):
                  decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -145,10 +154,11 @@ class RAdam(Fused, torch.optim.RAdam):
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
                  differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -160,10 +170,11 @@ class Adamax(Fused, torch.optim.Adamax):
                  eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -175,10 +186,11 @@ class Adadelta(Fused, torch.optim.Adadelta):
                  weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
                  maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -190,9 +202,10 @@ class ASGD(Fused, torch.optim.ASGD):
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -204,10 +217,11 @@ class Rprop(Fused, torch.optim.Rprop):
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None) -> None:
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),

@@ -10,12 +10,35 @@ from torch import Tensor
 from .tensors import local
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .tensors import Place
+
+
+CPU, CUDA = 0, 2  # stepfuse.h's
 
 
 def on_cuda(device: torch.device) -> bool:
     """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
     return device.type == "cuda"
+
+
+def place(device: torch.device) -> tuple[int, int, int]:
+    """Where a step of tensors there runs, as _core.Step takes it: kind, ordinal, threads."""
+    cuda = on_cuda(device)
+    return CUDA if cuda else CPU, device.index or 0, 0 if cuda else torch.get_num_threads()
+
+
+def allocator(device: torch.device) -> tuple[Callable[[int, int], int], Callable[[int], None]] | None:
+    """Where a step's own memory comes from: on a GPU from torch's caching allocator, which counts it and reuses it."""
+    if device.type != "cuda":
+        return None
+    return (lambda size, stream: torch.cuda.caching_allocator_alloc(size, device, stream),
+            torch.cuda.caching_allocator_delete)
+
+
+def current_stream(device: torch.device) -> int:
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 
 
 class Mode(NamedTuple):
@@ -92,7 +115,7 @@ class Part:
         return len(self.params) - 1
 
     def stream(self) -> int:
-        return torch.cuda.current_stream(self.device).cuda_stream if self.streams else 0
+        return current_stream(self.device) if self.streams else 0
 
     @property
     def counts_on_host(self) -> bool:

@@ -8,9 +8,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from . import formats, torchao
 from .engine import PER_TENSOR, program
+from .fused import KEPT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .buckets import Slice
 
 
@@ -46,17 +50,18 @@ class Piece(Tensor):
 class Shards:
     """What of ZeroRedundancyOptimizer is about state; its slices are one-dimensional, in the order of memory."""
 
-    def _arrays(self) -> set[str]:
-        """Names of the state that has as many elements as its parameter."""
+    def _arrays(self, names: Iterable[str]) -> dict[str, int]:
+        """Those names of state that are arrays, and how many elements share a value of each."""
         inner = self._inner
         engine = inner._bound()
-        return {name for g in inner.param_groups for p in g["params"]
-                for name in program(inner._recipe, engine.kind(g, p)).buffers()}
+        moments = {formats.split(name)[0] for g in inner.param_groups for p in g["params"]
+                   for name in program(inner._recipe, engine.kind(g, p)).buffers()}
+        return {name: formats.block(name) for name in names if formats.split(name)[0] in moments}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """All ranks' state to one of them (numbered as in the group), for its state_dict(); called on every rank."""
         self._check_whole()
-        mine = {i: (s.offset, dict(self._inner.state[part])) for i, (part, s) in self._own_states()}
+        mine = {i: (s.offset, formats.picklable(self._inner.state[part])) for i, (part, s) in self._own_states()}
         lists = [None] * self._world if self._me == to else None
         what, group = "the gathering of the state", self._comm.groups[0]
         try:
@@ -73,16 +78,16 @@ class Shards:
         return [(i, own) for i, own in self._shard.items() if self._inner.state.get(own[0])]
 
     def _join(self, lists: list[dict[int, tuple[int, dict[str, Any]]]]) -> dict[str, Any]:
-        arrays = self._arrays()
         state: dict[int, dict[str, Any]] = {}
         for i, p in enumerate(self._all):
-            parts = sorted((found[i] for found in lists if i in found), key=lambda part: part[0])
+            parts = sorted(((offset, formats.unpickled(values)) for found in lists if i in found for offset, values in [found[i]]),
+                           key=lambda part: part[0])
             if not parts:
                 continue
             state[i] = dict(parts[0][1])
-            for name in arrays & state[i].keys():
+            for name, block in self._arrays(state[i]).items():
                 flat = torch.cat([values[name].to(p.device) for _, values in parts])
-                state[i][name] = flat.as_strided(p.shape, p.stride())
+                state[i][name] = flat.as_strided(p.shape, p.stride()) if block == 1 else flat
         return {"state": state, "param_groups": self._packed_groups()}
 
     def _packed_groups(self) -> list[dict[str, Any]]:
@@ -102,19 +107,26 @@ class Shards:
                                "save sharded_state_dict() with torch.distributed.checkpoint")
         return whole
 
+    def plain_state_dict(self) -> dict[str, Any]:
+        """state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
+        return formats.plain(self.state_dict(), self._all)
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a whole state_dict(), of this class, the optimizer inside, or torch's; called on every rank."""
-        arrays = self._arrays()
+        """From a whole state_dict(), of this class, the optimizer inside, torch's or torchao's; called on every rank."""
+        state_dict = torchao.unwrapped(state_dict)
         packed = [i for g in state_dict["param_groups"] for i in g["params"]]
         if len(packed) != len(self._all):
             raise ValueError(f"the state is of {len(packed)} parameters, this optimizer has {len(self._all)}")
         state: dict[int, dict[str, Any]] = {}
         for i, (part, s) in self._shard.items():
-            p, given = self._all[i], state_dict["state"].get(packed[i], {})
-            own = dict(given)
-            for name in arrays & given.keys():
-                flat = torch.empty_strided(p.shape, p.stride(), dtype=given[name].dtype).copy_(given[name]).as_strided((p.numel(),), (1,))
-                own[name] = flat[s.offset:s.offset + s.size].clone()
+            p, own = self._all[i], dict(state_dict["state"].get(packed[i], {}))
+            for moment, form in {formats.split(name) for name in own if "." in name}:  # in the order of the parameter's memory
+                own.update(formats.bring(formats.take(own, moment), moment, form, p.detach().cpu(), self._names[i], 0.0))
+            for name, block in self._arrays(own).items():
+                flat = own[name]
+                if block == 1:
+                    flat = torch.empty_strided(p.shape, p.stride(), dtype=flat.dtype).copy_(flat).as_strided((p.numel(),), (1,))
+                own[name] = flat[s.offset // block:-(-(s.offset + s.size) // block)].clone()
             if own:
                 state[id(part)] = own
         self._set_groups(state_dict["param_groups"])
@@ -126,7 +138,7 @@ class Shards:
 
     def _set_groups(self, groups: list[dict[str, Any]]) -> None:
         for mine, given in zip(self.param_groups, groups):
-            mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names"))
+            mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names", *KEPT))
 
     def _adopt(self) -> None:
         self.wait()
@@ -141,11 +153,11 @@ class Shards:
         """
         self._check_whole()
         self._inner._make_state()
-        arrays = self._arrays()
         state: dict[str, dict[str, Any]] = {}
         for i, (part, s) in self._own_states():
-            state[self._names[i]] = {name: Piece(value, s.offset, self._all[i].numel()) if name in arrays else value
-                                     for name, value in self._inner.state[part].items()}
+            mine = self._inner.state[part]
+            state[self._names[i]] = {**mine, **{name: Piece(mine[name], s.offset // block, -(-self._all[i].numel() // block))
+                                                for name, block in self._arrays(mine).items()}}
         return {"state": state, "param_groups": {str(i): {k: v for k, v in g.items() if k not in ("params", "param_names")}
                                                  for i, g in enumerate(self.param_groups)}}
 

@@ -51,7 +51,8 @@ def like_parameter(p: Tensor, array: Tensor) -> Tensor:
     """An array of a parameter's state as what the parameter is: a DTensor of the same shards."""
     if not is_distributed(p):
         return array
-    return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
+    like = p if array.shape == p._local_tensor.shape else array  # what blocks share, of a replicated parameter
+    return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=like.shape, stride=like.stride())
 
 
 def increment_versions(tensors: list[Tensor]) -> None:

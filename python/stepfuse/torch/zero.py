@@ -17,7 +17,7 @@ from torch import Tensor
 from .. import __version__
 from . import late
 from .buckets import Bucket, Slice, divide
-from .fused import Fused
+from .fused import MOMENTS_MIN, Fused
 from .groups import SCALES, set_scales
 from .optimizers import AdamW
 from .pieces import Pieces
@@ -116,10 +116,12 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         groups, at, places = [], 0, {}
         self._origins: list[list[int]] = []  # of each group inside, where its parameters stand in the group outside
         for group in self.param_groups:
-            slices, dtypes = [], set()
+            slices, kinds = [], set()
+            small = group.get("moments_min", defaults.get("moments_min", MOMENTS_MIN))
             self._origins.append([])
             for i in range(at, at + len(group["params"])):
                 dtype = self._all[i].dtype
+                kind = (dtype, self._all[i].numel() < small)
                 if i in mine:
                     bucket, s = mine[i]
                     part = torch.nn.Parameter(bucket.own_weights[s.begin:s.begin + s.size])
@@ -128,13 +130,14 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     self._shard[i] = (part, s)
                     places[id(part)] = Place(i, s.offset, self._all[i].numel())
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
-                elif dtype not in dtypes:  # so that all ranks have the same kinds of step
+                elif kind not in kinds:  # so that all ranks have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
+                    places[id(part)] = Place(i, 0, self._all[i].numel())
                     slices.append((f"nothing of {self._names[i]}", part))
                 if len(slices) > len(self._origins[-1]):
                     self._origins[-1].append(i - at)
-                dtypes.add(dtype)
+                kinds.add(kind)
             at += len(group["params"])
             groups.append({**{k: v for k, v in group.items() if k not in NOT_HYPER}, "params": slices})
         self._inner = optimizer_class(groups, **defaults)

@@ -1,0 +1,167 @@
+"""How moments are kept: in a storage type, or in a format's parts, arrays of codes and of scales, all named by the library.
+
+Moment exp_avg in a storage type is state `exp_avg`; in format fp8 it is `exp_avg.fp8.code` and `exp_avg.fp8.scale`. Blocks
+are of elements as they lie in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import parts
+from .checks import DTYPES
+from .tensors import is_dense, same_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16}
+
+
+class Buffer(NamedTuple):
+    """What a program says of a buffer."""
+
+    source: int  # that it begins as a copy of, or -1
+    dtype: str
+    block: int  # so many elements share a value
+
+    def torch_dtype(self) -> torch.dtype:
+        if self.dtype not in STORED:
+            raise _core.Error(f"this torch has no type for arrays of {self.dtype}; choose another of the optimizer's moments=…")
+        return STORED[self.dtype]
+
+    def count(self, weight: Tensor) -> int:
+        return -(-weight.numel() // self.block)
+
+
+def split(name: str) -> tuple[str, str]:
+    """The moment of an array's name, and its format, which is empty where it has none."""
+    moment, _, part = name.partition(".")
+    return moment, part.partition(".")[0]
+
+
+def block(name: str) -> int:
+    """How many elements share a value of that array."""
+    moment, form = split(name)
+    parts = buffers(form) if form else {}
+    part = name.removeprefix(moment)
+    return parts[part].block if part in parts else 1
+
+
+def find(state: dict[str, Any], moment: str) -> list[str]:
+    """The names of the arrays that a moment is kept in."""
+    return [name for name, value in state.items() if value is not None and split(name)[0] == moment]
+
+
+def take(state: dict[str, Any], moment: str) -> dict[str, Any]:
+    """Takes them out of the state."""
+    return {name: state.pop(name) for name in find(state, moment)}
+
+
+@functools.lru_cache(maxsize=64)
+def conversion(source: str, target: str) -> Any:
+    return _core.conversion(source, target)
+
+
+def buffers(form: str) -> dict[str, Buffer]:
+    """The parts of a format, as of a moment without a name."""
+    return {name.removeprefix("to"): Buffer(*b) for name, b in conversion("f32", form).buffers().items() if name != "from"}
+
+
+def run(program: Any, arrays: dict[str, Tensor], size: int) -> None:
+    if size == 0:
+        return
+    device = next(iter(arrays.values())).device
+    step = _core.Step(program, [("moment", size, 0, False, 0)], *parts.place(device), None, False, parts.allocator(device))
+    for name, array in arrays.items():
+        step.bind(name, [array.data_ptr()])
+    step.run(None, 0, parts.current_stream(device))
+
+
+def decode(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str) -> Tensor:
+    """The values in f32, in the order in memory of the codes."""
+    bound, like = {}, weight
+    for part, buffer in buffers(form).items():
+        array = arrays.get(moment + part)
+        if array is None:
+            raise ValueError(f"state '{moment}' of {label} has no '{moment + part}': the checkpoint is of another version of "
+                             f"format {form}, or was cut")
+        if array.dtype != buffer.torch_dtype() or array.numel() != buffer.count(weight):
+            raise ValueError(f"state '{moment + part}' of {label} has {array.numel()} values in {array.dtype}; of a parameter of "
+                             f"shape {tuple(weight.shape)} format {form} has {buffer.count(weight)} in {buffer.torch_dtype()}")
+        array = array if is_dense(array) else array.contiguous()
+        bound["from" + part] = array
+        if buffer.block == 1 and array.shape == weight.shape:
+            like = array
+    bound["to"] = torch.empty_like(like, dtype=torch.float32)
+    run(conversion(form, "f32"), bound, weight.numel())
+    return bound["to"]
+
+
+def zeros(form: str, weight: Tensor) -> dict[str, Tensor]:
+    """By the names of its parts: parts of zeros are zeros."""
+    return {part: (torch.zeros_like(weight, dtype=buffer.torch_dtype()) if buffer.block == 1 else
+                   torch.zeros(buffer.count(weight), dtype=buffer.torch_dtype(), device=weight.device))
+            for part, buffer in buffers(form).items()}
+
+
+def encode(values: Tensor, form: str) -> dict[str, Tensor]:
+    """The parts of f32 values without gaps."""
+    made = zeros(form, values)
+    run(conversion("f32", form), {"from": values, **{"to" + part: array for part, array in made.items()}}, values.numel())
+    return made
+
+
+def bring(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str, initial: float) -> dict[str, Tensor]:
+    """The arrays of a moment in a form, laid out as the weight, from those of any form, or from none: its first values.
+
+    What is in the form already keeps its bits, unless the weight's elements lie in another order.
+    """
+    if form and not arrays and initial == 0:
+        return {moment + part: array for part, array in zeros(form, weight).items()}
+    made = torch.full_like(weight, initial, dtype=torch.float32)
+    if arrays:
+        found = split(next(iter(arrays)))[1]
+        values = decode(arrays, moment, found, weight, label) if found else arrays[moment]
+        if found == form and same_layout(values, weight):
+            return {name: array.contiguous() if array.dim() == 1 else array for name, array in arrays.items()}
+        if values.numel() != weight.numel():
+            raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, the parameter {tuple(weight.shape)}")
+        made.copy_(values.reshape(weight.shape))
+    return {moment + part: array for part, array in encode(made, form).items()} if form else {moment: made}
+
+
+def picklable(values: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's state with codes in float8 as bytes: pickle alone, without torch.save, cannot take those."""
+    return {name: value.view(torch.uint8) if "." in name and value.is_floating_point() and value.element_size() == 1 else value
+            for name, value in values.items()}
+
+
+def unpickled(values: dict[str, Any]) -> dict[str, Any]:
+    """The inverse."""
+    made = dict(values)
+    for name in [name for name in made if "." in name]:
+        moment, form = split(name)
+        buffer = buffers(form).get(name.removeprefix(moment))
+        if buffer and made[name].dtype == torch.uint8:
+            made[name] = made[name].view(buffer.torch_dtype())
+    return made
+
+
+def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
+    """A state_dict with the moments in f32."""
+    state = dict(state_dict["state"])
+    for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
+        if index not in state:
+            continue
+        mine = state[index] = dict(state[index])
+        for moment in {split(name)[0] for name in mine}:
+            if any("." in name for name in find(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
+                mine.update(bring(take(mine, moment), moment, "", p, f"parameter {index}", 0.0))
+    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min")} for g in state_dict["param_groups"]]
+    return {**state_dict, "state": state, "param_groups": groups}

@@ -1,0 +1,70 @@
+"""State of torchao's AdamWFp8 from and to ours, to the bit; both go on from it."""
+
+import pytest
+import torch
+from peer import ieee_sqrt
+
+from stepfuse.torch import AdamW
+from stepfuse.torch.torchao import to_torchao
+
+torchao = pytest.importorskip("torchao.optim")
+KW = {"lr": torch.tensor(1e-3), "betas": (0.5, 0.75), "weight_decay": 0.01}
+SHAPES = ((64, 128), (512,))  # the second is small: f32
+
+
+def trained(optimizer, steps):
+    for k in steps:
+        for i, p in enumerate(optimizer.param_groups[0]["params"]):
+            p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(10 * k + i))
+        with ieee_sqrt():
+            optimizer.step()
+
+
+def made(cls, **kw):
+    torch.manual_seed(0)
+    return cls([torch.nn.Parameter(torch.randn(s)) for s in SHAPES], **kw)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda f, **_: f)  # torchao compiles its step
+
+
+def same(ours, theirs):
+    for moment in ("exp_avg", "exp_avg_sq"):
+        big = theirs[0][moment]
+        assert torch.equal(ours[0][f"{moment}.fp8.code"].view(torch.uint8), big.codes.view(torch.uint8))
+        assert torch.equal(ours[0][f"{moment}.fp8.scale"], big.scale)
+        assert torch.equal(ours[1][moment], theirs[1][moment])
+
+
+def test_theirs_goes_in_and_comes_out_to_the_bit():
+    theirs = made(torchao.AdamWFp8, **KW)
+    trained(theirs, range(3))
+    ours = made(AdamW, **KW, moments="fp8")
+    ours.load_state_dict(theirs.state_dict())
+    same(ours.state_dict()["state"], theirs.state_dict()["state"])
+    ours._make_state()
+    same(ours.state_dict()["state"], theirs.state_dict()["state"])
+    trained(ours, range(3, 5))
+    again = made(torchao.AdamWFp8, **KW)
+    again.load_state_dict(to_torchao(ours.state_dict()))
+    same(ours.state_dict()["state"], again.state_dict()["state"])
+    trained(again, range(5, 6))
+    trained(ours, range(5, 6))
+    a, b = (o.plain_state_dict()["state"] if o is ours else o.state_dict()["state"] for o in (ours, again))
+    for i in a:
+        near = b[i]["exp_avg"]
+        near = near.dequantize() if hasattr(near, "dequantize") and i == 0 else near
+        assert (a[i]["exp_avg"] - near).norm() < 0.02 * near.norm()
+
+
+def test_what_is_not_theirs_is_refused_by_name():
+    ours = made(AdamW, moments="int8")
+    trained(ours, range(1))
+    with pytest.raises(ValueError, match="'exp_avg.int8.code' of parameter 0 is none of format fp8"):
+        to_torchao(ours.state_dict())
+    theirs = made(torchao.AdamW8bit, **KW)
+    trained(theirs, range(1))
+    with pytest.raises(TypeError, match="'exp_avg' of parameter 0 is torchao's OptimState8bit"):
+        made(AdamW, moments="fp8").load_state_dict(theirs.state_dict())
