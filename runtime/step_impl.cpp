@@ -44,6 +44,12 @@ bool override_form(const Device& device, StepOptions& options) {
   return false;
 }
 
+bool writes_state(const Program& program, size_t state) {
+  return std::any_of(program.insts.begin(), program.insts.end(), [&](const Inst& inst) {
+    return inst.op == Op::write && inst.slot == static_cast<int32_t>(state);
+  });
+}
+
 // The layout's word for a state that says yes or no of each tensor; null for other states.
 bool TensorSpec::* tensor_flag(const State& s) {
   if (s.type != Type{DType::boolean, Domain::tensor}) return nullptr;
@@ -118,7 +124,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
     if (!closes_windows_) opens_windows_ = options.scaler->shared().open_windows();
   }
   allocate();
-  initialise_states(0, nullptr);
+  initialise_states(0, States::all, nullptr);
   fit_ring();
 }
 
@@ -234,9 +240,10 @@ void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) 
 }
 
 // Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
-void Step::Impl::initialise_states(size_t first_tensor, Stream stream) {
+void Step::Impl::initialise_states(size_t first_tensor, States which, Stream stream) {
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
+    if (which == States::written && !writes_state(program, i)) continue;  // a seed is the caller's
     if (s.shared || (first_tensor > 0 && s.type.domain != Domain::tensor)) continue;
     size_t bytes = size_of(s.type.dtype);
     size_t count = member_count(s.type.domain, plan->layout);
@@ -269,7 +276,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     binding->check_complete();
     wait();
     initialised_ = first_tensor;  // should the rest fail
-    initialise_states(first_tensor, stream);
+    initialise_states(first_tensor, States::written, stream);
   }
   if (!init || first_tensor == total) {
     initialised_ = total;
@@ -359,7 +366,7 @@ void Step::Impl::append(TensorSpec tensor) {
   std::swap(parts, next);
   try {
     allocate();
-    initialise_states(0, nullptr);
+    initialise_states(0, States::all, nullptr);
     for (size_t i = 0; i < saved.size(); ++i) {
       backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), nullptr);
     }

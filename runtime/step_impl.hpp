@@ -82,7 +82,9 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
 
   // For whatever the step has under way, and the other steps of its scaler.
   void wait() const;
-  void initialise_states(size_t first_tensor, Stream stream);
+  // Those that the step only reads are written by the caller.
+  enum class States : uint8_t { all, written };
+  void initialise_states(size_t first_tensor, States which, Stream stream);
   std::vector<Bits> read_state(std::string_view name, Stream stream) const;
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream);
   std::optional<StepStats> newest() const;

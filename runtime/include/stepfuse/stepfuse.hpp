@@ -312,8 +312,8 @@ class Step {
   // Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
   // updated once.
   void bind(std::string_view buffer, Pointers pointers);
-  // States to their initial values, buffers as the program says (`= 0`, `= @weight`). Compiles a small
-  // step the first time; the caches have it afterwards.
+  // Buffers as the program says (`= 0`, `= @weight`), states that the step writes to their initial values; others, as a
+  // seed, stay what write_state() gave them. Compiles a small step the first time; the caches have it afterwards.
   void init_state(Stream stream = nullptr);
   // The same for the tensors from `first` on only: those that append() added, once they are bound.
   void init_tensors(size_t first, Stream stream = nullptr);

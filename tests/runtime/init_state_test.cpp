@@ -1,0 +1,46 @@
+// What init_state() begins anew, and what is the caller's. Knows the public API.
+#include <algorithm>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+using namespace stepfuse;
+
+TEST_CASE("init_state() begins what the step writes anew and keeps what the caller wrote") {
+  RecipeOptions options{.model = DType::bf16};
+  options.weight_rounding = WeightRounding::stochastic;
+  for (const Device& device : {Device::interpreter(), Device::cpu(1)}) {
+    constexpr size_t kSize = 64;
+    Layout layout;
+    layout.add({.name = "a", .size = kSize});
+    Step step(make_recipe("adamw", options), layout, device);
+    std::vector<uint16_t> weight(kSize, 0x3F80);  // 1 in bf16
+    std::vector<float> exp_avg(kSize, 3), exp_avg_sq(kSize, 3), grad(kSize, 0.25F);
+    step.bind("weight", {{weight.data()}});
+    step.bind("exp_avg", {{exp_avg.data()}});
+    step.bind("exp_avg_sq", {{exp_avg_sq.data()}});
+    step.prepare();
+    CHECK(step.read_state("seed")[0].i64() == 0);
+    step.write_state("seed", std::vector<Bits>{Bits::of(int64_t{77})});
+    Args args = step.make_args();
+    args.set("lr", 1e-3);
+
+    std::vector<uint16_t> first;
+    for (int round = 0; round < 2; ++round) {
+      std::fill(weight.begin(), weight.end(), uint16_t{0x3F80});
+      step.init_state();
+      CHECK(step.read_state("seed")[0].i64() == 77);
+      CHECK(step.read_state("step")[0].i64() == 0);
+      CHECK(exp_avg[5] == 0);
+      step.run({{grad.data()}}, args);
+      CHECK(step.read_state("step")[0].i64() == 1);
+      if (round == 0) first = weight;
+      CHECK(weight == first);
+    }
+    // What append() adds begins as the program says, the rest stays.
+    step.append({.name = "b", .size = 4});
+    CHECK(step.read_state("seed")[0].i64() == 77);
+  }
+}
