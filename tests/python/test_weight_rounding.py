@@ -197,3 +197,26 @@ def test_the_sample_trains_in_every_way(monkeypatch, capsys, tmp_path):
     assert [float(rows[name][5]) for name in sample.COLORS] == [12, 14, 10, 10, 12]
     assert all(float(rows[name][3]) < 0.5 * float(rows[name][2]) for name in sample.COLORS)
     assert (tmp_path / "losses.svg").read_text().count("<polyline") == len(sample.COLORS)
+
+
+def test_each_group_draws_from_its_own_seed():
+    def after(*seeds):
+        params = [parameter(torch.ones(512)) for _ in seeds]
+        optimizer = AdamW([{"params": [p], "seed": seed} for p, seed in zip(params, seeds)], lr=1e-4, weight_rounding="stochastic",
+                          max_norm=1.0)
+        stepped(optimizer, params, 3)
+        optimizer.param_groups[1]["seed"] = 7  # from here on
+        stepped(optimizer, params, 2, seed=1)
+        return [p.detach() for p in params]
+
+    def before(*seeds):
+        params = [parameter(torch.ones(512)) for _ in seeds]
+        stepped(AdamW([{"params": [p], "seed": seed} for p, seed in zip(params, seeds)], lr=1e-4, weight_rounding="stochastic",
+                      max_norm=1.0), params, 3)
+        return [p.detach() for p in params]
+
+    ones, mixed, twos = before(1, 1), before(1, 2), before(2, 2)
+    assert torch.equal(mixed[0], ones[0]) and torch.equal(mixed[1], twos[1])
+    assert not torch.equal(ones[0], twos[0]) and not torch.equal(ones[1], twos[1])
+    assert torch.equal(after(1, 2)[0], after(1, 1)[0])
+    assert torch.equal(after(1, 7)[1], stay := after(1, 7)[1]) and not torch.equal(after(1, 2)[1], stay)

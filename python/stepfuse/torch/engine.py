@@ -16,7 +16,7 @@ from . import formats, parts
 from .checks import DTYPES, check_disjoint, check_moments, check_parameter, check_together, check_whole
 from .groups import SCALES, scaled
 from .numbers import NUMBERS, from_bits, to_bits
-from .parts import Mode, Part
+from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
     Place, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name,
@@ -250,7 +250,7 @@ class Engine:
 
     def bind(self) -> None:
         self.pull()
-        old = {(part.kind, part.device): part for part in self.parts}
+        old = {part.key: part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
         self.walk = None
         self.measured = False
@@ -269,7 +269,7 @@ class Engine:
         walk = _core.Walk(EXCHANGE, Tensor)
         like = {}
         for index, part in enumerate(self.parts):
-            self.make_step(part, old.get((part.kind, part.device)), shared)
+            self.make_step(part, old.get(part.key), shared)
             like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part))})
         if self.mode.scaler is not None and self.parts:
             self.mode.scaler._attach(self.parts[0].device)
@@ -293,7 +293,7 @@ class Engine:
     def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
         """The parameters that had a gradient or have state, in parts; and where each parameter stands."""
         state = self.optimizer.state
-        index: dict[tuple[tuple[str, ...], torch.device], int] = {}
+        index: dict[Key, int] = {}
         divided: list[Part] = []
         places = []
         who = type(self.optimizer).__name__
@@ -305,8 +305,8 @@ class Engine:
                     continue
                 check_parameter(who, p, name)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
-                key = (self.kind(group, p), p.device)
-                check_moments(who, p, name, key[0])
+                key = self.key(group, p)
+                check_moments(who, p, name, key.kind)
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
@@ -327,6 +327,10 @@ class Engine:
         """What of a group decides the program with any optimizer."""
         names = scaled(group)
         return ([f"per-tensor={'|'.join(names)}"] if names else []) + ["ema"] * (group.get("ema_decay") is not None)
+
+    def key(self, group: dict[str, Any], p: Tensor) -> Key:
+        draws = group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
+        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]

@@ -72,10 +72,19 @@ class Mode(NamedTuple):
             ("nonfinite_sum", "found_inf") if self.norm is not None or self.scaler is not None else ())
 
 
+class Key(NamedTuple):
+    """Parameters that agree in this are one part."""
+
+    kind: tuple[str, ...]  # options of the program
+    device: torch.device
+    seed: int | None  # a step has one
+
+
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
 
-    def __init__(self, kind: tuple[str, ...], device: torch.device) -> None:
+    def __init__(self, kind: tuple[str, ...], device: torch.device, seed: int | None) -> None:
+        self.key = Key(kind, device, seed)
         self.kind = kind
         self.options = kind  # and the mode's
         self.device = device

@@ -11,6 +11,7 @@ from .ranks import PIECE, fold
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .parts import Key
     from .zero import ZeroRedundancyOptimizer
 
 
@@ -19,13 +20,13 @@ class Pieces:
 
     def __init__(self, zero: ZeroRedundancyOptimizer) -> None:
         self.zero = zero
-        self.orders: dict[tuple[str, ...], tuple[Tensor, int]] = {}
+        self.orders: dict[Key, tuple[Tensor, int]] = {}
 
     def exchange(self, engine: Engine) -> list[dict[str, Tensor]]:
         """For each part what its sums are over all ranks."""
         totals = []
         for part in engine.parts:
-            order, width = self.order(engine, part.kind)
+            order, width = self.order(engine, part.key)
             own = torch.stack(list(part.pieces.values()))
             padded = own.new_zeros((len(own), width))
             padded[:, :own.shape[1]] = own
@@ -34,13 +35,13 @@ class Pieces:
             totals.append(dict(zip(part.pieces, fold(pieces, engine.mode.norm == "inf"))))
         return totals
 
-    def order(self, engine: Engine, kind: tuple[str, ...]) -> tuple[Tensor, int]:
+    def order(self, engine: Engine, key: Key) -> tuple[Tensor, int]:
         """Where each of one device's pieces stands among those of all ranks, and how many a rank has at most."""
-        if kind not in self.orders:
+        if key not in self.orders:
             zero = self.zero
             members, at = [], 0
             for outer in zero.param_groups:
-                members += [at + i for i, p in enumerate(outer["params"]) if engine.kind(outer, p) == kind]
+                members += [at + i for i, p in enumerate(outer["params"]) if engine.key(outer, p) == key]
                 at += len(outer["params"])
             by_rank = [{s.param: s for bucket in zero._buckets for s in bucket.slices[rank]} for rank in range(zero._world)]
             counts = [[-(-by_rank[r][i].size // PIECE) if i in by_rank[r] else 0 for i in members] for r in range(zero._world)]
@@ -51,5 +52,5 @@ class Pieces:
                 for r in range(zero._world):  # a parameter's slices are in the order of ranks
                     order += range(nexts[r], nexts[r] + counts[r][m])
                     nexts[r] += counts[r][m]
-            self.orders[kind] = (torch.tensor(order, dtype=torch.int64, device=zero._comm.device), width)
-        return self.orders[kind]
+            self.orders[key] = (torch.tensor(order, dtype=torch.int64, device=zero._comm.device), width)
+        return self.orders[key]
