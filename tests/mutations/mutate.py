@@ -261,6 +261,7 @@ def main():
         times[r] = time.monotonic() - begin
         sound.write_text(json.dumps({tree: times}, indent=1))
     limits = {r: max(LIMIT_S, 5 * times[r]) for r in runs}
+    todo.sort(key=lambda f: sum(times[r] for r in f.run))  # most results soonest
     planted = []
 
     def keep(fault, result):
