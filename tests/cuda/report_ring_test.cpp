@@ -89,7 +89,8 @@ TEST_CASE("reports are taken as far as they are there; those overwritten meanwhi
 TEST_CASE("a report that changes while it is read is read again") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   constexpr size_t kReports = 256;
-  constexpr uint64_t kNumbers = 40000;
+  constexpr uint64_t kNumbers =
+      1'000'000;  // a fraction of a second: threads that share a core change turns
   auto context = std::make_shared<cuda::Context>(0);
   cuda::ReportRing ring(context, kReports, 2);
   Device4 device(ring, kReports);
