@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/formula/values.hpp"
 #include "ir/near_names.hpp"
 
 namespace stepfuse::formula {
@@ -38,7 +39,9 @@ class Resolver {
   void walk(const std::vector<Statement>& body) {
     for (const Statement& s : body) {
       if (s.kind == Kind::branch) {
-        walk(is_true(*s.value) ? s.body : s.otherwise);
+        bool taken = is_true(*s.value);
+        walk(taken ? s.body : s.otherwise);
+        check_conditions(taken ? s.otherwise : s.body);
       } else if (s.kind == Kind::refuse) {
         throw Error(ErrorKind::usage, s.help);
       } else if (s.kind != Kind::option) {
@@ -50,11 +53,23 @@ class Resolver {
   std::vector<const Statement*> active;
 
  private:
+  // Of what does not count now: they shall be right for whom it counts.
+  void check_conditions(const std::vector<Statement>& body) {
+    for (const Statement& s : body) {
+      if (s.kind != Kind::branch) continue;
+      is_true(*s.value);
+      check_conditions(s.body);
+      check_conditions(s.otherwise);
+    }
+  }
+
   bool is_true(const Expr& e) {
     if (e.kind == Expr::Kind::unary && e.text == "!") return !is_true(e.operands[0]);
     if (e.kind == Expr::Kind::binary) {
-      if (e.text == "&&") return is_true(e.operands[0]) && is_true(e.operands[1]);
-      if (e.text == "||") return is_true(e.operands[0]) || is_true(e.operands[1]);
+      if (e.text == "&&" || e.text == "||") {
+        bool a = is_true(e.operands[0]), b = is_true(e.operands[1]);  // both are looked at
+        return e.text == "&&" ? a && b : a || b;
+      }
       if (e.text == "==") return is_choice(e);
       if (e.text == "!=") return !is_choice(e);
     }
@@ -172,6 +187,38 @@ void check_used(const Formula& formula) {
                     s.kind == Kind::option;
     if (!declares || read.contains(s.name)) return;
     formula.fail(s.loc, fmt::format("'{}' is never used: leave it out", s.name));
+  });
+}
+
+void check_known(const Formula& formula) {
+  std::vector<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
+  if (formula.decay != WeightDecay::none) known.emplace_back("weight_decay");
+  for (Domain d : {Domain::tensor, Domain::group, Domain::step}) known.emplace_back(info(d).name);
+  std::vector<std::string> functions = builtin_names();
+  functions.insert(functions.end(), {"count", "round"});
+  visit_all(formula.body, [&](const Statement& s) {
+    (s.kind == Kind::def ? functions : known).push_back(s.name);
+    known.insert(known.end(), s.params.begin(), s.params.end());
+  });
+  auto check = [&](auto&& self, const Expr& e) -> void {
+    bool call = e.kind == Expr::Kind::call;
+    if (call || e.kind == Expr::Kind::name) {
+      const auto& all = call ? functions : known;
+      bool found = std::find(all.begin(), all.end(), e.text) != all.end() ||
+                   (call ? is_reduction(e.text) : dtype_from_name(e.text).has_value());
+      if (!found) {
+        formula.fail(
+            e.loc,
+            fmt::format(
+                "a branch that these options do not take asks for {} '{}', which there is not{}",
+                call ? "function" : "value", e.text, did_you_mean(e.text, all)));
+      }
+    }
+    for (const Expr& o : e.operands) self(self, o);
+  };
+  visit_all(formula.body, [&](const Statement& s) {
+    if (s.value && s.kind != Kind::branch) check(check, *s.value);
+    if (s.guard) check(check, *s.guard);
   });
 }
 

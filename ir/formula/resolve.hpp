@@ -23,6 +23,8 @@ std::string_view meaning_of(const Formula& formula, std::string_view name);
 
 // Throws Error{parse} for what is declared and nowhere read: a name misspelt, or left over.
 void check_used(const Formula& formula);
+// The same for a name that no branch declares, where the branches taken are known to be right.
+void check_known(const Formula& formula);
 
 // The names that statements read, in their functions, too.
 std::set<std::string, std::less<>> names_read(const std::vector<const Statement*>& statements);

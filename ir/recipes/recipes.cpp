@@ -251,6 +251,7 @@ Program make_recipe(const Optimizer& optimizer, const RecipeOptions& options, Op
   return guarded(
       [&] {
         Program program = recipes::make_step(optimizer.formula(), options);
+        formula::check_known(optimizer.formula());
         formula::check_used(optimizer.formula());  // last: a misspelt name leaves its own unused
         return program;
       },

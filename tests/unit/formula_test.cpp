@@ -42,6 +42,27 @@ TEST_CASE("a built-in optimizer is its file's text, and makes the same step from
   CHECK(count >= 6);
 }
 
+TEST_CASE("a branch that is not taken is looked at, too") {
+  const std::string head = "option amsgrad, centered\nhyper lr = 1\n";
+  const std::string rest = "if centered { w = w - lr * sqrt(g) } else { w = w - lr * g }";
+  CHECK(error_of(head + "if amsgrad { let u = g * lr\nw = w - u } else { " + rest + " }") ==
+        "no error");
+  auto said = [&](const std::string& branch) {
+    return error_of(head + "if amsgrad { " + branch + " } else { " + rest + " }");
+  };
+  CHECK(
+      has(said("w = w - lrr * g"), "asks for value 'lrr', which there is not; did you mean 'lr'?"));
+  CHECK(has(said("w = w - sqr(g)"), "function 'sqr', which there is not; did you mean 'sqrt'?"));
+  CHECK(has(said("w = w - g where zeta > 1"),
+            "a branch that these options do not take asks for value 'zeta'"));
+  CHECK(has(said("def f(x) = x + y\nw = w - f(g)"), "value 'y', which there is not"));
+  CHECK(has(said("if centred { w = w - g } else { w = w + g }"), "did you mean 'centered'?"));
+  CHECK(has(said("if profile == torch { w = w - g } else { w = w + g }"), "'torch' is no profile"));
+  CHECK(has(error_of(head + "if amsgrad && centred { w = w - g } else { " + rest + " }"),
+            "did you mean 'centered'?"));
+  CHECK(said("w = w - lr * norm(round(g, @grad), tensor) / count(step)") == "no error");
+}
+
 TEST_CASE("coarse values compute in f64 and are rounded once where they meet an element") {
   std::string s = step_of("hyper lr = 1, x = 2\nw = w - lr * (1 - x) / 3 * g");
   CHECK(has(s, "%w_sub = sub %c_1_f64, %x : {f64}"));
