@@ -6,6 +6,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
+#include "runtime/checkpoint_names.hpp"
 #include "runtime/loss_scaler.hpp"
 #include "runtime/safetensors.hpp"
 #include "runtime/step_impl.hpp"
@@ -89,19 +90,38 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
+void expect(const TensorReader& file, const char* key, const std::string& value,
+            std::string_view what) {
+  auto it = file.metadata().find(key);
+  if (it != file.metadata().end() && it->second == value) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("{}: {} (its {} is '{}')", file.path(), what, key,
+                          it == file.metadata().end() ? "missing" : it->second.substr(0, 80)));
+}
+
 void check_metadata(const TensorReader& file, const Step::Impl& step) {
-  auto expect = [&](const char* key, const std::string& value, std::string_view what) {
-    auto it = file.metadata().find(key);
-    if (it != file.metadata().end() && it->second == value) return;
-    throw Error(ErrorKind::usage,
-                fmt::format("{}: {} (its {} is '{}')", file.path(), what, key,
-                            it == file.metadata().end() ? "missing" : it->second.substr(0, 80)));
-  };
-  expect("format", kFormat, "not a stepfuse checkpoint");
-  expect("version", kVersion, "made by another version of stepfuse");
-  expect("step", step.program.name,
+  check_is_checkpoint(file);
+  expect(file, "step", step.program.name,
          fmt::format("a checkpoint of another step than @{}", step.program.name));
-  expect("layout", layout_text(step.plan->layout), "a checkpoint of another layout");
+  expect(file, "layout", layout_text(step.plan->layout), "a checkpoint of another layout");
+}
+
+// Where the file keeps a moment in another form than the step does: which, and what to do.
+void check_form(const TensorReader& file, const Step::Impl& step, const std::string& array) {
+  BufferName wanted = buffer_name(array);
+  auto shown = [](std::string_view form) { return form.empty() ? "an array of numbers" : form; };
+  for (const auto& [name, stored] : file.arrays()) {
+    BufferName found = buffer_name(name);
+    if (wanted.moment.empty() || found.moment != wanted.moment || found.form == wanted.form)
+      continue;
+    throw Error(
+        ErrorKind::usage,
+        fmt::format(
+            "{}: it keeps '{}' as {}, step @{} as {}; make the step with the --moments that it "
+            "was saved with, or convert it: stepfuse convert {} NEW --moments='{}={}'",
+            file.path(), found.moment, shown(found.form), step.program.name, shown(wanted.form),
+            file.path(), wanted.moment, wanted.form.empty() ? "f32" : wanted.form));
+  }
 }
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -133,6 +153,7 @@ std::vector<Piece> matched(const TensorReader& file, const Step::Impl& step,
       file.at(p.head.name, p.head.dtype, p.head.elements);
       found.push_back(std::move(p));
     } else if (!contains(options.optional, p.owner)) {
+      check_form(file, step, p.head.name);
       fail(fmt::format("lacks an array of step @{},", step.program.name), p.head.name, "optional");
     }
   }
@@ -147,6 +168,11 @@ std::vector<Piece> matched(const TensorReader& file, const Step::Impl& step,
 }
 
 }  // namespace
+
+void check_is_checkpoint(const TensorReader& file) {
+  expect(file, "format", kFormat, "not a stepfuse checkpoint");
+  expect(file, "version", kVersion, "made by another version of stepfuse");
+}
 
 void save_checkpoint(const std::string& path, const Step& step) {
   const Step::Impl& impl = step.impl();

@@ -158,6 +158,14 @@ std::vector<const Statement*> options_of(const Formula& formula) {
   return options;
 }
 
+std::vector<std::string> moments_of(const Formula& formula) {
+  std::vector<std::string> moments;
+  visit_all(formula.body, [&](const Statement& s) {
+    if (s.kind == Kind::moment && !s.dtype && !s.from_weight) moments.push_back(s.name);
+  });
+  return moments;
+}
+
 bool asks_for_profile(const Formula& formula, std::string_view profile) {
   bool found = false;
   visit_all(formula.body, [&](const Statement& s) {

@@ -16,6 +16,8 @@ std::vector<const Statement*> resolve(const Formula& formula, const recipes::Set
 
 // Every option that it declares, and whether it asks for that profile.
 std::vector<const Statement*> options_of(const Formula& formula);
+// The moments whose form is the user's to choose, in any branch.
+std::vector<std::string> moments_of(const Formula& formula);
 bool asks_for_profile(const Formula& formula, std::string_view profile);
 
 // What the text says beside the declaration of that name; "" where it says nothing.

@@ -11,6 +11,7 @@
 
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
+#include "ir/recipes/moment_forms.hpp"
 
 namespace stepfuse {
 namespace {
@@ -127,12 +128,8 @@ RecipeOption names_option(std::string_view name, std::vector<std::string> Option
 void set_moments(Options& o, std::string_view text) {
   o.moments = text == "bf16" ? DType::bf16 : DType::f32;
   o.moments_format = text == "f32" || text == "bf16" ? "" : text;
-  std::string_view rest = o.moments_format;
-  while (!rest.empty()) {
-    size_t end = std::min(rest.find_first_of("|,"), rest.size());
-    std::string_view word = rest.substr(0, end);
-    built_in_format(word.substr(word.find('=') + 1));  // which says what there is
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (const auto& [moment, form] : recipes::moment_forms(o.moments_format)) {
+    built_in_format(form);  // which says what there is
   }
 }
 

@@ -17,6 +17,7 @@
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
+#include "ir/recipes/moment_forms.hpp"
 #include "ir/recipes/parameter.hpp"
 #include "ir/recipes/settings.hpp"
 
@@ -95,22 +96,17 @@ std::vector<ArgSpec> all_args(const Formula& formula,
 // The step with its moments in the formats of option --moments.
 Program with_moments(Program program, const Context& c) {
   std::string_view text = c.settings.options.moments_format;
-  while (!text.empty()) {
-    size_t end = std::min(text.find_first_of("|,"), text.size());
-    std::string_view choice = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    size_t equals = choice.find('=');
-    bool all = equals == std::string_view::npos;
-    Format format = built_in_format(choice.substr(all ? 0 : equals + 1));
+  for (const auto& [wanted, form] : moment_forms(text)) {
+    Format format = built_in_format(form);
     bool found = false;
     for (const std::string& moment : c.moments) {
-      if (!all && moment != choice.substr(0, equals)) continue;
+      if (!wanted.empty() && moment != wanted) continue;
       program = with_format(program, moment, format);
       found = true;
     }
     if (found) continue;
     throw Error(ErrorKind::usage,
-                fmt::format("--moments={}: {} has {}", choice, program.name,
+                fmt::format("--moments={}: {} has {}", text, program.name,
                             c.moments.empty() ? "no moments"
                                               : fmt::format("{}", fmt::join(c.moments, ", "))));
   }

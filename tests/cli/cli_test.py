@@ -17,9 +17,9 @@ class Usage(Case):
         for words in ([], ["--help"]):
             done = call(*words)
             self.assertEqual(done.returncode, 0 if words else 2)
-            for verb in ("list", "check", "dump", "explain", "run", "bench", "env", "cache"):
+            for verb in ("list", "check", "dump", "explain", "run", "bench", "env", "cache", "convert"):
                 self.assertRegex(done.stdout.decode(), rf"(?m)^  {verb} ")
-        for verb in ("list", "check", "dump", "explain", "run", "bench", "env", "cache"):
+        for verb in ("list", "check", "dump", "explain", "run", "bench", "env", "cache", "convert"):
             self.assertIn("Examples:\n  ", self.ok(verb, "--help"))
 
     def test_the_examples_of_the_help_are_understood(self):
@@ -48,6 +48,12 @@ class Usage(Case):
         self.fails(2, "did you mean 'schedule'?", "dump", "adamw", "--emit=shedule")
         self.fails(2, "--help", "dump")
         self.fails(2, "'extra' is not understood", "dump", "adamw", "extra")
+
+    def test_a_checkpoint_that_is_none_is_not_converted(self):
+        path = self.file("run.safetensors", "no checkpoint")
+        self.fails(2, f"{path}: truncated, or not a safetensors file", "convert", path, path.with_name("new"), "--moments=fp8")
+        self.assertFalse(path.with_name("new").exists())
+        self.fails(2, "--moments", "convert", path, path.with_name("new"))
 
     def test_recipe_options(self):
         self.fails(2, "--clip: 'l3' is not one of none, l2, l1, inf, value", "dump", "adamw", "--clip=l3")

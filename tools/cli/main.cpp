@@ -109,6 +109,7 @@ int run(std::vector<std::string> words) {
   add_env(app, action);
   add_selftest(app, action);
   add_cache(app, action);
+  add_convert(app, action);
   add_aot(app, action);
   add_replay(app, action);
   if (words.empty()) {

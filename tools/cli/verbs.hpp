@@ -30,6 +30,7 @@ void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
 void add_selftest(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
 void add_aot(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <stepfuse/stepfuse.hpp>
@@ -33,6 +34,10 @@ struct LoadOptions {
 // disk that fails between check and load leaves a part of it: load again.) Steps are numbered on from
 // the saved one.
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options = {});
+
+// Writes the checkpoint `from` to `to` with its moments in another form, as option --moments names it: "f32",
+// "fp8", of some "exp_avg=int8|exp_avg_sq=sqrt8". What has that form already, and all else, keeps its bits.
+void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments);
 
 }  // namespace stepfuse
 #pragma GCC visibility pop
