@@ -321,8 +321,7 @@ class Lowering {
     for (ValueId r : phase.body.reductions) out.reductions.push_back(reduction_.at(r));
     if (phase.guard != kNoValue) {
       out.otherwise = lower_bodies(phase.otherwise);
-      bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty() &&
-                 out.reductions.empty();
+      bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty();
       out.guards = all ? plan::Guard::launch : plan::Guard::chunk;
     }
     for (const Rollup& rollup : phase.rollups) {

@@ -190,3 +190,27 @@ TEST_CASE(
   CHECK(!rounds(plan.phases[0].bodies[1].code));
   CHECK(!rounds(plan.finish.step));
 }
+
+TEST_CASE("a scratch array has room for the widest type that its values are bound to") {
+  Program p = parse(R"(step @bound {
+    buffer @grad : f16|f32 in
+    buffer @weight : f32 inout
+    stage halve
+    %g = load @grad : [@grad]
+    %g32 = cast %g : [f32]
+    %half = mul %g32, 0.5 : [f32]
+    %stored = cast %half : [@grad]
+    stage norm
+    %d = cast %stored : [f32]
+    %sum = reduce_add %d : f32
+    stage update
+    %w = mul %d, %sum : [f32]
+    store @weight, %w
+  })");
+  for (std::vector<DType> order : {std::vector{DType::f16, DType::f32}, {DType::f32, DType::f16}}) {
+    KernelPlan plan = plan_of(p, Form::unfused, signatures_of(p, order));
+    const plan::Array& scratch = plan.arrays.back();
+    REQUIRE(scratch.scratch);
+    CHECK(scratch.max_bytes == 4);
+  }
+}
