@@ -1,6 +1,8 @@
 // Collects generated lines. Knows only std.
 #include "compiler/text.hpp"
 
+#include <utility>
+
 namespace stepfuse {
 
 void Text::line(std::string_view code, std::string_view comment) {
@@ -21,6 +23,19 @@ void Text::open(std::string_view code, std::string_view comment) {
 void Text::close(std::string_view tail) {
   --depth_;
   line(tail);
+}
+
+void Text::array(std::string_view code, const std::vector<std::string>& values,
+                 std::string_view comment) {
+  constexpr size_t kWidth = 96;
+  open(code, comment);
+  std::string row;
+  for (const std::string& value : values) {
+    if (row.size() + value.size() + 2 > kWidth) line(std::exchange(row, ""));
+    row += (row.empty() ? "" : " ") + value + ",";
+  }
+  line(row);
+  close("};");
 }
 
 }  // namespace stepfuse

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepfuse {
 
@@ -13,6 +14,9 @@ class Text {
   void open(std::string_view code, std::string_view comment = {});  // "code {"
   void close(std::string_view tail = "}");
   void reopen() { ++depth_; }  // after close("} else {")
+  // "code {", the values, several on a line, and "};".
+  void array(std::string_view code, const std::vector<std::string>& values,
+             std::string_view comment = {});
   void blank() { text_ += '\n'; }
   void pragma(std::string_view code) { text_ += std::string(code) + "\n"; }
   const std::string& str() const { return text_; }

@@ -73,6 +73,11 @@ StateRef Builder::report(std::string name, Type type) {
   return {static_cast<int32_t>(program_.states.size()) - 1};
 }
 
+TableRef Builder::table(std::string name, std::vector<float> values) {
+  program_.tables.push_back({std::move(name), std::move(values)});
+  return {static_cast<int32_t>(program_.tables.size()) - 1};
+}
+
 Value Builder::arg(const std::string& name, Type type, std::optional<double> fallback) {
   check_internal(program_.insts.size() == program_.args.size(), "args come first");
   Inst inst{.op = Op::arg, .type = type};
@@ -122,6 +127,20 @@ Value Builder::random(Value seed, Value count, Value stream) {
                  .type = {DType::i32, Domain::element},
                  .operands = {seed.id, count.id, stream.id}},
                 "");
+}
+
+Value Builder::lookup(TableRef table, Value code) {
+  return ask_table(Op::lookup, table, code, DType::f32);
+}
+Value Builder::nearest(TableRef table, Value v) {
+  return ask_table(Op::nearest, table, v, DType::i32);
+}
+Value Builder::ask_table(Op op, TableRef table, Value v, DType result) {
+  Inst inst{.op = op, .type = v.type()};
+  inst.type.dtype = result;
+  inst.operands[0] = v.id;
+  inst.slot = table.slot;
+  return append(inst, "");
 }
 
 Value Builder::apply(Op op, std::initializer_list<Value> operands) {

@@ -36,6 +36,9 @@ struct BufferRef {
 struct StateRef {
   int32_t slot = -1;
 };
+struct TableRef {
+  int32_t slot = -1;
+};
 
 class Builder {
  public:
@@ -49,6 +52,7 @@ class Builder {
   void init_copy(BufferRef buffer, BufferRef from);
   StateRef state(std::string name, Type type, bool shared = false, double initial = 0);
   StateRef report(std::string name, Type type);
+  TableRef table(std::string name, std::vector<float> values);
   // Arguments come before every other value.
   Value arg(const std::string& name, Type type, std::optional<double> fallback = {});
 
@@ -61,6 +65,8 @@ class Builder {
   Value element_index();
   // [i32]: `seed` and `count` i64, `stream` i32, none of the element domain.
   Value random(Value seed, Value count, Value stream);
+  Value lookup(TableRef table, Value code);
+  Value nearest(TableRef table, Value v);
   // Any elementwise op; the result type follows from the op's rule.
   Value apply(Op op, std::initializer_list<Value> operands);
   Value cast(Value v, DType to);
@@ -85,6 +91,7 @@ class Builder {
  private:
   friend struct Value;
   Value append(Inst inst, std::string_view name);
+  Value ask_table(Op op, TableRef table, Value v, DType result);
   Program program_;
   std::unordered_set<std::string> names_;  // taken by values
 };

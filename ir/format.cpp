@@ -136,6 +136,7 @@ class Rewriting {
   void declare() {
     to_.name = from_.name;
     to_.states = from_.states;
+    to_.tables = from_.tables;
     to_.state_locs = from_.state_locs;
     to_.args = from_.args;
     to_.stages = from_.stages;
@@ -217,6 +218,21 @@ class Rewriting {
         fresh("spread"), loc);
   }
 
+  // The number of a format's table among the step's, which has each once.
+  int32_t table(const Table& wanted) {
+    Table t = wanted;
+    auto named = [&] {
+      return std::find_if(to_.tables.begin(), to_.tables.end(),
+                          [&](const Table& known) { return known.name == t.name; });
+    };
+    for (int n = 1; named() != to_.tables.end() && named()->values != t.values; ++n) {
+      t.name = fmt::format("{}.{}", wanted.name, n);
+    }
+    auto place = static_cast<int32_t>(named() - to_.tables.begin());
+    if (named() == to_.tables.end()) to_.tables.push_back(std::move(t));
+    return place;
+  }
+
   // The code of @encode with `x` for @x, or of @decode; returns the value that is stored last.
   ValueId inline_step(const Program& code, ValueId x, ValueId predicate, SourceLoc loc) {
     std::map<ValueId, ValueId> own;
@@ -235,6 +251,7 @@ class Rewriting {
         continue;
       }
       if (memory) inst.slot = parts_.at(at);
+      if (reads_table(inst.op)) inst.slot = table(code.tables[static_cast<size_t>(inst.slot)]);
       if (inst.op == Op::store) inst.predicate = predicate;
       own[v] =
           append(inst, is_effect(inst.op) ? "" : fresh(code.names[static_cast<size_t>(v)]), loc);
@@ -260,7 +277,8 @@ Format parse_format(std::string_view text, std::string_view name) {
   for (size_t i = 0; i < cut; ++i) {
     if (rest[i] != '\n') rest[i] = ' ';
   }
-  Format f{std::string(name), parse(text.substr(0, cut), name), parse(rest, name)};
+  Format f{std::string(name), parse(text.substr(0, cut), name), {}};
+  f.decode = parse(rest, name, f.encode.tables);
   if (f.encode.name != "encode" || f.decode.name != "decode") {
     fail(f, fmt::format("its steps are @encode and @decode, not @{} and @{}", f.encode.name,
                         f.decode.name));

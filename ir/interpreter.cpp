@@ -11,6 +11,7 @@
 #include <array>
 #include <memory>
 
+#include "ir/code_table.hpp"
 #include "ir/element_ops.hpp"
 #include "ir/fp_env.hpp"
 #include "ir/random.hpp"
@@ -129,6 +130,7 @@ class Interpreter {
     for (size_t i = 0; i < static_cast<size_t>(inst.arity()); ++i) {
       in[i] = uniform_at(inst.operands[i], inst.type.domain, m);
     }
+    if (reads_table(inst.op)) return ask_table(inst, in[0]);
     DType first = p_[inst.operands[0]].type.dtype;
     if (inst.op == Op::powi) {
       return sem::evaluate_powi(first, p_[inst.operands[1]].type.dtype, in[0], in[1]);
@@ -136,6 +138,12 @@ class Interpreter {
     // A cast to a bound type outside the element domain is made where it is stored, per tensor.
     if (inst.type.dtype == DType::bound) return in[0];
     return sem::evaluate(inst.op, first, inst.type.dtype, in[0], in[1], in[2]);
+  }
+
+  Bits ask_table(const Inst& inst, Bits a) const {
+    const std::vector<float>& values = p_.tables[static_cast<size_t>(inst.slot)].values;
+    return inst.op == Op::lookup ? Bits::of(table_value(values, a.i32()))
+                                 : Bits::of(nearest_code(values, a.f32()));
   }
 
   void reduce(const Inst& inst, ValueId v, std::vector<Bits>& out) {
@@ -221,6 +229,13 @@ class Interpreter {
         draw(t, inst, data_.tensors[t].offset + begin, n, out.get());
       } else if (reduces_blocks(inst)) {
         reduce_blocks(inst, columns_[index(inst.operands[0])].get(), n, out.get());
+      } else if (reads_table(inst.op)) {
+        uint32_t broadcast = 0;
+        Column a = column(inst.operands[0], t, broadcast);
+        for (int i = 0; i < n; ++i) {
+          out[static_cast<size_t>(i)] =
+              static_cast<uint32_t>(ask_table(inst, Bits{a.data[i * a.stride]}).raw);
+        }
       } else {
         uint32_t broadcast[3];
         Column a = column(inst.operands[0], t, broadcast[0]);

@@ -13,16 +13,19 @@
 #include <stepfuse/parser.hpp>
 
 #include "ir/fp_env.hpp"
-#include "ir/lexer.hpp"
 #include "ir/literal.hpp"
+#include "ir/token_reader.hpp"
 #include "ir/verifier.hpp"
 
 namespace stepfuse {
 namespace {
 
-class Parser {
+class Parser : TokenReader {
  public:
-  Parser(std::string_view text, std::string_view file) : lexer_(text, file) {}
+  Parser(std::string_view text, std::string_view file, const std::vector<Table>& tables = {})
+      : TokenReader(text, file) {
+    for (const Table& t : tables) declare(t, {});
+  }
 
   Program parse_program() {
     expect_word("step");
@@ -44,50 +47,6 @@ class Parser {
 
  private:
   using PartLocs = std::array<SourceLoc, kType + 1>;
-
-  // --- tokens
-
-  Token next() {
-    Token t = lexer_.next();
-    int width = static_cast<int>(t.text.size());
-    bool sigil = t.kind == TokenKind::at_name || t.kind == TokenKind::percent_name;
-    last_end_ = {t.loc.line, t.loc.column + width + (sigil ? 1 : 0)};
-    return t;
-  }
-
-  bool at_punctuation(std::string_view p) const {
-    return lexer_.peek().kind == TokenKind::punctuation && lexer_.peek().text == p;
-  }
-  bool at_word(std::string_view w) const {
-    return lexer_.peek().kind == TokenKind::word && lexer_.peek().text == w;
-  }
-  // What is missing within a statement is missing where its line ends, not where the next begins.
-  [[noreturn]] void fail_expected(std::string_view what, bool begins_statement = false) {
-    const Token& t = lexer_.peek();
-    if (!begins_statement && t.kind != TokenKind::end && t.loc.line > last_end_.line &&
-        last_end_.line > 0) {
-      lexer_.fail(last_end_, fmt::format("expected {}, but the line ends here", what));
-    }
-    std::string_view sigil = t.kind == TokenKind::at_name        ? "@"
-                             : t.kind == TokenKind::percent_name ? "%"
-                                                                 : "";
-    lexer_.fail(t.loc,
-                t.kind == TokenKind::end
-                    ? fmt::format("expected {}, but the text ends here", what)
-                    : fmt::format("expected {}, found '{}{}'", what, sigil, t.text.substr(0, 40)));
-  }
-  Token expect(TokenKind kind, std::string_view what) {
-    if (lexer_.peek().kind != kind) fail_expected(what);
-    return next();
-  }
-  void expect_word(std::string_view w) {
-    if (!at_word(w)) fail_expected(fmt::format("'{}'", w));
-    next();
-  }
-  void expect_punctuation(std::string_view p) {
-    if (!at_punctuation(p)) fail_expected(fmt::format("'{}'", p));
-    next();
-  }
 
   // --- types
 
@@ -246,6 +205,10 @@ class Parser {
       case TypeRule::logical:
       case TypeRule::pow:
         return inst.type.dtype;
+      case TypeRule::lookup:
+        return DType::i32;
+      case TypeRule::nearest:
+        return DType::f32;
       case TypeRule::powi:
         return i == 0 ? inst.type.dtype : DType::i64;
       case TypeRule::select:
@@ -285,10 +248,12 @@ class Parser {
       if (t.text == "buffer") return parse_buffer();
       if (t.text == "state" || t.text == "report") return parse_state();
       if (t.text == "arg") return parse_arg();
+      if (t.text == "table") return parse_table();
       if (t.text == "stage") return parse_stage();
       if (t.text == "store" || t.text == "write") return parse_effect();
     }
-    fail_expected("buffer, state, report, arg, stage, store, write, %value = … or '}'", true);
+    fail_expected("buffer, state, report, table, arg, stage, store, write, %value = … or '}'",
+                  true);
   }
 
   void parse_buffer() {
@@ -358,6 +323,26 @@ class Parser {
     program_.state_locs.push_back(loc);
   }
 
+  void parse_table() {
+    Table table;
+    SourceLoc loc = next().loc;
+    table.name = expect(TokenKind::at_name, "the table's @name").text;
+    expect_punctuation(":");
+    expect_word("f32");
+    expect_punctuation("=");
+    while (true) {
+      table.values.push_back(literal_bits(lexer_, parse_literal(), DType::f32).f32());
+      if (!at_punctuation(",")) break;
+      next();
+    }
+    declare(table, loc);
+  }
+  void declare(const Table& table, SourceLoc loc) {
+    tables_.emplace(table.name, static_cast<int>(program_.tables.size()));
+    program_.tables.push_back(table);
+    program_.table_locs.push_back(loc);
+  }
+
   void parse_arg() {
     SourceLoc loc = next().loc;
     Token t = expect(TokenKind::percent_name, "the argument's %name");
@@ -421,6 +406,10 @@ class Parser {
         Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");
         inst.slot = *op == Op::load ? find_buffer(t, "read") : find_state(t, "load");
       }
+      if (reads_table(*op)) {
+        inst.slot = find(tables_, expect(TokenKind::at_name, "a @table"), "table", {}, "", "");
+        expect_punctuation(",");
+      }
       std::vector<Operand> operands;
       for (int i = 0; i < inst.arity(); ++i) {
         if (i > 0) expect_punctuation(",");
@@ -436,14 +425,13 @@ class Parser {
     append(inst, result.text, result.loc, parts);
   }
 
-  Lexer lexer_;
-  SourceLoc last_end_;  // behind the last token
   Program program_;
   std::vector<PartLocs> part_locs_;  // [instruction]
   std::map<std::pair<DType, uint64_t>, ValueId> literals_;
   std::unordered_map<std::string_view, ValueId> values_;
   std::unordered_map<std::string, int> buffers_;  // the first of each name
   std::unordered_map<std::string, int> states_;
+  std::unordered_map<std::string, int> tables_;
 };
 
 }  // namespace
@@ -453,8 +441,8 @@ Program parse_unverified(std::string_view text, std::string_view file) {
   return Parser(text, file).parse_program();
 }
 
-Program parse(std::string_view text, std::string_view file) {
-  Parser parser(text, file);
+Program parse(std::string_view text, std::string_view file, const std::vector<Table>& tables) {
+  Parser parser(text, file, tables);
   Program program;
   {
     FpEnvGuard guard;

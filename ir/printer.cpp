@@ -41,9 +41,26 @@ std::string slot_text(const Program& p, const Inst& inst) {
     case Op::read:
     case Op::write:
       return " @" + p.states[slot].name;
+    case Op::lookup:
+    case Op::nearest:
+      return fmt::format(" @{},", p.tables[slot].name);
     default:
       return "";
   }
+}
+
+std::string table_text(const Table& t) {
+  std::string out = fmt::format("  table @{} : f32 =", t.name);
+  size_t line = 0;  // where it begins
+  for (size_t i = 0; i < t.values.size(); ++i) {
+    std::string value = literal_text(Bits::of(t.values[i]), DType::f32);
+    if (out.size() - line + value.size() > 96) {
+      line = out.size() + 1;
+      out += "\n     ";
+    }
+    out += fmt::format(" {}{}", value, i + 1 < t.values.size() ? "," : "");
+  }
+  return out + '\n';
 }
 
 std::string effect_text(const Program& p, const Inst& inst) {
@@ -95,6 +112,7 @@ std::string print(const Program& p) {
     out += fmt::format("  {} @{} : {}{}{}\n", s.report ? "report" : "state", s.name,
                        print_type(p, s.type), s.shared ? " shared" : "", initial);
   }
+  for (const Table& t : p.tables) out += table_text(t);
   for (ValueId v = 0; v < p.size(); ++v) out += "  " + print_inst(p, v) + "\n";
   return out + "}\n";
 }

@@ -42,6 +42,10 @@ class TypeRules {
         return check_bitcast(inst);
       case TypeRule::random:
         return check_random(inst);
+      case TypeRule::lookup:
+        return check_table_op(inst, DType::i32, DType::f32);
+      case TypeRule::nearest:
+        return check_table_op(inst, DType::f32, DType::i32);
       case TypeRule::classify:
         if (!is_real(operand(inst, 0).dtype)) {
           report(0, 2, "isfinite takes f32 f64, not {}; cast to f32 first", text(operand(inst, 0)));
@@ -167,6 +171,13 @@ class TypeRules {
              "random takes values of coarser domains: an element's place it knows by itself");
     }
     expect_result(inst, DType::i32);
+  }
+
+  void check_table_op(const Inst& inst, DType from, DType to) {
+    if (operand(inst, 0).dtype != from) {
+      report(0, 2, "{} takes {}, not {}", info(inst.op).name, name(from), text(operand(inst, 0)));
+    }
+    expect_result(inst, to);
   }
 
   void check_bitcast(const Inst& inst) {

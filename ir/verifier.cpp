@@ -2,6 +2,7 @@
 #include "ir/verifier.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -106,6 +107,7 @@ class Verifier {
         report(14, "shared state @{} must be of the step domain", s.name);
       }
     }
+    check_tables();
     declared_ = {};
     for (const std::string& s : p_.stages) {
       std::set<std::string> any;
@@ -141,6 +143,23 @@ class Verifier {
     if (from.block != b.block || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
       report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
              b.name, from.name);
+    }
+  }
+
+  void check_tables() {
+    std::set<std::string> tables;
+    for (size_t i = 0; i < p_.tables.size(); ++i) {
+      const auto& [name, values] = p_.tables[i];
+      declared_ = loc_of(p_.table_locs, i);
+      check_name(tables, name, "table");
+      bool finite = std::all_of(values.begin(), values.end(), [](float v) { return v - v == 0; });
+      bool rising =
+          std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+      if (values.size() < 2 || values.size() > kLargestTable || !finite || !rising) {
+        report(18,
+               "table @{} has {} values: it takes 2 to {}, finite and each above the one before",
+               name, values.size(), kLargestTable);
+      }
     }
   }
 
@@ -212,6 +231,10 @@ class Verifier {
       case Op::read:
       case Op::write:
         count = p_.states.size();
+        break;
+      case Op::lookup:
+      case Op::nearest:
+        count = p_.tables.size();
         break;
       case Op::arg:
         count = p_.args.size();

@@ -34,6 +34,7 @@ class Emitter {
                                   r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r)));
     }
     for (const std::string& line : reducers) out_.line(line);
+    for (const plan::Table& t : plan_.tables) emit_table(t);
     for (size_t p = 0; p < plan_.phases.size(); ++p) emit_phase(p);
     emit_finish();
     emit_run();
@@ -106,7 +107,22 @@ class Emitter {
       return fmt::format("sf_random({}, {}, {}, tensor->id, tensor->offset + chunk->begin + i)",
                          operands[0], operands[1], operands[2]);
     }
+    if (reads_table(inst.op)) {
+      const plan::Table& t = plan_.table(inst);
+      return inst.op == Op::lookup
+                 ? fmt::format("{}[sf_code({}, {})]", t.name, operands[0], t.last())
+                 : fmt::format("sf_code(sf_nearest({}_tree, {}, {}), {})", t.name, t.tree.size(),
+                               operands[0], t.last());
+    }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  }
+  void emit_table(const plan::Table& t) {
+    for (const auto& [suffix, values] : {std::pair("", &t.values), {"_tree", &t.tree}}) {
+      std::vector<std::string> texts;
+      for (float v : *values) texts.push_back(literal(Bits::of(v), DType::f32));
+      out_.array(fmt::format("static const float {}{}[{}] =", t.name, suffix, texts.size()), texts,
+                 t.text);
+    }
   }
 
   void emit_value(const Inst& inst, const std::string& expression) {

@@ -114,6 +114,16 @@ SF_INTEGER(int64_t, uint64_t, i64)
 SF_REAL(float, f32)
 SF_REAL(double, f64)
 
+// Code tables: a code within 0 … last, and one found down a tree of bounds.
+static inline int32_t sf_code(int32_t code, int32_t last) {
+  return code < 0 ? 0 : code > last ? last : code;
+}
+static inline int32_t sf_nearest(const float* tree, uint32_t nodes, float x) {
+  uint32_t k = 1;
+  while (k < nodes) k = 2 * k + (tree[k] <= x ? 1 : 0);
+  return (int32_t)(k - nodes);
+}
+
 // Philox4x32-10: four elements share a block of its words.
 static inline int32_t sf_random(int64_t seed, int64_t count, int32_t stream, uint32_t tensor,
                                 uint64_t position) {

@@ -339,11 +339,7 @@ class BodyEmitter {
       return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";
     }
     if (inst.op == Op::random) return fmt::format("i32(drawn_{}[e])", e_.name(inst.value));
-    std::string operands[3];
-    for (size_t i = 0; i < 3 && inst.operands[i] != kNone; ++i) {
-      operands[i] = e_.name(inst.operands[i]);
-    }
-    return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+    return expression(e_.plan, inst);
   }
 
   std::string block_reduction(const plan::Inst& inst) const {

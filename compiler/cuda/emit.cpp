@@ -182,6 +182,7 @@ std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   text += e.out.str() + std::string(embedded_prelude()) + storage_types(plan);
   e.out = {};
   for (const plan::Expansion* x : plan::needed_expansions(plan, is_native)) text += function(*x);
+  for (const plan::Table& t : plan.tables) emit_table(e.out, t);
   for (const plan::Kernel& kernel : plan.kernels) {
     e.out.blank();
     KernelEmitter(e, kernel).emit();

@@ -131,6 +131,29 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
   return text;
 }
 
+std::string expression(const KernelPlan& plan, const plan::Inst& inst) {
+  std::string operands[3];
+  for (size_t i = 0; i < 3 && inst.operands[i] != plan::kNone; ++i) {
+    operands[i] = plan[inst.operands[i]].name;
+  }
+  if (!reads_table(inst.op)) {
+    return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  }
+  const plan::Table& t = plan.table(inst);
+  return inst.op == Op::lookup
+             ? fmt::format("{}[code_within({}, {})]", t.name, operands[0], t.last())
+             : fmt::format("code_within(code_of({}_tree, {}), {})", t.name, operands[0], t.last());
+}
+
+void emit_table(Text& out, const plan::Table& t) {
+  for (const auto& [suffix, values] : {std::pair("", &t.values), {"_tree", &t.tree}}) {
+    std::vector<std::string> texts;
+    for (float v : *values) texts.push_back(c_literal(Bits::of(v), DType::f32));
+    out.array(fmt::format("__device__ const float {}{}[{}] =", t.name, suffix, texts.size()), texts,
+              t.text);
+  }
+}
+
 std::string_view combiner(Op reduction) {
   switch (reduction) {
     case Op::reduce_add:

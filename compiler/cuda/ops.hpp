@@ -8,6 +8,7 @@
 #include <stepfuse/types.hpp>
 
 #include "compiler/plan/expansions.hpp"
+#include "compiler/text.hpp"
 
 namespace stepfuse::cuda {
 
@@ -20,6 +21,11 @@ bool is_native(Op op, DType in, DType out);
 // (of select: the second), both types concrete. `within`: the expansion that it stands in.
 std::string expression(Op op, DType in, DType out, const std::string& a, const std::string& b,
                        const std::string& c, const plan::Expansion* within = nullptr);
+
+// The same, where it may be of a table.
+std::string expression(const KernelPlan& plan, const plan::Inst& inst);
+// A table's arrays.
+void emit_table(Text& out, const plan::Table& table);
 
 // An expansion as a device function.
 std::string function(const plan::Expansion& expansion);

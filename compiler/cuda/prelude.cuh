@@ -122,6 +122,16 @@ SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
 SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
 SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
+// Code tables: a code within 0 ... last, and one found down a tree of bounds.
+SF_DEVICE i32 code_within(i32 code, i32 last) { return code < 0 ? 0 : code > last ? last : code; }
+template <u32 kNodes>
+SF_DEVICE i32 code_of(const float (&tree)[kNodes], float x) {
+  u32 k = 1;
+#pragma unroll
+  for (u32 level = 1; level < kNodes; level *= 2) k = 2 * k + (tree[k] <= x ? 1 : 0);
+  return i32(k - kNodes);
+}
+
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.
 SF_DEVICE bool sign(float v) { return i32(__float_as_uint(v)) < 0; }
 SF_DEVICE bool sign(double v) { return __double_as_longlong(v) < 0; }

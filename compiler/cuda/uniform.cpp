@@ -43,12 +43,8 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
   if (is_reduction(inst.op)) {
     return fmt::format("global<{}>(ctx.step.results, {})[{}]", type, inst.index, place(domain));
   }
-  check_internal(is_elementwise(inst.op), "not a uniform value");
-  std::string operands[3];
-  for (size_t i = 0; i < 3 && inst.operands[i] != kNone; ++i) {
-    operands[i] = e.name(inst.operands[i]);
-  }
-  return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  check_internal(is_elementwise(inst.op) || reads_table(inst.op), "not a uniform value");
+  return expression(e.plan, inst);
 }
 
 // Shared structs have no byte that nobody writes: the compiler joins loads across such gaps.

@@ -274,8 +274,7 @@ void BodyEmitter::emit_blocks(const plan::Section& section) {
         std::array<std::string, 3> args;
         auto count = static_cast<size_t>(inst->arity());
         for (size_t k = 0; k < count; ++k) args[k] = scalar(inst->operands[k]);
-        result = scalar_.apply(inst->op, inst->in, inst->out, std::span(args).first(count),
-                               name(inst->value));
+        result = scalar_.compute(plan_, *inst, std::span(args).first(count), name(inst->value));
       }
       auto kept = kept_.find(inst->value);
       if (kept == kept_.end()) continue;

@@ -341,7 +341,7 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
   std::array<std::string, 3> args;
   auto count = static_cast<size_t>(inst.arity());
   for (size_t k = 0; k < count; ++k) args[k] = vectors_.at(inst.operands[k]);
-  result = vector_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
+  result = vector_.compute(plan_, inst, std::span(args).first(count), hint);
 }
 
 // --- stores

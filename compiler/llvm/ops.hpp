@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <stepfuse/ops.hpp>
 
@@ -24,6 +25,10 @@ class Ops {
   std::string cast(const std::string& v, DType from, DType to, std::string_view hint) {
     return apply(Op::cast, from, to, {&v, 1}, hint);
   }
+
+  // The same for an instruction of a plan, which may be of a table.
+  std::string compute(const KernelPlan& plan, const plan::Inst& inst,
+                      std::span<const std::string> args, std::string_view hint);
 
   std::string type(DType t) const { return type_text(t, lanes_); }
   std::string constant(DType t, Bits v) const { return constant_text(t, v, lanes_); }
@@ -57,6 +62,16 @@ class Ops {
   std::string fma(DType t, std::span<const std::string> args, std::string_view hint);
   std::string fma_by_f64(std::span<const std::string> args, std::string_view hint);
   std::string powi(DType t, std::span<const std::string> args, std::string_view hint);
+
+  std::string lookup(const plan::Table& table, const std::string& code, std::string_view hint);
+  std::string nearest(const plan::Table& table, const std::string& x, std::string_view hint);
+  std::string bound_of(const plan::Table& table, const std::string& node,
+                       std::span<const std::string> is_above, std::string_view hint);
+  std::string gather(const std::string& array, const std::vector<float>& values,
+                     const std::string& index, std::string_view hint);
+  bool can_permute(size_t count) const;
+  std::string permuted(std::span<const float> values, const std::string& index,
+                       std::string_view hint);
 
   std::string half() const;
   std::string widen_f16(const std::string& v, std::string_view hint);

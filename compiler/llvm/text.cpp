@@ -37,6 +37,8 @@ Module::Module(const CpuTarget& target)
       has_fma(has_feature(target.features, "fma") || has_feature(target.features, "neon")),
       has_f16(has_feature(target.features, "f16c") || has_feature(target.features, "neon")),
       has_rounding(has_feature(target.features, "sse4.1") || has_feature(target.features, "neon")),
+      has_permutes((lanes == 8 && has_feature(target.features, "avx2")) ||
+                   (lanes == 16 && has_feature(target.features, "avx512f"))),
       has_masks(has_feature(target.features, "avx512bw") &&
                 has_feature(target.features, "avx512vl")) {
   check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),

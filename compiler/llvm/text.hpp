@@ -22,6 +22,7 @@ struct Module {
   bool has_fma = false;                // else fma is made of other operations
   bool has_f16 = false;                // conversions between f16 and f32 in hardware
   bool has_rounding = false;           // to integers, in the float's own format
+  bool has_permutes = false;           // of a vector's lanes, by numbers in another
   bool has_masks = false;              // loads and stores of some lanes only, of any element size
   std::set<std::string> declarations;  // of intrinsics
   std::map<std::string, std::string> helpers;  // internal functions, by name

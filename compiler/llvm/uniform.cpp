@@ -143,8 +143,8 @@ void Uniform::evaluate(const std::vector<plan::Inst>& code) {
         args[1] = ops_.cast(args[1], plan_[inst.operands[1]].dtype, DType::i64, hint);
       }
       bool again = inst.op == Op::powi && plan_[inst.value].domain != Domain::step;
-      result = again ? power(inst, args)
-                     : ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(count), hint);
+      result =
+          again ? power(inst, args) : ops_.compute(plan_, inst, std::span(args).first(count), hint);
     }
     set(inst.value, result);
   }

@@ -11,6 +11,7 @@ Rewriter::Rewriter(const Program& from) : from_(from), map_(from.insts.size(), k
   to_.name = from.name;
   to_.buffers = from.buffers;
   to_.states = from.states;
+  to_.tables = from.tables;
   to_.args = from.args;
   to_.stages = from.stages;
   to_.insts.reserve(from.insts.size());

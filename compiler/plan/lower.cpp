@@ -3,6 +3,8 @@
 #include "compiler/plan/lower.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -13,6 +15,7 @@
 #include "compiler/abi.hpp"
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
+#include "ir/code_table.hpp"
 #include "ir/reduction.hpp"
 
 namespace stepfuse {
@@ -20,6 +23,18 @@ namespace stepfuse {
 static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
 
 namespace {
+
+std::vector<float> search_tree(std::vector<float> bounds) {
+  size_t nodes = std::bit_ceil(bounds.size() + 1);
+  bounds.resize(nodes - 1, std::numeric_limits<float>::max());
+  std::vector<float> tree(nodes);
+  for (size_t k = 1; k < nodes; ++k) {
+    size_t level = std::bit_floor(k);
+    size_t step = nodes / level;  // between the bounds of the level
+    tree[k] = bounds[(k - level) * step + step / 2 - 1];
+  }
+  return tree;
+}
 
 // A value of a bound type is held as f32 outside of the element domain.
 DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
@@ -35,6 +50,7 @@ class Lowering {
     declare_values();
     declare_arrays();
     declare_states();
+    declare_tables();
     declare_reductions();
     find_last_loads();
     for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
@@ -102,6 +118,13 @@ class Lowering {
     return k.buffer >= 0 ? k.buffer : out_.buffer_count + k.scratch;
   }
 
+  void declare_tables() {
+    for (const Table& t : p_.tables) {
+      out_.tables.push_back({names_.unique("t_" + identifier(t.name)), "@" + t.name, t.values,
+                             search_tree(table_bounds(t.values))});
+    }
+  }
+
   void declare_states() {
     for (const State& state : p_.states) {
       out_.states.push_back({"@" + state.name, state.type.dtype, state.type.domain, state.shared});
@@ -156,7 +179,7 @@ class Lowering {
     if (inst.op == Op::arg) {
       out.index = static_cast<int32_t>(out_.args.places[static_cast<size_t>(inst.slot)].word);
     }
-    if (inst.op == Op::read) out.index = inst.slot;
+    if (inst.op == Op::read || reads_table(inst.op)) out.index = inst.slot;
     if (is_folded(inst)) out.index = reduction_.at(v);
     if (inst.type.domain != Domain::element) drop_rounding(&out);
     return out;

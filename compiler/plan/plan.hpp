@@ -52,6 +52,18 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
+// What `lookup` and `nearest` take: the values of codes, and a tree of the bounds between them
+// (ir/code_table.hpp), so many of which are not above x as x's code is. Behind node k stand 2k and, where
+// its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the code. Bounds
+// are filled up with the largest number to one less than a power of two.
+struct Table {
+  std::string name;  // in the text
+  std::string text;  // in comments: "@dynamic"
+  std::vector<float> values, tree;
+  int32_t last() const { return static_cast<int32_t>(values.size()) - 1; }
+  friend bool operator==(const Table&, const Table&) = default;
+};
+
 // Values of `from`, one in each slot (of elements: one for each chunk), are folded into the members
 // of `to` that they belong to, in the canonical order of ir/reduction.hpp.
 struct Reduction {
@@ -73,7 +85,8 @@ struct Inst {
   DType in = DType::f32;   // of the operand that decides (of select: the second)
   DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
-  // arg: its word; read: the state; a folded reduction: its number; load: of Body::arrays
+  // arg: its word; read: the state; lookup and nearest: the table; a folded reduction: its number;
+  // load: of Body::arrays
   int32_t index = -1;
   int32_t level = 0;  // of element code: see Body::unit
   bool is_result() const { return is_reduction(op) && index >= 0; }
@@ -204,6 +217,7 @@ struct KernelPlan {
   std::vector<Array> arrays;  // the buffers, then the scratch arrays
   int32_t buffer_count = 0;
   std::vector<State> states;
+  std::vector<Table> tables;
   ArgLayout args;
   std::vector<Reduction> reductions;  // index = number of slots and result array
   std::vector<Phase> phases;
@@ -213,6 +227,7 @@ struct KernelPlan {
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
+  const Table& table(const Inst& inst) const { return tables[static_cast<size_t>(inst.index)]; }
   const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }

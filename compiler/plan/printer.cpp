@@ -56,6 +56,8 @@ class Printer {
       line(0, "state {} {}: {} per {}{}", i, s.text, stepfuse::name(s.dtype), place(s.domain),
            s.shared ? ", shared" : "");
     }
+    for (const Table& t : plan_.tables)
+      line(0, "table {} {}: {} codes", t.name, t.text, t.values.size());
     for (const Array& a : plan_.arrays) {
       if (a.scratch) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
     }
@@ -76,6 +78,9 @@ class Printer {
         return fmt::format("read state {}", inst.index);
       case Op::load:
         return "load " + array((*arrays)[static_cast<size_t>(inst.index)]);
+      case Op::lookup:
+      case Op::nearest:
+        return fmt::format("{} {} of", info(inst.op).name, plan_.table(inst).name);
       default:
         return inst.is_result() ? fmt::format("result {}", inst.index)
                                 : std::string(info(inst.op).name);

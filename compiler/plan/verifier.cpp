@@ -53,6 +53,7 @@ class Verifier {
       if (!v.name.empty()) check(v.name);  // effects have none
     }
     for (const Array& a : plan_.arrays) check(a.name);
+    for (const Table& t : plan_.tables) check(t.name);
     seen.clear();
     for (const Kernel& k : plan_.kernels) check(k.name);
   }
@@ -65,6 +66,10 @@ class Verifier {
     for (const Inst& inst : code) {
       require(inst.in != DType::bound && inst.out != DType::bound, "every type is concrete");
       require(!plan_[inst.value].is_constant, "constants are in no code");
+      if (reads_table(inst.op)) {
+        require(inst.index >= 0 && static_cast<size_t>(inst.index) < plan_.tables.size(),
+                "tables are listed");
+      }
       require(plan_[inst.value].domain == domain, "code stands in the list of its domain");
       if (inst.is_result()) {
         require(plan_.reduction(inst.index).value == inst.value, "a result is its reduction's");

@@ -59,12 +59,14 @@ Program drop_unused(const Program& p) {
   Program out = p;
   std::vector<int32_t> buffers(p.buffers.size(), -1);
   std::vector<int32_t> states(p.states.size(), -1);
+  std::vector<int32_t> tables(p.tables.size(), -1);
   std::vector<int32_t> stages(p.stages.size(), -1);
   for (const Inst& inst : p.insts) {
     if (inst.type.dtype == DType::bound) buffers[static_cast<size_t>(inst.type.buffer)] = 0;
     auto slot = static_cast<size_t>(inst.slot);
     if (inst.op == Op::load || inst.op == Op::store) buffers[slot] = 0;
     if (inst.op == Op::read || inst.op == Op::write) states[slot] = 0;
+    if (reads_table(inst.op)) tables[slot] = 0;
     if (inst.op == Op::stage) stages[slot] = 0;
   }
   auto compact = [](auto& list, std::vector<int32_t>& map) {
@@ -78,6 +80,7 @@ Program drop_unused(const Program& p) {
   };
   compact(out.buffers, buffers);
   compact(out.states, states);
+  compact(out.tables, tables);
   compact(out.stages, stages);
   for (Inst& inst : out.insts) {
     if (inst.type.dtype == DType::bound) {
@@ -86,6 +89,7 @@ Program drop_unused(const Program& p) {
     auto slot = static_cast<size_t>(inst.slot);
     if (inst.op == Op::load || inst.op == Op::store) inst.slot = buffers[slot];
     if (inst.op == Op::read || inst.op == Op::write) inst.slot = states[slot];
+    if (reads_table(inst.op)) inst.slot = tables[slot];
     if (inst.op == Op::stage) inst.slot = stages[slot];
   }
   return out;

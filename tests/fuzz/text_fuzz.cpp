@@ -1,5 +1,5 @@
-// Damaged step texts: a clear error with its place, or a program that prints, optimizes, is scheduled
-// in every form and written by every emitter. Knows ir, the compiler and LLVM's front.
+// Damaged texts of steps and formats: a clear error with its place, or a program that prints, optimizes, is
+// scheduled in every form and written by every emitter. Knows ir, the compiler and LLVM's front.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -8,8 +8,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/format.hpp>
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
+#include <stepfuse/recipes.hpp>
 
 #include "compiler/c/emit.hpp"
 #include "compiler/cuda/emit.hpp"
@@ -26,11 +28,10 @@ using namespace stepfuse::testing;
 
 namespace {
 
-std::vector<std::string> sample_texts() {
+std::vector<std::string> sample_texts(const std::string& folder, std::string_view extension) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(STEPFUSE_SOURCE_DIR "/samples/steps")) {
-    if (entry.path().extension() == ".sf") files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(STEPFUSE_SOURCE_DIR + folder)) {
+    if (entry.path().extension() == extension) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());  // a seed means the same everywhere
   std::vector<std::string> texts;
@@ -81,10 +82,17 @@ void emit_all(const Program& program, Rng& rng) {
   }
 }
 
+// A clear error of the text has its place.
+void check_place(const Error& e, std::string_view file) {
+  std::string message = e.what();
+  CHECK(message.starts_with(file));
+  CHECK(message.find('\x1b') == std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("fuzz: texts of steps, through every emitter") {
-  const std::vector<std::string> samples = sample_texts();
+  const std::vector<std::string> samples = sample_texts("/samples/steps", ".sf");
   REQUIRE(samples.size() > 5);
   uint64_t accepted = 0;
   uint64_t tried = fuzz(3000, [&](Rng& rng) {
@@ -95,15 +103,37 @@ TEST_CASE("fuzz: texts of steps, through every emitter") {
     try {
       program = parse(text, "f.sf");
     } catch (const Error& e) {
-      std::string message = e.what();
-      CHECK(message.starts_with("f.sf:"));
-      CHECK(message.find('\x1b') == std::string::npos);
-      return;
+      return check_place(e, "f.sf:");
     }
     ++accepted;
     CHECK(parse(print(program)) == program);
     emit_all(program, rng);
   });
   MESSAGE(accepted << " texts were still steps");
+  if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > tried / 30);
+}
+
+TEST_CASE("fuzz: texts of formats, in a step through every emitter") {
+  const std::vector<std::string> samples = sample_texts("/ir/formats", ".fmt");
+  REQUIRE(samples.size() > 3);
+  const Program step = make_recipe("lion", {});
+  uint64_t accepted = 0;
+  uint64_t tried = fuzz(1000, [&](Rng& rng) {
+    std::string text = rng.pick(samples);
+    text = rng.chance(60) ? with_words_exchanged(text, rng) : damaged(text, rng);
+    CAPTURE(text);
+    Format format;
+    try {
+      format = parse_format(text, "mine");
+    } catch (const Error& e) {
+      // What is wrong with the pair has no place.
+      bool of_pair = std::string_view(e.what()).starts_with("format mine: ");
+      return check_place(e, of_pair ? "format mine: " : "mine:");
+    }
+    ++accepted;
+    for (const Program* p : {&format.encode, &format.decode}) CHECK(parse(print(*p)) == *p);
+    emit_all(with_format(step, "exp_avg", format), rng);
+  });
+  MESSAGE(accepted << " texts were still formats");
   if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > tried / 30);
 }

@@ -220,17 +220,7 @@ class Generator : RandomTypes {
 
   void grow() {
     Domain d = any_domain();
-    std::vector<Op> ops;
-    for (const OpInfo& o : all_ops()) {
-      if (is_elementwise(o.op)) ops.push_back(o.op);
-    }
-    Op op = rng_.pick(ops);
-    // Casts and the plain arithmetic of real steps more often than the rest.
-    if (rng_.chance(12)) op = Op::cast;
-    if (rng_.chance(15)) op = rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
-    if (rng_.chance(12)) return grow_near_identity(d);
-    if (rng_.chance(7)) op = rng_.chance(80) ? Op::reduce_max : Op::reduce_any;
-    grow(op, d);
+    rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
   }
 
   void grow(Op op, Domain d) {
@@ -253,25 +243,26 @@ class Generator : RandomTypes {
       case TypeRule::integer:
         return grow_same(op, integer_in(d), d);
       case TypeRule::cast_sr: {
-        bool value_is_fine = rng_.chance(50);
-        Value x = pick(DType::f32, value_is_fine ? d : up_to(d));
-        Value r = pick(DType::i32, value_is_fine ? up_to(d) : d);
+        auto [x, r] = pick_two(DType::f32, DType::i32, d);
         return add(b_.cast_sr(x, r, rng_.chance(5) ? DType::f32 : low_precision()));
       }
       case TypeRule::bitcast:
         return grow_bitcast(d);
+      case TypeRule::nearest:
+        return add(b_.nearest(any_table(), pick(DType::f32, d)));
+      case TypeRule::lookup: {  // most numbers are beyond its codes
+        Value kept = b_.constant(DType::i32, rng_.chance(30) ? -1 : 255);
+        return add(b_.lookup(any_table(), pick(DType::i32, d) & kept));
+      }
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
-        bool any = op == Op::reduce_any;
-        return add(reduce_blocks(any ? DType::boolean : number_in(Domain::element), any_block()));
+        DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
+        return add(reduce_blocks(t, any_block()));
       }
       case TypeRule::powi: {
         if (d == Domain::element) d = coarse_domain();
         DType base = real_in(d);
-        DType exponent = rng_.chance(50) ? DType::i32 : DType::i64;
-        bool base_is_fine = rng_.chance(50);
-        Value x = pick(base, base_is_fine ? d : up_to(d));
-        Value e = pick(exponent, base_is_fine ? up_to(d) : d);
+        auto [x, e] = pick_two(base, rng_.chance(50) ? DType::i32 : DType::i64, d);
         return add(b_.apply(op, {x, e}));
       }
       case TypeRule::select: {
@@ -287,7 +278,13 @@ class Generator : RandomTypes {
     }
   }
 
-  // What passes like to simplify, and what only looks like it.
+  std::pair<Value, Value> pick_two(DType first, DType second, Domain d) {
+    bool is_fine = rng_.chance(50);
+    Value a = pick(first, is_fine ? d : up_to(d));
+    return {a, pick(second, is_fine ? up_to(d) : d)};
+  }
+
+  // What passes like to simplify, or what looks like it.
   void grow_near_identity(Domain d) {
     DType t = number_in(d);
     Value x = pick(t, d);
@@ -312,7 +309,7 @@ class Generator : RandomTypes {
     }
   }
 
-  // One operand of domain `d`, the others of that or coarser ones.
+  // One operand of domain `d`, the others of that or coarser ones; so here, and in pick_two.
   void grow_same(Op op, DType t, Domain d) {
     int arity = info(op).arity;
     int fine = rng_.between(0, arity - 1);
@@ -323,6 +320,11 @@ class Generator : RandomTypes {
     add(b_.apply(op, {in[0], in[1], in[2]}));
   }
 
+  TableRef any_table() {
+    size_t known = b_.program().tables.size();
+    if (known > 0 && rng_.chance(60)) return {static_cast<int32_t>(rng_.below(known))};
+    return b_.table(fmt::format("t{}", known), rising_values());
+  }
   void grow_cast(Domain d) {
     switch (rng_.weighted({35, 30, 20, 15, 45})) {
       case 0: {  // among the arithmetic types

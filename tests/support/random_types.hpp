@@ -1,8 +1,10 @@
 // What random programs draw of types, domains and constants. Knows ir.
 #pragma once
 
+#include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
@@ -37,6 +39,19 @@ class RandomTypes {
   }
   int32_t any_block() { return kBlocks[rng_.below(std::size(kBlocks))]; }
 
+  // Of a code table.
+  std::vector<float> rising_values() {
+    int count = rng_.chance(30) ? 256 : rng_.between(2, 33);
+    std::vector<float> values = {static_cast<float>(rng_.unit() * -4)};
+    while (values.size() < static_cast<size_t>(count)) {
+      float last = values.back();
+      auto next = last + static_cast<float>(std::ldexp(rng_.unit(), rng_.between(-24, 0)));
+      if (last < 0 && rng_.chance(5)) next = 0;
+      values.push_back(next > last ? next : std::nextafter(last, 1e9F));
+    }
+    return values;
+  }
+
   DType low_precision() {
     DType t = static_cast<DType>(rng_.below(kDTypeCount));
     return is_low_precision(t) ? t : low_precision();
@@ -68,6 +83,17 @@ class RandomTypes {
     return kEdges[rng_.below(std::size(kEdges))];
   }
 
+  Op any_op() {
+    if (rng_.chance(7)) return rng_.chance(80) ? Op::reduce_max : Op::reduce_any;
+    // Casts and the plain arithmetic of real steps more often than the rest.
+    if (rng_.chance(15)) return rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
+    if (rng_.chance(12)) return Op::cast;
+    std::vector<Op> ops;
+    for (const OpInfo& o : all_ops()) {
+      if (is_elementwise(o.op) || reads_table(o.op)) ops.push_back(o.op);
+    }
+    return rng_.pick(ops);
+  }
   // An op and an operand that passes like to simplify, or that only look like it.
   std::pair<Op, double> near_identity() {
     constexpr double kInf = std::numeric_limits<double>::infinity();

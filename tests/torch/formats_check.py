@@ -44,15 +44,15 @@ def differing(ours, theirs):
     return int((ours.view(view) != theirs.reshape(-1).view(view)).sum())
 
 
-def check(format, peer, parts, steps, backend):
-    """How many values of weights, codes and scales differ after so many steps."""
+def check(formats, peer, parts, steps, backend):
+    """How many values of weights, codes and scales differ after so many steps; `formats` by moment."""
     torch.manual_seed(0)
     weights = [torch.randn(n) for n in SIZES]
     theirs = [torch.nn.Parameter(w.clone()) for w in weights]
     optimizer = peer(theirs, lr=torch.tensor(1e-3), betas=(0.5, 0.75), eps=1e-8, weight_decay=0.01)
-    step = Step(FORMULA, f"moments={format}", backend)
+    step = Step(FORMULA, "moments=" + "|".join(f"{moment}={format}" for moment, format in formats.items()), backend)
     buffers = {"weight": weights}
-    for moment in ("exp_avg", "exp_avg_sq"):
+    for moment, format in formats.items():
         for part, (dtype, block) in parts.items():
             buffers[f"{moment}.{format}.{part}"] = [torch.zeros(n // block, dtype=dtype) for n in SIZES]
     step.bind([0] * len(SIZES), **buffers)
@@ -69,7 +69,7 @@ def check(format, peer, parts, steps, backend):
             optimizer.step()
         step.run(grads)
     counts = {"weights": sum(differing(a, b.detach()) for a, b in zip(weights, theirs))}
-    for moment in ("exp_avg", "exp_avg_sq"):
+    for moment, format in formats.items():
         for part, attribute in (("code", "codes"), ("scale", "scale")):
             counts[f"{moment}.{part}"] = sum(
                 differing(a, getattr(optimizer.state[p][moment], attribute))
@@ -83,16 +83,18 @@ def main():
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
     try:
-        from torchao.optim import AdamWFp8
+        from torchao.optim import AdamW8bit, AdamWFp8
     except ImportError as e:
         print(f"skipped: {e}")
         return 0
     failed = False
-    for format, peer, parts in (
-            ("fp8", AdamWFp8, {"code": (torch.float8_e4m3fn, 1), "scale": (torch.float32, 256)}),):
-        counts = check(format, peer, parts, a.steps, a.backend)
+    scaled = {"scale": (torch.float32, 256)}
+    for formats, peer, parts in (
+            (("fp8", "fp8"), AdamWFp8, {"code": (torch.float8_e4m3fn, 1), **scaled}),
+            (("dyn8", "dyn8u"), AdamW8bit, {"code": (torch.uint8, 1), **scaled})):
+        counts = check(dict(zip(("exp_avg", "exp_avg_sq"), formats)), peer, parts, a.steps, a.backend)
         failed |= any(counts.values())
-        print(f"{format} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "
+        print(f"{', '.join(formats)} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "
               + ", ".join(f"{name} {n}" for name, n in counts.items()))
     return 1 if failed else 0
 

@@ -153,6 +153,47 @@ TEST_CASE("companded formats keep small values beside large ones") {
   }
 }
 
+TEST_CASE(
+    "dynamic codes: each is nearest to its own value, and a value between two goes to the nearer") {
+  for (const char* name : {"dyn8", "dyn8u"}) {
+    CAPTURE(name);
+    Format f = built_in_format(name);
+    const std::vector<float>& map = f.decode.tables.at(0).values;
+    REQUIRE(map.size() == 256);
+    CHECK(map.back() == 1);
+    CHECK(std::count(map.begin(), map.end(), 0.0F) == 1);
+    if (map[0] < 0) {  // every value but 1 has both signs
+      for (size_t i = 0; i < 255; ++i) CHECK(map[i] == -map[254 - i]);
+    }
+    std::vector<float> x = map;  // one block, whose largest magnitude is 1
+    Parts parts = encode(f, x);
+    for (size_t i = 0; i < 256; ++i) CHECK(parts[0][i] == i);
+    CHECK(decode(f, parts, 256) == x);
+    for (size_t i = 0; i < 255; ++i) x[i] = map[i] + (map[i + 1] - map[i]) * 0.49F;
+    CHECK(encode(f, x)[0] == parts[0]);
+    for (size_t i = 0; i < 255; ++i) x[i] = map[i] + (map[i + 1] - map[i]) * 0.51F;
+    std::vector<unsigned char> up = encode(f, x)[0];
+    for (size_t i = 0; i < 255; ++i) CHECK(up[i] == i + 1);
+  }
+}
+
+TEST_CASE("two buffers in one format share its table, and a table of that name is another's") {
+  RecipeOptions o;
+  set_option(o, "moments", "dyn8");
+  Program p = make_recipe("adamw", o);
+  CHECK(p.tables.size() == 1);
+  set_option(o, "moments", "exp_avg=dyn8|exp_avg_sq=dyn8u");
+  p = make_recipe("adamw", o);
+  CHECK(p.tables.size() == 2);
+  CHECK(parse(print(p)) == p);
+  Format f = built_in_format("dyn8");
+  for (Program* step : {&f.encode, &f.decode}) step->tables[0].values[0] = -2;
+  p = with_format(make_recipe("adamw", {}), "exp_avg", built_in_format("dyn8"));
+  p = with_format(p, "exp_avg_sq", f);
+  REQUIRE(p.tables.size() == 2);
+  CHECK(p.tables[1].name == "dynamic8.1");
+}
+
 TEST_CASE("a step with its moments in a format has their parts for buffers") {
   RecipeOptions o;
   set_option(o, "moments", "fp8");

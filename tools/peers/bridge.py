@@ -9,7 +9,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn,
-         "f8e5m2": torch.float8_e5m2, "i32": torch.int32}
+         "f8e5m2": torch.float8_e5m2, "i32": torch.int32, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16}
 
 P, S, I, D = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_double
 SIGNATURES = {

@@ -17,8 +17,8 @@ struct Format {
   Program encode, decode;
 };
 
-// The text of both steps, @encode first. Throws Error{parse | verify} with the place, also where the two
-// are no pair.
+// The text of both steps, @encode first, whose tables are @decode's too. Throws Error{parse | verify} with
+// the place, also where the two are no pair.
 Format parse_format(std::string_view text, std::string_view name);
 
 std::vector<std::string_view> list_formats();

@@ -27,6 +27,8 @@ enum class TypeRule : uint8_t {
   element_count,  // <i64>
   element_index,  // [i32]
   random,         // (i64, i64, i32), none of them of the element domain -> [i32]
+  lookup,         // i32 -> f32
+  nearest,        // f32 -> i32
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64
   bits,           // same: bool i32 i64
@@ -61,9 +63,11 @@ std::optional<Op> op_from_name(std::string_view text);
 constexpr bool is_reduction(Op op) { return op >= Op::reduce_add && op <= Op::reduce_any; }
 constexpr bool is_effect(Op op) { return op >= Op::store; }
 constexpr bool is_source(Op op) { return op <= Op::element_index; }
+// Of a table of the program, which the instruction's slot names.
+constexpr bool reads_table(Op op) { return op == Op::lookup || op == Op::nearest; }
 // A pure function of its operands, alike in every domain.
 constexpr bool is_elementwise(Op op) { return op >= Op::neg && op <= Op::select; }
-// Computed from operands, in code: an elementwise op or a random number.
+// Computed from operands, in code: an elementwise op, what a table says, or a random number.
 constexpr bool is_computed(Op op) { return op >= Op::random && op <= Op::select; }
 
 }  // namespace stepfuse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include <stepfuse/program.hpp>
 
@@ -12,8 +13,10 @@ namespace stepfuse {
 // caret. Checks syntax and names only: verify() checks the rest.
 Program parse_unverified(std::string_view text, std::string_view file = "<text>");
 
-// Parses and verifies; errors of either kind carry file:line:col and a caret.
-Program parse(std::string_view text, std::string_view file = "<text>");
+// Parses and verifies; errors of either kind carry file:line:col and a caret. The step has `tables` before
+// its own.
+Program parse(std::string_view text, std::string_view file = "<text>",
+              const std::vector<Table>& tables = {});
 
 }  // namespace stepfuse
 #pragma GCC visibility pop

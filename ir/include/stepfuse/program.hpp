@@ -44,6 +44,14 @@ struct Buffer {
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
+// The values of codes 0, 1, 2 …, rising: what formats of few bits mean by their codes.
+struct Table {
+  std::string name;
+  std::vector<float> values;
+  friend bool operator==(const Table&, const Table&) = default;
+};
+inline constexpr size_t kLargestTable = 256;
+
 // Device-resident and kept across steps. `shared`: belongs to something that several steps are
 // bound to (a loss scaler). `report`: never read by the program; a statistic of the step.
 struct State {
@@ -68,8 +76,9 @@ struct Inst {
   Type type;  // of the result; of effects: of the stored value
   std::array<ValueId, 3> operands = {kNoValue, kNoValue, kNoValue};
   ValueId predicate = kNoValue;  // store and write only
-  int32_t slot = -1;  // load/store: buffer; read/write: state; arg: argument; stage: stage
-  Bits literal;       // const only
+  // load/store: buffer; read/write: state; lookup/nearest: table; arg: argument; stage: stage
+  int32_t slot = -1;
+  Bits literal;  // const only
 
   int arity() const { return info(op).arity; }
   friend bool operator==(const Inst&, const Inst&) = default;
@@ -79,6 +88,7 @@ struct Program {
   std::string name;
   std::vector<Buffer> buffers;
   std::vector<State> states;
+  std::vector<Table> tables;
   std::vector<Arg> args;
   std::vector<std::string> stages;  // names of the classic stages, in order of their markers
   std::vector<Inst> insts;
@@ -87,6 +97,7 @@ struct Program {
   // Of the declarations, where the program came from text; not part of equality either.
   std::vector<SourceLoc> buffer_locs;
   std::vector<SourceLoc> state_locs;
+  std::vector<SourceLoc> table_locs;
 
   const Inst& operator[](ValueId v) const { return insts[static_cast<size_t>(v)]; }
   ValueId size() const { return static_cast<ValueId>(insts.size()); }
@@ -96,8 +107,9 @@ struct Program {
   int find_arg(std::string_view arg_name) const;
 
   friend bool operator==(const Program& a, const Program& b) {
-    return a.name == b.name && a.buffers == b.buffers && a.states == b.states && a.args == b.args &&
-           a.stages == b.stages && a.insts == b.insts && a.names == b.names;
+    return a.name == b.name && a.buffers == b.buffers && a.states == b.states &&
+           a.tables == b.tables && a.args == b.args && a.stages == b.stages && a.insts == b.insts &&
+           a.names == b.names;
   }
 };
 
