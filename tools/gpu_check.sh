@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Checks and times the CUDA backend on a machine with a GPU; needs no network there. Knows the build's binaries.
 #
-#   tools/gpu_check.sh [--build DIR] [--out DIR] [--quick]
+#   tools/gpu_check.sh [--build DIR] [--out DIR] [--quick | --smoke]
 #   tools/gpu_check.sh --pack FILE.tar.gz [--build DIR]
 #
-# The first form runs the GPU tests, the same under compute-sanitizer where it is installed, and the benchmark, and
-# leaves gpu_check.json (device, driver, versions, command, raw times) and gpu_check.txt (the tables) in the out folder;
-# gpu_options.json and .txt time the emitter's options against each other (not with --quick).
+# The first form takes less than nine minutes; what does not fit into them is cut off and said so. First whether it is right:
+# digests beside the interpreter's, the GPU tests, both under compute-sanitizer where it is installed. Then the times, of copies, of
+# each form, of the norm (observe) and the update (after_observe) alone, from 1 M parameters to what the memory holds:
+# gpu_check.json (device, driver, versions, command, raw times) and gpu_check.txt (the tables) in the out folder. Then the model of
+# the machine code with constants fitted to those times (fitted.json, .txt; where nvdisasm and Python are), the emitter's options
+# against each other (gpu_options.json and .txt), and PyTorch and optax on the same layouts, where they are installed.
+# --quick leaves out options, layouts and peers; --smoke shows in a minute that all of it runs, on a machine of a few threads.
 # The second form packs what the first one needs, NVRTC included, into an archive that a machine without the build can
 # unpack and run:  tar xf FILE.tar.gz && stepfuse_gpu/gpu_check.sh
 set -euo pipefail
@@ -15,6 +19,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ -x $here/bin/gpu_test ]]; then build=$here; else build=$here/../build; fi
 out=
 quick=
+smoke=
 pack=
 while (($#)); do
   case $1 in
@@ -22,7 +27,8 @@ while (($#)); do
     --out) out=$2 && shift 2 ;;
     --pack) pack=$2 && shift 2 ;;
     --quick) quick=1 && shift ;;
-    *) sed -n '2,11p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    --smoke) smoke=1 && shift ;;
+    *) sed -n '2,17p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 binaries=(gpu_test stepfuse_gpu_bench stepfuse)
@@ -36,6 +42,11 @@ done
 # NVRTC's folder: the environment's, or the one that the set-up script fetched.
 nvrtc=${STEPFUSE_NVRTC_DIR:-$build/nvrtc}
 
+nvdisasm=${STEPFUSE_NVDISASM:-}
+for known in "$build/bin/nvdisasm" "$build/nvdisasm/nvdisasm"; do
+  [[ -z $nvdisasm && -x $known ]] && nvdisasm=$known
+done
+
 pack_up() {
   local stage
   stage=$(mktemp -d)
@@ -44,6 +55,8 @@ pack_up() {
   cp "${binaries[@]/#/$build/bin/}" "$root/bin/"
   strip "$root"/bin/* 2>/dev/null || true
   cp "${BASH_SOURCE[0]}" "$root/gpu_check.sh"
+  cp "$here/fit_model.py" "$root/"
+  [[ -n $nvdisasm ]] && cp -L "$nvdisasm" "$root/bin/nvdisasm"
   [[ -d $here/../samples/layouts ]] && cp -r "$here/../samples/layouts" "$root/layouts"
   # Shared libraries that a bare machine may lack; the C library and the loader are its own.
   for binary in "${binaries[@]}"; do
@@ -65,28 +78,65 @@ fi
 
 [[ -d $build/lib && $build == "$here" ]] && export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [[ -d $nvrtc ]] && export STEPFUSE_NVRTC_DIR=$nvrtc
+[[ -n $nvdisasm ]] && export STEPFUSE_NVDISASM=$nvdisasm
 out=${out:-$build/gpu_check}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 layouts=$here/layouts
 [[ -d $layouts ]] || layouts=$here/../samples/layouts
 status=0
+limit=530 # seconds for all of it
+patience=1
+if [[ -n $smoke ]]; then limit=1200 patience=5; fi # a shared machine without a GPU
+
+# limited SECONDS COMMAND…: ends it then, or when the time for all is over.
+limited() {
+  local most=$(($1 * patience)) left=$((limit - SECONDS)) code=0
+  shift
+  if ((left < 5)); then
+    echo "gpu_check: left out, the time is over: $1" >&2
+    return 0
+  fi
+  timeout -k 5 "$((most < left ? most : left))" "$@" || code=$?
+  ((code == 124)) && echo "gpu_check: cut off after $((most < left ? most : left)) s: $1" >&2
+  return "$code"
+}
 
 echo "== environment"
 "$build/bin/stepfuse" env | tee "$out/environment.txt"
 
+echo "== bits"
+params=3000017
+[[ -n $smoke ]] && params=3001
+: >"$out/bits.txt"
+for words in "adamw --loss-scale --clip" "adamw --grad f16 --master --loss-scale --clip" "adamw --moments int8 --clip" \
+  "lamb --grad bf16 --master --clip" "lion --clip --inputs special"; do
+  run=("$build/bin/stepfuse" run)
+  read -ra more <<<"$words --params $params --steps 3 --digest"
+  expected=$(limited 60 "${run[@]}" "${more[@]}" --backend=interpret) || true
+  for form in fused split unfused; do
+    actual=$(limited 60 "${run[@]}" "${more[@]}" --backend=cuda --form="$form") || true
+    verdict=equal
+    if [[ -z $expected || $actual != "$expected" ]]; then verdict="DIFFERENT" status=1; fi
+    echo "$verdict bits: $words, $form" | tee -a "$out/bits.txt"
+  done
+  [[ -n $smoke ]] && break
+done
+
 echo "== tests"
-"$build/bin/gpu_test" | tee "$out/tests.txt" || status=1
+tests=()
+[[ -n $smoke ]] && tests=("--source-file=*api_test*")
+limited 90 "$build/bin/gpu_test" "${tests[@]}" | tee "$out/tests.txt" || status=1
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck synccheck initcheck; do
     echo "== compute-sanitizer $tool"
     # Small: a kernel under it takes a hundred times as long.
-    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/stepfuse" run adamw --grad f16 --master \
+    limited 20 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/stepfuse" run adamw --grad f16 --master \
       --loss-scale --clip --backend=cuda --params 100003 --steps 3 --digest >"$out/sanitizer_$tool.txt" 2>&1 || status=1
     tail -n 2 "$out/sanitizer_$tool.txt"
     # Arguments in device memory, the split phase, and a graph of both.
-    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/gpu_test" \
+    limited 20 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/gpu_test" \
       --test-case='*between the phases*,*arguments in device memory*' >"$out/sanitizer_api_$tool.txt" 2>&1 || status=1
     tail -n 2 "$out/sanitizer_api_$tool.txt"
   done
@@ -95,26 +145,56 @@ else
 fi
 
 echo "== benchmark"
+sizes=(1048576 16777216 134217728 1073741824 2147483648)
+grads=(f32 f16 bf16)
+turns=(--rounds 15)
+few=(1048576 16777216 268435456)
+some=(f32 bf16)
 if [[ -n $quick ]]; then
-  sizes=(1048576 16777216)
-  rounds=5
-else
-  sizes=(1048576 16777216 67108864 268435456 1073741824)
-  rounds=20
+  sizes=(1048576 16777216 268435456)
+  turns=(--rounds 5)
+elif [[ -n $smoke ]]; then
+  sizes=(1024 4096)
+  few=(1024)
+  grads=(f32)
+  some=(f32)
+  turns=(--rounds 1 --steps 1 --copy-mb 1)
 fi
 models=()
 for model in resnet50 bert_base gpt2 tiny_10000; do
-  [[ -f $layouts/$model.json ]] && models+=(--layout "$layouts/$model.json")
+  [[ -z $quick$smoke && -f $layouts/$model.json ]] && models+=(--layout "$layouts/$model.json")
 done
-[[ -n $quick ]] && models=()
-"$build/bin/stepfuse_gpu_bench" --params "${sizes[@]}" "${models[@]}" --grad f32 f16 bf16 --rounds "$rounds" \
+limited 170 "$build/bin/stepfuse_gpu_bench" --params "${sizes[@]}" "${models[@]}" --grad "${grads[@]}" "${turns[@]}" \
   --json "$out/gpu_check.json" | tee "$out/gpu_check.txt" || status=1
+
+arch=$(grep -o 'sm_[0-9]*' "$out/environment.txt" | head -1) || true
+if [[ -n $nvdisasm && -n $arch && -s $out/gpu_check.json ]] && command -v python3 >/dev/null; then
+  echo "== constants of the model"
+  code=()
+  for grad in "${grads[@]}"; do
+    more=(--grad "$grad")
+    [[ $grad != f32 ]] && more+=(--master)
+    "$build/bin/stepfuse" explain adamw "${more[@]}" --loss-scale --clip --arch "$arch" --sass --json >"$out/sass_$grad.json" || status=1
+    code+=("$grad=$out/sass_$grad.json")
+  done
+  limited 30 python3 "$here/fit_model.py" "$out/gpu_check.json" "${code[@]}" --json "$out/fitted.json" |
+    tee "$out/fitted.txt" || status=1
+else
+  echo "== no nvdisasm or no Python: the model's constants are not fitted"
+fi
 
 if [[ -z $quick ]]; then
   echo "== options of the emitter"
-  "$build/bin/stepfuse_gpu_bench" --params 1048576 16777216 268435456 --grad f32 bf16 --rounds "$rounds" \
-    --cuda-options unroll=2 min-blocks=2 cache=streaming cache=evict-first reverse=off access=256 unroll=2,access=256 \
+  limited 110 "$build/bin/stepfuse_gpu_bench" --params "${few[@]}" --grad "${some[@]}" "${turns[@]}" \
+    --cuda-options min-blocks=3 min-blocks=4 unroll=2 cache=streaming cache=evict-first reverse=off access=256 unroll=2,access=256 \
     --json "$out/gpu_options.json" | tee "$out/gpu_options.txt" || status=1
+  echo "== peers"
+  if [[ -z $smoke && -f $here/compare_torch.py ]] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    STEPFUSE_BUILD=$build limited 120 python3 "$here/compare_torch.py" --device cuda --rounds 5 --first-step 40 \
+      --out "$out" 16M 64M resnet50 | tee "$out/peers.txt" || status=1
+  else
+    echo "no PyTorch with CUDA in this python3: left out" | tee "$out/peers.txt"
+  fi
 fi
-echo "gpu_check: results are in $out"
+echo "gpu_check: results are in $out, after $SECONDS s"
 exit "$status"

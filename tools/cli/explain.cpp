@@ -38,13 +38,6 @@ struct Options {
   std::string link = "ndr400";
 };
 
-void print_sass(const Explanation& e, const std::vector<int>& archs) {
-  const Variant& variant = e.forms[0].variant;
-  std::vector<sass::Report> reports;
-  for (int arch : archs) reports.push_back(sass::report_of(variant, arch));
-  fmt::print("{}", sass_text(variant, reports, e.elements));
-}
-
 int explain(const Options& o) {
   bool scales = !o.ranks.empty();
   ScaleOptions scale_options;
@@ -61,8 +54,13 @@ int explain(const Options& o) {
     fmt::print("{}", o.json ? scale_json(e, scale_options) : scale_text(e, scale_options));
     return kOk;
   }
-  fmt::print("{}", o.json ? explanation_json(e) : explanation_text(e));
-  if (o.sass) print_sass(e, options.archs);
+  const Variant& variant = e.forms[0].variant;
+  std::vector<sass::Report> reports;
+  for (int arch : options.archs) {
+    if (o.sass) reports.push_back(sass::report_of(variant, arch));
+  }
+  fmt::print("{}", o.json ? explanation_json(e, reports) : explanation_text(e));
+  if (o.sass && !o.json) fmt::print("{}", sass_text(variant, reports, e.elements));
   return kOk;
 }
 

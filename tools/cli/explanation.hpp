@@ -11,6 +11,7 @@
 #include "compiler/variant.hpp"
 #include "runtime/cuda/resources.hpp"
 #include "tools/cli/source.hpp"
+#include "tools/sass/report.hpp"
 
 namespace stepfuse::cli {
 
@@ -73,6 +74,8 @@ struct GpuModel {
 std::span<const GpuModel> gpu_models();
 
 std::string explanation_text(const Explanation& e);
-std::string explanation_json(const Explanation& e);
+// `machine_code`: of the first form, one for each arch.
+std::string explanation_json(const Explanation& e,
+                             const std::vector<sass::Report>& machine_code = {});
 
 }  // namespace stepfuse::cli

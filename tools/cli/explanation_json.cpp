@@ -66,9 +66,43 @@ Json cuda_json(const CudaCompile& c) {
   return j;
 }
 
+// What tools/fit_model.py needs of the model (tools/sass/model.cpp): its loops, and what it assumes of the
+// GPUs that run them.
+Json sass_json(const sass::Report& r) {
+  Json loops = Json::array(), assumed = Json::array();
+  for (const sass::PhaseLoop& l : r.loops) {
+    const sass::Budget& b = l.budget;
+    loops.push_back({{"kernel", l.kernel},
+                     {"phase", l.phase},
+                     {"signature", l.signature},
+                     {"elements", b.elements},
+                     {"instructions", b.instructions},
+                     {"special", b.special},
+                     {"doubles", b.doubles},
+                     {"loaded", b.loaded},
+                     {"stored", b.stored},
+                     {"loads", b.loads},
+                     {"loads_at_once", b.loads_at_once},
+                     {"exposed_cycles", b.exposed_cycles},
+                     {"blocks", l.occupancy.blocks},
+                     {"warps", l.occupancy.warps},
+                     {"findings", l.findings}});
+  }
+  for (const sass::Gpu& gpu : sass::gpus()) {
+    if (gpu.arch != r.arch) continue;
+    assumed.push_back({{"gpu", gpu.name},
+                       {"multiprocessors", gpu.multiprocessors},
+                       {"clock_ghz", gpu.clock_ghz},
+                       {"copy_tb_s", gpu.copy_tb_s},
+                       {"latency_ns", gpu.latency_ns},
+                       {"doubles_per_clock", gpu.doubles_per_clock}});
+  }
+  return {{"arch", r.arch}, {"disassembler", r.disassembler}, {"loops", loops}, {"gpus", assumed}};
+}
+
 }  // namespace
 
-std::string explanation_json(const Explanation& e) {
+std::string explanation_json(const Explanation& e, const std::vector<sass::Report>& machine_code) {
   Json forms;
   for (const FormExplanation& f : e.forms) {
     Json cuda = Json::array();
@@ -101,6 +135,7 @@ std::string explanation_json(const Explanation& e) {
   Json j = {{"step", e.title},      {"layout", e.layout},
             {"tensors", e.tensors}, {"parameters", e.parameters},
             {"forms", forms},       {"time_floor", floors}};
+  for (const sass::Report& r : machine_code) j["sass"].push_back(sass_json(r));
   return j.dump(2) + "\n";
 }
 

@@ -14,15 +14,18 @@ namespace stepfuse::gpu_bench {
 class DeviceArrays {
  public:
   // Every tensor of the layout, packed as in a bucket, the first one `misalign` elements behind an
-  // aligned address. The bytes are all `fill`: 0x3c makes small positive numbers of every type.
+  // aligned address. Either zeros or ordinary random numbers, of which some millions repeat: equal bytes
+  // would take less power than a trainer's do.
+  enum class Fill : uint8_t { zeros, random };
   DeviceArrays(const std::shared_ptr<cuda::Context>& context, const Layout& layout, DType dtype,
-               unsigned char fill, size_t misalign = 0);
+               Fill fill, size_t misalign = 0);
   ~DeviceArrays();
   DeviceArrays(const DeviceArrays&) = delete;
   DeviceArrays& operator=(const DeviceArrays&) = delete;
   const std::vector<void*>& pointers() const { return pointers_; }
 
  private:
+  void fill(Fill fill, DType dtype);
   cuda::CudaMemory memory_;
   size_t bytes_ = 0;
   char* block_ = nullptr;

@@ -50,6 +50,9 @@ class Event {
   cuda::CuEvent event_ = nullptr;
 };
 
+// What is timed: steps, with gradients that move or in a graph's replays, or one of their phases.
+enum class Turn : uint8_t { steps, moving, replayed, observing, observed };
+
 // One form of the step, over arrays that all of them share.
 class Contestant {
  public:
@@ -61,7 +64,9 @@ class Contestant {
     for (const Buffer& b : program_.buffers) s.push_back(b.dtypes.only());
     std::vector<Signature> signatures = {s};
     KernelPlan plan = make_variant(optimize(program_, signatures), signatures, form).plan;
-    result.bytes_per_param = traffic_of(plan, 0).bytes();
+    Traffic traffic = traffic_of(plan, 0);
+    result.bytes_per_param = traffic.bytes();
+    for (const PhaseTraffic& p : traffic.phases) result.phase_bytes.push_back(p.bytes());
     result.launches = launch_count(plan);
   }
 
@@ -80,14 +85,22 @@ class Contestant {
   }
 
   // `second`: where gradients stand every other time; null if they do not move.
-  void turn(int steps, const std::vector<void*>& grads, const std::vector<void*>* second,
-            bool observe) {
+  void turn(int steps, const std::vector<void*>& grads, const std::vector<void*>* second) {
+    timed_batch(steps, nullptr, [&](int i) {
+      step_.run(second != nullptr && i % 2 == 1 ? *second : grads, *args_);
+    });
+  }
+  // The first phase alone, which nothing but observe() runs.
+  void turn_observing(int steps, const std::vector<void*>& grads) {
+    timed_batch(steps, nullptr, [&](int) { step_.observe(0, grads, *args_); });
+  }
+  // The rest alone. Each step is timed by itself; the device is busy with the first phase meanwhile.
+  void turn_observed(int steps, const std::vector<void*>& grads) {
     for (int i = 0; i < steps; ++i) {
-      const auto& g = second != nullptr && i % 2 == 1 ? *second : grads;
-      if (observe) step_.observe(0, g, *args_);
+      step_.observe(0, grads, *args_);
       begin_.record();
       double start = now_ms();
-      step_.run(g, *args_);
+      step_.run(grads, *args_);
       result.host_us.push_back((now_ms() - start) * 1e3);
       end_.record();
       result.device_ms.push_back(end_.ms_since(begin_));
@@ -100,15 +113,10 @@ class Contestant {
       check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
       graph_ = std::make_unique<StepGraph>([&](Stream stream) { step_.run(grads, stream); });
     }
-    for (int i = 0; i < steps; ++i) {
-      begin_.record(graph_->stream());
-      double start = now_ms();
+    timed_batch(steps, graph_->stream(), [&](int) {
       step_.set_args(*args_, graph_->stream());
       graph_->launch();
-      result.host_us.push_back((now_ms() - start) * 1e3);
-      end_.record(graph_->stream());
-      result.device_ms.push_back(end_.ms_since(begin_));
-    }
+    });
   }
   void forget() {
     result.host_us.clear();
@@ -118,6 +126,21 @@ class Contestant {
   Series result;
 
  private:
+  // Between two events, behind a step of which nothing is counted: on an idle device the first event
+  // would be done before the host has started anything, and its time would be the device's.
+  template <class Work>
+  void timed_batch(int steps, Stream stream, Work&& work) {
+    work(0);
+    begin_.record(stream);
+    for (int i = 0; i < steps; ++i) {
+      double start = now_ms();
+      work(i);
+      result.host_us.push_back((now_ms() - start) * 1e3);
+    }
+    end_.record(stream);
+    result.device_ms.push_back(end_.ms_since(begin_) / steps);
+  }
+
   Program program_;
   LossScaler scaler_{{.init_scale = 1.0F}};
   Step step_;
@@ -158,7 +181,8 @@ Result run_case(const Case& c, const Settings& settings) {
   std::map<std::string, std::unique_ptr<DeviceArrays>> arrays;
   for (const Buffer& b : program_of(c).buffers) {
     bool is_grad = b.name == "grad";
-    unsigned char fill = b.init == Buffer::Init::zero ? 0 : 0x3c;
+    using Fill = DeviceArrays::Fill;
+    Fill fill = b.init == Buffer::Init::zero ? Fill::zeros : Fill::random;
     for (const std::string& name :
          is_grad ? std::vector<std::string>{"grad", "grad2"} : std::vector<std::string>{b.name}) {
       arrays[name] = std::make_unique<DeviceArrays>(context, c.layout, b.dtypes.only(), fill,
@@ -167,32 +191,31 @@ Result run_case(const Case& c, const Settings& settings) {
   }
   Layout bytes;
   bytes.add({.size = settings.copy_bytes / 4});
-  DeviceArrays source(context, bytes, DType::f32, 0), target(context, bytes, DType::f32, 0);
+  DeviceArrays source(context, bytes, DType::f32, DeviceArrays::Fill::random);
+  DeviceArrays target(context, bytes, DType::f32, DeviceArrays::Fill::zeros);
 
   struct Entry {
     std::unique_ptr<Contestant> contestant;
-    bool moved = false;
-    bool observe = false;
-    bool replayed = false;
+    Turn turn = Turn::steps;
   };
   std::vector<Entry> entries;
-  auto add = [&](const std::string& name, Form form, bool moved, bool observe,
-                 const std::string& options = {}) {
+  auto add = [&](const std::string& name, Form form, Turn turn, const std::string& options = {}) {
     Device device = Device::cuda(settings.ordinal, options);
+    bool observe = turn == Turn::observing || turn == Turn::observed;
     auto contestant = std::make_unique<Contestant>(name, c, device, form, observe);
     contestant->prepare(arrays);
-    entries.push_back({std::move(contestant), moved, observe});
+    entries.push_back({std::move(contestant), turn});
   };
-  add("fused", Form::fused, false, false);
-  add("fused_moved", Form::fused, true, false);
-  add("split", Form::split, false, false);
-  add("unfused", Form::unfused, false, false);
-  add("after_observe", Form::split, false, true);
-  add("fused_graph", Form::fused, false, false);
-  entries.back().replayed = true;
+  add("fused", Form::fused, Turn::steps);
+  add("fused_moved", Form::fused, Turn::moving);
+  add("split", Form::split, Turn::steps);
+  add("unfused", Form::unfused, Turn::steps);
+  add("observe", Form::split, Turn::observing);
+  add("after_observe", Form::split, Turn::observed);
+  add("fused_graph", Form::fused, Turn::replayed);
   for (const std::string& o : settings.sweep) {
     try {
-      add("fused " + o, Form::fused, false, false, o);
+      add("fused " + o, Form::fused, Turn::steps, o);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::usage) throw;
       result.left_out.emplace_back(e.what());
@@ -202,18 +225,23 @@ Result run_case(const Case& c, const Settings& settings) {
   for (int round = -2; round < settings.rounds; ++round) {  // two rounds to warm up
     for (Entry& e : entries) {
       const std::vector<void*>& grads = arrays["grad"]->pointers();
-      if (e.replayed) {
-        e.contestant->turn_replayed(settings.steps_per_turn, grads);
-      } else {
-        e.contestant->turn(settings.steps_per_turn, grads,
-                           e.moved ? &arrays["grad2"]->pointers() : nullptr, e.observe);
-      }
+      Contestant& one = *e.contestant;
+      int steps = settings.steps_per_turn;
+      if (e.turn == Turn::steps) one.turn(steps, grads, nullptr);
+      if (e.turn == Turn::moving) one.turn(steps, grads, &arrays["grad2"]->pointers());
+      if (e.turn == Turn::replayed) one.turn_replayed(steps, grads);
+      if (e.turn == Turn::observing) one.turn_observing(steps, grads);
+      if (e.turn == Turn::observed) one.turn_observed(steps, grads);
       if (round < 0) e.contestant->forget();
     }
     double gbs = copy_once(source, target, settings.copy_bytes);
     if (round >= 0) result.copy_gbs.push_back(gbs);
   }
-  for (Entry& e : entries) result.series.push_back(std::move(e.contestant->result));
+  for (Entry& e : entries) {
+    Series& s = result.series.emplace_back(std::move(e.contestant->result));
+    if (e.turn == Turn::observing) s.bytes_per_param = s.phase_bytes.at(0);
+    if (e.turn == Turn::observed) s.bytes_per_param -= s.phase_bytes.at(0);
+  }
   return result;
 }
 

@@ -17,11 +17,13 @@ struct Case {
 };
 
 struct Series {
-  std::string
-      name;  // fused, fused_moved, split, unfused, after_observe, fused_graph; "fused unroll=2,…"
-  std::vector<double> device_ms;  // of each step
-  std::vector<double> host_us;    // that run() took
-  double bytes_per_param = 0;
+  // fused, fused_moved, split, unfused, observe, after_observe, fused_graph; "fused unroll=2,…"
+  std::string name;
+  std::vector<double>
+      device_ms;                // of a step, each entry the mean of a turn; after_observe: of each
+  std::vector<double> host_us;  // that run(), or observe(), took
+  double bytes_per_param = 0;   // of what was timed
+  std::vector<double> phase_bytes;
   int launches = 0;
   double first_step_ms = 0;  // prepare() and the first run, until it is done
   bool from_disk_cache = false;
