@@ -28,7 +28,7 @@ class Groups {
 
  private:
   struct Item {
-    const void* key = nullptr;
+    Ref key;    // held: another key must not get its address
     Ref value;  // none where it is free
   };
   struct Number {

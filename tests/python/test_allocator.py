@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stepfuse import _core
-from stepfuse.torch import AdamW, engine
+from stepfuse.torch import AdamW, parts
 
 CPU = 0
 
@@ -60,9 +60,9 @@ def test_no_memory_is_an_error():
 
 
 def test_an_optimizer_gives_its_steps_the_allocator_of_their_device(monkeypatch):
-    assert engine.allocator(torch.device("cpu")) is None
+    assert parts.allocator(torch.device("cpu")) is None
     arena = Arena()
-    monkeypatch.setattr(engine, "allocator", lambda device: arena.pair())
+    monkeypatch.setattr(parts, "allocator", lambda device: arena.pair())
     w = torch.nn.Parameter(torch.ones(300))
     optimizer = AdamW([w], max_norm=1.0)
     for _ in range(3):

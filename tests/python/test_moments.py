@@ -60,7 +60,7 @@ def classes():
             if isinstance(cls, type) and issubclass(cls, sft.fused.Fused) and cls is not sft.Formula]
 
 
-@pytest.mark.parametrize(("cls", "form"), zip(classes(), itertools.cycle(FORMATS)), ids=lambda v: getattr(v, "__name__", v))
+@pytest.mark.parametrize(("cls", "form"), list(zip(classes(), itertools.cycle(FORMATS))), ids=lambda v: getattr(v, "__name__", v))
 def test_every_optimizer_keeps_its_moments_in_a_form_or_says_why_not(cls, form):
     p = parameters(shapes=((300,),))
     try:
