@@ -109,20 +109,26 @@ class Emitter {
     }
     if (reads_table(inst.op)) {
       const plan::Table& t = plan_.table(inst);
-      return inst.op == Op::lookup
-                 ? fmt::format("{}[sf_code({}, {})]", t.name, operands[0], t.last())
-                 : fmt::format("sf_code(sf_nearest({}_tree, {}, {}), {})", t.name, t.tree.size(),
-                               operands[0], t.last());
+      return inst.op == Op::lookup ? fmt::format("{}({})", t.name, operands[0])
+                                   : fmt::format("{}({})", t.tree_name, operands[0]);
     }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
   }
+  // Functions, for a compiler warns of arrays that nothing reads.
   void emit_table(const plan::Table& t) {
-    for (const auto& [suffix, values] : {std::pair("", &t.values), {"_tree", &t.tree}}) {
-      std::vector<std::string> texts;
-      for (float v : *values) texts.push_back(literal(Bits::of(v), DType::f32));
-      out_.array(fmt::format("static const float {}{}[{}] =", t.name, suffix, texts.size()), texts,
-                 t.text);
-    }
+    out_.open(fmt::format("static inline float {}(int32_t code)", t.name), t.text);
+    emit_values("values", t.values);
+    out_.line(fmt::format("return values[sf_code(code, {})];", t.last()));
+    out_.close();
+    out_.open(fmt::format("static inline int32_t {}(float x)", t.tree_name), t.text);
+    emit_values("tree", t.tree);
+    out_.line(fmt::format("return sf_code(sf_nearest(tree, {}, x), {});", t.tree.size(), t.last()));
+    out_.close();
+  }
+  void emit_values(std::string_view name, const std::vector<float>& values) {
+    std::vector<std::string> texts;
+    for (float v : values) texts.push_back(literal(Bits::of(v), DType::f32));
+    out_.array(fmt::format("static const float {}[{}] =", name, texts.size()), texts);
   }
 
   void emit_value(const Inst& inst, const std::string& expression) {

@@ -142,15 +142,14 @@ std::string expression(const KernelPlan& plan, const plan::Inst& inst) {
   const plan::Table& t = plan.table(inst);
   return inst.op == Op::lookup
              ? fmt::format("{}[code_within({}, {})]", t.name, operands[0], t.last())
-             : fmt::format("code_within(code_of({}_tree, {}), {})", t.name, operands[0], t.last());
+             : fmt::format("code_within(code_of({}, {}), {})", t.tree_name, operands[0], t.last());
 }
 
 void emit_table(Text& out, const plan::Table& t) {
-  for (const auto& [suffix, values] : {std::pair("", &t.values), {"_tree", &t.tree}}) {
+  for (const auto& [name, values] : {std::pair(t.name, &t.values), {t.tree_name, &t.tree}}) {
     std::vector<std::string> texts;
     for (float v : *values) texts.push_back(c_literal(Bits::of(v), DType::f32));
-    out.array(fmt::format("__device__ const float {}{}[{}] =", t.name, suffix, texts.size()), texts,
-              t.text);
+    out.array(fmt::format("__device__ const float {}[{}] =", name, texts.size()), texts, t.text);
   }
 }
 

@@ -109,7 +109,7 @@ std::string Ops::bound_of(const plan::Table& table, const std::string& node,
                     node, hint);
   }
   if (lanes_ == 1 || is_above.size() >= kChosenLevels) {
-    return gather(table.name + "_tree", table.tree, node, hint);
+    return gather(table.tree_name, table.tree, node, hint);
   }
   auto chosen = [&](auto&& self, size_t known, size_t k) -> std::string {
     if (known == is_above.size()) return constant(DType::f32, Bits::of(tree[k]));

@@ -120,7 +120,9 @@ class Lowering {
 
   void declare_tables() {
     for (const Table& t : p_.tables) {
-      out_.tables.push_back({names_.unique("t_" + identifier(t.name)), "@" + t.name, t.values,
+      std::string name = names_.unique("t_" + identifier(t.name));
+      std::string tree_name = names_.unique(name + "_tree");
+      out_.tables.push_back({std::move(name), std::move(tree_name), "@" + t.name, t.values,
                              search_tree(table_bounds(t.values))});
     }
   }

@@ -57,8 +57,8 @@ struct State {
 // its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the code. Bounds
 // are filled up with the largest number to one less than a power of two.
 struct Table {
-  std::string name;  // in the text
-  std::string text;  // in comments: "@dynamic"
+  std::string name, tree_name;  // in the text
+  std::string text;             // in comments: "@dynamic"
   std::vector<float> values, tree;
   int32_t last() const { return static_cast<int32_t>(values.size()) - 1; }
   friend bool operator==(const Table&, const Table&) = default;

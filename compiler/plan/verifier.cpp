@@ -53,7 +53,10 @@ class Verifier {
       if (!v.name.empty()) check(v.name);  // effects have none
     }
     for (const Array& a : plan_.arrays) check(a.name);
-    for (const Table& t : plan_.tables) check(t.name);
+    for (const Table& t : plan_.tables) {
+      check(t.name);
+      check(t.tree_name);
+    }
     seen.clear();
     for (const Kernel& k : plan_.kernels) check(k.name);
   }

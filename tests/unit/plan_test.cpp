@@ -1,7 +1,9 @@
 // What lowering resolves, and what the plan's verifier refuses. Knows ir and compiler.
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <stdexcept>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -213,4 +215,22 @@ TEST_CASE("a scratch array has room for the widest type that its values are boun
     REQUIRE(scratch.scratch);
     CHECK(scratch.max_bytes == 4);
   }
+}
+
+TEST_CASE("two tables' values and search trees have four names") {
+  Program p = parse(R"(step @tables {
+    buffer @w : f32 inout
+    table @x : f32 = 0, 1
+    table @x_tree : f32 = 0, 2
+    %w = load @w : [f32]
+    %a = nearest @x, %w : [i32]
+    %b = nearest @x_tree, %w : [i32]
+    %c = add %a, %b : [i32]
+    %d = lookup @x, %c : [f32]
+    store @w, %d
+  })");
+  KernelPlan plan = plan_of(p, Form::fused, signatures_of(p));
+  std::set<std::string> names;
+  for (const plan::Table& t : plan.tables) names.insert({t.name, t.tree_name});
+  CHECK(names.size() == 4);
 }
