@@ -77,6 +77,16 @@ TEST_CASE("lanes, then folds: the order shows in the bits") {
   data.states = {{Bits{}}};
   interpret(p, data);
   CHECK(data.states[0][0].f32() == 2.0F);
+
+  // Thirds of the positions: eight lanes, each in rising order, then halves onto halves.
+  float lanes[8] = {};
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] = static_cast<float>(i) / 3;
+    lanes[i % 8] += w[i];
+  }
+  interpret(p, data);
+  CHECK(data.states[0][0].f32() == ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+                                       ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7])));
 }
 
 TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
