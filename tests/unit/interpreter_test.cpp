@@ -78,15 +78,21 @@ TEST_CASE("lanes, then folds: the order shows in the bits") {
   interpret(p, data);
   CHECK(data.states[0][0].f32() == 2.0F);
 
-  // Thirds of the positions: eight lanes, each in rising order, then halves onto halves.
-  float lanes[8] = {};
-  for (size_t i = 0; i < w.size(); ++i) {
-    w[i] = static_cast<float>(i) / 3;
-    lanes[i % 8] += w[i];
+  // 2048 lanes, each in rising order, then halves onto halves.
+  w.resize(5000);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = 1 / static_cast<float>(i + 1);
+  data.tensors[0].data = {w.data()};
+  for (size_t size : {1, 2, 3, 8, 100, 2047, 2048, 2049, 4100, 5000}) {
+    CAPTURE(size);
+    std::vector<float> sums(2048, 0.0F);
+    for (size_t i = 0; i < size; ++i) sums[i % 2048] += w[i];
+    for (size_t half = 1024; half > 0; half /= 2) {
+      for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    data.tensors[0].size = size;
+    interpret(p, data);
+    CHECK(data.states[0][0].f32() == sums[0]);
   }
-  interpret(p, data);
-  CHECK(data.states[0][0].f32() == ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-                                       ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7])));
 }
 
 TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
