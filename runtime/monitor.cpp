@@ -26,6 +26,7 @@ Rule on_report(std::string name, std::string report, int in_a_row,
 }
 
 std::string json_number(double v) {
+  if (std::isnan(v)) return "\"nan\"";  // of either sign
   return std::isfinite(v) ? fmt::format("{}", v) : fmt::format("\"{}\"", v);
 }
 

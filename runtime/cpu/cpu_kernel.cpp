@@ -144,7 +144,6 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
 
 void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
                      int phase) const noexcept {
-  FpEnvGuard guard;
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
   fold(context, executor, entry.reductions);
   roll_up(context, executor, entry);

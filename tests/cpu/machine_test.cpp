@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 
 #include <stepfuse/error.hpp>
+#include <stepfuse/parser.hpp>
+#include <stepfuse/stepfuse.hpp>
 
 #include "ir/builder.hpp"
 #include "ir/fp_env.hpp"
@@ -87,6 +89,41 @@ class FencedArray {
   char* data_;
 };
 
+// A value that is rounded in each of the places where a kernel computes: for the step, for a group and a
+// tensor, in elements, in folds, between the phases, and behind the last.
+constexpr const char* kRoundsEverywhere = R"(step @rounds {
+  buffer @x : f32 inout
+  buffer @h : f16|bf16|f32 inout
+  arg %third : f64
+  arg %rate : {f64}
+  report @shares : {f32}
+  report @mean : f64
+  report @sum : f32
+  %x = load @x : [f32]
+  %ninth = mul %third, %third : f64
+  %factor = cast %ninth : f32
+  %square = mul %rate, %rate : {f64}
+  %gain = cast %square : {f32}
+  %scaled = mul %x, %factor : [f32]
+  %sums = reduce_add %scaled : <f32>
+  %share = div %sums, %factor : <f32>
+  %shares = reduce_add %share : {f32}
+  %total = reduce_add %shares : f32
+  %h = load @h : [@h]
+  %h32 = cast %h : [f32]
+  %part = fma %x, %gain, %h32 : [f32]
+  %by = div %part, %total : [f32]
+  store @x, %by
+  %low = cast %part : [@h]
+  store @h, %low
+  %wide = cast %total : f64
+  %mean = mul %wide, %third : f64
+  write @shares, %shares
+  write @mean, %mean
+  write @sum, %total
+}
+)";
+
 TestData small_input(const Program& p, Inputs inputs) {
   TestLayout layout;
   for (DType t : {DType::f16, DType::bf16, DType::f32}) layout.add({.size = 5000}, {DType::f32, t});
@@ -108,22 +145,63 @@ TEST_CASE("no object has an undefined symbol") {
 
 #if defined(__x86_64__)
 TEST_CASE("the caller's floating-point mode changes nothing, and is restored") {
-  Program p = small_program();
-  TestData input = small_input(p, Inputs::special);
-  TestData expected(input);
-  interpret(p, expected.step());
-  KernelRunner runner(p, input.step());
-  for (int threads : {1, 2}) {
-    TestData actual(input);
-    constexpr unsigned kFlushAndRoundUp = 0x8040 | 0x4000 | 0x1f80;
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(kFlushAndRoundUp);
-    runner.run(actual.step(), CpuExecutor(threads));
-    unsigned after = _mm_getcsr();
-    _mm_setcsr(before);
-    CHECK((after & ~0x3fU) == kFlushAndRoundUp);
-    CHECK(difference(p, expected, actual).value_or("") == "");
+  constexpr unsigned kFlush = 0x8040, kMasked = 0x1f80;
+  Program small = small_program(), places = parse(kRoundsEverywhere);
+  for (const Program* p : {&small, &places}) {
+    for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+      TestData input = small_input(*p, inputs);
+      TestData expected(input);
+      interpret(*p, expected.step());
+      KernelRunner runner(*p, input.step());
+      for (unsigned mode : {0x2000U, 0x4000U, 0x6000U, kFlush, kFlush | 0x4000U}) {
+        for (int threads : {1, 2}) {
+          TestData actual(input);
+          unsigned before = _mm_getcsr();
+          _mm_setcsr(mode | kMasked);
+          runner.run(actual.step(), CpuExecutor(threads));
+          unsigned after = _mm_getcsr();
+          _mm_setcsr(before);
+          CHECK((after & ~0x3fU) == (mode | kMasked));
+          CHECK(difference(*p, expected, actual).value_or("") == "");
+        }
+      }
+    }
   }
+}
+
+TEST_CASE("the caller's floating-point mode changes nothing between the phases either") {
+  Layout layout;
+  for (int t = 0; t < 3; ++t) {
+    layout.add({.size = 5000, .dtypes = {{"h", DType::f16}}});
+  }
+  Program p = parse(kRoundsEverywhere);
+  auto results = [&](unsigned mode) {
+    std::vector<std::vector<float>> x(3, std::vector<float>(5000));
+    std::vector<std::vector<uint16_t>> h(3, std::vector<uint16_t>(5000, 0x3c01));
+    std::vector<float*> xs;
+    std::vector<uint16_t*> hs;
+    for (size_t t = 0; t < 3; ++t) {
+      for (size_t i = 0; i < 5000; ++i) x[t][i] = 1 + 0x1p-20F * static_cast<float>(i * i % 9001);
+      xs.push_back(x[t].data());
+      hs.push_back(h[t].data());
+    }
+    Step step(p, layout, Device::cpu(1), {.gradient = "", .observe = true});
+    step.prepare();
+    step.bind("x", xs);
+    step.bind("h", hs);
+    Args args = step.make_args();
+    args.set("third", 1.0 / 3);
+    args.set("rate", 0.1);
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(mode | 0x1f80);
+    step.reduce({}, args);
+    step.run({}, args);
+    _mm_setcsr(before);
+    StepStats stats = *step.latest();
+    return std::pair(x, std::pair(stats.values, stats.lists));
+  };
+  auto nearest = results(0);
+  for (unsigned mode : {0x2000U, 0x4000U, 0x6000U}) CHECK(results(mode) == nearest);
 }
 #endif
 

@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+
+#include "compiler/abi.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
 #include "tests/cuda/fake_device.hpp"
@@ -83,6 +86,49 @@ TEST_CASE("arguments by value, from the step's block and from the caller's give 
       if (want.empty()) want = t.weights();
       CHECK(t.weights() == want);
     }
+  }
+}
+
+TEST_CASE("as many arguments as a launch's parameters hold, and one more") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  make_context_current();
+  Program program = parse(R"(step @rates {
+    buffer @grad : f32 in
+    buffer @weight : f32 inout
+    arg %rate : {f32}
+    %g = load @grad : [f32]
+    %w = load @weight : [f32]
+    %d = mul %g, %rate : [f32]
+    %w1 = add %w, %d : [f32]
+    store @weight, %w1
+  })");
+  for (size_t groups : {abi::kInlineArgs - 1, abi::kInlineArgs, abi::kInlineArgs + 1}) {
+    CAPTURE(groups);
+    Layout layout;
+    for (size_t g = 0; g < groups; ++g) layout.add({.size = 1, .group = static_cast<int>(g)});
+    Step step(program, layout, Device::cuda());
+    CHECK(step.args_bytes() == groups * sizeof(uint64_t));
+    alignas(4096) static float memory[2048];
+    cuda::HostAccess access(0, {reinterpret_cast<char*>(memory), sizeof memory});
+    std::vector<float*> weight, grad;
+    for (size_t g = 0; g < groups; ++g) {
+      weight.push_back(&memory[g]);
+      grad.push_back(&memory[1024 + g]);
+      *weight[g] = 0;
+      *grad[g] = 1;
+    }
+    step.prepare();
+    step.bind("weight", weight);
+    Args args = step.make_args();
+    for (int round = 1; round < 3; ++round) {
+      for (size_t g = 0; g < groups; ++g) {
+        args.set("rate", static_cast<int>(g),
+                 static_cast<double>(100 * round) + static_cast<double>(g));
+      }
+      step.run(grad, args);
+    }
+    (void)step.stats();  // waits
+    for (size_t g = 0; g < groups; ++g) CHECK(memory[g] == 300 + 2 * static_cast<float>(g));
   }
 }
 

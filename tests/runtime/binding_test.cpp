@@ -1,5 +1,6 @@
 // What a step refuses: wrong, missing, null, misaligned, overlapping and overflowing tensors. Each a
 // clear error, and nothing written.
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <random>
@@ -88,6 +89,8 @@ TEST_CASE("null, misaligned and overlapping arrays") {
   CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "@weight of tensor 1 'b' is null"));
   f.weights[1] = reinterpret_cast<char*>(f.at(4)) + 2;
   CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "not aligned to its 4-byte"));
+  f.weights[1] = reinterpret_cast<void*>(~uintptr_t{0} - 11);  // four elements end beyond the last
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "reaches beyond the address space"));
   f.weights[1] = f.at(3);
   f.bind();
   CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "overlaps @weight of tensor 0 'a'"));
@@ -165,6 +168,99 @@ TEST_CASE("a tensor given twice is updated once") {
             "their gradients differ"));
 }
 
+TEST_CASE(
+    "a gradient that the step zeroes is apart from all that the step reads, and from others") {
+  Program p = parse(R"(step @zeroing {
+    buffer @grad : f32 inout
+    buffer @weight : f32 inout
+    buffer @hint : f32 in
+    %g = load @grad : [f32]
+    %w = load @weight : [f32]
+    %h = load @hint : [f32]
+    %gh = mul %g, %h : [f32]
+    %w1 = sub %w, %gh : [f32]
+    %zero = const 0 : f32
+    store @weight, %w1
+    store @grad, %zero
+  })");
+  Layout layout;
+  layout.add({.name = "a", .size = 4}).add({.name = "b", .size = 4});
+  std::vector<float> memory(64, 1.0F);
+  auto at = [&](size_t i) { return memory.data() + i; };
+  Step step(p, layout, Device::interpreter());
+  step.bind("weight", std::vector<float*>{at(0), at(4)});
+  step.bind("hint", std::vector<float*>{at(20), at(12)});  // in no order
+  step.prepare();
+  auto run = [&](size_t a, size_t b) {
+    step.run(std::vector<float*>{at(a), at(b)}, step.make_args());
+  };
+  auto refused = [&](size_t a, size_t b) {
+    return message_of(ErrorKind::bind, [&] { run(a, b); });
+  };
+  for (size_t near : {17, 20, 23}) {
+    CHECK(has(refused(40, near), "@grad of tensor 1 'b' overlaps @hint of tensor 0 'a'"));
+  }
+  for (size_t near : {9, 12, 15}) {
+    CHECK(has(refused(near, 40), "@grad of tensor 0 'a' overlaps @hint of tensor 1 'b'"));
+  }
+  for (size_t near : {37, 43}) CHECK(has(refused(40, near), "overlaps @grad of tensor"));
+  CHECK(memory == std::vector<float>(64, 1.0F));
+  run(16, 8);  // side by side with both
+  CHECK(memory[16] == 0);
+  CHECK(memory[20] == 1);
+  run(24, 40);
+  CHECK(has(refused(24, 27), "overlaps @grad of tensor 0 'a'"));  // also with one that stays
+}
+
+TEST_CASE("tied tensors are laid out alike, or told what differs") {
+  Program p = parse(R"(step @tied {
+    buffer @grad : f32 in
+    buffer @weight : f32|f16 inout
+    state @counted : <bool> = true
+    state @updated : <bool> = true
+    %g = load @grad : [f32]
+    %c = read @counted : <bool>
+    %u = read @updated : <bool>
+    %both = and %c, %u : <bool>
+    %s = cast %g : [@weight]
+    store @weight, %s if %both
+  })");
+  struct Case {
+    const char* what;
+    TensorSpec other;
+  };
+  const TensorSpec first{.name = "a", .size = 4, .dtypes = {{"weight", DType::f32}}};
+  auto with = [&](auto change) {
+    TensorSpec t = first;
+    t.name = "b";
+    change(t);
+    return t;
+  };
+  const Case cases[] = {
+      {"their storage types differ",
+       with([](TensorSpec& t) { t.dtypes = {{"weight", DType::f16}}; })},
+      {"their groups differ", with([](TensorSpec& t) { t.group = 1; })},
+      {"their offsets differ", with([](TensorSpec& t) { t.offset = 16384; })},
+      {"their full sizes differ", with([](TensorSpec& t) { t.full_size = 20000; })},
+      {"their 'counted' differ", with([](TensorSpec& t) { t.counted = false; })},
+      {"their 'updated' differ", with([](TensorSpec& t) { t.updated = false; })},
+      {"overlaps @weight of tensor 0 'a'", with([](TensorSpec& t) { t.size = 3; })},
+      {"no error", with([](TensorSpec&) {})},
+  };
+  for (const Case& c : cases) {
+    Layout layout;
+    layout.add(first).add(c.other);
+    std::vector<float> weight(4), grad(4);
+    Step step(p, layout, Device::interpreter());
+    step.prepare();
+    step.bind("weight", std::vector<float*>{weight.data(), weight.data()});
+    CHECK(has(message_of([&] {
+                step.run(std::vector<float*>{grad.data(), grad.data()}, step.make_args());
+              }),
+              c.what));
+  }
+}
+
 TEST_CASE("layouts refuse sizes that cannot be") {
   Layout layout;
   CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = static_cast<uint64_t>(-1)}); }),
@@ -172,6 +268,23 @@ TEST_CASE("layouts refuse sizes that cannot be") {
   CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = -1}); }), "group"));
   CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .offset = 5}); }), "16384"));
   CHECK(layout.size() == 0);
+  constexpr uint64_t kMost = uint64_t{1} << 44;
+  constexpr int kGroups = 1 << 20;
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = kMost + 1}); }), "2^44"));
+  CHECK_NOTHROW(Layout().add({.size = kMost}));
+  CHECK_THROWS_AS(Layout().add({.size = kMost}).add({.size = 1}), Error);
+  CHECK_NOTHROW(Layout().add({.size = 1, .offset = kMost}));
+  CHECK_THROWS_AS(Layout().add({.size = 1, .offset = kMost + 16384}), Error);
+  CHECK_NOTHROW(Layout().add({.size = 1, .group = kGroups - 1}));
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = kGroups}); }),
+            "group 1048576 is not in 0 … 1048575"));
+  CHECK_NOTHROW(Layout().reserve_groups(kGroups));
+  for (int groups : {0, -1, kGroups + 1}) CHECK_THROWS_AS(Layout().reserve_groups(groups), Error);
+  Layout two;
+  two.add({.size = 1, .group = 1});
+  CHECK_NOTHROW(two.set_group(0, 0));
+  for (int group : {-1, 2}) CHECK_THROWS_AS(two.set_group(0, group), Error);
+  CHECK_THROWS_AS(two.set_group(1, 0), Error);
   layout.add({.size = 1, .dtypes = {{"weight", DType::f16}}});
   CHECK(has(message_of(ErrorKind::bind, [&] { Step(parse(kSgd), layout, Device::interpreter()); }),
             "@weight cannot be stored as f16"));
@@ -213,6 +326,33 @@ TEST_CASE("arguments by name, checked") {
   CHECK(has(message_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
   f.bind();
   CHECK(has(message_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
+}
+
+TEST_CASE("whole numbers are those of their type, to the last one") {
+  Layout layout;
+  layout.add({.size = 1});
+  Step step(parse("step @numbers {\n  buffer @grad : f32 in\n  report @r : i64\n  report @s : i32\n"
+                  "  report @t : bool\n  arg %long : i64\n  arg %int : i32\n  arg %bit : bool\n"
+                  "  write @r, %long\n  write @s, %int\n  write @t, %bit\n}\n"),
+            layout, Device::interpreter());
+  Args args = step.make_args();
+  struct Case {
+    const char* name;
+    std::vector<double> good, bad;
+  };
+  for (const Case& c :
+       {Case{"long", {0x1p63 - 1024, -0x1p63, 0}, {0x1p63, -0x1p63 - 2048, 0.5, HUGE_VAL}},
+        Case{"int", {0x1p31 - 1, -0x1p31}, {0x1p31, -0x1p31 - 1, 1e-9, std::nan("")}},
+        Case{"bit", {0, 1}, {2, -1, 0.5, std::nan("")}}}) {
+    for (double v : c.good) {
+      args.set(c.name, v);
+      CHECK(args.get(step.arg(c.name)) == v);
+    }
+    for (double v : c.bad) {
+      CHECK(has(message_of(ErrorKind::usage, [&] { args.set(c.name, v); }), c.name));
+      CHECK(args.get(step.arg(c.name)) == c.good.back());
+    }
+  }
 }
 
 TEST_CASE("STEPFUSE_FORM overrides the form, and says what it takes") {

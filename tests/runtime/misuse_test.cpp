@@ -114,10 +114,36 @@ TEST_CASE("loss scales are positive and finite, and options are doubles") {
   CHECK_THROWS_AS(LossScaler({.growth_factor = kInf}), Error);
   CHECK_THROWS_AS(LossScaler({.growth_factor = kNan}), Error);
   CHECK_THROWS_AS(LossScaler({.backoff_factor = kNan}), Error);
+  for (double bad : {1.0, 1.5, 0.0, -0.5})
+    CHECK_THROWS_AS(LossScaler({.backoff_factor = bad}), Error);
+  CHECK_NOTHROW(LossScaler({.backoff_factor = 0.999}));
+  for (double bad : {1.0, 0.5}) CHECK_THROWS_AS(LossScaler({.growth_factor = bad}), Error);
+  for (int bad : {0, -1}) CHECK_THROWS_AS(LossScaler({.growth_interval = bad}), Error);
+  CHECK_NOTHROW(LossScaler({.growth_interval = 1}));
   LossScaler scaler({.growth_factor = 1.1});
   Step step(make_recipe("sgd", {.loss_scale = LossScale::dynamic}), two_tensors(),
             Device::interpreter(), {.scaler = &scaler});
   CHECK(step.make_args().get(step.arg("growth_factor")) == 1.1);
+}
+
+TEST_CASE("a scaler has room for 32 states") {
+  auto step_with = [](int states, LossScaler& scaler) {
+    std::string text = "step @many {\n  buffer @grad : f32 in\n";
+    for (int i = 0; i < states; ++i) {
+      text +=
+          "  state @s" + std::to_string(i) + " : i64 shared = " + std::to_string(100 + i) + "\n";
+    }
+    text +=
+        "  %g = load @grad : [f32]\n  %sum = reduce_add %g : f32\n  report @sum : f32\n"
+        "  write @sum, %sum\n}\n";
+    Step step(parse(text), two_tensors(), Device::interpreter(), {.scaler = &scaler});
+  };
+  LossScaler scaler;
+  step_with(32, scaler);
+  for (int i = 0; i < 32; ++i) CHECK(scaler.read("s" + std::to_string(i)) == 100 + i);
+  CHECK_THROWS_WITH_AS(step_with(33, scaler), "a LossScaler holds at most 32 shared states", Error);
+  step_with(32, scaler);
+  CHECK(scaler.read("s31") == 131);
 }
 
 TEST_CASE("numbers and enumerators out of range, and objects moved from") {

@@ -1,4 +1,5 @@
 // Rules over statistics: streaks, handlers, steps that left the ring.
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -39,6 +40,42 @@ TEST_CASE("the built-in rules, and steps that do not report") {
   CHECK(told == "scale_below_1024 never_clipped skipped_2_in_a_row ");
 }
 
+TEST_CASE("what stands on a rule's limit") {
+  struct Case {
+    Rule rule;
+    const char* report;
+    double not_yet, just;
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Case cases[] = {
+      {scale_below(1024), "loss_scale", 1024, 1023},
+      {norm_near(2, 0.5, 1), "grad_norm", 1, 1.0001},
+      {norm_near(2, 0.5, 1), "grad_norm", nan, std::numeric_limits<double>::infinity()},
+      {never_clipped(1), "clip_coef", 0.9999, 1},
+      {never_clipped(1), "clip_coef", nan, 2},
+      {skipped_in_a_row(1), "skipped", 0, 1},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.rule.name);
+    Monitor monitor;
+    int told = 0;
+    monitor.add(c.rule, [&](const Finding&) { ++told; });
+    monitor.feed(stats(0, {{c.report, c.not_yet}}));
+    CHECK(told == 0);
+    monitor.feed(stats(1, {{c.report, c.just}}));
+    monitor.feed(stats(2, {{c.report, c.just}}));
+    CHECK(told == 1);
+    monitor.feed(stats(3, {{c.report, c.not_yet}}));
+    monitor.feed(stats(4, {{c.report, c.just}}));
+    CHECK(told == 2);
+  }
+  Monitor monitor;
+  auto nothing = [](const Finding&) {};
+  CHECK_NOTHROW(monitor.add(skipped_in_a_row(1), nothing));
+  CHECK_THROWS_WITH_AS(monitor.add(skipped_in_a_row(0), nothing),
+                       "a rule holds for at least 1 step", Error);
+}
+
 TEST_CASE("a step feeds what its ring still has") {
   Program p = parse(R"(step @s {
     buffer @grad : f32 in
@@ -64,6 +101,9 @@ TEST_CASE("a step feeds what its ring still has") {
   CHECK(to_json_line(*step.latest()) == R"({"step":9,"loss_scale":4})");
   CHECK(to_json_line(stats(1, {{"n", std::numeric_limits<double>::infinity()}})) ==
         R"({"step":1,"n":"inf"})");
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(to_json_line(stats(1, {{"n", std::copysign(nan, -1)}, {"m", nan}})) ==
+        R"({"step":1,"n":"nan","m":"nan"})");
 }
 
 TEST_CASE("a handler may add rules; neither it nor the condition may be null") {

@@ -98,14 +98,19 @@ TEST_CASE("fold constants: casts to a bound type and non-constants stay") {
 }
 
 TEST_CASE("fold constants: the caller's rounding mode changes nothing") {
+  // To nearest a third is rounded away from zero, in f32; each other mode turns one of them around.
   Program p = testing::parse_body(
-      "  report @r : f32\n  %a = const 1 : f32\n  %b = const 3 : f32\n  %q = div %a, %b : f32\n"
-      "  write @r, %q\n");
+      "  report @r : f32\n  report @s : f32\n  %a = const 1 : f32\n  %b = const 3 : f32\n"
+      "  %c = const -3 : f32\n  %q = div %a, %b : f32\n  %t = div %a, %c : f32\n"
+      "  write @r, %q\n  write @s, %t\n");
   Program nearest = fold_constants(p);
-  std::fesetround(FE_UPWARD);
-  Program upward = fold_constants(p);
-  int mode = std::fegetround();
-  std::fesetround(FE_TONEAREST);
-  CHECK(mode == FE_UPWARD);
-  CHECK(upward == nearest);
+  REQUIRE(nearest != p);
+  for (int wanted : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    std::fesetround(wanted);
+    Program folded = fold_constants(p);
+    int mode = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    CHECK(mode == wanted);
+    CHECK(folded == nearest);
+  }
 }

@@ -115,6 +115,10 @@ TEST_CASE("contradictions are refused with a remedy") {
   CHECK(has(error_of("adamw", {.grad = DTypeSet()}), "at least one"));
   CHECK(has(error_of("accumulate", {.clip = Clip::l2}), "it takes .grad"));
   CHECK(has(error_of("nonesuch", {}), ", adamw, "));
+  RecipeOptions apex{.profile = Profile::apex};
+  make_recipe("adamw", apex);
+  apex.amsgrad = true;
+  CHECK(has(error_of("adamw", apex), "Apex has no AMSGrad; leave out .amsgrad"));
   RecipeOptions o;
   CHECK_THROWS_AS(set_option(o, "moments", "f64"), Error);
   CHECK_THROWS_AS(set_option(o, "nonesuch"), Error);

@@ -10,6 +10,10 @@
 #include "ir/semantics.hpp"
 #include "tests/unit/pass_testing.hpp"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 using namespace stepfuse;
 using stepfuse::testing::check_pass;
 using stepfuse::testing::check_unchanged;
@@ -203,6 +207,26 @@ TEST_CASE("simplify: a result is simplified further") {
 }
 
 // Every shape that a rule could match, with every constant that one could mean, on hard values.
+#if defined(__x86_64__)
+TEST_CASE("simplify: a caller that flushes subnormals to zero gets the same program") {
+  // The reciprocal of 2^127 is subnormal.
+  Program p = stepfuse::testing::parse_body(
+      "  report @r : f32\n  arg %x : f32\n  %c = const 1.7014118346046923e38 : f32\n  %r = div %x, "
+      "%c : f32\n"
+      "  write @r, %r\n");
+  Program plain = simplify(p);
+  REQUIRE(plain != p);
+  constexpr unsigned kFlush = 0x8040 | 0x1f80;
+  unsigned before = _mm_getcsr();
+  _mm_setcsr(kFlush);
+  Program flushed = simplify(p);
+  unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  CHECK((after & ~0x3fU) == kFlush);
+  CHECK(flushed == plain);
+}
+#endif
+
 TEST_CASE("simplify: what replaces an instruction gives its bits") {
   const std::vector<double> values = {
       0.0,       -0.0,         1.0,           -1.0,   2.0,

@@ -86,7 +86,11 @@ TEST_CASE("decimal literals are read to the nearest value, below the smallest to
                  {"7.1e-46 : f32", 1},
                  {"7.0e-46 : f32", 0},
                  {"3e-8 : f16", 1},
-                 {"65519 : f16", 0x7bff}}) {
+                 {"65519 : f16", 0x7bff},
+                 {"-nan : f32", 0x7fc00000},
+                 {"-nan : f64", 0x7ff8000000000000},
+                 {"-nan : f16", 0x7fff},
+                 {"-nan : bf16", 0x7fff}}) {
     CAPTURE(c.text);
     Program p = parse(std::string("step @s {\n  report @r : f32\n  %c = const ") + c.text +
                       "\n  %z = const 0 : f32\n  write @r, %z\n}\n");

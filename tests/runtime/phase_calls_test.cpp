@@ -1,0 +1,95 @@
+// observe(), reduce() and run() in every order: a run makes of the gradients that it is given what a run
+// alone makes of them. Knows the public API.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/cpu/llvm_compiler.hpp"
+
+using namespace stepfuse;
+
+namespace {
+
+constexpr size_t kTensors = 3;
+
+struct Clipped {
+  std::vector<float> weight = {1, 2, 3}, grad = {3, 4, 12}, other = {6, 2, 9};
+  Step step;
+  Args args;
+
+  explicit Clipped(const Device& device)
+      : step(make_recipe("sgd", {.clip = Clip::l2}), layout(), device, {.observe = true}),
+        args(step.make_args()) {
+    step.prepare();
+    step.bind("weight", pointers(weight));
+    args.set("lr", 1);
+    args.set("max_norm", 1);
+  }
+  static Layout layout() {
+    Layout out;
+    for (size_t t = 0; t < kTensors; ++t) out.add({.size = 1});
+    return out;
+  }
+  static std::vector<float*> pointers(std::vector<float>& values) {
+    std::vector<float*> out;
+    for (float& v : values) out.push_back(&v);
+    return out;
+  }
+  // o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other gradients.
+  void call(char what) {
+    switch (what) {
+      case 'o':
+        return step.observe(0, std::vector<float*>{grad.data()}, args);
+      case 'O':
+        return step.observe(0, pointers(grad), args);
+      case 'A':
+        return step.observe(0, pointers(other), args);
+      case 'r':
+        return step.reduce(pointers(grad), args);
+      case 'R':
+        return step.reduce(pointers(other), args);
+      case 'x':
+        return step.run(pointers(grad), args);
+      default:
+        return step.run(pointers(other), args);
+    }
+  }
+};
+
+// Of each run of `calls`, alone.
+std::vector<float> expected(const Device& device, const std::string& calls) {
+  Clipped c(device);
+  for (char what : calls) {
+    if (what == 'x' || what == 'X') c.call(what);
+  }
+  return c.weight;
+}
+
+}  // namespace
+
+TEST_CASE("observe, reduce and run in a row, again and again, and with other gradients meanwhile") {
+  std::vector<Device> devices = {Device::interpreter()};
+  if (llvm_status().available) devices.push_back(Device::cpu(1));
+  for (const Device& device : devices) {
+    for (const std::string calls :
+         {"x",    "rx",       "ox",  "orx",   "Orx",    "rox", "rOx", "oorx", "rrx",
+          "rxrx", "oxx",      "rxx", "roxrx", "xrxRXx", "rX",  "oX",  "OX",   "rxX",
+          "ORxX", "oxoxOxrx", "AX",  "OAX",   "RAX",    "rAX", "AOx", "RoOx", "rxAX"}) {
+      CAPTURE(calls);
+      Clipped c(device);
+      bool refused = false;
+      try {
+        for (char what : calls) c.call(what);
+      } catch (const Error& e) {
+        // What was read must not move before the run, and then nothing has happened.
+        refused = std::string(e.what()).find("moved after") != std::string::npos;
+        CHECK(refused);
+      }
+      if (!refused) CHECK(c.weight == expected(device, calls));
+      CHECK(refused == ((calls == "ORxX" || calls == "rX" || calls == "oX" || calls == "OX")));
+    }
+  }
+}
