@@ -1,4 +1,4 @@
-"""State of torchao's AdamWFp8 from and to ours, to the bit; both go on from it."""
+"""State of torchao's AdamWFp8 and AdamW8bit from and to ours, to the bit; both go on from it."""
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from stepfuse.torch.torchao import to_torchao
 torchao = pytest.importorskip("torchao.optim")
 KW = {"lr": torch.tensor(1e-3), "betas": (0.5, 0.75), "weight_decay": 0.01}
 SHAPES = ((64, 128), (512,))  # the second is small: f32
+PAIRS = [("AdamWFp8", {"exp_avg": "fp8", "exp_avg_sq": "fp8"}), ("AdamW8bit", {"exp_avg": "dyn8", "exp_avg_sq": "dyn8u"})]
 
 
 def trained(optimizer, steps):
@@ -30,26 +31,27 @@ def eager(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda f, **_: f)  # torchao compiles its step
 
 
-def same(ours, theirs):
-    for moment in ("exp_avg", "exp_avg_sq"):
+def same(ours, theirs, forms):
+    for moment, form in forms.items():
         big = theirs[0][moment]
-        assert torch.equal(ours[0][f"{moment}.fp8.code"].view(torch.uint8), big.codes.view(torch.uint8))
-        assert torch.equal(ours[0][f"{moment}.fp8.scale"], big.scale)
+        assert torch.equal(ours[0][f"{moment}.{form}.code"].view(torch.uint8), big.codes.view(torch.uint8))
+        assert torch.equal(ours[0][f"{moment}.{form}.scale"], big.scale)
         assert torch.equal(ours[1][moment], theirs[1][moment])
 
 
-def test_theirs_goes_in_and_comes_out_to_the_bit():
-    theirs = made(torchao.AdamWFp8, **KW)
+@pytest.mark.parametrize(("peer", "forms"), PAIRS, ids=[p[0] for p in PAIRS])
+def test_theirs_goes_in_and_comes_out_to_the_bit(peer, forms):
+    theirs = made(getattr(torchao, peer), **KW)
     trained(theirs, range(3))
-    ours = made(AdamW, **KW, moments="fp8")
+    ours = made(AdamW, **KW, moments="|".join(f"{moment}={form}" for moment, form in forms.items()))
     ours.load_state_dict(theirs.state_dict())
-    same(ours.state_dict()["state"], theirs.state_dict()["state"])
+    same(ours.state_dict()["state"], theirs.state_dict()["state"], forms)
     ours._make_state()
-    same(ours.state_dict()["state"], theirs.state_dict()["state"])
+    same(ours.state_dict()["state"], theirs.state_dict()["state"], forms)
     trained(ours, range(3, 5))
-    again = made(torchao.AdamWFp8, **KW)
+    again = made(getattr(torchao, peer), **KW)
     again.load_state_dict(to_torchao(ours.state_dict()))
-    same(ours.state_dict()["state"], again.state_dict()["state"])
+    same(ours.state_dict()["state"], again.state_dict()["state"], forms)
     trained(again, range(5, 6))
     trained(ours, range(5, 6))
     a, b = (o.plain_state_dict()["state"] if o is ours else o.state_dict()["state"] for o in (ours, again))
@@ -62,9 +64,9 @@ def test_theirs_goes_in_and_comes_out_to_the_bit():
 def test_what_is_not_theirs_is_refused_by_name():
     ours = made(AdamW, moments="int8")
     trained(ours, range(1))
-    with pytest.raises(ValueError, match="'exp_avg.int8.code' of parameter 0 is none of format fp8"):
+    with pytest.raises(ValueError, match="'exp_avg.int8.code' of parameter 0 is none of formats fp8, dyn8 and dyn8u"):
         to_torchao(ours.state_dict())
-    theirs = made(torchao.AdamW8bit, **KW)
+    theirs = made(torchao.AdamW8bit, **KW, block_size=128)
     trained(theirs, range(1))
-    with pytest.raises(TypeError, match="'exp_avg' of parameter 0 is torchao's OptimState8bit"):
-        made(AdamW, moments="fp8").load_state_dict(theirs.state_dict())
+    with pytest.raises(TypeError, match="'exp_avg' of parameter 0 is torchao's OptimState8bit in blocks of 128"):
+        made(AdamW, moments="exp_avg=dyn8|exp_avg_sq=dyn8u").load_state_dict(theirs.state_dict())
