@@ -93,3 +93,18 @@ TEST_CASE("observe, reduce and run in a row, again and again, and with other gra
     }
   }
 }
+
+TEST_CASE("a gradient that moved between reading and use is named") {
+  for (bool all : {false, true}) {
+    Clipped c(Device::interpreter());
+    c.call(all ? 'r' : 'O');
+    std::vector<float*> moved = Clipped::pointers(c.grad);
+    moved[2] = &c.other[2];
+    CHECK_THROWS_WITH_AS(c.step.run(moved, c.args),
+                         all ? "the gradient of tensor 2 moved after reduce()"
+                             : "the gradient of tensor 2 moved after observe()",
+                         Error);
+    c.call('x');
+    CHECK(c.weight == expected(Device::interpreter(), "x"));
+  }
+}
