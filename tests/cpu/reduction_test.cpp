@@ -8,11 +8,14 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/parser.hpp>
+
 #include "ir/builder.hpp"
 #include "ir/interpreter.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/partitions.hpp"
 #include "tests/support/kernel_runner.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -156,6 +159,38 @@ TEST_CASE("fold_array is the definition's fold, for any count") {
     uint8_t any = 7;
     fold_array(Op::reduce_any, DType::boolean, flags.data(), count, &any);
     CHECK(any == (count > 0 ? 1 : 0));
+  }
+}
+
+TEST_CASE("reductions of tensor values that are made of other such reductions' results") {
+  Program p = parse(R"(step @chain {
+    buffer @grad : f32 inout
+    report @shares : <f32>
+    report @rest : f32
+    %g = load @grad : [f32]
+    %sum = reduce_add %g : <f32>
+    %group = reduce_add %sum : {f32}
+    %share = div %sum, %group : <f32>
+    %most = reduce_max %share : f32
+    %left = sub %most, %share : <f32>
+    %rest = reduce_add %left : f32
+    %mean = div %group, %rest : {f32}
+    %way = mul %mean, %left : <f32>
+    %whole = reduce_min %way : {f32}
+    %new = mul %g, %whole : [f32]
+    store @grad, %new
+    write @shares, %share
+    write @rest, %rest
+  })");
+  TestLayout layout{.group_count = 3};
+  for (int t = 0; t < 40; ++t) {
+    layout.add({.size = static_cast<uint64_t>(t % 5) * 700, .group = t % 3, .present = t % 7 != 3},
+               signature_of(p));
+  }
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    TestData input(p, layout, 3, Inputs::normal);
+    CHECK(compare_with_interpreter(p, input, {.form = form}) == "");
+    CHECK(compare_with_interpreter(p, input, {.form = form}, 2) == "");
   }
 }
 

@@ -80,4 +80,5 @@ TEST_CASE("what is left of observe() is one launch") {
   CHECK(sum.run(7, 12, {0, 8, 19}, 17) == 2);
   CHECK(sum.run(0, 20, {19}, 19) == 2);
   CHECK(sum.run(1, 20, {}, 20) == 2);
+  CHECK(sum.run(0, 0, {}, 20) == 1);  // what was observed was for that run
 }

@@ -266,6 +266,26 @@ TEST_CASE("what moved before a run that failed has moved for the next") {
   CHECK(t.weights() == want.weights());
 }
 
+TEST_CASE("an append() that the device fails in leaves the step as it was") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Trainer want(Device::interpreter(), Form::fused, kSizes);
+  for (int i = 0; i < 4; ++i) want.run(i, 0);
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  int refused = 0;
+  for (int i = 0; i < 4; ++i) {
+    Args args = t.args(i);
+    // The copies into the new block: of a state's initial value, and of what it was.
+    fail_driver("cuMemcpyHtoDAsync_v2", static_cast<uint64_t>(i + 1), 700);
+    CHECK_THROWS_AS(t.step().append({.name = "more", .size = 3}), Error);
+    ++refused;
+    CHECK(t.step().layout().size() == kSizes.size());
+    t.step().run(t.gradients(i, 0), args);
+  }
+  CHECK(refused == 4);
+  CHECK(t.weights() == want.weights());
+  CHECK(t.step().stats()->index == 3);
+}
+
 TEST_CASE("a second prepare() loses no reports, and one that fails leaves a step that says so") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Owner owner(make_recipe("adamw", {.clip = Clip::l2}));

@@ -32,6 +32,7 @@ constexpr const char* kProgram = R"(step @rollups {
   report @most : f32
   report @absent : {i64}
   report @mean : f64
+  report @left : f32
   %g = load @grad : [f32]
   %sq = mul %g, %g : [f32]
   %total = reduce_add %sq : f32
@@ -44,6 +45,9 @@ constexpr const char* kProgram = R"(step @rollups {
   %share = div %sum, %base : <f32>
   %groups = reduce_add %share : {f32}
   %most = reduce_max %groups : f32
+  %largest = reduce_max %share : f32
+  %lack = sub %largest, %share : <f32>
+  %left = reduce_add %lack : f32
   %wide = cast %share : <f64>
   %mean = reduce_add %wide : f64
   %here = present : <bool>
@@ -65,6 +69,7 @@ constexpr const char* kProgram = R"(step @rollups {
   write @most, %most
   write @absent, %absent
   write @mean, %mean
+  write @left, %left
 }
 )";
 

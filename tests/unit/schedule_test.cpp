@@ -113,6 +113,35 @@ TEST_CASE("group and tensor values are reduced behind the phase that they depend
   }
 }
 
+TEST_CASE(
+    "a reduction whose operand another's result is in comes behind it, of one domain or not") {
+  Program p = parse(R"(step @chain {
+    buffer @grad : f32 in
+    report @most : f32
+    report @rest : f32
+    %g = load @grad : [f32]
+    %sum = reduce_add %g : <f32>
+    %group = reduce_add %sum : {f32}
+    %share = div %sum, %group : <f32>
+    %most = reduce_max %share : f32
+    %left = sub %most, %share : <f32>
+    %rest = reduce_add %left : f32
+    %all = reduce_add %sum : f32
+    %both = add %rest, %all : f32
+    write @most, %most
+    write @rest, %both
+  })");
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    Schedule s = make_schedule(p, {.form = form, .signatures = signatures_of(p)});
+    const auto& r = s.phases[0].rollups;
+    REQUIRE(r.size() == 3);
+    for (const Rollup& rollup : r) CHECK(rollup.from == Domain::tensor);
+    CHECK(r[0].reductions.size() == 2);  // of the groups, and of all
+    CHECK(r[1].reductions.size() == 1);
+    CHECK(r[2].reductions.size() == 1);
+  }
+}
+
 TEST_CASE("a store that waits for states only waits behind an empty phase") {
   Program p = parse(R"(step @states {
     buffer @weight : f32 inout
