@@ -1,7 +1,7 @@
-# Writes OUTPUT, a C++ file that holds the built-in optimizers' FORMULAS and the storage FORMATS as strings.
-# Run as a script: cmake -DFORMULAS=… -DFORMATS=… -DOUTPUT=… -P EmbedFormulas.cmake
+# Writes OUTPUT, a C++ file that holds the built-in optimizers' FORMULAS and the storage FORMATS, and those of MASTERS, as strings.
+# Run as a script: cmake -DFORMULAS=… -DFORMATS=… -DMASTERS=… -DOUTPUT=… -P EmbedFormulas.cmake
 set(functions "")
-foreach(kind formulas formats)
+foreach(kind formulas formats masters)
   string(TOUPPER ${kind} list)
   set(entries "")
   foreach(file IN LISTS ${list})

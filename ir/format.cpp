@@ -94,8 +94,8 @@ void check_pair(const Format& f) {
 // Keeps one buffer of a program in a format.
 class Rewriting {
  public:
-  Rewriting(const Program& from, std::string_view buffer, const Format& format)
-      : from_(from), format_(format), slot_(from.find_buffer(buffer)) {
+  Rewriting(const Program& from, std::string_view buffer, const Format& format, bool lower_bits)
+      : from_(from), format_(format), lower_bits_(lower_bits), slot_(from.find_buffer(buffer)) {
     check(buffer);
     names_.insert(from.names.begin(), from.names.end());
   }
@@ -120,7 +120,7 @@ class Rewriting {
     }
     if (buffer().init == Buffer::Init::copy) refuse(name, "it begins as a copy of another");
     for (const Buffer& b : from_.buffers) {
-      if (b.init == Buffer::Init::copy && b.init_from == slot_) {
+      if (!lower_bits_ && b.init == Buffer::Init::copy && b.init_from == slot_) {
         refuse(name, fmt::format("@{} begins as its copy", b.name));
       }
     }
@@ -151,12 +151,15 @@ class Rewriting {
         continue;
       }
       for (const Buffer& part : parts_of(format_.encode)) {
+        bool is_rest = lower_bits_ && !parts_.empty();
         parts_[part.name] = static_cast<int32_t>(to_.buffers.size());
-        to_.buffers.push_back({.name = fmt::format("{}.{}.{}", kept.name, format_.name, part.name),
-                               .dtypes = part.dtypes,
-                               .access = kept.access,
-                               .init = kept.init,
-                               .block = part.block});
+        to_.buffers.push_back(
+            {.name = lower_bits_ ? part.name
+                                 : fmt::format("{}.{}.{}", kept.name, format_.name, part.name),
+             .dtypes = part.dtypes,
+             .access = kept.access,
+             .init = is_rest ? Buffer::Init::zero : kept.init,
+             .block = part.block});
       }
     }
   }
@@ -261,6 +264,7 @@ class Rewriting {
 
   const Program& from_;
   const Format& format_;
+  bool lower_bits_;
   int32_t slot_;
   Program to_;
   std::vector<int32_t> moved_;            // [buffer] its new number
@@ -294,15 +298,21 @@ std::vector<std::string_view> list_formats() {
 }
 
 Format built_in_format(std::string_view name) {
-  for (const formula::Embedded& e : formula::embedded_formats()) {
-    if (e.name == name) return parse_format(e.text, name);
+  for (auto list : {formula::embedded_formats(), formula::embedded_masters()}) {
+    for (const formula::Embedded& e : list) {
+      if (e.name == name) return parse_format(e.text, name);
+    }
   }
   throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}", name,
                                             fmt::join(list_formats(), ", ")));
 }
 
 Program with_format(const Program& program, std::string_view buffer, const Format& format) {
-  return Rewriting(program, buffer, format).run();
+  return Rewriting(program, buffer, format, false).run();
+}
+
+Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format) {
+  return Rewriting(program, buffer, format, true).run();
 }
 
 Program conversion(std::string_view from, std::string_view to) {

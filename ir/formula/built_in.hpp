@@ -18,6 +18,8 @@ struct Embedded {
 std::span<const Embedded> embedded_formulas();
 // The storage formats: one file each in ir/formats/.
 std::span<const Embedded> embedded_formats();
+// Those of weights with more bits than the model computes with: ir/formats/masters/.
+std::span<const Embedded> embedded_masters();
 
 // What `optimizer NAME = BASE` finds.
 std::optional<Formula> parse_built_in(std::string_view name);

@@ -168,6 +168,10 @@ const Choices<Profile> kProfile = {{"standard", Profile::standard},
                                    {"torch-fused", Profile::torch_fused},
                                    {"torch-foreach", Profile::torch_foreach},
                                    {"apex", Profile::apex}};
+const Choices<Master> kMaster = {{"none", Master::none},
+                                 {"f32", Master::f32},
+                                 {"remainder", Master::remainder},
+                                 {"ecc24", Master::ecc24}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -196,9 +200,11 @@ std::vector<RecipeOption> make_table() {
       flag("grad-scale", &Options::grad_scale,
            "stored gradients have a scale for each tensor, undone by arg grad_scale_inv"),
       moments_option(),
-      flag("master", &Options::master, "f32 master weights; `weight` is the low-precision copy"),
+      choice(
+          "master", &Options::master, kMaster, "f32",
+          "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
-             "storage type of that copy, or of weights with --weight-rounding"),
+             "storage type of weights with --master or --weight-rounding"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
              "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
@@ -268,6 +274,10 @@ void set_option(RecipeOptions& options, std::string_view name, std::string_view 
   }
   if (value.empty()) value = row->bare;
   bool is_flag = row->values.empty();
+  // Also of what may stand alone, which some were flags once.
+  if (!is_flag && !row->bare.empty() && (value == "true" || value == "false")) {
+    value = value == "true" ? row->bare : row->values.front();
+  }
   bool known = is_flag
                    ? value == "true" || value == "false"
                    : std::find(row->values.begin(), row->values.end(), value) != row->values.end();

@@ -7,7 +7,7 @@ namespace stepfuse::recipes {
 
 Parameter declare_parameter(Context& c) {
   Parameter p;
-  if (c.settings.options.master) {
+  if (c.settings.options.master == Master::f32) {
     p.weight = c.b.buffer("weight", c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
     c.b.init_copy(p.master, p.weight);
@@ -20,7 +20,7 @@ Parameter declare_parameter(Context& c) {
 
 void load_parameter(Context& c, Parameter& p) {
   const RecipeOptions& o = c.settings.options;
-  c.weight_buffer = o.master ? p.master : p.weight;
+  c.weight_buffer = o.master == Master::f32 ? p.master : p.weight;
   if (!o.weight_rounding) {
     c.weight = c.b.load(c.weight_buffer).named("w");
     return;
@@ -86,7 +86,7 @@ void update_ema(Context& c, Value new_weight) {
 }
 
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
-  if (!c.settings.options.master) return;
+  if (c.settings.options.master != Master::f32) return;
   c.stage("copy");
   c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }

@@ -93,6 +93,15 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
+// The step with its weights in two arrays, where option --master says so.
+Program with_master(Program program, const RecipeOptions& o) {
+  if (o.master == Master::remainder)
+    return with_lower_bits(program, "weight", built_in_format("remainder"));
+  if (o.master == Master::ecc24)
+    return with_lower_bits(program, "weight", built_in_format("ecc24"));
+  return program;
+}
+
 // The step with its moments in the formats of option --moments.
 Program with_moments(Program program, const Context& c) {
   std::string_view text = c.settings.options.moments_format;
@@ -141,7 +150,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);
-  return with_moments(b.finish(), c);
+  return with_moments(with_master(b.finish(), settings.options), c);
 }
 
 Program make_scale_update(const RecipeOptions& given) {

@@ -68,7 +68,7 @@ void check_storage(const RecipeOptions& o) {
   require(o.master || o.weight_rounding || !o.model,
           "--model is the type of weights below f32; add --master or --weight-rounding");
   require(!o.model || is_low_precision(*o.model),
-          fmt::format("the model copy is one of {}", names(kLowPrecision, ", ")));
+          fmt::format("weights below f32 are one of {}", names(kLowPrecision, ", ")));
 }
 
 void check_scale(const RecipeOptions& o) {
@@ -152,6 +152,10 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
   Settings s;
   s.options = o;
   s.model = o.model.value_or(o.grad.contains(DType::f16) ? DType::f16 : DType::bf16);
+  require(o.master == Master::none || o.master == Master::f32 || s.model == DType::bf16,
+          fmt::format("--master=remainder and ecc24 are of bf16 weights, here they are {}; take "
+                      "--model=bf16, or --master=f32",
+                      name(s.model)));
   s.norm = s.clips_norm() || o.skip_norm;
   bool peer = o.profile != Profile::standard;
   // Peers look for non-finite gradients only where a loss scaler does it for them.

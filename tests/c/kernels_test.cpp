@@ -58,9 +58,12 @@ TEST_CASE("recipes: C kernels give the interpreter's bits") {
                       .clip = Clip::l2,
                       .zero_grad = true};
   RecipeOptions groups{.clip = Clip::l2, .clip_per_group = true};
+  RecipeOptions exact{.grad = DType::bf16, .master = Master::remainder};
+  RecipeOptions near{.grad = DType::bf16, .master = Master::ecc24};
   for (const CCompiler& compiler : c_compilers()) {
     uint64_t seed = 0;
-    for (const Program& p : {make_recipe("adamw", whole), make_recipe("sgd", groups)}) {
+    for (const Program& p : {make_recipe("adamw", whole), make_recipe("sgd", groups),
+                             make_recipe("lion", exact), make_recipe("lion", near)}) {
       for (Inputs inputs : {Inputs::normal, Inputs::special}) {
         Case c(p, ++seed);
         c.inputs = inputs;

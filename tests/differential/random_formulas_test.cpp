@@ -24,7 +24,10 @@ RecipeOptions random_options(uint64_t seed) {
   RecipeOptions o;
   if (rng.chance(50)) o.grad = rng.pick({DType::f16, DType::bf16});
   if (rng.chance(30)) o.moments = DType::bf16;
-  o.master = rng.chance(40);
+  if (rng.chance(40)) {
+    o.master = rng.pick({Master::f32, Master::remainder, Master::ecc24});
+    if (o.master != Master::f32) o.model = DType::bf16;
+  }
   if (rng.chance(30)) o.loss_scale = LossScale::dynamic;
   if (rng.chance(40)) o.clip = rng.pick({Clip::l2, Clip::inf, Clip::value});
   o.tensor_flags = rng.chance(20);

@@ -60,6 +60,19 @@ TEST_CASE("16-bit gradients with master weights and a copy: 30 bytes") {
   CHECK(bytes(low_precision(DType::f16), Form::unfused) == 52);
 }
 
+TEST_CASE("masters of bf16 weights: 30 bytes, 28 and 26") {
+  RecipeOptions o = low_precision(DType::bf16);
+  for (auto [master, expected] :
+       {std::pair(Master::f32, 30U), {Master::remainder, 28U}, {Master::ecc24, 26U}}) {
+    o.master = master;
+    CHECK(bytes(o) == expected);
+  }
+  set_option(o, "master", "remainder");
+  set_option(o, "moments", "fp8");
+  // 16, and two scales of 4 bytes for 256 elements read and written.
+  CHECK(traffic_of(adamw(o, Form::fused), 0).bytes() == doctest::Approx(16.0625));
+}
+
 TEST_CASE("without check and clip the gradient is read once: 28 bytes, no barrier") {
   CHECK(bytes({}) == 28);
   CHECK(barrier_count(adamw({}, Form::fused)) == 0);

@@ -21,8 +21,9 @@ struct Format {
 // the place, also where the two are no pair.
 Format parse_format(std::string_view text, std::string_view name);
 
+// Those of moments.
 std::vector<std::string_view> list_formats();
-// One that the library has. Throws Error{usage} naming all.
+// One that the library has, also of those that option --master names. Throws Error{usage} naming all.
 Format built_in_format(std::string_view name);
 
 // The step with the buffer kept in the format: part @code of buffer @m in format fp8 is the buffer
@@ -30,6 +31,10 @@ Format built_in_format(std::string_view name);
 // stored as f32, is no other's initial value, and is not stored under a condition that each element has
 // for itself. Throws Error{usage} otherwise.
 Program with_format(const Program& program, std::string_view buffer, const Format& format);
+
+// The same with a buffer that is kept as one of fewer bits, the first part, and what that lacks, which begins as zeros. The
+// parts have the names that the format gives them, and what begins as a copy of the buffer does so of the first part.
+Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format);
 
 // A step that has @from, kept in one form, and makes @to, the same values in another. A form is a format
 // that the library has, or a storage type that floats are kept in.

@@ -46,6 +46,26 @@ enum class Clip : uint8_t {
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
 
+// What keeps the bits of weights that their type below f32 has not. `true` is f32.
+class Master {
+ public:
+  enum Kind : uint8_t {
+    none,
+    f32,        // buffer master; `weight` is a copy that is only written
+    remainder,  // of bf16 weights: buffer remainder : i16, nothing is lost
+    ecc24,      // of bf16 weights: buffer correction : i8, 16 bits of f32's 24 are kept
+  };
+  // NOLINTNEXTLINE(google-explicit-constructor): `.master = true`
+  constexpr Master(bool has = false) : kind_(has ? f32 : none) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): `.master = Master::remainder`
+  constexpr Master(Kind kind) : kind_(kind) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): for comparisons and conditions
+  constexpr operator Kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
 // How weights below f32 that have no master take a step.
 enum class WeightRounding : uint8_t {
   nearest,     // most small steps are lost
@@ -62,8 +82,8 @@ struct RecipeOptions {
   DType moments = DType::f32;  // f32 or bf16
   // The name of a built-in format in which moments are kept (stepfuse/format.hpp); `moments` is f32 then.
   std::string moments_format = {};
-  bool master = false;  // f32 master weights; `weight` is then the low-precision copy
-  // Of that copy, or of the weights with weight_rounding; default f16 if gradients may be f16, else bf16.
+  Master master = Master::none;
+  // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};

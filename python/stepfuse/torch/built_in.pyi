@@ -12,7 +12,8 @@ class ADOPT(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class AdEMAMix(Formula):
     """AdEMAMix: Adam with a second, slow momentum. Further arguments as of AdamW."""
@@ -21,7 +22,7 @@ class AdEMAMix(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class AdaBelief(Formula):
     """AdaBelief: steps by how the gradient was predicted. Further arguments as of AdamW."""
@@ -29,7 +30,8 @@ class AdaBelief(Formula):
                  eps: float = 1e-16, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class AdamWCautiousDecay(Formula):
     """AdamW Cautious Decay: weight decay where the update agrees. Further arguments as of AdamW."""
@@ -37,7 +39,8 @@ class AdamWCautiousDecay(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.1, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class AdamWIndependentDecay(Formula):
     """AdamW Independent Decay: weight decay that lr does not scale. Further arguments as of AdamW."""
@@ -45,7 +48,8 @@ class AdamWIndependentDecay(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0001, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class Adammini(Formula):
     """Adam-mini: one second moment for each tensor. Further arguments as of AdamW."""
@@ -53,7 +57,8 @@ class Adammini(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class Adan(Formula):
     """Adan: adaptive Nesterov momentum. Further arguments as of AdamW."""
@@ -62,7 +67,7 @@ class Adan(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class CautiousAdamW(Formula):
     """Cautious AdamW: only where momentum and gradient agree. Further arguments as of AdamW."""
@@ -70,7 +75,8 @@ class CautiousAdamW(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class CautiousLion(Formula):
     """Cautious Lion: only where direction and gradient agree. Further arguments as of AdamW."""
@@ -78,7 +84,7 @@ class CautiousLion(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class LAMB(Formula):
     """LAMB: layer-wise rates for large batches. Further arguments as of AdamW."""
@@ -86,7 +92,8 @@ class LAMB(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class LARS(Formula):
     """LARS: layer-wise rates for SGD. Further arguments as of AdamW."""
@@ -94,8 +101,8 @@ class LARS(Formula):
                  weight_decay: float = 0.0, trust_coefficient: float = 0.001, eps: float = 1e-08,
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None, weight_rounding: str | None = None,
-                 seed: int = 0, ema_decay: float | None = None, moments: str | None = None,
-                 moments_min: int = 4096) -> None: ...
+                 seed: int = 0, ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class Lion(Formula):
     """Lion: the sign of the interpolated momentum. Further arguments as of AdamW."""
@@ -103,7 +110,7 @@ class Lion(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class MARS(Formula):
     """MARS: AdamW with variance reduction. Further arguments as of AdamW."""
@@ -111,7 +118,8 @@ class MARS(Formula):
                  gamma: float = 0.025, eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class NovoGrad(Formula):
     """NovoGrad: second moments of whole tensors. Further arguments as of AdamW."""
@@ -119,7 +127,8 @@ class NovoGrad(Formula):
                  eps: float = 1e-08, weight_decay: float = 0.0, grad_averaging: bool = False, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class Prodigy(Formula):
     """Prodigy: Adam without a learning rate to tune. Further arguments as of AdamW."""
@@ -128,7 +137,8 @@ class Prodigy(Formula):
                  weight_decay: float = 0.0, d_coef: float = 1.0, growth_rate: float = 1e+300, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class ScheduleFreeAdamW(ScheduleFree):
     """Schedule-Free AdamW: an average in place of a schedule. Further arguments as of AdamW."""
@@ -136,7 +146,8 @@ class ScheduleFreeAdamW(ScheduleFree):
                  eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class ScheduleFreeSGD(ScheduleFree):
     """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
@@ -144,7 +155,7 @@ class ScheduleFreeSGD(ScheduleFree):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class Signum(Formula):
     """Signum: the sign of the momentum. Further arguments as of AdamW."""
@@ -152,7 +163,7 @@ class Signum(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
 
 class Sophia(Formula):
     """Sophia: clipped steps by the Hessian's diagonal. Further arguments as of AdamW."""
@@ -160,7 +171,8 @@ class Sophia(Formula):
                  eps: float = 1e-12, weight_decay: float = 0.1, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 class StableAdamW(Formula):
     """StableAdamW: AdamW that large gradients slow down. Further arguments as of AdamW."""
@@ -168,6 +180,7 @@ class StableAdamW(Formula):
                  eps: float = 1e-06, weight_decay: float = 0.01, maximize: bool = False,
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096) -> None: ...
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None) -> None: ...
 
 __all__ = ['ADOPT', 'AdEMAMix', 'AdaBelief', 'AdamWCautiousDecay', 'AdamWIndependentDecay', 'Adammini', 'Adan', 'CautiousAdamW', 'CautiousLion', 'LAMB', 'LARS', 'Lion', 'MARS', 'NovoGrad', 'Prodigy', 'ScheduleFreeAdamW', 'ScheduleFreeSGD', 'Signum', 'Sophia', 'StableAdamW']

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import __version__, _core
-from . import formats, parts
+from . import formats, masters, parts
 from .checks import DTYPES, check_disjoint, check_moments, check_parameter, check_together, check_whole
 from .groups import SCALES, scaled
 from .numbers import NUMBERS, from_bits, to_bits
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
-OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min")  # of a group, that a step depends on
+OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
@@ -336,8 +336,9 @@ class Engine:
         dtype = DTYPES[p.dtype]
         options = [f"grad={dtype}", *self.optimizer._options(group), *self.shared_options(group)]
         if dtype != "f32":
-            rounding = group.get("weight_rounding")
-            options += [f"model={dtype}", f"weight-rounding={rounding}" if rounding else "master"]
+            rounding, master = group.get("weight_rounding"), group.get("master")
+            options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
+            options += [f"master={master or 'f32'}"] if master or not rounding else []
         return (*options, *self.moments(group, p))
 
     def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
@@ -427,6 +428,9 @@ class Engine:
             arrays = formats.bring({key: local(value).to(p.device) for key, value in formats.take(state, moment).items()},
                                    moment, form, weight, label, self.initial(moment))
             state.update((key, like_parameter(p, value)) for key, value in arrays.items())
+            return self.array(p, weight, label, name, buffer)
+        if have is None and name in masters.FORMS and masters.find(state):
+            masters.change(state, name, p)
             return self.array(p, weight, label, name, buffer)
         made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
         if have is None:

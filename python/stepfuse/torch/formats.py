@@ -154,7 +154,9 @@ def unpickled(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
-    """A state_dict with the moments in f32."""
+    """A state_dict with moments and masters in f32."""
+    from . import masters
+
     state = dict(state_dict["state"])
     for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
         if index not in state:
@@ -163,5 +165,8 @@ def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any
         for moment in {split(name)[0] for name in mine}:
             if any("." in name for name in find(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
                 mine.update(bring(take(mine, moment), moment, "", p, f"parameter {index}", 0.0))
-    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min")} for g in state_dict["param_groups"]]
+        if (rest := masters.find(mine)) not in (None, "master"):
+            mine["master"] = masters.values(mine, p)
+            del mine[rest]
+    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min", "master")} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from .. import _core
+from . import masters
 from .engine import kept_states, program
 from .fused import FLAGS, MOMENTS_MIN, Fused
 from .scaler import LossScaler
@@ -98,7 +99,8 @@ class Formula(Fused):
     Args:
         lr: the learning rate; None: the formula's default.
         formula: its text, where the class has none.
-        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min: as AdamW's.
+        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min, master: as
+            AdamW's.
         hyper: the formula's hyperparameters and options.
     """
 
@@ -114,7 +116,8 @@ class Formula(Fused):
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN, **hyper: Any) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
+                 **hyper: Any) -> None:
         if formula is not None:
             self.formula = formula
         if not self.formula:
@@ -128,7 +131,8 @@ class Formula(Fused):
             if name == "betas" and len(value) != len(defaults[name]):
                 raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
         super().__init__(params, {**defaults, **hyper, "maximize": maximize})
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
     @property
     def _recipe(self) -> str:
@@ -186,10 +190,9 @@ class ScheduleFree(Formula):
             for p in group["params"]:
                 state = self.state.get(p)
                 if state:
-                    weight = state.get("master", p)
+                    weight = masters.values(state, p)
                     weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
-                    if weight is not p:
-                        p.copy_(weight)
+                    masters.keep(state, p, weight)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_evaluates": self._evaluates}
@@ -211,5 +214,5 @@ def signature(takes: Declared) -> inspect.Signature:
     others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
     rest = [general[name] for name in (
         "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed", "ema_decay",
-        "moments", "moments_min")]
+        "moments", "moments_min", "master")]
     return inspect.Signature([*positional, *others, *rest], return_annotation="None")

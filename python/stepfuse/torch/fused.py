@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 ROUNDINGS = ("nearest", "stochastic", "kahan")
 MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
-KEPT = ("moments", "moments_min")  # of a group: what the optimizer was made with, whatever it loads
+KEPT = ("moments", "moments_min", "master")  # of a group: what the optimizer was made with, whatever it loads
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
@@ -86,7 +86,7 @@ class Fused(torch.optim.Optimizer):
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
-                moments: str | None, moments_min: int) -> None:
+                moments: str | None, moments_min: int, master: str | None) -> None:
         if weight_rounding not in (None, *ROUNDINGS):
             raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
         if weight_rounding is not None:  # of each group, where a state_dict keeps it
@@ -95,10 +95,14 @@ class Fused(torch.optim.Optimizer):
             self.defaults.update(ema_decay=float(ema_decay))
         if moments is not None:
             self.defaults.update(moments=moments, moments_min=int(moments_min))
+        if master is not None:
+            self.defaults.update(master=master)
         self._complete_groups()
         for group in self.param_groups:
             if group.get("moments") is not None:  # a name that the library does not have it refuses now
                 program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
+            if group.get("master") is not None:
+                program(self._recipe, (*self._options(group), "model=bf16", f"master={group['master']}"))
             for flag in ("capturable", "differentiable"):
                 if group.get(flag):
                     raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
@@ -327,7 +331,7 @@ class Fused(torch.optim.Optimizer):
         return super().state_dict()
 
     def plain_state_dict(self) -> dict[str, Any]:
-        """state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
+        """state_dict() with all moments and masters in f32, as torch.optim's class of the same name needs them."""
         return formats.plain(self.state_dict(), [p for g in self.param_groups for p in g["params"]])
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

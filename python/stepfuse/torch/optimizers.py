@@ -34,6 +34,9 @@ class AdamW(Fused, torch.optim.AdamW):
         moments: how moments are kept: "bf16", or a format of the library ("fp8", "int8", "sqrt8"; docs/formats.md), also
             of each moment: "exp_avg=int8|exp_avg_sq=sqrt8". A group may have its own.
         moments_min: parameters with fewer elements keep their moments in f32 where others have a format.
+        master: how parameters below f32 keep what they lack: "f32" (state `master`, the default); of bf16 parameters also
+            "remainder" (state `remainder`, int16: the same values in half the bytes) or "ecc24" (state `correction`, int8).
+            A group may have its own.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -50,10 +53,12 @@ class AdamW(Fused, torch.optim.AdamW):
                  fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -68,11 +73,13 @@ class Adam(Fused, torch.optim.Adam):
                  fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -87,10 +94,12 @@ class SGD(Fused, torch.optim.SGD):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -104,10 +113,12 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -121,10 +132,12 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -138,10 +151,12 @@ class NAdam(Fused, torch.optim.NAdam):
                  capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -155,10 +170,12 @@ class RAdam(Fused, torch.optim.RAdam):
                  differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -171,10 +188,12 @@ class Adamax(Fused, torch.optim.Adamax):
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -187,10 +206,12 @@ class Adadelta(Fused, torch.optim.Adadelta):
                  maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -203,9 +224,11 @@ class ASGD(Fused, torch.optim.ASGD):
                  differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -218,10 +241,12 @@ class Rprop(Fused, torch.optim.Rprop):
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN) -> None:
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),

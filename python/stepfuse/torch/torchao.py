@@ -71,7 +71,7 @@ def to_torchao(state_dict: dict[str, Any]) -> dict[str, Any]:
                     raise ValueError(f"state '{moment}' of parameter {index} has {value.numel()} elements, of which torchao makes no "
                                      f"whole blocks of {BLOCK}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, value, values[f"{moment}.{form}.scale"])
-    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min")} for g in state_dict["param_groups"]]
+    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min", "master")} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}
 
 

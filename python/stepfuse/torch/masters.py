@@ -1,0 +1,60 @@
+"""What parameters below f32 keep to be f32: the whole numbers as state `master`, or what the parameter lacks of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import formats
+from .tensors import is_dense, like_parameter, local, same_layout
+
+FORMS = {"master": "f32", "remainder": "remainder", "correction": "ecc24"}  # by the state's name
+
+
+def find(state: dict[str, Any]) -> str | None:
+    """The name of what a parameter's state keeps of it."""
+    return next((name for name in FORMS if state.get(name) is not None), None)
+
+
+def values(state: dict[str, Any], p: Tensor) -> Tensor:
+    """The parameter in f32: the master itself, or what it is with what it lacks; of one that keeps nothing, itself."""
+    name = find(state)
+    if name is None or name == "master":
+        return p if name is None else state[name]
+    weight = local(p).detach()
+    weight = weight if is_dense(weight) else weight.contiguous()
+    rest = local(state[name]).to(weight.device)
+    if not same_layout(rest, weight):
+        rest = torch.empty_like(weight, dtype=rest.dtype).copy_(rest.reshape(weight.shape))
+    form = FORMS[name]
+    arrays = {f".{form}.weight": weight, f".{form}.{name}": rest}
+    return like_parameter(p, formats.decode(arrays, "", form, weight, "a parameter"))
+
+
+@torch.no_grad()
+def keep(state: dict[str, Any], p: Tensor, new: Tensor) -> None:
+    """Makes the parameter and what it keeps these values, which may be what values() gave, changed in place."""
+    name = find(state)
+    new = local(new)
+    if name is None or name == "master":
+        targets = {"weight": local(p), **({} if name is None else {"master": local(state[name])})}
+        made = dict.fromkeys(targets, new)
+    else:
+        targets = {"weight": local(p), name: local(state[name])}
+        form = FORMS[name]
+        made = {key.removeprefix(f".{form}."): part for key, part in formats.encode(new, form).items()}
+    for key, target in targets.items():
+        if made[key] is not target:
+            target.copy_(made[key])
+
+
+def change(state: dict[str, Any], name: str, p: Tensor) -> None:
+    """Keeps as `name` what the parameter keeps otherwise."""
+    new = values(state, p).reshape(p.shape).to(p.device)
+    new = new if is_dense(local(new)) else new.contiguous()
+    state.pop(find(state))
+    dtype = torch.float32 if name == "master" else formats.buffers(FORMS[name])[f".{FORMS[name]}.{name}"].torch_dtype()
+    state[name] = like_parameter(p, torch.empty_like(local(p), dtype=dtype))
+    keep(state, p, new)
