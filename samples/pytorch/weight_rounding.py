@@ -66,30 +66,37 @@ def train(name: str, epochs: int, seed: int, lr: float) -> dict:
     return {"losses": losses, "accuracy": right, "bytes": kept_bytes(model, optimizer)}
 
 
-def svg(runs: dict[str, dict], epochs: int) -> str:
-    """Losses over epochs, on a logarithmic scale."""
+def panel(runs: dict[str, dict], colors: dict[str, str], caption: str) -> list[str]:
+    """Losses over epochs, on a logarithmic scale, in 760 x 420."""
     width, height, left, top = 760, 420, 70, 30
     values = [x for run in runs.values() for x in run["losses"]]
     low, high = math.floor(math.log10(min(values))), math.log10(max(values))
 
-    def place(epoch: float, loss: float) -> str:
-        x = left + (width - left - 180) * epoch / max(1, epochs - 1)
+    def place(at: float, loss: float) -> str:
+        x = left + (width - left - 180) * at
         y = top + (height - top - 50) * (high - math.log10(loss)) / (high - low)
         return f"{x:.1f},{y:.1f}"
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-           f'font-size="13"><rect width="100%" height="100%" fill="white"/>']
+    out = []
     for power in range(low, math.floor(high) + 1):
         y = place(0, 10.0**power).split(",")[1]
         out.append(f'<line x1="{left}" x2="{width - 180}" y1="{y}" y2="{y}" stroke="#ddd"/>'
                    f'<text x="{left - 8}" y="{y}" text-anchor="end">1e{power}</text>')
     for k, (name, run) in enumerate(runs.items()):
-        points = " ".join(place(e, x) for e, x in enumerate(run["losses"]))
-        out.append(f'<polyline fill="none" stroke="{COLORS[name]}" stroke-width="1.6" points="{points}"/>')
-        out.append(f'<text x="{width - 170}" y="{top + 20 + 22 * k}" fill="{COLORS[name]}">{name}, {run["bytes"]:g} B</text>')
-    out.append(f'<text x="{left}" y="{height - 15}">training loss over {epochs} epochs; bytes of weights and state a '
-               'parameter</text></svg>')
-    return "\n".join(out) + "\n"
+        points = " ".join(place(e / max(1, len(run["losses"]) - 1), x) for e, x in enumerate(run["losses"]))
+        out.append(f'<polyline fill="none" stroke="{colors[name]}" stroke-width="1.6" points="{points}"/>')
+        out.append(f'<text x="{width - 170}" y="{top + 20 + 22 * k}" fill="{colors[name]}">{name}, {run["bytes"]:.3g} B</text>')
+    return [*out, f'<text x="{left}" y="{height - 15}">{caption}; bytes of weights and state a parameter</text>']
+
+
+def svg(*panels: list[str]) -> str:
+    """Panels one below the other."""
+    height = 420 * len(panels)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" font-family="sans-serif" '
+           f'font-size="13"><rect width="100%" height="100%" fill="white"/>']
+    for k, lines in enumerate(panels):
+        out += [f'<g transform="translate(0,{420 * k})">', *lines, "</g>"] if k else lines
+    return "\n".join([*out, "</svg>"]) + "\n"
 
 
 def main() -> None:
@@ -105,7 +112,7 @@ def main() -> None:
     for name, run in runs.items():
         print(f"| {name} | {run['losses'][0]:.4f} | {run['losses'][-1]:.5f} | {run['accuracy']:.4f} | {run['bytes']:g} |")
     if options.svg is not None:
-        options.svg.write_text(svg(runs, options.epochs), encoding="utf-8")
+        options.svg.write_text(svg(panel(runs, COLORS, f"training loss over {options.epochs} epochs")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,20 +7,27 @@ import sys
 import pytest
 import torch
 
-SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch" / "train_gpt.py"
+SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch"
 
 
-@pytest.fixture
-def train(monkeypatch):
-    spec = importlib.util.spec_from_file_location("train_gpt", SAMPLE)
+def sample_of(name, monkeypatch):
+    """What runs a sample's main() with arguments."""
+    monkeypatch.syspath_prepend(SAMPLES)  # they import one another
+    path = SAMPLES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     sample = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sample)
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", [str(SAMPLE), *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
         sample.main()
 
     return run
+
+
+@pytest.fixture
+def train(monkeypatch):
+    return sample_of("train_gpt", monkeypatch)
 
 
 def test_resumes_to_the_bit(train, tmp_path):
@@ -53,3 +60,18 @@ def test_tells_tensorboard(train, tmp_path):
     assert all(len(v) == 4 for v in values.values())
     assert values["loss"][3] < values["loss"][0] and values["rate"][3] != values["rate"][0]
     assert all(v > 0 for v in values["grad_norm"] + values["loss_scale"])
+
+
+def test_trains_with_state_in_fewer_bytes(monkeypatch, tmp_path, capsys):
+    train = sample_of("moments", monkeypatch)
+    ways = importlib.import_module("moments").WAYS
+    train("--epochs", 2, "--steps", 10, "--svg", tmp_path / "losses.svg")
+    rows = {cells[0].strip(): [float(c) for c in cells[1:7]]
+            for cells in (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines()[2:])}
+    assert list(rows) == list(ways)
+    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 2 * len(ways)
+    exact, same = rows["f32"], rows["bf16 remainder"]
+    assert (exact[1:3], same[1:3]) == ([8, 12], [10, 12])
+    for name, (loss, _, whole, text_loss, _, text_whole) in rows.items():
+        assert loss == pytest.approx(exact[0], rel=0.3) and text_loss == pytest.approx(exact[3], rel=0.05), name
+        assert whole <= 12 and text_whole <= 12

@@ -150,6 +150,7 @@ TEST_CASE("an append() that finds no memory leaves the step with its arguments a
     ledger.fails_after = 1000;
     a.step.append({.name = "c", .size = 4});
     CHECK(a.step.layout().size() == 3);
+    CHECK(a.step.history().size() == 3);  // which is of the step as a whole
     CHECK(has(message_of([&] { a.step.set_args(args); }), "older than append()"));
     a.start(3);
     a.step.init_tensors(2);

@@ -368,7 +368,8 @@ class Step {
   // The finished steps still in the ring, oldest first.
   std::vector<StepStats> history() const;
 
-  // Adds a tensor: its states start at their initial values, everything else is kept. Call prepare()
+  // Adds a tensor: its states start at their initial values, everything else is kept, but for the
+  // history() of a step that reports of tensors, or of groups where there is a new one. Call prepare()
   // (a cache hit unless its dtypes are new), bind() again, and init_tensors() for its arrays.
   void append(TensorSpec tensor);
 
