@@ -58,7 +58,8 @@ void check_function(const Format& f, const Program& p, Access of_parts) {
          fmt::format("@{} has no args, states or stages: it is a function of the value", p.name));
   }
   for (const Inst& inst : p.insts) {
-    bool uniform = is_source(inst.op) && inst.op != Op::constant && inst.op != Op::load;
+    bool uniform = is_source(inst.op) && inst.op != Op::constant && inst.op != Op::load &&
+                   inst.op != Op::element_index;
     if (is_folded(inst) || uniform || inst.op == Op::random) {
       fail(f, fmt::format("@{} has {}: it is a function of the value and its block", p.name,
                           info(inst.op).name));

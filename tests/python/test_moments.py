@@ -12,7 +12,7 @@ import stepfuse.torch as sft
 from stepfuse import Error, _core
 from stepfuse.torch import formats
 
-FORMATS = ("fp8", "int8")
+FORMATS = ("fp8", "int8", "dyn4")
 BOTH = "exp_avg=int8|exp_avg_sq=sqrt8"
 SHAPES = ((70, 100), (5000,), (33,))  # ragged ends of blocks; the last one is small
 
@@ -144,7 +144,7 @@ def test_torchs_checkpoint_goes_in_and_comes_out(form):
         assert s.keys() == {"step", "exp_avg", "exp_avg_sq"}
         assert all(v.dtype == torch.float32 for v in s.values())
         near = theirs.state_dict()["state"][i]["exp_avg"]
-        assert (s["exp_avg"] - near).norm() < 0.1 * near.norm()
+        assert (s["exp_avg"] - near).norm() < (0.25 if form == "dyn4" else 0.1) * near.norm()
     out.step()
     assert "moments" not in ours.plain_state_dict()["param_groups"][0]
 

@@ -125,7 +125,7 @@ def one_device(world, dtype, norm_type, more=MappingProxyType({})):
 
 
 BY_CHANCE = (torch.bfloat16, 2.0, {"weight_rounding": "stochastic", "seed": 5})
-IN_BLOCKS = (torch.float32, 2.0, {"moments": "exp_avg=int8|exp_avg_sq=fp8"})  # small parameters have none
+IN_BLOCKS = (torch.float32, 2.0, {"moments": "exp_avg=dyn4|exp_avg_sq=fp8"})  # small parameters have none
 AVERAGED = (torch.float32, 2.0, {"ema_decay": 0.7})
 
 

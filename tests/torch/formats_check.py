@@ -54,7 +54,7 @@ def check(formats, peer, parts, steps, backend):
     buffers = {"weight": weights}
     for moment, format in formats.items():
         for part, (dtype, block) in parts.items():
-            buffers[f"{moment}.{format}.{part}"] = [torch.zeros(n // block, dtype=dtype) for n in SIZES]
+            buffers[f"{moment}.{format}.{part}"] = [torch.zeros(-(-n // block), dtype=dtype) for n in SIZES]
     step.bind([0] * len(SIZES), **buffers)
     step.init_state()
     for k in range(steps):
@@ -70,11 +70,17 @@ def check(formats, peer, parts, steps, backend):
         step.run(grads)
     counts = {"weights": sum(differing(a, b.detach()) for a, b in zip(weights, theirs))}
     for moment, format in formats.items():
-        for part, attribute in (("code", "codes"), ("scale", "scale")):
-            counts[f"{moment}.{part}"] = sum(
-                differing(a, getattr(optimizer.state[p][moment], attribute))
-                for a, p in zip(buffers[f"{moment}.{format}.{part}"], theirs))
+        for attribute in ("codes", "scale"):
+            ours = buffers[f"{moment}.{format}.scale"] if attribute == "scale" else [
+                packed(*arrays) for arrays in zip(*(buffers[f"{moment}.{format}.{part}"] for part in parts if part != "scale"))]
+            counts[f"{moment}.{attribute}"] = sum(
+                differing(a, getattr(optimizer.state[p][moment], attribute)) for a, p in zip(ours, theirs))
     return counts
+
+
+def packed(*codes):
+    """The bytes of the codes: of 4 bits those of 16 elements are 4 in one array, and 4 in another."""
+    return codes[0] if len(codes) == 1 else torch.stack([c.view(torch.uint8).view(-1, 4) for c in codes], 1).flatten()
 
 
 def main():
@@ -83,7 +89,7 @@ def main():
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
     try:
-        from torchao.optim import AdamW8bit, AdamWFp8
+        from torchao.optim import AdamW4bit, AdamW8bit, AdamWFp8
     except ImportError as e:
         print(f"skipped: {e}")
         return 0
@@ -91,7 +97,8 @@ def main():
     scaled = {"scale": (torch.float32, 256)}
     for formats, peer, parts in (
             (("fp8", "fp8"), AdamWFp8, {"code": (torch.float8_e4m3fn, 1), **scaled}),
-            (("dyn8", "dyn8u"), AdamW8bit, {"code": (torch.uint8, 1), **scaled})):
+            (("dyn8", "dyn8u"), AdamW8bit, {"code": (torch.uint8, 1), **scaled}),
+            (("dyn4", "lin4"), AdamW4bit, {"first": (torch.int32, 16), "second": (torch.int32, 16), "scale": (torch.float32, 128)})):
         counts = check(dict(zip(("exp_avg", "exp_avg_sq"), formats)), peer, parts, a.steps, a.backend)
         failed |= any(counts.values())
         print(f"{', '.join(formats)} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "

@@ -20,7 +20,7 @@ from .tensors import is_dense, same_layout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16}
+STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
 
 
 class Buffer(NamedTuple):

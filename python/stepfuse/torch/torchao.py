@@ -1,33 +1,51 @@
 """State of torchao's low-bit optimizers from and to this package's. Knows torch; torchao only where its tensors are made.
 
-Its fp8 moments are format fp8 to the bit, those of 8 bits dyn8, or dyn8u where they have no sign.
+Its fp8 moments are format fp8 to the bit, those of 8 bits dyn8, or dyn8u where they have no sign, those of 4 dyn4 and lin4.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-BLOCK = 256  # elements that share a scale, in all of these
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BLOCKS = {"fp8": 256, "dyn8": 256, "dyn8u": 256, "dyn4": 128, "lin4": 128}  # elements that share a scale
+ROLES = ("code", "first", "second", "scale")
 
 
 def _form_of(value: Any) -> str | None:
     """The format that a tensor of torchao's is; None where it is none of ours."""
-    forms = {"OptimStateFp8": "fp8", "OptimState8bit": "dyn8" if getattr(value, "signed", True) else "dyn8u"}
-    return forms.get(type(value).__name__) if value.block_size == BLOCK else None
+    signed = getattr(value, "signed", True)
+    forms = {"OptimStateFp8": "fp8", "OptimState8bit": "dyn8" if signed else "dyn8u", "OptimState4bit": "dyn4" if signed else "lin4"}
+    form = forms.get(type(value).__name__)
+    return form if form and value.block_size == BLOCKS[form] else None
 
 
-def _tensor_of(form: str, code: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+def _parts_of(form: str, value: Any) -> dict[str, torch.Tensor]:
+    """The parts of a format that a tensor of torchao's is."""
+    if BLOCKS[form] == 256:
+        return {"code": value.codes.view(value.shape), "scale": value.scale}
+    words = value.codes.view(-1, 2, 4)  # of 16 elements, the bytes of 8 each
+    return {**{part: words[:, i].contiguous().view(torch.int32).flatten() for i, part in enumerate(("first", "second"))},
+            "scale": value.scale}
+
+
+def _tensor_of(form: str, parts: dict[str, torch.Tensor], shape: torch.Size) -> torch.Tensor:
     """The tensor of torchao's that a format's parts are, around copies of them: it writes to them."""
-    from torchao.optim import subclass_8bit, subclass_fp8
+    from torchao.optim import subclass_4bit, subclass_8bit, subclass_fp8
 
-    parts = code.contiguous().clone(), scale.clone()
+    scale, signed = parts["scale"].clone(), form in ("dyn8", "dyn4")
     if form == "fp8":
-        return subclass_fp8.OptimStateFp8(*parts)
-    signed = form == "dyn8"
-    table = subclass_8bit.get_qmap_signed() if signed else subclass_8bit.get_qmap_unsigned()
-    return subclass_8bit.OptimState8bit(*parts, torch.tensor(table, device=code.device), signed)
+        return subclass_fp8.OptimStateFp8(parts["code"].contiguous().clone(), scale)
+    module = subclass_8bit if form in ("dyn8", "dyn8u") else subclass_4bit
+    table = torch.tensor(module.get_qmap_signed() if signed else module.get_qmap_unsigned(), device=scale.device)
+    if module is subclass_8bit:
+        return module.OptimState8bit(parts["code"].contiguous().clone(), scale, table, signed)
+    codes = torch.stack([parts[part].view(torch.uint8).view(-1, 4) for part in ("first", "second")], 1).flatten()
+    return module.OptimState4bit(codes, scale, table, signed, shape)
 
 
 def unwrapped(state_dict: dict[str, Any]) -> dict[str, Any]:
@@ -44,18 +62,18 @@ def unwrapped(state_dict: dict[str, Any]) -> dict[str, Any]:
                 raise TypeError(f"state '{name}' of parameter {index} is torchao's {type(value).__name__} in blocks of "
                                 f"{value.block_size}, for which there is no format: load it into torchao's optimizer, and save its "
                                 "dequantized state")
-            made[f"{name}.{form}.code"] = value.codes.view(value.shape)
-            made[f"{name}.{form}.scale"] = value.scale
+            made.update((f"{name}.{form}.{part}", array) for part, array in _parts_of(form, value).items())
     return {**state_dict, "state": state}
 
 
-def to_torchao(state_dict: dict[str, Any]) -> dict[str, Any]:
-    """A state_dict of moments in fp8 as torchao's AdamWFp8 loads it, of dyn8 and dyn8u as its AdamW8bit does: tensors of its own
-    around the same codes and scales.
+def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) -> dict[str, Any]:
+    """A state_dict of moments in fp8 as torchao's AdamWFp8 loads it, of dyn8 and dyn8u as its AdamW8bit does, of dyn4 and lin4
+    as its AdamW4bit does: tensors of its own around the same codes and scales.
 
     torchao keeps parameters of fewer than 4096 elements, or of no whole number of blocks, in f32: so must the optimizer that
-    the state is from; others it refuses when it loads.
+    the state is from; others it refuses when it loads. `params` are the parameters, in order: of 4 bits torchao keeps their shapes.
     """
+    shapes = dict(zip((i for g in state_dict["param_groups"] for i in g["params"]), (p.shape for p in params)))
     state = {}
     for index, values in state_dict["state"].items():
         state[index] = made = {}
@@ -64,13 +82,17 @@ def to_torchao(state_dict: dict[str, Any]) -> dict[str, Any]:
             form, _, role = part.partition(".")
             if not part:
                 made[name] = value
-            elif form not in ("fp8", "dyn8", "dyn8u"):
-                raise ValueError(f"state '{name}' of parameter {index} is none of formats fp8, dyn8 and dyn8u, which are torchao's")
-            elif role == "code":
-                if value.numel() % BLOCK:
-                    raise ValueError(f"state '{moment}' of parameter {index} has {value.numel()} elements, of which torchao makes no "
-                                     f"whole blocks of {BLOCK}: keep it in f32 by a group of its own with moments='f32'")
-                made[moment] = _tensor_of(form, value, values[f"{moment}.{form}.scale"])
+            elif form not in BLOCKS:
+                raise ValueError(f"state '{name}' of parameter {index} is none of formats {', '.join(BLOCKS)}, which are torchao's")
+            elif role == "scale":
+                parts = {role: values[f"{moment}.{form}.{role}"] for role in ROLES if f"{moment}.{form}.{role}" in values}
+                shape = parts["code"].shape if "code" in parts else shapes.get(index)
+                if shape is None:
+                    raise ValueError(f"state '{moment}' of parameter {index} in 4 bits has no shape: to_torchao(state_dict, params)")
+                if shape.numel() % BLOCKS[form]:
+                    raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, of which torchao makes no "
+                                     f"whole blocks of {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
+                made[moment] = _tensor_of(form, parts, shape)
     groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min", "master")} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}
 
