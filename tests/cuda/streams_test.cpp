@@ -136,6 +136,13 @@ TEST_CASE("whoever reads waits for the step, whatever its stream") {
     t.scaler().write("scale", 65536);
     CHECK(t.weights() == fresh.weights());
   });
+  TestStream side, other;
+  Trainer t(Device::cuda(), Form::fused, kSizes);
+  t.overflow_at = -1;
+  Lazy lazy;
+  t.run(0, 0, side.handle());  // which counts
+  t.step().init_state(other.handle());
+  for (Bits count : t.step().read_state("step")) CHECK(count.i64() == 0);
 }
 
 TEST_CASE("a scaler's value is that of the last of all its steps") {
