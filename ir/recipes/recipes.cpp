@@ -104,7 +104,12 @@ Program with_master(Program program, const RecipeOptions& o) {
 
 // The step with its moments in the formats of option --moments.
 Program with_moments(Program program, const Context& c) {
-  std::string_view text = c.settings.options.moments_format;
+  const RecipeOptions& o = c.settings.options;
+  std::string_view text = o.moments_format;
+  if (c.moments.empty() && (!text.empty() || o.moments != DType::f32)) {
+    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
+                                              text.empty() ? name(o.moments) : text, program.name));
+  }
   for (const auto& [wanted, form] : moment_forms(text)) {
     Format format = built_in_format(form);
     bool found = false;
@@ -114,10 +119,8 @@ Program with_moments(Program program, const Context& c) {
       found = true;
     }
     if (found) continue;
-    throw Error(ErrorKind::usage,
-                fmt::format("--moments={}: {} has {}", text, program.name,
-                            c.moments.empty() ? "no moments"
-                                              : fmt::format("{}", fmt::join(c.moments, ", "))));
+    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", text, program.name,
+                                              fmt::join(c.moments, ", ")));
   }
   return program;
 }

@@ -74,6 +74,12 @@ def test_every_optimizer_keeps_its_moments_in_a_form_or_says_why_not(cls, form):
     assert any(f".{form}." in name for name in state)
 
 
+@pytest.mark.parametrize("form", ["bf16", "fp8"])
+def test_an_optimizer_without_moments_refuses_it(form):
+    with pytest.raises(Error, match=f"{form}: sgd has no moments; leave it out"):
+        sft.SGD(parameters(), moments=form)
+
+
 @pytest.mark.parametrize("form", ["bf16", *FORMATS, BOTH])
 def test_a_step_is_the_formula_between_decode_and_encode(form):
     """What a step makes of decoded moments in f32, and what is encoded of that, is what the step in the format keeps."""

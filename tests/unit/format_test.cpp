@@ -290,6 +290,17 @@ TEST_CASE(
   CHECK(scale == parts[1]);
 }
 
+TEST_CASE("moments that an optimizer does not have are kept in nothing") {
+  for (const char* form : {"bf16", "fp8", "momentum_buffer=fp8"}) {
+    RecipeOptions o;
+    set_option(o, "moments", form);
+    CHECK_THROWS_WITH_AS(make_recipe("sgd", o), doctest::Contains("sgd has no moments; leave"),
+                         Error);
+    o.momentum = true;
+    CHECK_NOTHROW(make_recipe("sgd", o));
+  }
+}
+
 TEST_CASE("every optimizer can keep its moments in every format") {
   for (const RecipeInfo& r : list_recipes()) {
     if (r.name == "accumulate" || r.name == "loss_scale_update") continue;
