@@ -1,6 +1,7 @@
 // The C API from C, what a trainer asks for now and then: torch's scaler update, unchecked arguments,
 // reports of groups, rules of its own, checkpoints that do not quite fit, sizes known before a step is
-// made, what a step is made of, and how it was compiled. Argument: a folder for files.
+// made, what a step is made of, how it was compiled, and forms of moments. Argument: a folder for files.
+#include <stepfuse/format.h>
 #include <stepfuse/groups.h>
 
 #include "tests/c_abi/trainer.h"
@@ -348,6 +349,64 @@ static void test_compile_report(void) {
   stepfuse_layout_destroy(layout);
 }
 
+// Runs the conversion of 300 values; `parts` names the buffers that `arrays` are, beginning with what is read.
+static void convert(const char* from, const char* to, const char* const* parts, void** arrays,
+                    size_t count) {
+  stepfuse_device device = STEPFUSE_DEVICE;
+  stepfuse_tensor tensor = STEPFUSE_TENSOR;
+  stepfuse_buffer buffer = STEPFUSE_BUFFER;
+  stepfuse_program* program;
+  stepfuse_layout* layout;
+  stepfuse_step* step;
+  stepfuse_args* args;
+  size_t i;
+  device.kind = STEPFUSE_INTERPRETER;
+  tensor.elements = 300;
+  OK(stepfuse_conversion(from, to, &program));
+  REQUIRE(stepfuse_program_buffer_count(program) == count);
+  OK(stepfuse_layout_create(&layout));
+  OK(stepfuse_layout_add(layout, &tensor));
+  OK(stepfuse_step_create(program, layout, &device, NULL, &step));
+  for (i = 0; i < count; ++i) {
+    OK(stepfuse_program_buffer(program, i, &buffer));
+    CHECK(strcmp(buffer.name, parts[i]) == 0);
+    CHECK(buffer.block == (strstr(parts[i], "scale") != NULL ? 256 : 1));
+    OK(stepfuse_step_bind(step, buffer.name, &arrays[i], 1));
+  }
+  OK(stepfuse_step_prepare(step));
+  OK(stepfuse_step_make_args(step, &args));
+  OK(stepfuse_step_run(step, NULL, 0, args, NULL));
+  stepfuse_args_destroy(args);
+  stepfuse_step_destroy(step);
+  stepfuse_layout_destroy(layout);
+  stepfuse_program_destroy(program);
+}
+
+static void test_conversion(void) {
+  const char* into[] = {"from", "to.fp8.code", "to.fp8.scale"};
+  const char* back[] = {"from.fp8.code", "from.fp8.scale", "to"};
+  float values[300], numbers[300], scales[2];
+  unsigned char codes[300];
+  void* arrays[] = {values, codes, scales, numbers};
+  stepfuse_program* program = NULL;
+  int i;
+  // The scale is a 64th, and an eighth of it: codes are 64 times a small integer, and exact.
+  for (i = 0; i < 300; ++i) values[i] = (float)(i % 15 - 7) * (i < 256 ? 1.0F : 0.125F);
+  convert("f32", "fp8", into, arrays, 3);
+  CHECK(scales[0] == 7.0F / 448 && scales[1] == 0.125F * 7 / 448);
+  CHECK(codes[14] == 0x7e && codes[7] == 0 && codes[0] == 0xfe);  // 448, 0, -448
+  convert("fp8", "f32", back, arrays + 1, 3);
+  CHECK(memcmp(values, numbers, sizeof values) == 0);
+  FAILS(STEPFUSE_ERROR_USAGE, "there is no format 'fp9'",
+        stepfuse_conversion("f32", "fp9", &program));
+  FAILS(STEPFUSE_ERROR_USAGE, "there is no format 'i32'",
+        stepfuse_conversion("i32", "f32", &program));
+  FAILS(STEPFUSE_ERROR_USAGE, "the form to convert to is NULL",
+        stepfuse_conversion("f32", NULL, &program));
+  FAILS(STEPFUSE_ERROR_USAGE, "NULL", stepfuse_conversion("f32", "fp8", NULL));
+  CHECK(program == NULL);
+}
+
 int main(int argc, char** argv) {
   test_scaler_update();
   test_unchecked_args();
@@ -358,6 +417,7 @@ int main(int argc, char** argv) {
   test_rules_of_the_caller();
   test_adopted_arrays();
   test_compile_report();
+  test_conversion();
   printf("%d checks, %d failures\n", checks, failures);
   return failures != 0;
 }
