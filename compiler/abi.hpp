@@ -36,11 +36,12 @@ struct Tensor {
   uint64_t size;
   uint64_t offset;        // position of its first element in the full tensor (shards), else 0
   uint64_t full_size;     // elements of the full tensor
+  uint64_t columns;       // elements of each of its rows
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
   uint32_t id;            // tells its random numbers from those of other tensors
   uint32_t reserved;
 };
-static_assert(sizeof(Tensor) == 48);
+static_assert(sizeof(Tensor) == 56);
 
 // Which members of a finer domain make up each member of a coarser one. Part m holds members
 // [begin[m], begin[m + 1]) of the list `members`, in bound order; null: of 0, 1, 2, …

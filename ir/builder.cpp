@@ -118,6 +118,9 @@ Value Builder::tensor_index() {
 Value Builder::element_count() {
   return append({.op = Op::element_count, .type = {DType::i64, Domain::tensor}}, "");
 }
+Value Builder::column_count() {
+  return append({.op = Op::column_count, .type = {DType::i64, Domain::tensor}}, "");
+}
 Value Builder::element_index() {
   return append({.op = Op::element_index, .type = {DType::i32, Domain::element}}, "");
 }

@@ -62,6 +62,7 @@ class Builder {
   Value present();
   Value tensor_index();
   Value element_count();
+  Value column_count();
   Value element_index();
   // [i32]: `seed` and `count` i64, `stream` i32, none of the element domain.
   Value random(Value seed, Value count, Value stream);

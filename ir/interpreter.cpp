@@ -123,6 +123,8 @@ class Interpreter {
         return Bits::of(static_cast<int32_t>(m));
       case Op::element_count:
         return Bits::of(static_cast<int64_t>(data_.tensors[m].element_count()));
+      case Op::column_count:
+        return Bits::of(static_cast<int64_t>(data_.tensors[m].column_count()));
       default:
         break;
     }

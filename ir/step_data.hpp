@@ -13,6 +13,7 @@ struct StepTensor {
   uint64_t size = 0;
   uint64_t offset = 0;     // position of its first element in the full tensor (shards), else 0
   uint64_t full_size = 0;  // of the full tensor; 0: it ends where this one does
+  uint64_t columns = 0;    // elements of a row; 0: it is one row
   uint32_t id = 0;         // tells its random numbers from those of other tensors
   int32_t group = 0;
   bool present = true;        // has a gradient this step
@@ -20,6 +21,7 @@ struct StepTensor {
   std::vector<DType> dtypes;  // [buffer], one of the buffer's declared storage types
 
   uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
+  uint64_t column_count() const { return columns != 0 ? columns : element_count(); }
 };
 
 struct StepData {

@@ -158,6 +158,7 @@ void Binding::check_same(size_t first, size_t second) const {
                      : a.group != b.group                     ? "groups"
                      : a.offset != b.offset                   ? "offsets"
                      : a.element_count() != b.element_count() ? "full sizes"
+                     : a.column_count() != b.column_count()   ? "columns"
                      : a.counted != b.counted                 ? "'counted'"
                      : a.updated != b.updated                 ? "'updated'"
                                                               : nullptr;

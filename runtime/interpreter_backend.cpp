@@ -105,6 +105,7 @@ class InterpreterBackend final : public Backend {
       StepTensor out{.size = tensor.size,
                      .offset = tensor.offset,
                      .full_size = tensor.full_size,
+                     .columns = tensor.columns,
                      .id = tensor.id};
       out.group = static_cast<int32_t>(tensor.group);
       out.present = (tensor.flags & abi::kPresent) != 0;

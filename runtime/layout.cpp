@@ -37,6 +37,10 @@ Layout& Layout::add(TensorSpec t) {
                     "whole tensor",
                     t.full_size, t.offset + t.size));
   }
+  if (t.columns != 0 && t.element_count() % t.columns != 0) {
+    fail(fmt::format("its {} elements are no whole number of rows of {} columns", t.element_count(),
+                     t.columns));
+  }
   group_count_ = std::max(group_count_, t.group + 1);
   elements_ += t.size;
   tensors_.push_back(std::move(t));

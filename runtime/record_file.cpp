@@ -44,13 +44,14 @@ std::vector<Bits> values_of(const TensorReader& file, const std::string& name, D
 
 // The per-tensor facts, one array each. Returns the names.
 std::string save_layout(const StepRecord& r, Contents& contents) {
-  std::vector<Bits> size, offset, full_size, id, group, present;
+  std::vector<Bits> size, offset, full_size, columns, id, group, present;
   Json names = Json::array();
   for (size_t t = 0; t < r.layout.size(); ++t) {
     const TensorSpec& spec = r.layout.tensors()[t];
     size.push_back(Bits::of(static_cast<int64_t>(spec.size)));
     offset.push_back(Bits::of(static_cast<int64_t>(spec.offset)));
     full_size.push_back(Bits::of(static_cast<int64_t>(spec.full_size)));
+    columns.push_back(Bits::of(static_cast<int64_t>(spec.columns)));
     id.push_back({spec.id.value_or(static_cast<uint32_t>(t))});
     group.push_back(Bits::of(static_cast<int32_t>(spec.group)));
     present.push_back(Bits::of(r.present[t] != 0));
@@ -59,6 +60,7 @@ std::string save_layout(const StepRecord& r, Contents& contents) {
   contents.add("tensor.size", DType::i64, size);
   contents.add("tensor.offset", DType::i64, offset);
   contents.add("tensor.full_size", DType::i64, full_size);
+  contents.add("tensor.columns", DType::i64, columns);
   contents.add("tensor.id", DType::i32, id);
   contents.add("tensor.group", DType::i32, group);
   contents.add("tensor.present", DType::boolean, present);
@@ -86,10 +88,12 @@ void load_layout(const TensorReader& file, StepRecord& r) {
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
   std::vector<Bits> size = values_of(file, "tensor.size", DType::i64, count);
   std::vector<Bits> offset = values_of(file, "tensor.offset", DType::i64, count);
-  std::vector<Bits> full_size(count);  // older records have none
-  if (file.arrays().contains("tensor.full_size")) {
-    full_size = values_of(file, "tensor.full_size", DType::i64, count);
-  }
+  auto newer = [&](const char* name) {  // which older records have none of
+    return file.arrays().contains(name) ? values_of(file, name, DType::i64, count)
+                                        : std::vector<Bits>(count);
+  };
+  std::vector<Bits> full_size = newer("tensor.full_size");
+  std::vector<Bits> columns = newer("tensor.columns");
   std::vector<Bits> id;
   if (file.arrays().contains("tensor.id")) {
     id = values_of(file, "tensor.id", DType::i32, count);
@@ -103,6 +107,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
     TensorSpec spec{.name = names[t], .size = static_cast<uint64_t>(size[t].i64())};
     spec.offset = static_cast<uint64_t>(offset[t].i64());
     spec.full_size = static_cast<uint64_t>(full_size[t].i64());
+    spec.columns = static_cast<uint64_t>(columns[t].i64());
     if (!id.empty()) spec.id = id[t].u32();
     spec.group = group[t].i32();
     r.present.push_back(present[t].b() ? 1 : 0);

@@ -76,8 +76,9 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
 
 // A count of elements that only looks right is worse than none.
 void check_full_sizes(const Program& program, const Layout& layout) {
-  bool counts = std::any_of(program.insts.begin(), program.insts.end(),
-                            [](const Inst& inst) { return inst.op == Op::element_count; });
+  bool counts = std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
+    return inst.op == Op::element_count || inst.op == Op::column_count;
+  });
   for (size_t t = 0; counts && t < layout.size(); ++t) {
     const TensorSpec& spec = layout.tensors()[t];
     if (spec.offset == 0 || spec.full_size != 0) continue;

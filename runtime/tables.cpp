@@ -77,8 +77,15 @@ StepTables make_tables(const Program& program, const Layout& layout) {
   tables.buffer_count = program.buffers.size();
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    tables.add({static_cast<uint32_t>(t.group), abi::kPresent, t.size, t.offset, t.element_count(),
-                0, t.id.value_or(static_cast<uint32_t>(i)), 0},
+    tables.add({.group = static_cast<uint32_t>(t.group),
+                .flags = abi::kPresent,
+                .size = t.size,
+                .offset = t.offset,
+                .full_size = t.element_count(),
+                .columns = t.column_count(),
+                .scratch_base = 0,
+                .id = t.id.value_or(static_cast<uint32_t>(i)),
+                .reserved = 0},
                signature_of(program, t, i));
   }
   tables.parts =

@@ -94,6 +94,8 @@ class Emitter {
         return "(int32_t)tensor_index";
       case Op::element_count:
         return "(int64_t)tensor->full_size";
+      case Op::column_count:
+        return "(int64_t)tensor->columns";
       case Op::element_index:
         return "(int32_t)(uint32_t)(tensor->offset + chunk->begin + i)";
       default:

@@ -29,7 +29,7 @@ typedef struct {
 enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
-  uint64_t size, offset, full_size, scratch_base;
+  uint64_t size, offset, full_size, columns, scratch_base;
   uint32_t id, reserved;
 } sf_tensor;
 

@@ -37,6 +37,8 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
       return "i32(tensor_index)";
     case Op::element_count:
       return "i64(tensor.full_size)";
+    case Op::column_count:
+      return "i64(tensor.columns)";
     default:
       break;
   }

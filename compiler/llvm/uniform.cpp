@@ -91,10 +91,12 @@ std::string Uniform::source(const plan::Inst& inst) {
       return present_;
     case Op::tensor_index:
       return f_.set(hint, "trunc i64 {} to i32", tensor_);
-    case Op::element_count: {
+    case Op::element_count:
+    case Op::column_count: {
       std::string record = f_.address(hint, tensors, tensor_, sizeof(abi::Tensor));
       std::string at = f_.set(hint, "getelementptr i8, ptr {}, i64 {}", record,
-                              offsetof(abi::Tensor, full_size));
+                              inst.op == Op::element_count ? offsetof(abi::Tensor, full_size)
+                                                           : offsetof(abi::Tensor, columns));
       return f_.set(hint, "load i64, ptr {}", at);
     }
     default:

@@ -24,6 +24,7 @@ struct Statement {
     hyper,   // name, number
     moment,  // name, dtype (else that of the moments), from_weight
     input,   // name: an f32 array of the caller's, which a step only reads
+    output,  // name, dtype = value: one that it only writes
     state,   // name, dtype, domain, number
     option,  // name
     let,     // name = value

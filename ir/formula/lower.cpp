@@ -2,6 +2,7 @@
 #include "ir/formula/lower.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -49,7 +50,7 @@ class Lowering {
     if (c.settings.weight_decay == WeightDecay::decoupled && !has_lr) {
       f_.fail({}, "decoupled weight decay is lr * weight_decay of the weight: declare hyper lr");
     }
-    begin("weight", c.weight);
+    if (c.weight) begin("weight", c.weight);
     begin("gradient", c.gradient);
     if (read.contains("w")) begin("w", recipes::decay_weight(c));
     if (read.contains("g")) begin("g", recipes::add_l2_decay(c, c.gradient));
@@ -70,7 +71,7 @@ class Lowering {
                                                  name, name));
       }
     }
-    if (new_weight_) return new_weight_;
+    if (new_weight_ || has_output_) return new_weight_;
     f_.fail({}, "nothing is assigned to the weight: write w = …");
   }
 
@@ -78,9 +79,9 @@ class Lowering {
   void begin(std::string_view name, Value v) { names_[std::string(name)].now = {{}, v, {}}; }
 
   Entry& define(const std::string& name, SourceLoc loc) {
-    auto known = domain_of(name);
+    bool place = domain_of(name) || name == "row" || name == "column";
     bool word =
-        known || name == "t" || name == "g" || name == "w" || name == "true" || name == "false";
+        place || name == "t" || name == "g" || name == "w" || name == "true" || name == "false";
     auto [it, is_new] = names_.try_emplace(name);
     if (!is_new || word) {
       f_.fail(loc, fmt::format("'{}' already has a meaning; take another name", name));
@@ -110,6 +111,8 @@ class Lowering {
         define(s.name, s.loc).now.value =
             c.b.load(c.b.buffer(s.name, DType::f32, Access::in)).named(s.name + "_in");
         return;
+      case Kind::output:
+        return write_output(s);
       case Kind::state: {
         Entry& e = define(s.name, s.loc);
         e.declared = &s;
@@ -146,6 +149,20 @@ class Lowering {
       case Kind::branch:
         internal_error("resolve() leaves none of these");
     }
+  }
+
+  // Of a step that is skipped there is nothing to go on with, and what is made of it shows that.
+  void write_output(const Statement& s) {
+    Operand& now = define(s.name, s.loc).now;
+    BufferRef buffer = c.b.buffer(s.name, *s.dtype, Access::out);
+    Value value = v_.to(computed(s), DType::f32);
+    now.value = value;
+    if (c.good) {
+      constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+      value = c.b.select(c.good, value, c.b.constant(DType::f32, kNone).named(s.name + "_none"));
+    }
+    c.b.store(buffer, c.b.cast_to_buffer(value.named(s.name + "_out"), buffer));
+    has_output_ = true;
   }
 
   // A value that is nobody else's yet is named after the statement.
@@ -311,8 +328,12 @@ class Lowering {
   }
 
   Operand count(const Expr& e) {
-    auto domain = e.operands.size() == 1 ? domain_of(e.operands[0].text) : std::nullopt;
-    if (!domain) f_.fail(e.loc, "write count(tensor), count(group) or count(step)");
+    std::string of = e.operands.size() == 1 ? e.operands[0].text : "";
+    if (of == "row") return {e.loc, v_.columns(), {}};
+    if (of == "column") return {e.loc, v_.rows(), {}};
+    auto domain = domain_of(of);
+    if (!domain)
+      f_.fail(e.loc, "write count(row), count(column), count(tensor), count(group) or count(step)");
     return {e.loc, v_.count(*domain), {}};
   }
 
@@ -366,6 +387,7 @@ class Lowering {
   Value yes_;
   Value no_;
   Value new_weight_;
+  bool has_output_ = false;
 };
 
 }  // namespace

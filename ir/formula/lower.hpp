@@ -8,8 +8,8 @@
 
 namespace stepfuse::formula {
 
-// From c.gradient and c.weight to the new weight; what the formula keeps is updated. Throws
-// Error{parse} at the place in its text.
+// From c.gradient and c.weight to the new weight, if it makes one; what the formula keeps is updated, its
+// outputs are stored. Throws Error{parse} at the place in its text.
 Value lower(const Formula& formula, const std::vector<const Statement*>& statements,
             recipes::Context& c);
 

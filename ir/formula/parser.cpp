@@ -213,6 +213,7 @@ class Parser {
     if (take_word("hyper")) return parse_items(to, Kind::hyper);
     if (take_word("moment")) return parse_moments(to);
     if (take_word("input")) return parse_items(to, Kind::input);
+    if (take_word("output")) return parse_output(to);
     if (take_word("state")) return parse_items(to, Kind::state);
     if (take_word("option")) return parse_items(to, Kind::option);
     if (take_word("let")) return parse_items(to, Kind::let);
@@ -228,7 +229,8 @@ class Parser {
     }
     Statement s = begin(Kind::assign);
     s.name =
-        expect_name("hyper, moment, input, state, option, let, def, report, if, NAME = … or '}'")
+        expect_name(
+            "hyper, moment, input, output, state, option, let, def, report, if, NAME = … or '}'")
             .text;
     if (!at("=")) fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)));
     lexer_.next();
@@ -292,6 +294,24 @@ class Parser {
       s.from_weight = from_weight;
       s.help = help;
     }
+  }
+
+  // output u [: bf16] = value ["help"]
+  void parse_output(std::vector<Statement>& to) {
+    Statement s = begin(Kind::output);
+    s.name = expect_name("a name").text;
+    s.dtype = DType::f32;
+    if (take(":")) {
+      s.dtype = dtype_from_name(lexer_.peek().text);
+      if (!s.dtype || !kFloatStorage.contains(*s.dtype)) {
+        fail_expected(fmt::format("one of {}", names(kFloatStorage, ", ")));
+      }
+      lexer_.next();
+    }
+    expect("=");
+    s.value = parse_expr();
+    s.help = parse_help();
+    to.push_back(std::move(s));
   }
 
   void parse_decay() {

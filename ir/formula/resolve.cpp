@@ -166,6 +166,19 @@ std::vector<std::string> moments_of(const Formula& formula) {
   return moments;
 }
 
+bool assigns_weight(const std::vector<const Statement*>& statements) {
+  return std::any_of(statements.begin(), statements.end(),
+                     [](const Statement* s) { return s->kind == Kind::assign && s->name == "w"; });
+}
+
+bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay decay) {
+  auto read = names_read(statements);
+  bool copies = std::any_of(statements.begin(), statements.end(),
+                            [](const Statement* s) { return s->from_weight; });
+  return copies || read.contains("w") || read.contains("weight") ||
+         (read.contains("g") && decay == WeightDecay::l2);
+}
+
 bool asks_for_profile(const Formula& formula, std::string_view profile) {
   bool found = false;
   visit_all(formula.body, [&](const Statement& s) {
@@ -202,6 +215,7 @@ void check_known(const Formula& formula) {
   std::vector<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
   if (formula.decay != WeightDecay::none) known.emplace_back("weight_decay");
   for (Domain d : {Domain::tensor, Domain::group, Domain::step}) known.emplace_back(info(d).name);
+  known.insert(known.end(), {"row", "column"});
   std::vector<std::string> functions = builtin_names();
   functions.insert(functions.end(), {"count", "round"});
   visit_all(formula.body, [&](const Statement& s) {

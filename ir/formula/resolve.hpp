@@ -18,6 +18,9 @@ std::vector<const Statement*> resolve(const Formula& formula, const recipes::Set
 std::vector<const Statement*> options_of(const Formula& formula);
 // The moments whose form is the user's to choose, in any branch.
 std::vector<std::string> moments_of(const Formula& formula);
+// Whether statements give the weight a new value, and whether they ask for the old one.
+bool assigns_weight(const std::vector<const Statement*>& statements);
+bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay decay);
 bool asks_for_profile(const Formula& formula, std::string_view profile);
 
 // What the text says beside the declaration of that name; "" where it says nothing.

@@ -157,4 +157,11 @@ Value Values::count(Domain of) {
   return known.named(fmt::format("{}_elements", info(of).name));
 }
 
+Value Values::rows() {
+  return rows_ ? rows_ : rows_ = (count(Domain::tensor) / columns()).named("rows");
+}
+Value Values::columns() {
+  return columns_ ? columns_ : columns_ = c.b.column_count().named("columns");
+}
+
 }  // namespace stepfuse::formula

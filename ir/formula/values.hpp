@@ -47,6 +47,9 @@ class Values {
   Operand unary(const Expr& e, const Operand& a);
   // How many elements the tensor has, or the present ones of the group or step; i64.
   Value count(Domain of);
+  // How many rows the full tensor has, and how many elements each of them; i64.
+  Value rows();
+  Value columns();
 
   [[noreturn]] void fail(SourceLoc loc, std::string_view message) const {
     formula.fail(loc, message);
@@ -59,6 +62,8 @@ class Values {
  private:
   std::map<ValueId, Value> narrowed_;
   std::map<Domain, Value> counts_;
+  Value rows_;
+  Value columns_;
 };
 
 // The built-in function of that name, applied; nothing if there is none. Throws for a wrong count.

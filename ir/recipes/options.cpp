@@ -244,7 +244,8 @@ std::vector<RecipeOption> make_table() {
       formula_flag("amsgrad", &Options::amsgrad,
                    "adam, adamw: divide by the maximum of exp_avg_sq"),
       formula_flag("momentum", &Options::momentum, "sgd, rmsprop: with a momentum buffer"),
-      formula_flag("nesterov", &Options::nesterov, "sgd: Nesterov momentum (with --momentum)"),
+      formula_flag("nesterov", &Options::nesterov,
+                   "sgd (with --momentum), muon_momentum: Nesterov momentum"),
       formula_flag("centered", &Options::centered,
                    "rmsprop: subtract the squared mean of the gradients"),
   };

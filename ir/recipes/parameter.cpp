@@ -5,7 +5,7 @@
 
 namespace stepfuse::recipes {
 
-Parameter declare_parameter(Context& c) {
+Parameter declare_parameter(Context& c, Access access) {
   Parameter p;
   if (c.settings.options.master == Master::f32) {
     p.weight = c.b.buffer("weight", c.settings.model, Access::out);
@@ -13,7 +13,7 @@ Parameter declare_parameter(Context& c) {
     c.b.init_copy(p.master, p.weight);
   } else {
     DType dtype = c.settings.options.weight_rounding ? c.settings.model : DType::f32;
-    p.weight = c.b.buffer("weight", dtype, Access::inout);
+    p.weight = c.b.buffer("weight", dtype, access);
   }
   return p;
 }

@@ -12,7 +12,8 @@ struct Parameter {
   Kept compensation;  // what rounding took from the weights, with WeightRounding::kahan
 };
 
-Parameter declare_parameter(Context& c);
+// A weight that the step reads only has neither master nor copy.
+Parameter declare_parameter(Context& c, Access access);
 void load_parameter(Context& c, Parameter& p);
 // Returns the new weight in f32, with what of it is kept beside the weight.
 Value store_parameter(Context& c, const Parameter& p, Value new_weight);

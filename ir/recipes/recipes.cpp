@@ -125,9 +125,22 @@ Program with_moments(Program program, const Context& c) {
   return program;
 }
 
+// Of a step that leaves the weight to another one.
+void check_other_weights(const Formula& formula, const RecipeOptions& o) {
+  if (!o.master && !o.weight_rounding && !o.model && !o.ema) return;
+  throw Error(
+      ErrorKind::usage,
+      fmt::format("{} assigns nothing to the weight; leave out --master, --weight-rounding, "
+                  "--model and --ema",
+                  formula.name));
+}
+
 Program make_step(const Formula& formula, const RecipeOptions& options) {
   Settings settings = settle(formula, options);
   std::vector<const Statement*> statements = formula::resolve(formula, settings);
+  bool updates = formula::assigns_weight(statements);
+  bool reads = updates || formula::reads_weight(statements, settings.weight_decay);
+  if (!updates) check_other_weights(formula, options);
   Builder b{formula.name};
   Context c(b, settings);
   c.declare(all_args(formula, statements, settings));
@@ -135,21 +148,22 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   Verdict verdict;
   Gradient gradient = load_gradient(c, verdict);
   close_window(c, verdict);
-  Parameter parameter = declare_parameter(c);
+  Parameter parameter;
+  if (reads) parameter = declare_parameter(c, updates ? Access::inout : Access::in);
   measure_norm(c, gradient, verdict);
   clip_gradient(c, gradient, verdict);
   decide(c, verdict);
   keep_averages(c, verdict);
 
   c.stage("optimizer");
-  load_parameter(c, parameter);
+  if (reads) load_parameter(c, parameter);
   c.gradient = options.maximize ? (-gradient.value).named("g_ascent") : gradient.value;
   c.gradient_buffer = gradient.buffer;
-  Value result = formula::lower(formula, statements, c).named("w_new");
-  Value new_weight = store_parameter(c, parameter, result);
-
-  update_ema(c, new_weight);
-  store_copy(c, parameter, new_weight);
+  if (Value result = formula::lower(formula, statements, c)) {
+    Value new_weight = store_parameter(c, parameter, result.named("w_new"));
+    update_ema(c, new_weight);
+    store_copy(c, parameter, new_weight);
+  }
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);

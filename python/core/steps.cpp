@@ -19,8 +19,9 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
     unsigned long long offset = 0;  // of a shard in its tensor
     unsigned long long full_size = 0;
-    if (PyArg_ParseTuple(item, "sKipI|KK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
-                         &offset, &full_size) == 0) {
+    unsigned long long columns = 0;
+    if (PyArg_ParseTuple(item, "sKipI|KKK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
+                         &offset, &full_size, &columns) == 0) {
       throw Raised();
     }
     tensor.id = &id;
@@ -28,6 +29,7 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     tensor.elements = elements;
     tensor.offset = offset;
     tensor.full_size = full_size;
+    tensor.columns = columns;
     check(stepfuse_layout_add(layout, &tensor));
   });
 }

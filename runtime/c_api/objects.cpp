@@ -15,6 +15,7 @@ TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
                   .group = t.group,
                   .offset = t.offset,
                   .full_size = t.full_size,
+                  .columns = t.columns,
                   .counted = t.uncounted == 0,
                   .updated = t.frozen == 0};
   if (t.id != nullptr) spec.id = *t.id;
@@ -74,7 +75,8 @@ stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t ind
                   .storage = l.storage.data(),
                   .storage_count = l.storage.size(),
                   .full_size = t.full_size,
-                  .id = t.id ? &*t.id : nullptr},
+                  .id = t.id ? &*t.id : nullptr,
+                  .columns = t.columns},
                  "the stepfuse_tensor");
   });
 }

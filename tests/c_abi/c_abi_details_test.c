@@ -182,6 +182,7 @@ static void test_what_a_step_is_made_of(void) {
   tensor.group = 2;
   tensor.offset = 16384;
   tensor.full_size = 16400;
+  tensor.columns = 41;
   tensor.storage = storage;
   tensor.storage_count = 1;
   OK(stepfuse_layout_add(layout, &tensor));
@@ -210,8 +211,8 @@ static void test_what_a_step_is_made_of(void) {
   CHECK(stepfuse_layout_group_count(copy) == 3 && stepfuse_layout_element_count(copy) == 14);
   OK(stepfuse_layout_tensor(copy, 1, &read));
   CHECK(strcmp(read.name, "late") == 0 && read.elements == 7 && read.group == 2);
-  CHECK(read.offset == 16384 && read.full_size == 16400 && !read.uncounted && !read.frozen &&
-        read.size == sizeof read);
+  CHECK(read.offset == 16384 && read.full_size == 16400 && read.columns == 41 && !read.uncounted &&
+        !read.frozen && read.size == sizeof read);
   REQUIRE(read.storage_count == 1);
   CHECK(strcmp(read.storage[0].buffer, "grad") == 0 && read.storage[0].dtype == STEPFUSE_BF16);
   OK(stepfuse_layout_add(layout, &read));  // what was read can be added

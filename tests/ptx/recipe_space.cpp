@@ -71,6 +71,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     t.signature = static_cast<int32_t>(layout.tensors.size() % layout.signatures.size());
     if (kind == "misaligned" || kind == "tiny") t.shift = rng.below(32);
     if (kind == "shards") t.offset = rng.below(3 * kPieceElements);
+    t.columns = rng.chance(50) ? 0 : 1 + rng.below(300);
     // Blocks are cut nowhere; of other shards only the API asks as much.
     if (has_blocks) t.offset -= t.offset % kPieceElements;
     layout.tensors.push_back(t);

@@ -303,6 +303,8 @@ TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
   CHECK(has(message_of(ErrorKind::bind,
                        [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
             "full_size 16391 is less"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 9, .columns = 4}); }),
+            "9 elements are no whole number of rows of 4 columns"));
   for (Device device : {Device::interpreter(), Device::cpu(1)}) {
     Layout layout;
     layout.add({.size = 4, .offset = 16384, .full_size = 40000});

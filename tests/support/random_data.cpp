@@ -152,6 +152,8 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     if (blocks) tensor.offset -= tensor.offset % kPieceElements;
     tensor.id = rng.chance(70) ? static_cast<uint32_t>(t) : static_cast<uint32_t>(rng.next());
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
+    if (rng.chance(50))
+      tensor.columns = 1 + rng.below(5000);  // rows may end within: nobody sees it
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));
@@ -171,6 +173,7 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
     step_.tensors.push_back({.size = from.size,
                              .offset = from.offset,
                              .full_size = from.full_size,
+                             .columns = from.columns,
                              .id = from.id,
                              .group = from.group,
                              .present = from.present,

@@ -43,6 +43,7 @@ struct LayoutTensor {
   uint64_t size = 0;
   uint64_t offset = 0;     // of a shard in its full tensor; of steps that draw, a multiple of 4
   uint64_t full_size = 0;  // of that; 0: it ends with this one
+  uint64_t columns = 0;    // elements of a row; 0: it is one
   uint32_t id = 0;         // of its random numbers
   int32_t group = 0;
   bool present = true;

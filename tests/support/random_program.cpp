@@ -151,7 +151,8 @@ class Generator : RandomTypes {
       case Domain::tensor:
         if (t == DType::boolean && rng_.chance(50)) return b_.present();
         if (t == DType::i32 && rng_.chance(50)) return b_.tensor_index();
-        if (t == DType::i64 && rng_.chance(50)) return b_.element_count();
+        if (t == DType::i64 && rng_.chance(25)) return b_.column_count();
+        if (t == DType::i64 && rng_.chance(35)) return b_.element_count();
         return read({t, d});
       case Domain::element:
         break;
@@ -492,8 +493,7 @@ class Generator : RandomTypes {
 
 Program random_program(uint64_t seed, const ProgramOptions& options) {
   Program p = Generator(seed, options).run();
-  Rng rng(seed, "names");
-  if (rng.chance(25)) rename_hostile(p, rng);
+  if (Rng rng(seed, "names"); rng.chance(25)) rename_hostile(p, rng);
   return p;
 }
 

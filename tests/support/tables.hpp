@@ -14,9 +14,16 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
   tables.signatures = variant.signatures;
   for (const StepTensor& t : data.tensors) {
     uint32_t flags = t.present ? abi::kPresent : 0U;
-    tables.add(
-        {static_cast<uint32_t>(t.group), flags, t.size, t.offset, t.element_count(), 0, t.id, 0},
-        t.dtypes);
+    tables.add({.group = static_cast<uint32_t>(t.group),
+                .flags = flags,
+                .size = t.size,
+                .offset = t.offset,
+                .full_size = t.element_count(),
+                .columns = t.column_count(),
+                .scratch_base = 0,
+                .id = t.id,
+                .reserved = 0},
+               t.dtypes);
   }
   tables.parts = Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(data.group_count));
   return tables;

@@ -34,7 +34,8 @@ TEST_CASE("a built-in optimizer is its file's text, and makes the same step from
     CAPTURE(info.name);
     CHECK(built_in->name() == info.name);
     CHECK(built_in->text().find("optimizer " + std::string(info.name)) != std::string_view::npos);
-    RecipeOptions options{.grad = DType::bf16, .master = true, .clip = Clip::l2};
+    bool weighs = make_recipe(info.name).find_buffer("weight") >= 0;
+    RecipeOptions options{.grad = DType::bf16, .master = weighs, .clip = Clip::l2};
     CHECK(make_recipe(parse_optimizer(built_in->text()), options) ==
           make_recipe(info.name, options));
     ++count;
@@ -206,7 +207,7 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(has(error_of("state s : tensor\ns = g\nw = w - g * s"), "reduce it"));
   CHECK(
       has(error_of("w = w - norm(norm(g, tensor), tensor)"), "already one value for each tensor"));
-  CHECK(has(error_of("w = w - g / count(g)"), "write count(tensor)"));
+  CHECK(has(error_of("w = w - g / count(g)"), "write count(row), "));
   CHECK(has(error_of("w = w - mean(norm(g, tensor), step) * g"), "a mean is of elements"));
   CHECK(has(error_of("def count(x) = x\nw = w - count(g)"), "there is a function 'count' already"));
   CHECK(has(error_of("def f(x) = f(x)\nw = w - f(g)"), "f calls itself"));
@@ -243,6 +244,39 @@ TEST_CASE("arrays that a formula only reads: inputs, and copies of the first wei
   CHECK(s.find("store @z") == std::string::npos);
   CHECK(has(error_of("input h\nh = g\nw = w - h"), "'h' is not kept"));
   CHECK(has(error_of("input h\nw = w - g"), "'h' is never used"));
+}
+
+TEST_CASE("arrays that a formula only writes, and formulas that leave the weights alone") {
+  std::string s = step_of(
+      "moment m\nm = m + g\noutput u : bf16 = 2 * m \"theirs\"\nlet k = u + 1\n"
+      "w = w - k",
+      {.master = true, .clip = Clip::l2});
+  CHECK(has(s, "buffer @u : bf16 out\n"));
+  CHECK(has(s, "%u_out = select %good, %u, %u_none : [f32]"));  // of a skipped step it is NaN
+  CHECK(has(s, "%u_none = const nan : f32"));
+  CHECK(s.find("store @u") == s.rfind("store @u"));
+  CHECK(s.find("if %good", s.find("store @u")) > s.find('\n', s.find("store @u")));
+  CHECK(has(s, "add %u, %"));  // its name means its value
+
+  s = step_of("output u = g");
+  CHECK(has(s, "buffer @u : f32 out\n"));
+  CHECK(s.find("@weight") == std::string::npos);
+  CHECK(has(step_of("output u = g * w"), "buffer @weight : f32 in\n"));
+  CHECK(has(step_of("decay l2 = 0.1\noutput u = g"), "buffer @weight : f32 in\n"));
+  CHECK(has(step_of("moment z : f32 = w\nz = z + g\noutput u = z"), "inout = @weight"));
+  CHECK(has(error_of("output u = g", {.master = true}), "leave out .master"));
+  CHECK(has(error_of("output u = g", {.ema = true}), "assigns nothing to the weight"));
+  CHECK(has(error_of("let k = g"), "nothing is assigned to the weight"));
+  CHECK(has(error_of("output u : i32 = g"), "expected one of f16, bf16, f32"));
+  CHECK(has(error_of("output u = g\noutput u = g"), "already has a meaning"));
+  CHECK(has(error_of("output u = g\nu = g\nw = w - g"), "'u' is not kept"));
+}
+
+TEST_CASE("rows and columns are counted") {
+  std::string s = step_of("w = w - g * (count(column) / count(row))");
+  CHECK(has(s, "%columns = column_count : <i64>"));
+  CHECK(has(s, "%rows = div %elements, %columns : <i64>"));
+  CHECK(has(error_of("let row = 2\nw = w - row * g"), "'row' already has a meaning"));
 }
 
 TEST_CASE("a profile that a formula does not ask for is refused, naming those that do") {

@@ -70,6 +70,7 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     report @present : i32
     report @count : <i64>
     report @counts : i64
+    report @columns : i64
     %w = load @w : [f32]
     %sum = reduce_add %w : f32
     %one = const 1 : i32
@@ -80,6 +81,8 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     %tensors = reduce_add %counted : i32
     %count = element_count : <i64>
     %counts = reduce_add %count : i64
+    %row = column_count : <i64>
+    %columns = reduce_add %row : i64
     %here = present : <bool>
     %bit = select %here, %one, %zero : <i32>
     %present = reduce_add %bit : i32
@@ -93,15 +96,17 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
     write @present, %present
     write @count, %count
     write @counts, %counts
+    write @columns, %columns
   })");
   float a[] = {1, 2};
   float b[] = {100};
   StepData data;
-  data.tensors = {{.size = 2, .offset = 5, .full_size = 10, .data = {a}, .dtypes = {DType::f32}},
-                  {.size = 1, .present = false, .data = {b}, .dtypes = {DType::f32}},
-                  {.size = 0, .data = {nullptr}, .dtypes = {DType::f32}}};
+  data.tensors = {
+      {.size = 2, .offset = 5, .full_size = 10, .columns = 5, .data = {a}, .dtypes = {DType::f32}},
+      {.size = 1, .present = false, .data = {b}, .dtypes = {DType::f32}},
+      {.size = 0, .data = {nullptr}, .dtypes = {DType::f32}}};
   data.states = {{Bits{}, Bits{}, Bits{}}, {Bits{}}, {Bits{}}, {Bits{}}, {Bits{}},
-                 {Bits{}, Bits{}, Bits{}}, {Bits{}}};
+                 {Bits{}, Bits{}, Bits{}}, {Bits{}}, {Bits{}}};
   interpret(p, data);
   CHECK(a[1] == 4);
   CHECK(b[0] == 100);
@@ -115,4 +120,5 @@ TEST_CASE("reference: an absent tensor contributes no elements, but its tensor v
   CHECK(data.states[5][0].i64() == 10);  // of the full tensor
   CHECK(data.states[5][1].i64() == 0);   // not written
   CHECK(data.states[6][0].i64() == 11);
+  CHECK(data.states[7][0].i64() == 6);  // one of 5, one of all there is
 }

@@ -125,6 +125,7 @@ TEST_CASE("V2: types follow from the op") {
       {"%y = present : bool", "type of present is <bool>"},
       {"%y = tensor_index : <f32>", "type of tensor_index is <i32>"},
       {"%y = element_count : i64", "type of element_count is <i64>"},
+      {"%y = column_count : f32", "type of column_count is <i64>"},
       {"%y = element_index : <i32>", "type of element_index is [i32]"},
       {"%y = load @w : [f16]", "type of load is [f32]"},
       {"%y = load @w : f32", "type of load is [f32]"},

@@ -45,10 +45,12 @@ TEST_CASE("every field") {
   CHECK(f.source == "s");
   REQUIRE(f.tensors.size() == 4);
   CHECK(f.tensors[0].size == 12);
+  CHECK(f.tensors[0].columns == 4);
   CHECK(f.tensors[0].group == 0);
   CHECK(f.tensors[1].name == "b.0");
   CHECK(f.tensors[2].name == "b.1");
   CHECK(f.tensors[2].size == 1);
+  CHECK(f.tensors[2].columns == 0);  // no rows
   CHECK(f.tensors[2].group == 2);
   CHECK(f.tensors[2].dtypes.at("grad") == DType::bf16);
   CHECK(f.tensors[2].misalign_for("weight") == 4);

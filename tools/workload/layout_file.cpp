@@ -16,6 +16,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+// What of a shape a step may ask for beside its elements: the length of its rows. Of no elements there are none.
+uint64_t columns_of(const std::vector<uint64_t>& shape) {
+  uint64_t columns = shape.size() < 2 || shape[0] == 0 ? 0 : 1;
+  for (size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
+  return columns;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view file) : file_(file) {}
@@ -136,6 +143,7 @@ class Reader {
     at_ = fmt::format("tensor \"{}\"", tensor.name.substr(0, 80));
     check_fields(entry, {"name", "shape", "group", "count", "dtypes", "args", "misalign"});
     tensor.size = elements(entry);
+    tensor.columns = columns_of(entry.at("shape").get<std::vector<uint64_t>>());
     auto group = entry.find("group");
     if (group != entry.end()) {
       tensor.group = static_cast<int>(number(*group, "\"group\"", kMaxGroup));
@@ -206,7 +214,9 @@ LayoutFile layout_of_safetensors(const std::string& path) {
   LayoutFile layout{
       .name = std::filesystem::path(path).stem().string(), .source = path, .tensors = {}};
   for (const auto& [name, array] : reader.arrays()) {
-    layout.tensors.push_back({.name = name, .size = array.bytes / size_of(array.dtype)});
+    layout.tensors.push_back({.name = name,
+                              .size = array.bytes / size_of(array.dtype),
+                              .columns = columns_of(array.shape)});
   }
   return layout;
 }
@@ -225,7 +235,7 @@ LayoutFile single_tensor(uint64_t elements) {
 Layout make_layout(const LayoutFile& file, const Program& program, const Bindings& bindings) {
   Layout layout;
   for (const TensorEntry& t : file.tensors) {
-    TensorSpec spec{.name = t.name, .size = t.size, .group = t.group};
+    TensorSpec spec{.name = t.name, .size = t.size, .group = t.group, .columns = t.columns};
     for (const Buffer& b : program.buffers) {
       auto own = t.dtypes.find(b.name);
       auto bound = bindings.find(b.name);

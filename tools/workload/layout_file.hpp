@@ -16,6 +16,7 @@ namespace stepfuse {
 struct TensorEntry {
   std::string name;
   uint64_t size = 0;
+  uint64_t columns = 0;  // elements of a row, where its shape has rows
   int group = 0;
   std::map<std::string, DType> dtypes = {};          // by buffer, where the file names one
   std::map<std::string, double> args = {};           // values of arguments that tensors have

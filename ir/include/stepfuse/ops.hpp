@@ -24,7 +24,7 @@ enum class TypeRule : uint8_t {
   load,           // element domain, the buffer's storage type
   present,        // <bool>
   tensor_index,   // <i32>
-  element_count,  // <i64>
+  element_count,  // <i64>, of the tensor or of each of its rows
   element_index,  // [i32]
   random,         // (i64, i64, i32), none of them of the element domain -> [i32]
   lookup,         // i32 -> f32

@@ -15,6 +15,7 @@ adapts the loss scale, all in the same launch:
 from . import built_in
 from .amp import GradScaler, clip_grad_norm_, clip_grad_value_, patch_clipping
 from .built_in import *
+from .muon import Muon
 from .formula import Formula
 from .optimizers import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .ranks import RankError
@@ -22,4 +23,4 @@ from .scaler import LossScaler
 from .zero import ZeroRedundancyOptimizer
 
 __all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "GradScaler",
-           "LossScaler", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
+           "LossScaler", "Muon", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]

@@ -9,7 +9,7 @@ from . import optimizers
 from .formula import Formula, ScheduleFree
 
 DROP_INS = {cls._recipe for cls in vars(optimizers).values() if hasattr(cls, "_recipe")}  # torch has them
-NO_FORMULAS = {"accumulate", "loss_scale_update"}
+NO_FORMULAS = {"accumulate", "loss_scale_update", "muon_momentum", "muon_update"}
 
 
 def classes() -> dict[str, type[Formula]]:

@@ -19,7 +19,7 @@ from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
-    Place, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name,
+    Place, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name,
 )
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class Engine:
 
     def place(self, p: Tensor, number: int) -> Place:
         known = self.optimizer._shards.get(id(p))
-        return known or Place(number | part_number(p) << 20, 0, p.numel())
+        return known or Place(number | part_number(p) << 20, 0, p.numel(), columns_of(p))
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""
@@ -406,12 +406,17 @@ class Engine:
                 weight = p.detach().contiguous()
                 part.copies.append((p, weight))
             weights.append(weight)
-        part.step.bind("weight", [w.data_ptr() for w in weights])
-        for name, buffer in program(self.optimizer._recipe, part.options).buffers().items():
-            if name not in ("grad", "weight"):
-                arrays = [self.array(p, w, label, name, formats.Buffer(*buffer))
-                          for p, w, label in zip(part.params, weights, part.names)]
-                part.step.bind(name, [a.data_ptr() for a in arrays])
+        for name, made in program(self.optimizer._recipe, part.options).buffers().items():
+            buffer = formats.Buffer(*made)
+            if name == "grad":
+                continue
+            if name == "weight":
+                arrays = weights
+            elif buffer.is_output:
+                arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
+            else:
+                arrays = [self.array(p, w, label, name, buffer) for p, w, label in zip(part.params, weights, part.names)]
+            part.step.bind(name, [a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
 

@@ -29,6 +29,7 @@ class Buffer(NamedTuple):
     source: int  # that it begins as a copy of, or -1
     dtype: str
     block: int  # so many elements share a value
+    is_output: bool  # written, and nothing before
 
     def torch_dtype(self) -> torch.dtype:
         if self.dtype not in STORED:

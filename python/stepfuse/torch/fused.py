@@ -63,6 +63,7 @@ class Fused(torch.optim.Optimizer):
     _pieces: Pieces | None = None  # ranks exchange them instead of sums
     _shows_averages = False
     _engine: Engine | None = None
+    _engine_type = Engine
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
     _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
@@ -102,7 +103,8 @@ class Fused(torch.optim.Optimizer):
             if group.get("moments") is not None:  # a name that the library does not have it refuses now
                 program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
             if group.get("master") is not None:
-                program(self._recipe, (*self._options(group), "model=bf16", f"master={group['master']}"))
+                weights = self._with_weights()
+                program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
             for flag in ("capturable", "differentiable"):
                 if group.get(flag):
                     raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
@@ -116,6 +118,10 @@ class Fused(torch.optim.Optimizer):
         self._scaler = scaler
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = scaler is not None
+
+    def _with_weights(self) -> Fused:
+        """What of it updates weights: all of it, or its second half."""
+        return self
 
     def _complete_groups(self) -> None:
         """What torch's own state_dicts know nothing of."""
@@ -296,7 +302,7 @@ class Fused(torch.optim.Optimizer):
 
     def _bound(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self)
+            self._engine = self._engine_type(self)
         return self._engine
 
     def _measure(self) -> Engine:

@@ -19,6 +19,11 @@ class Place(NamedTuple):
     id: int  # the number that its random numbers follow from
     offset: int
     full_size: int
+    columns: int  # elements of a row, of what has several dimensions; else 0
+
+
+def columns_of(p: Tensor) -> int:
+    return p.numel() // p.shape[0] if p.ndim > 1 and p.shape[0] else 0
 
 
 def is_distributed(value: Any) -> bool:

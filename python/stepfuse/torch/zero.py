@@ -23,7 +23,7 @@ from .optimizers import AdamW
 from .pieces import Pieces
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
-from .tensors import Place, is_dense
+from .tensors import Place, columns_of, is_dense
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -128,12 +128,12 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     if self._reduces:
                         part.grad = bucket.own_gradients[s.begin:s.begin + s.size]
                     self._shard[i] = (part, s)
-                    places[id(part)] = Place(i, s.offset, self._all[i].numel())
+                    places[id(part)] = Place(i, s.offset, self._all[i].numel(), columns_of(self._all[i]))
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
                 elif kind not in kinds:  # so that all ranks have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
-                    places[id(part)] = Place(i, 0, self._all[i].numel())
+                    places[id(part)] = Place(i, 0, self._all[i].numel(), columns_of(self._all[i]))
                     slices.append((f"nothing of {self._names[i]}", part))
                 if len(slices) > len(self._origins[-1]):
                     self._origins[-1].append(i - at)

@@ -182,8 +182,9 @@ typedef struct stepfuse_tensor {
   size_t storage_count;
   uint64_t full_size;  // elements of the full tensor of a shard; 0: it ends with this one
   const uint32_t* id;  // of its random numbers, alike on all ranks; NULL: its number in the layout
+  uint64_t columns;    // elements of a row; 0: it is one row
 } stepfuse_tensor;
-#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL}
+#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0}
 
 STEPFUSE_API stepfuse_status stepfuse_layout_create(stepfuse_layout** layout);
 STEPFUSE_API void stepfuse_layout_destroy(stepfuse_layout* layout);
@@ -496,5 +497,4 @@ STEPFUSE_API stepfuse_status stepfuse_cache_stats(stepfuse_cache* stats);
 #ifdef __cplusplus
 }
 #endif
-
 #endif

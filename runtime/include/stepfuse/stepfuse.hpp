@@ -81,6 +81,9 @@ struct TensorSpec {
   // Of the full tensor, for steps that ask for element counts; 0: it ends where this one does, which
   // such a step refuses of a shard that does not begin it.
   uint64_t full_size = 0;
+  // Elements of a row, for steps that ask for them: the product of all sizes of its shape but the first.
+  // 0: the tensor is one row. A whole number of rows makes up the full tensor.
+  uint64_t columns = 0;
   // Tells its random numbers from those of other tensors, in steps that draw some; by default its number
   // in the layout. Ranks that hold different tensors, or parts of one, give every tensor the same id.
   std::optional<uint32_t> id = {};
@@ -92,6 +95,7 @@ struct TensorSpec {
   std::map<std::string, DType> dtypes = {};
 
   uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
+  uint64_t column_count() const { return columns != 0 ? columns : element_count(); }
 };
 
 class Layout {

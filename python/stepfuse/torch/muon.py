@@ -1,0 +1,148 @@
+"""Muon: a step before and a step after the matrices are made orthogonal, which torch's matrix products do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .checks import DTYPES
+from .engine import PLAIN, Engine
+from .fused import MOMENTS_MIN, Fused
+from .scaler import LossScaler
+
+if TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
+
+try:
+    from torch.optim import Muon as Base
+    from torch.optim._muon import _zeropower_via_newtonschulz as orthogonal
+except ImportError:  # torch < 2.9
+
+    class Base(torch.optim.Optimizer):  # type: ignore[no-redef]
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise RuntimeError(f"this is torch {torch.__version__}, which has no Muon; torch has it from 2.9 on")
+
+
+class MomentumEngine(Engine):
+    """The half before: it has no weights, and so none of their options."""
+
+    def shared_options(self, group: dict[str, Any]) -> list[str]:
+        return []
+
+    def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
+        if self.optimizer._is_shard(p):
+            raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, of which this rank has a part "
+                            "only: take DDP, where every rank has all")
+        return (f"grad={DTYPES[p.dtype]}", *self.optimizer._options(group), *self.moments(group, p))
+
+
+class UpdateEngine(Engine):
+    """The half behind, whose gradients are the orthogonal matrices: it keeps no moments."""
+
+    def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
+        return []
+
+
+class Update(Fused):
+    """An optimizer's second half: over the same groups and state."""
+
+    _recipe = "muon_update"
+    _counts = False
+    _engine_type = UpdateEngine
+
+    def __init__(self, whole: Muon) -> None:
+        self.whole = whole
+
+    param_groups = property(lambda self: self.whole.param_groups)
+    state = property(lambda self: self.whole.state)
+    defaults = property(lambda self: self.whole.defaults)
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        options = ["profile=torch-foreach"] + ["check"] * self.whole._may_skip
+        return options + ["with=match_rms_adamw"] * (group["adjust_lr_fn"] == "match_rms_adamw")
+
+    def _switches(self) -> set[str]:
+        return {"adjust_lr_fn"}
+
+
+class Muon(Fused, Base):
+    """torch.optim.Muon, its step in one kernel before and one behind the matrix products, which are torch's.
+
+    Unscaling, clipping and momentum are in the first, weight decay and the weights in the second. A step that is
+    skipped has no update: the second finds NaN in it and leaves the weights alone. Further arguments as of AdamW.
+    """
+
+    _recipe = "muon_momentum"
+    _counts = False
+    _engine_type = MomentumEngine
+    _may_skip = False
+    _update: Update | None = None
+
+    def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
+                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
+                 scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
+                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = MOMENTS_MIN,
+                 master: str | None = None) -> None:
+        super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master)
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        return ["profile=torch-foreach"] + ["nesterov"] * bool(group["nesterov"])
+
+    def _switches(self) -> set[str]:
+        return {"nesterov"}
+
+    def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
+        self._may_skip = self._scaler is not None or self._deferred is not None and self._deferred.scaler is not None
+        result = super().step(closure, norm=norm)
+        with torch.no_grad():
+            self._step_along(self._orthogonal())
+        return result
+
+    def _orthogonal(self) -> list[tuple[Tensor, Tensor]]:
+        """The parameters that have a gradient, and the matrices to go along."""
+        found = []
+        for part in self._engine.parts:
+            for p, update, g in zip(part.params, part.outputs["update"], part.group_of):
+                if p.grad is not None:
+                    group = part.groups[g]
+                    made = orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
+                    found.append((p, torch.empty_like(p).copy_(made)))
+        return found
+
+    def _step_along(self, directions: list[tuple[Tensor, Tensor]]) -> None:
+        gradients = [p.grad for p, _ in directions]
+        try:
+            for p, direction in directions:
+                p.grad = direction
+            self._second()._bound().run(PLAIN, None, None)
+        finally:
+            for (p, _), gradient in zip(directions, gradients):
+                p.grad = gradient
+
+    def _with_weights(self) -> Update:
+        return self._second()
+
+    def _second(self) -> Update:
+        if self._update is None:
+            self._update = Update(self)
+        return self._update
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        self._second()._make_state()
+
+    def _pull(self) -> None:
+        super()._pull()
+        if self._update is not None:
+            self._update._pull()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._update = None
