@@ -4,6 +4,7 @@ file(READ ${SOURCE}/abi.hpp abi)
 # The structs are plain C++; only #pragma once and the includes of the host go.
 string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
 file(READ ${SOURCE}/cuda/prelude.cuh prelude)
+file(READ ${SOURCE}/cuda/prelude_tiles.cuh prelude_tiles)
 file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
 file(READ ${SOURCE}/c/prelude.h c_prelude)
 file(GLOB files ${SOURCE}/plan/expansions/*.sf)
@@ -11,11 +12,12 @@ foreach(file IN LISTS files)
   file(READ ${file} lines)
   string(APPEND expansions "${lines}\n")
 endforeach()
-file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, prelude.cuh, prelude_reduce.cuh, c/prelude.h and plan/expansions/*.sf.
+file(WRITE ${OUTPUT}.new "// Generated from abi.hpp, cuda/prelude*.cuh, c/prelude.h and plan/expansions/*.sf.
 #include \"compiler/embedded.hpp\"
 namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
 std::string_view embedded_prelude() { return R\"text(${prelude}
+${prelude_tiles}
 ${prelude_reduce})text\"; }
 std::string_view embedded_c_prelude() { return R\"text(${c_prelude})text\"; }
 std::string_view embedded_expansions() { return R\"text(${expansions})text\"; }

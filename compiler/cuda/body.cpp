@@ -13,12 +13,14 @@ namespace {
 
 class BodyEmitter {
  public:
-  BodyEmitter(Emission& e, const plan::Body& body) : e_(e), body_(body) { choose_shape(); }
+  BodyEmitter(Emission& e, const plan::Body& body)
+      : e_(e), body_(body), short_way_(short_way_of(e, body)) {
+    choose_shape();
+  }
 
   void emit() {
-    find_finite_checks();
     emit_pointers();
-    for (const auto& [operand, x] : finite_checks_) {
+    for (const auto& [operand, x] : short_way_.finite_checks) {
       e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
     }
     // With blocks the threads of a warp stay together.
@@ -26,17 +28,14 @@ class BodyEmitter {
       e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
     }
     e_.out.pragma("#pragma unroll 1");
-    e_.out.open(
-        fmt::format("for (i32 first = i32(work.worker) * {0} - skew; first < {2}; "
-                    "first += {1} * stride)",
-                    tile_, tiles_, has_blocks() ? "last" : "length"));
+    e_.out.open(fmt::format("for (; first < {}; first += {} * stride)",
+                            has_blocks() ? "last" : "length", tiles_));
     emit_loads();
     declare_elements();
     if (has_blocks()) {
       emit_sections();
-    } else if (has_short_way()) {
-      e_.out.open(
-          fmt::format("if (first >= 0 && first + {} * stride + {} <= length)", tiles_ - 1, tile_));
+    } else if (short_way_.exists) {
+      e_.out.open("if (whole)");
       emit_elements(Tiles::whole);
       e_.out.close("} else {");
       e_.out.reopen();
@@ -46,9 +45,13 @@ class BodyEmitter {
       emit_elements(Tiles::any);
     }
     emit_stores();
+    for (const Array* a : streamed()) {
+      e_.out.line(
+          fmt::format("p_{} += bytes_of<{}>({} * stride);", name(*a), c_type(a->dtype), tiles_));
+    }
     e_.out.close();
     for (const plan::Combine& c : body_.reductions) {
-      if (!finite_checks_.contains(c.operand)) continue;
+      if (!short_way_.finite_checks.contains(c.operand)) continue;
       e_.out.line(fmt::format("acc_{} |= !is_finite(most_{});",
                               e_.name(e_.plan.reduction(c.reduction).value), e_.name(c.operand)));
     }
@@ -108,63 +111,40 @@ class BodyEmitter {
 
   // Whether the tiles that a thread has at once lie inside of the chunk.
   enum class Tiles { any, whole };
-  // A phase that only reads has few instructions an element, and most of them ask whether it is the
-  // chunk's: of whole tiles nobody needs to.
-  bool has_short_way() const {
-    constexpr size_t kShortCode = 16;
-    return !body_.reductions.empty() && body_.stores.empty() && !has_blocks() &&
-           body_.code.size() <= kShortCode;
-  }
-  // "Is any of them not finite" is asked of the largest magnitude, once, on the short way.
-  void find_finite_checks() {
-    if (!has_short_way()) return;
-    auto made_by = [&](Id v, Op op) -> const plan::Inst* {
-      for (const plan::Inst& inst : body_.code) {
-        if (inst.value == v && inst.op == op) return &inst;
-      }
-      return nullptr;
-    };
-    for (const plan::Combine& c : body_.reductions) {
-      if (e_.plan.reduction(c.reduction).op != Op::reduce_any) continue;
-      const plan::Inst* no = made_by(c.operand, Op::logical_not);
-      const plan::Inst* finite = no != nullptr ? made_by(no->operands[0], Op::isfinite) : nullptr;
-      if (finite == nullptr || finite->in != DType::f32) continue;
-      finite_checks_[c.operand] = finite->operands[0];
-    }
-    find_short_way();
-  }
-  // What whole tiles need: not what only leads to a finite check.
-  void find_short_way() {
-    for (const plan::Combine& c : body_.reductions) {
-      auto check = finite_checks_.find(c.operand);
-      short_way_.insert(check != finite_checks_.end() ? check->second : c.operand);
-    }
-    for (auto inst = body_.code.rbegin(); inst != body_.code.rend(); ++inst) {
-      if (!short_way_.contains(inst->value)) continue;
-      for_each_operand(*inst, [&](Id o) { short_way_.insert(o); });
-    }
-  }
 
   // The tiles follow the alignment of the array with most traffic; the others are accessed whole
   // where they share it.
   void emit_pointers() {
     for (const Array& a : body_.arrays) {
-      e_.out.line(fmt::format("const u64 p_{} = address_of({} + chunk.begin{});", name(a), base(a),
+      e_.out.line(fmt::format("u64 p_{} = address_of({} + chunk.begin{});", name(a), base(a),
                               per_block(a)));
     }
     e_.out.line(leader_ == nullptr ? "const i32 skew = 0;"
                                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",
                                                  c_type(leader_->dtype), tile_, name(*leader_)));
-    for (const Array& a : body_.arrays) {
-      if (block_of(a) > 1) continue;
-      e_.out.line(fmt::format("const u32 room_{0} = room_of<{1}, {2}>(p_{0}, skew, length);",
-                              name(a), c_type(a.dtype), tile_));
-    }
     e_.out.line(fmt::format("const i32 stride = i32(work.workers) * {};", tile_));
     if (has_lanes()) {
       e_.out.line(fmt::format(
           "place = lane_place<{}>(skew, work.worker, work.workers, first_lane);", tile_));
     }
+    e_.out.line(fmt::format("i32 first = i32(work.worker) * {} - skew;", tile_));
+    if (streamed().empty()) return;
+    std::string aligned;
+    for (const Array* a : streamed()) {
+      std::string type(c_type(a->dtype));
+      e_.out.line(fmt::format("p_{} += bytes_of<{}>(first);", name(*a), type));
+      if (!aligned.empty()) aligned += " && ";
+      aligned += fmt::format("is_aligned<{}, {}>(p_{})", type, tile_, name(*a));
+    }
+    e_.out.line(fmt::format("const u32 room = {} ? room_of<{}>(length) : 0;", aligned, tile_));
+  }
+  // Arrays of one value an element. Their pointers go along with the tiles.
+  std::vector<const Array*> streamed() const {
+    std::vector<const Array*> out;
+    for (const Array& a : body_.arrays) {
+      if (block_of(a) == 1) out.push_back(&a);
+    }
+    return out;
   }
   bool has_lanes() const {
     return std::any_of(body_.reductions.begin(), body_.reductions.end(), [&](const auto& c) {
@@ -186,14 +166,36 @@ class BodyEmitter {
                        static_cast<size_t>(elements()) * size_of(a.dtype) / 4);
   }
 
+  // Tiles that lie inside of the chunk, which most do, are asked for once and for all arrays: a branch
+  // for each would take longer than the accesses.
   void emit_loads() {
-    for (const Array& a : body_.arrays) {
-      if (!a.loaded || block_of(a) > 1) continue;
-      e_.out.line(words("in", a));
-      e_.out.line(fmt::format("load{0}(in_{1}, p_{1}, room_{1}, first, stride, length);", access(a),
-                              name(a)),
-                  load_of(a));
-    }
+    std::vector<const Array*> arrays = streamed();
+    if (arrays.empty()) return;
+    std::string last =
+        tiles_ == 1 ? "" : fmt::format(" && u32(first + {} * stride) < room", tiles_ - 1);
+    e_.out.line(fmt::format("const bool whole = u32(first) < room{};", last));
+    std::erase_if(arrays, [](const Array* a) { return !a->loaded; });
+    if (arrays.empty()) return;
+    for (const Array* a : arrays) e_.out.line(words("in", *a));
+    both_ways([&](Tiles tiles) {
+      for (const Array* a : arrays) emit_load(*a, tiles);
+    });
+  }
+  void emit_load(const Array& a, Tiles tiles) {
+    e_.out.line(
+        tiles == Tiles::whole
+            ? fmt::format("load_whole{0}(in_{1}, p_{1}, stride);", access(a), name(a))
+            : fmt::format("load{0}(in_{1}, p_{1}, first, stride, length);", access(a), name(a)),
+        load_of(a));
+  }
+  template <class Emit>
+  void both_ways(Emit&& emit) {
+    e_.out.open("if (whole)");
+    emit(Tiles::whole);
+    e_.out.close("} else {");
+    e_.out.reopen();
+    emit(Tiles::any);
+    e_.out.close();
   }
   std::string load_of(const Array& a) const {
     auto loads = [&](const plan::Inst& inst) {
@@ -208,6 +210,10 @@ class BodyEmitter {
     for (const Array& a : body_.arrays) {
       if (a.stored && block_of(a) == 1) e_.out.line(words("out", a));
     }
+    for (const plan::Store& s : body_.stores) {
+      if (rounded_in_pairs(s) == kNone) continue;
+      e_.out.line(fmt::format("float wide_{}[{}];", name(array(s.array)), elements()));
+    }
     for (Id m : masks()) e_.out.line(fmt::format("u32 mask_{} = 0;", e_.name(m)));
     for (const plan::Inst& inst : body_.code) {
       if (inst.op == Op::random) emit_draw(inst);
@@ -221,7 +227,7 @@ class BodyEmitter {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
     for (const plan::Inst& inst : body_.code) {
-      if (!is_short || short_way_.contains(inst.value)) emit_value(inst);
+      if (!is_short || short_way_.values.contains(inst.value)) emit_value(inst);
     }
     for (const plan::Combine& c : body_.reductions) emit_combine(c, tiles);
     for (const plan::Store& s : body_.stores) emit_put(s);
@@ -235,9 +241,24 @@ class BodyEmitter {
   }
   void emit_put(const plan::Store& s) {
     const Array& a = array(s.array);
+    if (Id wide = rounded_in_pairs(s); wide != kNone) {
+      e_.out.line(fmt::format("wide_{}[e] = {};", name(a), e_.name(wide)), s.text);
+      return;
+    }
     e_.out.line(
         fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), name(a), narrowed(s)),
         s.text);
+  }
+  // The f32 value that a store rounds to 16 bits, which machines do by two; kNone if it does not.
+  Id rounded_in_pairs(const plan::Store& s) const {
+    DType t = array(s.array).dtype;
+    if (has_blocks() || !is_low_precision(t) || !has_instructions(t)) return kNone;
+    if (s.from == DType::f32) return s.value;
+    auto rounds = [&](const plan::Inst& inst) {
+      return inst.value == s.value && inst.op == Op::cast && inst.in == DType::f32 && inst.out == t;
+    };
+    auto inst = std::find_if(body_.code.begin(), body_.code.end(), rounds);
+    return inst == body_.code.end() ? kNone : inst->operands[0];
   }
   std::string narrowed(const plan::Store& s) const {
     return expression(Op::cast, s.from, array(s.array).dtype, e_.name(s.value), "", "");
@@ -296,8 +317,7 @@ class BodyEmitter {
       fetch(s->value);
       fetch(s->predicate);
       blocks ? emit_shared_store(*s) : emit_put(*s);
-      bool masked = s->predicate != kNone && e_.plan.is_element(s->predicate);
-      if (!blocks && masked) emit_mask(s->predicate);
+      if (!blocks && is_masked(*s)) emit_mask(s->predicate);
     }
     e_.out.close();
   }
@@ -321,7 +341,7 @@ class BodyEmitter {
   bool needs_position(bool is_short) const {
     if (!is_short && !body_.reductions.empty()) return true;
     return std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& inst) {
-      return inst.op == Op::element_index && (!is_short || short_way_.contains(inst.value));
+      return inst.op == Op::element_index && (!is_short || short_way_.values.contains(inst.value));
     });
   }
 
@@ -353,8 +373,8 @@ class BodyEmitter {
     const plan::Reduction& r = e_.plan.reduction(c.reduction);
     const std::string& operand = e_.name(c.operand);
     const std::string& acc = e_.name(r.value);
-    auto check = finite_checks_.find(c.operand);
-    if (tiles == Tiles::whole && check != finite_checks_.end()) {
+    auto check = short_way_.finite_checks.find(c.operand);
+    if (tiles == Tiles::whole && check != short_way_.finite_checks.end()) {
       e_.out.line(fmt::format("most_{0} = most(most_{0}, {1});", operand, e_.name(check->second)),
                   e_.comment(r.value));
     } else if (tiles == Tiles::whole) {
@@ -380,29 +400,44 @@ class BodyEmitter {
     ValueSet out;
     for (const plan::Store& s : body_.stores) {
       if (block_of(array(s.array)) > 1) continue;
-      if (s.predicate != kNone && e_.plan.is_element(s.predicate)) out.insert(s.predicate);
+      if (is_masked(s)) out.insert(s.predicate);
     }
     return out;
   }
 
   void emit_stores() {
+    std::vector<const plan::Store*> unmasked;
     for (const plan::Store& s : body_.stores) {
       const Array& a = array(s.array);
       if (block_of(a) > 1) continue;
-      std::string condition;
-      std::string mask;
-      if (s.predicate != kNone) {
-        const std::string& predicate = e_.name(s.predicate);
-        if (e_.plan.is_element(s.predicate)) {
-          mask = ", mask_" + predicate;
-        } else {
-          condition = fmt::format("if ({}) ", predicate);
-        }
+      if (rounded_in_pairs(s) != kNone) {
+        e_.out.line(fmt::format("round_pairs<{0}>(out_{1}, wide_{1});", c_type(a.dtype), name(a)));
       }
-      e_.out.line(fmt::format("{0}store{1}(out_{2}, p_{2}, room_{2}, first, stride, length{3});",
-                              condition, access(a), name(a), mask),
-                  s.text);
+      is_masked(s) ? emit_store(s, Tiles::any) : unmasked.push_back(&s);
     }
+    if (unmasked.empty()) return;
+    both_ways([&](Tiles tiles) {
+      for (const plan::Store* s : unmasked) emit_store(*s, tiles);
+    });
+  }
+  bool is_masked(const plan::Store& s) const {
+    return s.predicate != kNone && e_.plan.is_element(s.predicate);
+  }
+  void emit_store(const plan::Store& s, Tiles tiles) {
+    const Array& a = array(s.array);
+    std::string condition;
+    std::string mask;
+    if (is_masked(s)) {
+      mask = ", mask_" + e_.name(s.predicate);
+    } else if (s.predicate != kNone) {
+      condition = fmt::format("if ({}) ", e_.name(s.predicate));
+    }
+    e_.out.line(tiles == Tiles::whole
+                    ? fmt::format("{0}store_whole{1}(out_{2}, p_{2}, stride);", condition,
+                                  access(a), name(a))
+                    : fmt::format("{0}store{1}(out_{2}, p_{2}, first, stride, length{3});",
+                                  condition, access(a), name(a), mask),
+                s.text);
   }
 
   Emission& e_;
@@ -411,8 +446,7 @@ class BodyEmitter {
   std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
-  ValueSet short_way_;              // values of it
-  std::map<Id, Id> finite_checks_;  // an operand of `any`, and which value it says is not finite
+  ShortWay short_way_;
 };
 
 }  // namespace

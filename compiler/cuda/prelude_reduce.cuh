@@ -1,5 +1,5 @@
 // The device code by which threads and blocks work together: the canonical fold, the grid, the work
-// list; stands after prelude.cuh. Knows prelude.cuh and abi.hpp.
+// list; stands after prelude_tiles.cuh. Knows the others and abi.hpp.
 
 // ---- the canonical fold
 

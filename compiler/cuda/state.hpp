@@ -1,6 +1,7 @@
 // What the parts of the CUDA emitter share while one text is written. Knows the plan.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,6 +48,19 @@ void emit_struct(Emission& e, const std::string& name, const ValueSet& values);
 // "const float s_inv = FROM.s_inv;" for each value, or the way back.
 void emit_copies_from(Emission& e, const std::string& from, const ValueSet& values);
 void emit_copies_to(Emission& e, const std::string& to, const ValueSet& values);
+
+// ---- short_way.cpp
+
+// Element code for tiles that lie inside of the chunk, where that is shorter: in a phase that only reads,
+// most instructions of an element ask whether it is the chunk's.
+struct ShortWay {
+  bool exists = false;
+  ValueSet values;  // that it computes
+  // "Is any of them not finite" is asked of the largest magnitude, once: the operand of such a reduction,
+  // and which value it says is not finite.
+  std::map<Id, Id> finite_checks;
+};
+ShortWay short_way_of(const Emission& e, const plan::Body& body);
 
 // ---- body.cpp: element code
 

@@ -77,6 +77,7 @@ constexpr OpcodeRow kRows[] = {
     {"min", "NaN f32", "d a b", binary<MinRealNan, Reals>},
     {"max", REALS, "d a b", binary<MaxReal, Reals>},
     {"max", "NaN f32", "d a b", binary<MaxRealNan, Reals>},
+    {"max", "NaN f16x2|bf16x2", "d a b", maximum_of_pairs},
     {"rcp", "rn " REALS, "d a", unary<Reciprocal, Reals>},
     {"sqrt", "rn " REALS, "d a", unary<SquareRoot, Reals>},
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tools/ptx_machine/semantics/real.hpp"
+
 namespace ptx {
 
 u16 narrow_to_16(f32 value, u32 exponent_bits) {
@@ -149,6 +151,16 @@ void run_to_pair(Thread& t, const Instruction& i) {
   t.r[i.d] = high << 16 | Narrow(from_slot<f32>(t.r[i.b]));
 }
 
+// By way of f32, which holds every value of either type.
+template <u16 (*Narrow)(f32), f32 (*Widen)(u16)>
+void run_maximum_of_pairs(Thread& t, const Instruction& i) {
+  auto larger = [&](u32 shift) -> u32 {
+    auto half = [&](u64 slot) { return Widen(static_cast<u16>(slot >> shift)); };
+    return Narrow(MaxRealNan::of(half(t.r[i.a]), half(t.r[i.b])));
+  };
+  t.r[i.d] = larger(16) << 16 | larger(0);
+}
+
 }  // namespace
 
 Run convert_integer(const Form& form, Instruction&) {
@@ -182,6 +194,10 @@ Run convert_from_half(const Form& form, Instruction&) {
 }
 Run convert_to_half_pair(const Form& form, Instruction&) {
   return form.first == Type::f16x2 ? &run_to_pair<to_f16> : &run_to_pair<to_bf16>;
+}
+Run maximum_of_pairs(const Form& form, Instruction&) {
+  return form.type == Type::f16x2 ? &run_maximum_of_pairs<to_f16, from_f16>
+                                  : &run_maximum_of_pairs<to_bf16, from_bf16>;
 }
 
 }  // namespace ptx

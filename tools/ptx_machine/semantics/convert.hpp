@@ -1,4 +1,5 @@
-// cvt: conversions between all types, with PTX's rules for rounding, saturation and NaN.
+// cvt: conversions between all types, with PTX's rules for rounding, saturation and NaN; and what is done to pairs of
+// 16-bit floats.
 #pragma once
 
 #include "tools/ptx_machine/semantics/apply.hpp"
@@ -20,5 +21,6 @@ Run convert_real(const Form& form, Instruction& i);          // cvt.rn.f32.f64, 
 Run convert_to_half(const Form& form, Instruction& i);       // cvt.rn.f16.f32
 Run convert_from_half(const Form& form, Instruction& i);     // cvt.f32.bf16
 Run convert_to_half_pair(const Form& form, Instruction& i);  // cvt.rn.bf16x2.f32 d, a, b
+Run maximum_of_pairs(const Form& form, Instruction& i);      // max.NaN.bf16x2 d, a, b
 
 }  // namespace ptx
