@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,27 +29,8 @@ class BodyEmitter {
       e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
     }
     e_.out.pragma("#pragma unroll 1");
-    e_.out.open(fmt::format("for (; first < {}; first += {} * stride)",
-                            has_blocks() ? "last" : "length", tiles_));
-    emit_loads();
-    declare_elements();
-    if (has_blocks()) {
-      emit_sections();
-    } else if (short_way_.exists) {
-      e_.out.open("if (whole)");
-      emit_elements(Tiles::whole);
-      e_.out.close("} else {");
-      e_.out.reopen();
-      emit_elements(Tiles::any);
-      e_.out.close();
-    } else {
-      emit_elements(Tiles::any);
-    }
-    emit_stores();
-    for (const Array* a : streamed()) {
-      e_.out.line(
-          fmt::format("p_{} += bytes_of<{}>({} * stride);", name(*a), c_type(a->dtype), tiles_));
-    }
+    e_.out.open(fmt::format("while (first < {})", has_blocks() ? "last" : "length"));
+    short_way_.exists ? emit_two_ways() : emit_turn();
     e_.out.close();
     for (const plan::Combine& c : body_.reductions) {
       if (!short_way_.finite_checks.contains(c.operand)) continue;
@@ -60,6 +42,7 @@ class BodyEmitter {
  private:
   using Array = plan::ArrayUse;
   static constexpr int kWarpElements = 256;
+  static constexpr int kThreadLanes = 8;  // of a reduction
   bool has_blocks() const { return body_.unit > 1; }
   int block_of(const Array& a) const { return e_.plan.array(a).block; }
   int block_of(Id v) const { return e_.plan[v].block; }
@@ -99,9 +82,12 @@ class BodyEmitter {
     tile_ = widest <= 2 || e_.options.access == 256 || has_blocks() ? 8 : 4;
     auto unroll = static_cast<size_t>(e_.options.unroll);
     size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
-    size_t most = 16 * unroll / static_cast<size_t>(tile_);
+    size_t most = 16 * unroll;
+    // Where NVRTC optimises little, the last of four loads would wait.
+    if (short_way_.exists) most = e_.options.arch < 120 ? 32 : 16;
+    most /= static_cast<size_t>(tile_);
     tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
-    if (!body_.reductions.empty()) tiles_ = std::max(tiles_, 8 / tile_);  // eight lanes a thread
+    if (!body_.reductions.empty()) tiles_ = std::max(tiles_, kThreadLanes / tile_);
     for (const Array& a : body_.arrays) {
       if (has_blocks()) break;  // tiles begin where blocks do
       if (leader_ == nullptr || traffic(a) > traffic(*leader_)) leader_ = &a;
@@ -166,20 +152,51 @@ class BodyEmitter {
                        static_cast<size_t>(elements()) * size_of(a.dtype) / 4);
   }
 
-  // Tiles that lie inside of the chunk, which most do, are asked for once and for all arrays: a branch
-  // for each would take longer than the accesses.
-  void emit_loads() {
-    std::vector<const Array*> arrays = streamed();
-    if (arrays.empty()) return;
+  // One turn of the loop. Tiles that lie inside of the chunk, which most do, are asked for once and for all
+  // arrays: a branch for each would take longer than the accesses.
+  void emit_turn() {
+    if (!streamed().empty()) emit_question();
+    std::vector<const Array*> loaded = emit_words();
+    if (!loaded.empty()) {
+      both_ways([&](Tiles tiles) {
+        for (const Array* a : loaded) emit_load(*a, tiles);
+      });
+    }
+    declare_elements();
+    has_blocks() ? emit_sections() : emit_elements(Tiles::any);
+    emit_stores();
+    emit_advance();
+  }
+  // Where only whole tiles have little code, several of those at once, and of others what makes up eight lanes.
+  void emit_two_ways() {
+    emit_question();
+    both_ways([&](Tiles tiles) {
+      int all = std::exchange(tiles_, tiles == Tiles::whole ? tiles_ : kThreadLanes / tile_);
+      for (const Array* a : emit_words()) emit_load(*a, tiles);
+      declare_elements();
+      emit_elements(tiles);
+      emit_advance();
+      tiles_ = all;
+    });
+  }
+  void emit_question() {
     std::string last =
         tiles_ == 1 ? "" : fmt::format(" && u32(first + {} * stride) < room", tiles_ - 1);
     e_.out.line(fmt::format("const bool whole = u32(first) < room{};", last));
-    std::erase_if(arrays, [](const Array* a) { return !a->loaded; });
-    if (arrays.empty()) return;
-    for (const Array* a : arrays) e_.out.line(words("in", *a));
-    both_ways([&](Tiles tiles) {
-      for (const Array* a : arrays) emit_load(*a, tiles);
-    });
+  }
+  void emit_advance() {
+    e_.out.line(fmt::format("first += {} * stride;", tiles_));
+    for (const Array* a : streamed()) {
+      e_.out.line(
+          fmt::format("p_{} += bytes_of<{}>({} * stride);", name(*a), c_type(a->dtype), tiles_));
+    }
+  }
+  // Declares what loads fill.
+  std::vector<const Array*> emit_words() {
+    std::vector<const Array*> loaded = streamed();
+    std::erase_if(loaded, [](const Array* a) { return !a->loaded; });
+    for (const Array* a : loaded) e_.out.line(words("in", *a));
+    return loaded;
   }
   void emit_load(const Array& a, Tiles tiles) {
     e_.out.line(

@@ -120,6 +120,36 @@ TEST_CASE("sass: a loop is read, and its fast path counted") {
   CHECK(b.exposed_cycles == 31 + 23 - 1 - 4 - 5);
 }
 
+// The turn is longer where it loads more; behind the loop stands code that goes back into it.
+TEST_CASE("sass: the fast path is the cheapest for what it loads") {
+  std::vector<Function> functions = parse(text_of({
+      {".L_x_1:"},
+      {"@P0 BRA `(.L_x_2)"},
+      {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
+      {"FADD R4, R4, R8", 4, 7, 0b1},
+      {"BRA `(.L_x_3)"},
+      {".L_x_2:"},
+      {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
+      {"LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 0},
+      {"@P3 BRA `(.L_x_5)"},
+      {".L_x_4:"},
+      {"FADD R4, R4, R8", 4, 7, 0b1},
+      {"FADD R4, R4, R9", 4},
+      {".L_x_3:"},
+      {"@!P1 BRA `(.L_x_1)", 5},
+      {"EXIT", 5},
+      {".L_x_5:"},
+      {"FADD R4, R4, R4", 4},
+      {"BRA `(.L_x_4)", 5},
+  }));
+  std::vector<Loop> loops = streaming_loops(functions[0]);
+  REQUIRE(loops.size() == 1);
+  Budget b = budget_of(loops[0], 4, 0);
+  CHECK(b.elements == 8);
+  CHECK(b.instructions == 7);
+  CHECK(b.loads_at_once == 2);
+}
+
 TEST_CASE("sass: planted faults are named") {
   CHECK(finding("LDG.E.128 R8",
                 {{"MOV R9, R4", 2, 7, 0b1}, {"LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 1}}) ==

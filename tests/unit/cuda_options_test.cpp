@@ -71,12 +71,14 @@ TEST_CASE("each option does what it says") {
   CHECK(has(plain, "load<Plain, float, 4, 1>(in_b_exp_avg"));
   CHECK(has(text_with("unroll=2"), "load<Plain, float, 4, 2>(in_b_exp_avg"));
   CHECK(has(text_with("access=256"), "load<Plain, float, 8, 1>(in_b_exp_avg"));
+  CHECK(has(text_with("unroll=2"), "load_whole<Plain, float, 4, 2>(in_b_exp_avg"));
   CHECK(has(plain, "units - 1 - turn"));
   CHECK_FALSE(has(text_with("reverse=off"), "units - 1 - turn"));
   // What is loaded again stays in the caches.
   std::string streaming = text_with("cache=streaming");
   size_t update = streaming.find("phase update");
-  CHECK(has(streaming.substr(0, update), "load<Plain, float, 4, 4>(in_b_grad"));
+  CHECK(has(streaming.substr(0, update), "load_whole<Plain, float, 4, 4>(in_b_grad"));
+  CHECK(has(streaming.substr(0, update), "load<Plain, float, 4, 2>(in_b_grad"));
   CHECK_FALSE(has(streaming.substr(0, update), "Streaming"));
   CHECK(has(streaming.substr(update), "load<Streaming, float, 4, 1>(in_b_grad"));
   CHECK(has(streaming.substr(update), "store<Streaming, float, 4, 1>(out_b_exp_avg"));

@@ -1,16 +1,20 @@
-// Loops are backward branches; the fast path is the shortest one, where calls and narrow accesses are long.
+// Loops are backward branches; the fast path is the one with the fewest instructions for what it loads, where calls and
+// narrow accesses are long.
 #include "tools/sass/loops.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <queue>
+#include <tuple>
 
 namespace stepfuse::sass {
 namespace {
 
 constexpr int kCall = 10'000;
 constexpr int kNarrow = 50;
+constexpr int kMostBytes = 1024;  // of a turn; an inner loop's way round would move ever more
 
 int length(const Instruction& i) {
   if (i.is_call()) return kCall;
@@ -18,8 +22,8 @@ int length(const Instruction& i) {
   return narrow ? kNarrow : 1;
 }
 
-bool is_wide(const Instruction* i) {
-  return (i->is_global_load() || i->is_global_store()) && i->bytes() >= 8;
+bool is_wide(const Instruction& i) {
+  return (i.is_global_load() || i.is_global_store()) && i.bytes() >= 8;
 }
 
 // Where an instruction may go, within the loop.
@@ -34,34 +38,57 @@ std::vector<int> successors(const Function& f, int at) {
   return next;
 }
 
+// How far a path has come: at an instruction, and the bytes that it loaded by wide accesses up to there. What is done or
+// not by a predicate would count on every way.
+struct Place {
+  int at, bytes;
+  auto operator<=>(const Place&) const = default;
+};
+struct Reached {
+  int length;
+  Place before;
+};
+
+Place place(const Function& f, int at, int bytes) {
+  const Instruction& i = f.code[static_cast<size_t>(at)];
+  bool counts = i.is_global_load() && is_wide(i) && i.predicate.empty();
+  return {at, bytes + (counts ? i.bytes() : 0)};
+}
+
+// Of the shortest ways through a turn, one for each number of bytes moved, that with the fewest
+// instructions a byte: a turn may take several tiles at once, or else a single one.
 std::vector<const Instruction*> fast_path(const Function& f, int head, int latch) {
-  auto count = static_cast<size_t>(latch - head + 1);
-  std::vector<int> best(count, std::numeric_limits<int>::max());
-  std::vector<int> before(count, -1);
-  using Entry = std::pair<int, int>;  // length so far, instruction
+  constexpr Place kNowhere{-1, 0};
+  std::map<Place, Reached> reached;
+  using Entry = std::pair<int, Place>;  // length so far
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  best[0] = length(f.code[static_cast<size_t>(head)]);
-  queue.push({best[0], head});
+  auto reach = [&](Place to, int length, Place from) {
+    auto [known, is_new] = reached.try_emplace(to, length, from);
+    if (!is_new && known->second.length <= length) return;
+    known->second = {length, from};
+    queue.push({length, to});
+  };
+  reach(place(f, head, 0), length(f.code[static_cast<size_t>(head)]), kNowhere);
+  Place best = kNowhere;
+  double least = std::numeric_limits<double>::infinity();
   while (!queue.empty()) {
-    auto [so_far, at] = queue.top();
+    auto [so_far, here] = queue.top();
     queue.pop();
-    if (at == latch) break;
-    if (so_far > best[static_cast<size_t>(at - head)]) continue;
-    for (int next : successors(f, at)) {
+    if (so_far > reached.at(here).length) continue;
+    if (here.at == latch) {
+      double each = static_cast<double>(so_far) / std::max(here.bytes, 1);
+      if (each < least) std::tie(least, best) = std::tuple(each, here);
+      continue;
+    }
+    for (int next : successors(f, here.at)) {
       if (next <= head || next > latch) continue;
-      int there = so_far + length(f.code[static_cast<size_t>(next)]);
-      auto k = static_cast<size_t>(next - head);
-      if (there >= best[k]) continue;
-      best[k] = there;
-      before[k] = at;
-      queue.push({there, next});
+      if (here.bytes > kMostBytes) continue;
+      reach(place(f, next, here.bytes), so_far + length(f.code[static_cast<size_t>(next)]), here);
     }
   }
   std::vector<const Instruction*> path;
-  if (latch != head && before.back() < 0) return path;
-  for (int at = latch; at >= head; at = before[static_cast<size_t>(at - head)]) {
-    path.push_back(&f.code[static_cast<size_t>(at)]);
-    if (at == head) break;
+  for (Place at = best; at != kNowhere; at = reached.at(at).before) {
+    path.push_back(&f.code[static_cast<size_t>(at.at)]);
   }
   std::reverse(path.begin(), path.end());
   return path;
@@ -74,13 +101,15 @@ std::vector<Loop> streaming_loops(const Function& f) {
   for (int at = 0; at < static_cast<int>(f.code.size()); ++at) {
     int target = f.code[static_cast<size_t>(at)].target;
     if (target < 0 || target > at || f.code[static_cast<size_t>(at)].base() != "BRA") continue;
-    Loop loop{target, at, fast_path(f, target, at)};
-    if (std::none_of(loop.path.begin(), loop.path.end(), is_wide)) continue;
     // Inner loops end first; one around another that streams is not innermost. Of several latches of
     // one head the last closes the whole loop.
     bool around = std::any_of(found.begin(), found.end(),
                               [&](const Loop& l) { return l.head > target && l.latch < at; });
     if (around) continue;
+    Loop loop{target, at, fast_path(f, target, at)};
+    bool streams = std::any_of(loop.path.begin(), loop.path.end(),
+                               [](const Instruction* i) { return is_wide(*i); });
+    if (!streams) continue;
     std::erase_if(found, [&](const Loop& l) { return l.head == target; });
     found.push_back(std::move(loop));
   }

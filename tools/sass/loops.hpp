@@ -10,7 +10,7 @@ namespace stepfuse::sass {
 
 struct Loop {
   int head = 0, latch = 0;  // first and last instruction, indices into the function
-  // One turn on the cheapest way through: without calls, and with wide accesses where there are any.
+  // One turn on the way that is cheapest for what it moves: without calls, with wide accesses where there are any.
   std::vector<const Instruction*> path;
 };
 
