@@ -114,16 +114,20 @@ class BodyEmitter {
           "place = lane_place<{}>(skew, work.worker, work.workers, first_lane);", tile_));
     }
     e_.out.line(fmt::format("i32 first = i32(work.worker) * {} - skew;", tile_));
-    if (streamed().empty()) return;
+    if (!asks()) return;
     std::string aligned;
     for (const Array* a : streamed()) {
       std::string type(c_type(a->dtype));
       e_.out.line(fmt::format("p_{} += bytes_of<{}>(first);", name(*a), type));
-      if (!aligned.empty()) aligned += " && ";
-      aligned += fmt::format("is_aligned<{}, {}>(p_{})", type, tile_, name(*a));
+      aligned += fmt::format("{}is_aligned<{}, {}>(p_{})", aligned.empty() ? "" : " && ", type,
+                             tile_, name(*a));
     }
-    e_.out.line(fmt::format("const u32 room = {} ? room_of<{}>(length) : 0;", aligned, tile_));
+    std::string room = fmt::format("room_of<{}>(length)", tile_);
+    if (!aligned.empty()) room = fmt::format("{} ? {} : 0", aligned, room);
+    e_.out.line(fmt::format("const u32 room = {};", room));
   }
+  // Whether anything depends on tiles being whole.
+  bool asks() const { return short_way_.exists || !streamed().empty(); }
   // Arrays of one value an element. Their pointers go along with the tiles.
   std::vector<const Array*> streamed() const {
     std::vector<const Array*> out;
@@ -155,7 +159,7 @@ class BodyEmitter {
   // One turn of the loop. Tiles that lie inside of the chunk, which most do, are asked for once and for all
   // arrays: a branch for each would take longer than the accesses.
   void emit_turn() {
-    if (!streamed().empty()) emit_question();
+    if (asks()) emit_question();
     std::vector<const Array*> loaded = emit_words();
     if (!loaded.empty()) {
       both_ways([&](Tiles tiles) {
