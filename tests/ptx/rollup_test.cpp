@@ -154,6 +154,31 @@ TEST_CASE("a part with one member is combined with the identity") {
   }
 }
 
+TEST_CASE("a reduction that loads no array takes every element") {
+  STEPFUSE_NEEDS_NVRTC();
+  Program program = parse(R"(step @places {
+  report @sum : i32
+  report @last : i32
+  %k = element_index : [i32]
+  %sum = reduce_add %k : i32
+  %last = reduce_max %k : i32
+  write @sum, %sum
+  write @last, %last
+}
+)");
+  TestLayout layout{.signatures = {{}}, .group_count = 1};
+  for (uint64_t size : {uint64_t{1}, uint64_t{37}, uint64_t{kPieceElements} + 5}) {
+    layout.tensors = {{.size = size, .group = 0}, {.size = 3000, .group = 0}};
+    TestData expected(program, layout, 1, Inputs::normal);
+    TestData actual(expected);
+    interpret(program, expected.step());
+    Variant variant = make_variant(program, layout.signatures, Form::fused);
+    std::string text = emit_cuda(variant.plan);
+    DeviceRunner(std::move(variant), text, 90).run(actual.step(), {.seed = 1});
+    CHECK(difference(program, expected, actual).value_or("") == "");
+  }
+}
+
 TEST_CASE("group and tensor values are reduced behind a phase, in every form") {
   STEPFUSE_NEEDS_NVRTC();
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
