@@ -33,7 +33,8 @@ Value Context::constant(DType dtype, double v) {
   Value& known = constants_[{dtype, v}];
   if (known) return known;
   std::string name = v < 0 ? fmt::format("minus_{}", -v) : fmt::format("c_{}", v);
-  std::replace_if(name.begin(), name.end(), [](char ch) { return ch == '.' || ch == '-'; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char ch) { return ch == '.' || ch == '-' || ch == '+'; }, '_');
   return known = b.constant(dtype, v).named(fmt::format("{}_{}", name, stepfuse::name(dtype)));
 }
 

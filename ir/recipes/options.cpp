@@ -172,6 +172,7 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
+const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none}, {"delayed", CopyScale::delayed}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -205,6 +206,9 @@ std::vector<RecipeOption> make_table() {
           "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
              "storage type of weights with --master or --weight-rounding"),
+      choice(
+          "copy-scale", &Options::copy_scale, kCopyScale, "delayed",
+          "8-bit copies are stored times a scale for each tensor, from its largest weights so far"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
              "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",

@@ -1,5 +1,9 @@
-// The parameter before and after the step. Knows ir only.
+// The parameter before and after the step. Knows ir and fmt.
 #include "ir/recipes/parameter.hpp"
+
+#include <limits>
+
+#include <fmt/format.h>
 
 #include "ir/recipes/numerics.hpp"
 
@@ -85,9 +89,43 @@ void update_ema(Context& c, Value new_weight) {
   c.b.write(averaged, (before + c.i64(1)).named("averages_new"));
 }
 
+namespace {
+
+// TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps left, and this step's
+// largest weight counts from the next on. Where the largest is 0, infinite or NaN the scale stays.
+void store_scaled(Context& c, const Parameter& p, Value new_weight) {
+  constexpr int kHistory = 16;
+  auto kept = [&](const std::string& name, float first) {
+    return c.b.state(name, {DType::f32, Domain::tensor}, false, first);
+  };
+  StateRef scale_state = kept("copy_scale", 1);
+  Value scale = c.b.read(scale_state).named("copy_scale");
+  Value scaled = (new_weight * scale).named("w_scaled");
+  c.b.store(p.weight, c.b.cast(scaled, c.settings.model).named("w_copy"), c.applied);
+  c.b.write(kept("copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
+
+  Value newest = c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), Domain::tensor);
+  Value widest = newest.named("amax_0");
+  for (int age = 1; age < kHistory; ++age) {
+    std::string name = fmt::format("amax_{}", age);
+    StateRef state = kept(name, 0);
+    Value before = c.b.read(state).named(name);
+    c.b.write(state, newest, c.applied);
+    newest = before;
+    widest = max(widest, before).named(fmt::format("amax_of_{}", age + 1));
+  }
+  Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
+  Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));
+  Value usable = (isfinite(widest) & (c.f32(0) < widest)).named("amax_is_usable");
+  c.b.write(scale_state, c.b.select(usable, wanted, scale).named("copy_scale_next"), c.applied);
+}
+
+}  // namespace
+
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
   if (c.settings.options.master != Master::f32) return;
   c.stage("copy");
+  if (c.settings.options.copy_scale == CopyScale::delayed) return store_scaled(c, p, new_weight);
   c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }
 

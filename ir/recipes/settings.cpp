@@ -156,6 +156,10 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
           fmt::format("--master=remainder and ecc24 are of bf16 weights, here they are {}; take "
                       "--model=bf16, or --master=f32",
                       name(s.model)));
+  require(o.copy_scale == CopyScale::none || (o.master == Master::f32 && size_of(s.model) == 1),
+          fmt::format("--copy-scale is of 8-bit copies of f32 masters; add --master=f32 "
+                      "--model={}",
+                      name(DType::f8e4m3)));
   s.norm = s.clips_norm() || o.skip_norm;
   bool peer = o.profile != Profile::standard;
   // Peers look for non-finite gradients only where a loss scaler does it for them.

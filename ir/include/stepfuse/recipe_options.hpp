@@ -72,6 +72,11 @@ enum class WeightRounding : uint8_t {
   stochastic,  // up or down by chance, so that small steps arrive on average: state seed
   kahan,       // what rounding took away is kept beside the weight, and added to the next step
 };
+// What an 8-bit copy of f32 masters is stored times, for each tensor.
+enum class CopyScale : uint8_t {
+  none,
+  delayed,  // the largest number of the type by the largest weight of the last 16 steps, as they left it
+};
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
@@ -85,6 +90,8 @@ struct RecipeOptions {
   Master master = Master::none;
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
+  // With states copy_scale : <f32>, which the next copy is stored times, and copy_scale_inv : <f32>, of this one.
+  CopyScale copy_scale = CopyScale::none;
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};
   LossScale loss_scale = LossScale::none;
