@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -212,7 +214,14 @@ TEST_CASE("an average of weights with remainders begins with them") {
   for (const RecipeInfo& r : list_recipes()) {
     if (r.name == "accumulate" || r.name == "loss_scale_update") continue;
     CAPTURE(r.name);
-    Program p = make_recipe(r.name, {.master = Master::remainder, .ema = true});
+    Program p;
+    try {
+      p = make_recipe(r.name, {.master = Master::remainder, .ema = true});
+    } catch (const Error& e) {
+      CHECK_MESSAGE(std::string_view(e.what()).find("nothing to the weight") != std::string::npos,
+                    e.what());
+      continue;
+    }
     const Buffer& ema = p.buffers[static_cast<size_t>(p.find_buffer("ema"))];
     CHECK(ema.init == Buffer::Init::copy);
     CHECK(ema.init_from == p.find_buffer("weight"));
