@@ -84,8 +84,11 @@ std::string_view forced_kind() {
 CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
                              const CodeTarget& target) {
   try {
-    return nvrtc_compile(
-        {.text = text, .name = variant.program.name, .arch = target.arch, .kind = target.kind});
+    return nvrtc_compile({.text = text,
+                          .name = variant.program.name,
+                          .arch = target.arch,
+                          .kind = target.kind,
+                          .line_info = target.line_info});
   } catch (const Error& e) {
     std::string arch = fmt::format("sm_{}", target.arch);
     if (e.kind() == ErrorKind::device) {

@@ -30,6 +30,7 @@ struct CodeTarget {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
   std::string options;  // of the emitter that are not left to us, as in compiler/cuda/options.hpp
+  bool line_info = false;   // of the text, for readers of the code; never for the disk cache
   std::string key() const;  // for variant keys, with NVRTC's version and options
 };
 CodeTarget choose_target(int device_arch);

@@ -117,16 +117,15 @@ Stage ptx_stage(const Stage& cuda, const std::string& text, int arch) {
   return s;
 }
 
-Stage sass_stage(const Stage& cuda, const std::string& text, int arch) {
+Stage sass_stage(const Stage& cuda, const cuda::StepCode& code) {
   Stage s{"SASS", "", {}};
   std::string program = sass::find_disassembler();
   if (program.empty()) {
     s.note = "not here: there is no nvdisasm in the PATH or in STEPFUSE_NVDISASM";
     return s;
   }
-  cuda::CompiledCode code = cuda::nvrtc_compile({.text = text, .arch = arch, .line_info = true});
-  s.note =
-      fmt::format("what sm_{} executes, by nvdisasm {}", arch, sass::disassembler_version(program));
+  s.note = fmt::format("what sm_{} executes, by nvdisasm {}", code.arch,
+                       sass::disassembler_version(program));
   s.lines =
       through_cuda(read_sass(sass::disassemble(program, code.code, {"-c", "-gi"})), cuda.lines);
   return s;
@@ -135,12 +134,13 @@ Stage sass_stage(const Stage& cuda, const std::string& text, int arch) {
 void add_gpu_stages(Stages* out, const Request& r, const Origins& origins) {
   const Variant& variant = out->variant;
   std::vector<Stage>* all = &out->all;
-  cuda::CodeTarget target{.arch = r.arch, .options = r.cuda_options};
+  cuda::CodeTarget target{.arch = r.arch, .options = r.cuda_options, .line_info = true};
   std::string text = cuda::first_text(variant.plan, target);
   Stage cuda{"CUDA", "one kernel, prelude included", {}};
   const bool compiles = cuda::nvrtc_status().available;
+  cuda::StepCode code;
   if (compiles) {
-    cuda::StepCode code = cuda::compile_fresh(variant, target);
+    code = cuda::compile_fresh(variant, target);
     text = emit_cuda(variant.plan, code.options);
     cuda.note = print(code.options);
     out->kernels = code.kernels;
@@ -152,7 +152,7 @@ void add_gpu_stages(Stages* out, const Request& r, const Origins& origins) {
     return;
   }
   Stage ptx = ptx_stage(cuda, text, r.arch);
-  Stage sass = sass_stage(cuda, text, r.arch);
+  Stage sass = sass_stage(cuda, code);
   all->insert(all->end(), {std::move(cuda), std::move(ptx), std::move(sass)});
 }
 
