@@ -29,6 +29,7 @@ WAYS = {  # the weights' type, what the optimizer is told, and a colour
     "moments fp8": (torch.float32, {"moments": "fp8"}, "#1f77b4"),
     "moments int8": (torch.float32, {"moments": "int8"}, "#d62728"),
     "moments 8 bits": (torch.float32, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u"}, "#ff7f0e"),
+    "moments 4 bits": (torch.float32, {"moments": "exp_avg=dyn4|exp_avg_sq=lin4"}, "#7f7f7f"),
     "8 bits, stochastic": (LOW, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u", "weight_rounding": "stochastic"}, "#17becf"),
 }
 
