@@ -14,8 +14,8 @@ inline constexpr uint32_t kPieceElements = 16384;
 inline constexpr uint32_t kLanes = 2048;
 inline constexpr uint32_t kBlockThreads = 256;
 
-// One piece of a tensor (at most kPieceElements elements, cut at multiples of kPieceElements), and
-// the unit of work. Chunk i writes slot i of every reduction. Chunks stand in bound order of their
+// One piece of a tensor, in a step with values of rows of a row (at most kPieceElements elements, cut at multiples of
+// kPieceElements of the whole), and the unit of work. Chunk i writes slot i of every reduction. Chunks stand in bound order of their
 // tensors; empty tensors have none.
 struct Chunk {
   uint32_t tensor;
@@ -54,11 +54,14 @@ struct Partition {
 static_assert(sizeof(Partition) == 24);
 
 // One for every pair of domains, numbered as Domain is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
-// stand there as their chunks.
-inline constexpr uint32_t kPartitions = 6;
+// stand there as their chunks. Steps without values of rows have no rows.
+inline constexpr uint32_t kPartitions = 10;
 constexpr uint32_t partition_index(uint32_t from, uint32_t to) {
   return from * (from - 1) / 2 + to;
 }
+
+// A tensor's rows: members begin[t] to begin[t + 1] of this one.
+inline constexpr uint32_t kRowsOfTensors = partition_index(3, 2);
 
 // The only parameter of a CPU kernel, by pointer.
 struct Context {

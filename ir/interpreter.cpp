@@ -29,7 +29,12 @@ class Interpreter {
         level_(p.insts.size(), 0),
         uniform_(p.insts.size()),
         columns_(p.insts.size()),
-        pieces_(p.insts.size()) {
+        pieces_(p.insts.size()),
+        has_rows_(has_rows(p)) {
+    for (size_t t = 0; t < data.tensors.size(); ++t) {
+      first_row_.push_back(row_tensors_.size());
+      if (has_rows_) row_tensors_.resize(first_row_[t] + data.tensors[t].row_count(), t);
+    }
     for (ValueId v = 0; v < p.size(); ++v) {
       int& level = level_[index(v)];
       for_each_operand(p[v], [&](ValueId o) { level = std::max(level, level_[index(o)]); });
@@ -71,17 +76,26 @@ class Interpreter {
 
   size_t count(Domain d) const {
     if (d == Domain::step) return 1;
+    if (d == Domain::row) return row_tensors_.size();
     return d == Domain::group ? static_cast<size_t>(data_.group_count) : data_.tensors.size();
   }
 
   // The value of `v` for member `m` of domain `d`, broadcast from v's own domain.
   Bits uniform_at(ValueId v, Domain d, size_t m) const {
-    Domain own = p_[v].type.domain;
-    if (own == Domain::step)
-      m = 0;
-    else if (own == Domain::group && d > Domain::group)
-      m = group_of(m);
-    return uniform_[index(v)][m];
+    return uniform_[index(v)][member_of(p_[v].type.domain, d, m)];
+  }
+  // The member of `coarse` that member `m` of domain `d` belongs to.
+  size_t member_of(Domain coarse, Domain d, size_t m) const {
+    if (coarse == Domain::step) return 0;
+    if (coarse < Domain::row && d == Domain::row) {
+      m = row_tensors_[m];
+      d = Domain::tensor;
+    }
+    return coarse == Domain::group && d > Domain::group ? group_of(m) : m;
+  }
+  // What an element's values are of: the row at hand, else the tensor.
+  Bits uniform_here(ValueId v, size_t tensor) const {
+    return has_rows_ ? uniform_at(v, Domain::row, row_) : uniform_at(v, Domain::tensor, tensor);
   }
   size_t group_of(size_t tensor) const { return static_cast<size_t>(data_.tensors[tensor].group); }
 
@@ -152,17 +166,15 @@ class Interpreter {
     std::vector<std::vector<Bits>> members(out.size());
     ValueId operand = inst.operands[0];
     Domain from = p_[operand].type.domain;
-    auto target = [&](Domain d, size_t m) -> size_t {
-      if (inst.type.domain == Domain::step) return 0;
-      return inst.type.domain == Domain::group && d > Domain::group ? group_of(m) : m;
-    };
+    Domain to = inst.type.domain;
     if (from == Domain::element) {
-      for (const auto& [tensor, value] : pieces_[index(v)]) {
-        members[target(Domain::tensor, tensor)].push_back(value);
+      Domain owner = has_rows_ ? Domain::row : Domain::tensor;
+      for (const auto& [m, value] : pieces_[index(v)]) {
+        members[member_of(to, owner, m)].push_back(value);
       }
     } else {
       for (size_t m = 0; m < count(from); ++m) {
-        members[target(from, m)].push_back(uniform_[index(operand)][m]);
+        members[member_of(to, from, m)].push_back(uniform_[index(operand)][m]);
       }
     }
     for (size_t m = 0; m < out.size(); ++m) {
@@ -184,9 +196,17 @@ class Interpreter {
       const StepTensor& tensor = data_.tensors[t];
       uint64_t begin = 0;
       while (begin < tensor.size) {
-        uint64_t position = tensor.offset + begin;
+        uint64_t position =
+            tensor.offset + begin;  // in what has pieces: the tensor, or a row of it
+        uint64_t end = tensor.size;
+        if (has_rows_) {
+          uint64_t row = begin / tensor.column_count();
+          row_ = first_row_[t] + row;
+          position = begin - row * tensor.column_count();
+          end = std::min(end, begin - position + tensor.column_count());
+        }
         uint64_t to_border = kPieceElements - position % kPieceElements;
-        int n = static_cast<int>(std::min<uint64_t>(to_border, tensor.size - begin));
+        int n = static_cast<int>(std::min<uint64_t>(to_border, end - begin));
         if (tensor.present) compute_piece(t, begin, n);
         feed_reductions(t, level, position, n);
         if (last && tensor.present) store_piece(t, begin, n);
@@ -210,7 +230,7 @@ class Interpreter {
 
   // A coarser value as the elements of a tensor see it: bound casts are made here.
   Bits uniform_in_tensor(ValueId v, size_t tensor) const {
-    Bits bits = uniform_at(v, Domain::tensor, tensor);
+    Bits bits = uniform_here(v, tensor);
     if (p_[v].type.dtype != DType::bound) return bits;
     return sem::cast(bits, DType::f32, dtype_of(v, tensor));
   }
@@ -250,7 +270,7 @@ class Interpreter {
   }
 
   void draw(size_t t, const Inst& inst, uint64_t position, int n, uint32_t* out) const {
-    auto operand = [&](size_t i) { return uniform_at(inst.operands[i], Domain::tensor, t); };
+    auto operand = [&](size_t i) { return uniform_here(inst.operands[i], t); };
     RandomKey key{operand(0).raw, operand(1).raw, operand(2).u32(), data_.tensors[t].id};
     for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
       out[i] = random_block(key, (position + i) / 4)[(position + i) % 4];
@@ -303,7 +323,7 @@ class Interpreter {
           reducer.add(position + static_cast<uint64_t>(i), Bits{values[i]});
         }
       }
-      pieces_[index(v)].emplace_back(t, reducer.fold());
+      pieces_[index(v)].emplace_back(has_rows_ ? row_ : t, reducer.fold());
     }
   }
 
@@ -331,7 +351,7 @@ class Interpreter {
     auto slot = static_cast<size_t>(inst.slot);
     Domain d = p_.states[slot].type.domain;
     for (size_t m = 0; m < count(d); ++m) {
-      if (d == Domain::tensor && !data_.tensors[m].present) continue;
+      if (d >= Domain::tensor && !data_.tensors[member_of(Domain::tensor, d, m)].present) continue;
       if (inst.predicate != kNoValue && !uniform_at(inst.predicate, d, m).b()) continue;
       data_.states[slot][m] = uniform_at(inst.operands[0], d, m);
     }
@@ -344,8 +364,12 @@ class Interpreter {
   std::vector<int> level_;
   std::vector<std::vector<Bits>> uniform_;                    // [value][member of its domain]
   std::vector<std::unique_ptr<uint32_t[]>> columns_;          // [value] of the current piece
-  std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (tensor, result)
+  std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (row or tensor, result)
   std::vector<ValueId> element_code_;
+  bool has_rows_;
+  std::vector<size_t> row_tensors_;  // [row]
+  std::vector<size_t> first_row_;    // [tensor]
+  size_t row_ = 0;                   // of the piece at hand
 };
 
 }  // namespace

@@ -64,7 +64,9 @@ class Parser : TokenReader {
     Type type;
     const DomainInfo* domain = &info(Domain::step);
     for (const DomainInfo& d : kDomains) {
-      if (!d.open.empty() && at_punctuation(d.open)) domain = &d;
+      // A row's values and those of blocks say so behind their dtype.
+      bool opens = !d.open.empty() && d.domain != Domain::row;
+      if (opens && at_punctuation(d.open)) domain = &d;
     }
     type.domain = domain->domain;
     if (!domain->open.empty()) next();
@@ -76,8 +78,13 @@ class Parser : TokenReader {
       type.dtype = parse_dtype();
     }
     if (type.domain == Domain::tensor && at_punctuation("/")) {
-      type.domain = Domain::element;
-      type.block = parse_block();
+      next();
+      type.domain = at_word("row") ? Domain::row : Domain::element;
+      if (at_word("row")) {
+        next();
+      } else {
+        type.block = parse_block();
+      }
     }
     if (!domain->close.empty()) expect_punctuation(domain->close);
     return type;
@@ -85,7 +92,6 @@ class Parser : TokenReader {
 
   // How many elements share a value: "/256".
   int32_t parse_block() {
-    next();
     Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
     for (int32_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
       if (t.text == std::to_string(block)) return block;
@@ -270,6 +276,7 @@ class Parser : TokenReader {
     }
     if (in_blocks) {
       if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
+      next();
       b.block = parse_block();
       expect_punctuation(">");
     }

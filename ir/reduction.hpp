@@ -1,7 +1,7 @@
 // The one canonical reduction order. Knows only std and the op semantics.
 //
 // A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the (full)
-// tensor, with 2,048 lanes; element i belongs to lane i mod 2,048. A lane starts at the identity
+// tensor (in a step with values of rows, of its row), with 2,048 lanes; element i belongs to lane i mod 2,048. A lane starts at the identity
 // and combines its elements in rising order. Lanes fold by combining lane l+d into lane l for
 // d = 1024, 512, … 1. Piece results, numbered through all tensors in bound order, are folded by
 // the same routine as if they were elements, again and again until one is left.

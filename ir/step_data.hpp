@@ -22,6 +22,10 @@ struct StepTensor {
 
   uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
   uint64_t column_count() const { return columns != 0 ? columns : element_count(); }
+  // Of what is here; the last one of a shard may go on elsewhere.
+  uint64_t row_count() const {
+    return size == 0 ? 0 : (size + column_count() - 1) / column_count();
+  }
 };
 
 struct StepData {

@@ -36,6 +36,7 @@ class Verifier {
     }
     current_ = kNoValue;
     check_reports();
+    check_rows();
     if (std::none_of(p_.insts.begin(), p_.insts.end(),
                      [](const Inst& i) { return i.op == Op::store || i.op == Op::write; })) {
       report(17, "the step has no effect: it stores and writes nothing");
@@ -99,9 +100,12 @@ class Verifier {
       check_name(states, s.name, "state");
       if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element) {
         report(14,
-               "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}} "
-               "or <tensor>",
+               "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}}, "
+               "<tensor> or row, as <f32/row>",
                s.name, text(s.type));
+      }
+      if (s.report && s.type.domain == Domain::row) {
+        report(14, "report @{} is of rows, of which there are too many: reduce it", s.name);
       }
       if (s.shared && s.type.domain != Domain::step) {
         report(14, "shared state @{} must be of the step domain", s.name);
@@ -177,7 +181,7 @@ class Verifier {
         args_placed_ = false;
         return;
       }
-      if (!is_scalar_storage(a.type.dtype) || a.type.domain == Domain::element) {
+      if (!is_scalar_storage(a.type.dtype) || a.type.domain >= Domain::row) {
         current_ = static_cast<ValueId>(i);
         report(15,
                "arg %{} has type {}: args are f32 f64 i32 i64 bool, one per step, {{group}} or "
@@ -411,6 +415,17 @@ class Verifier {
                   text(s.type), text(v));
     }
     check_predicate(inst, s.type);
+  }
+
+  // Blocks and random numbers are counted from a tensor's start, and rows end anywhere.
+  void check_rows() {
+    if (!has_rows(p_)) return;
+    bool blocks = std::any_of(p_.buffers.begin(), p_.buffers.end(),
+                              [](const Buffer& b) { return b.block > 1; });
+    for (const Inst& inst : p_.insts) {
+      blocks = blocks || inst.type.block > 1 || inst.op == Op::random;
+    }
+    if (blocks) report(19, "a step with values of rows has neither blocks nor random numbers");
   }
 
   void check_reports() {

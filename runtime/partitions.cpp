@@ -21,6 +21,10 @@ Partition by_owner(const std::vector<uint32_t>& owner, uint32_t parts) {
   return p;
 }
 
+uint32_t row_count(const abi::Tensor& t) {
+  return t.size == 0 ? 0 : static_cast<uint32_t>((t.size + t.columns - 1) / t.columns);
+}
+
 }  // namespace
 
 abi::Partition Partition::view() const {
@@ -28,8 +32,9 @@ abi::Partition Partition::view() const {
 }
 
 Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
-                       uint32_t group_count) {
+                       uint32_t group_count, bool has_rows) {
   constexpr size_t kDomainCount = std::size(kDomains);
+  constexpr auto kRow = static_cast<uint32_t>(Domain::row);
   static_assert(abi::partition_index(kDomainCount, 0) == abi::kPartitions);
   // [domain] its members, and of each the number of the member one domain up that it belongs to.
   std::array<std::vector<uint32_t>, kDomainCount> up;
@@ -38,12 +43,30 @@ Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::
   for (const abi::Tensor& t : tensors) {
     up[static_cast<size_t>(Domain::tensor)].push_back(t.group);
   }
-  for (const abi::Chunk& c : chunks) up[static_cast<size_t>(Domain::element)].push_back(c.tensor);
+  std::vector<uint32_t> first_row;
+  for (uint32_t t = 0; t < tensors.size() && has_rows; ++t) {
+    std::vector<uint32_t>& rows = up[kRow];
+    first_row.push_back(static_cast<uint32_t>(rows.size()));
+    rows.resize(rows.size() + row_count(tensors[t]), t);
+  }
+  for (const abi::Chunk& c : chunks) {
+    uint32_t owner = c.tensor;
+    if (has_rows)
+      owner = first_row[c.tensor] + static_cast<uint32_t>(c.begin / tensors[c.tensor].columns);
+    up[static_cast<size_t>(Domain::element)].push_back(owner);
+  }
   for (uint32_t from = 1; from < kDomainCount; ++from) {
     std::vector<uint32_t> owner(up[from].size());
     std::iota(owner.begin(), owner.end(), 0);
     for (uint32_t to = from; to-- > 0;) {
-      for (uint32_t& o : owner) o = up[to + 1][o];
+      // Where there are no rows, elements are the tensors' own.
+      if (has_rows || to + 1 != kRow) {
+        for (uint32_t& o : owner) o = up[to + 1][o];
+      }
+      if (!has_rows && (from == kRow || to == kRow)) {
+        all_[abi::partition_index(from, to)] = by_owner({}, 0);
+        continue;
+      }
       all_[abi::partition_index(from, to)] = by_owner(owner, static_cast<uint32_t>(up[to].size()));
     }
   }

@@ -26,7 +26,7 @@ class Partitions {
   Partitions() = default;
   // Chunks stand in bound order of their tensors.
   Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
-             uint32_t group_count);
+             uint32_t group_count, bool has_rows = false);
 
   const Partition& operator[](size_t i) const { return all_[i]; }
   const Partition& of(Domain from, Domain to) const;

@@ -74,8 +74,30 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
   }
 }
 
+// A row's reduction is over all of it.
+void check_rows(const Program& program, const Layout& layout) {
+  uint64_t rows = 0;
+  for (size_t t = 0; has_rows(program) && t < layout.size(); ++t) {
+    const TensorSpec& spec = layout.tensors()[t];
+    rows += spec.row_count();
+    if (spec.size == 0) continue;
+    if (spec.offset % spec.column_count() == 0 && spec.size % spec.column_count() == 0) continue;
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} '{}' is a shard that ends within a row, and step @{} has "
+                            "values of rows: cut shards where both a row of {} and 16,384 elements "
+                            "begin",
+                            t, spec.name.substr(0, 80), program.name, spec.column_count()));
+  }
+  if (rows >> 32 != 0) {
+    throw Error(ErrorKind::bind, fmt::format("the tensors have {} rows, and step @{} keeps values "
+                                             "of them: there may be 2^32 - 1",
+                                             rows, program.name));
+  }
+}
+
 // A count of elements that only looks right is worse than none.
 void check_full_sizes(const Program& program, const Layout& layout) {
+  check_rows(program, layout);
   bool counts = std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
     return inst.op == Op::element_count || inst.op == Op::column_count;
   });
@@ -245,7 +267,7 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
     if (which == States::written && !writes_state(program, i)) continue;  // a seed is the caller's
-    if (s.shared || (first_tensor > 0 && s.type.domain != Domain::tensor)) continue;
+    if (s.shared || (first_tensor > 0 && s.type.domain < Domain::tensor)) continue;
     size_t bytes = size_of(s.type.dtype);
     size_t count = member_count(s.type.domain, plan->layout);
     std::vector<char> values(count * bytes);
@@ -253,7 +275,12 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
     if (bool TensorSpec::* flag = tensor_flag(s)) {
       for (size_t m = 0; m < count; ++m) values[m] = plan->layout.tensors()[m].*flag ? 1 : 0;
     }
-    size_t skip = first_tensor * bytes;
+    size_t first = first_tensor;
+    if (s.type.domain == Domain::row) {
+      first = 0;
+      for (size_t t = 0; t < first_tensor; ++t) first += plan->layout.tensors()[t].row_count();
+    }
+    size_t skip = first * bytes;
     backend->memory()->copy_to_device(static_cast<char*>(states_[i]) + skip, values.data() + skip,
                                       values.size() - skip, stream);
   }

@@ -56,9 +56,11 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   scratch_elements += (tensor.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
-    // Cut where pieces of the full tensor begin.
-    uint64_t to_border = kPieceElements - (tensor.offset + begin) % kPieceElements;
-    auto length = static_cast<uint32_t>(std::min(to_border, tensor.size - begin));
+    // Cut where pieces of the full tensor, or of its rows, begin.
+    uint64_t position = has_rows ? begin % tensor.columns : tensor.offset + begin;
+    uint64_t left = has_rows ? tensor.columns - position : tensor.size;
+    uint64_t to_border = kPieceElements - position % kPieceElements;
+    auto length = static_cast<uint32_t>(std::min({to_border, left, tensor.size - begin}));
     chunks.push_back({number, signature, length, 0, begin});
     begin += length;
   }
@@ -69,12 +71,13 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
 
 void StepTables::set_group(size_t tensor, uint32_t group) {
   tensors[tensor].group = group;
-  parts = Partitions(chunks, tensors, static_cast<uint32_t>(group_count()));
+  make_parts(static_cast<uint32_t>(group_count()));
 }
 
 StepTables make_tables(const Program& program, const Layout& layout) {
   StepTables tables;
   tables.buffer_count = program.buffers.size();
+  tables.has_rows = has_rows(program);
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -88,8 +91,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
                 .reserved = 0},
                signature_of(program, t, i));
   }
-  tables.parts =
-      Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(layout.group_count()));
+  tables.make_parts(static_cast<uint32_t>(layout.group_count()));
   // A step over no tensors (a loss-scale update alone) still has a kernel.
   if (tables.signatures.empty()) {
     Signature any;

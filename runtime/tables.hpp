@@ -22,11 +22,14 @@ struct StepTables {
   Partitions parts;
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // of every scratch array
+  bool has_rows = false;          // the program has values of rows
 
   // The next tensor in bound order, with its chunks; its scratch_base is found here. Once all are there,
   // whoever adds them makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
+  void make_parts(uint32_t groups) { parts = Partitions(chunks, tensors, groups, has_rows); }
   void set_group(size_t tensor, uint32_t group);
+  size_t row_count() const { return parts.of(Domain::row, Domain::step).begin.back(); }
   size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
   void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
   void* pointer(size_t tensor, size_t buffer) const {

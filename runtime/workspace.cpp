@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors) {
+size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, size_t rows) {
   switch (domain) {
     case Domain::step:
       return 1;
@@ -16,6 +16,8 @@ size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors) {
       return groups;
     case Domain::tensor:
       return tensors;
+    case Domain::row:
+      return rows;
     case Domain::element:
       return elements;
   }
@@ -44,13 +46,17 @@ void place_partials(const KernelPlan& kernels, const StepTables& tables, Workspa
 }  // namespace
 
 size_t member_count(Domain domain, const Layout& layout) {
+  size_t rows = 0;
+  if (domain == Domain::row) {
+    for (const TensorSpec& t : layout.tensors()) rows += t.row_count();
+  }
   return count_of(domain, layout.element_count(), static_cast<size_t>(layout.group_count()),
-                  layout.size());
+                  layout.size(), rows);
 }
 
 size_t member_count(Domain domain, const StepTables& tables) {
   check_internal(domain != Domain::element, "tables do not count elements");
-  return count_of(domain, 0, tables.group_count(), tables.tensors.size());
+  return count_of(domain, 0, tables.group_count(), tables.tensors.size(), tables.row_count());
 }
 
 WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/abi.hpp"
 #include "compiler/c/ops.hpp"
 #include "compiler/embedded.hpp"
 #include "compiler/text.hpp"
@@ -59,7 +60,8 @@ class Emitter {
     return fmt::format("(({}*)ctx->{}[{}])[{}]", memory_type(t), table, index, place);
   }
   static std::string_view place(Domain d) {
-    return d == Domain::step ? "0" : d == Domain::group ? "group" : "tensor_index";
+    constexpr std::string_view kPlaces[] = {"0", "group", "tensor_index", "row"};
+    return kPlaces[static_cast<size_t>(d)];
   }
   static std::string_view count(Domain d) {
     return d == Domain::group ? "ctx->group_count" : "ctx->tensor_count";
@@ -176,6 +178,13 @@ class Emitter {
     if (!phase.uniform.group.empty()) out_.line("const uint32_t group = tensor->group;");
     emit_code(phase.uniform.group);
     emit_code(phase.uniform.tensor);
+    if (!phase.uniform.row.empty()) {
+      out_.line(
+          fmt::format("const uint64_t row = ctx->parts[{}].begin[tensor_index] + "
+                      "chunk->begin / tensor->columns;",
+                      abi::kRowsOfTensors));
+    }
+    emit_code(phase.uniform.row);
     if (phase.guards != plan::Guard::chunk) {
       emit_bodies(phase.bodies);
     } else {
@@ -255,7 +264,9 @@ class Emitter {
     emit_value(inst, fmt::format("{}[{}]", array(body, inst.index), at));
   }
   void emit_lane() {
-    out_.line("const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
+    out_.line(plan_.has_rows
+                  ? "const uint64_t lane = (chunk->begin % tensor->columns + i) % SF_LANES;"
+                  : "const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
   }
   void emit_combine(const plan::Combine& c) {
     const plan::Reduction& r = plan_.reduction(c.reduction);
@@ -347,28 +358,39 @@ class Emitter {
   // --- between phases, and behind them
 
   // Opens a loop over the members of a domain and evaluates their code.
-  void open_members(Domain d, std::span<const Inst> group, std::span<const Inst> tensor,
-                    bool present_only) {
-    std::string_view index = place(d);
-    out_.open(fmt::format("for (uint32_t {0} = 0; {0} < {1}; ++{0})", index, count(d)));
-    if (d == Domain::tensor) {
+  template <class Code>
+  void open_members(Domain d, const Code& code, bool present_only) {
+    const std::vector<Inst>&group = code.group, &tensor = code.tensor;
+    Domain loops = std::min(d, Domain::tensor);
+    std::string_view index = place(loops);
+    out_.open(fmt::format("for (uint32_t {0} = 0; {0} < {1}; ++{0})", index, count(loops)));
+    if (d >= Domain::tensor) {
       out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
       if (present_only) out_.line("if ((tensor->flags & SF_PRESENT) == 0) continue;");
       if (!group.empty()) out_.line("const uint32_t group = tensor->group;");
     }
-    emit_code({group.begin(), group.end()});
-    emit_code({tensor.begin(), tensor.end()});
+    emit_code(group);
+    emit_code(tensor);
+    if (d != Domain::row) return;
+    out_.line(fmt::format("const uint32_t* const rows = ctx->parts[{}].begin + tensor_index;",
+                          abi::kRowsOfTensors));
+    out_.open("for (uint64_t row = rows[0]; row < rows[1]; ++row)");
+    emit_code(code.row);
+  }
+  void close_members(Domain d) {
+    out_.close();
+    if (d == Domain::row) out_.close();
   }
 
   void emit_rollup(const plan::Rollup& rollup, const std::string& name) {
     open_function(name);
     emit_code(rollup.uniform.step);
-    open_members(rollup.from, rollup.uniform.group, rollup.uniform.tensor, false);
+    open_members(rollup.from, rollup.uniform, false);
     for (const plan::Combine& c : rollup.reductions) {
       out_.line(fmt::format("{} = {};", slot(c.reduction, place(rollup.from)), operand(c.operand)),
                 plan_[plan_.reduction(c.reduction).value].text);
     }
-    out_.close();
+    close_members(rollup.from);
     out_.close();
   }
 
@@ -378,7 +400,7 @@ class Emitter {
     const std::vector<plan::Writes>& blocks = plan_.finish.writes;
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
       bool loops = block->domain != Domain::step;
-      if (loops) open_members(block->domain, block->group, block->tensor, true);
+      if (loops) open_members(block->domain, *block, true);
       for (const plan::Write& w : block->writes) {
         DType t = plan_.states[static_cast<size_t>(w.state)].dtype;
         std::string condition =
@@ -387,7 +409,7 @@ class Emitter {
                               entry("states", w.state, t, place(block->domain)), operand(w.value)),
                   w.text);
       }
-      if (loops) out_.close();
+      if (loops) close_members(block->domain);
     }
     out_.close();
   }

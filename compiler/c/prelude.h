@@ -48,7 +48,7 @@ typedef struct {
   uint64_t* scalars;
   void* const* scratch;
   uint32_t chunk_count, tensor_count, group_count, reserved;
-  sf_partition parts[6];
+  sf_partition parts[10];
 } sf_context;
 
 // ---- ops

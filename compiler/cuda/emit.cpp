@@ -65,7 +65,9 @@ class KernelEmitter {
       if (v != kNone && e_.is_constant(v)) used.insert(v);
     };
     auto add_uniform = [&](const plan::Uniform& code) {
-      for (const auto* list : {&code.step, &code.group, &code.tensor}) for_each_operand(*list, add);
+      for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) {
+        for_each_operand(*list, add);
+      }
     };
     for (int32_t i = first(); i < end(); ++i) {
       const plan::Phase& phase = e_.plan.phase(i);
@@ -81,6 +83,7 @@ class KernelEmitter {
       for (const plan::Writes& block : finish.writes) {
         for_each_operand(block.group, add);
         for_each_operand(block.tensor, add);
+        for_each_operand(block.row, add);
         for (const plan::Write& w : block.writes) {
           add(w.value);
           add(w.predicate);

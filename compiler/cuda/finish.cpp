@@ -25,6 +25,7 @@ class FinishEmitter {
       }
       for_each_operand(block.group, add_if_step);
       for_each_operand(block.tensor, add_if_step);
+      for_each_operand(block.row, add_if_step);
     }
     inherit();
   }
@@ -41,6 +42,7 @@ class FinishEmitter {
     emit_step();
     const plan::Writes* of_step = nullptr;
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
+      if (block->domain == Domain::row) emit_rows(*block);
       if (block->domain == Domain::tensor) emit_tensors(*block);
       if (block->domain == Domain::group) emit_groups(*block);
       if (block->domain == Domain::step) of_step = &*block;
@@ -91,6 +93,22 @@ class FinishEmitter {
     emit_uniform_lines(e_, block.group);
     emit_uniform_lines(e_, block.tensor);
     emit_writes(block, "tensor_index");
+    e_.out.close();
+    e_.out.line("__syncthreads();");
+  }
+
+  void emit_rows(const plan::Writes& block) {
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open("for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)");
+    e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
+    e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
+    if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
+    emit_uniform_lines(e_, block.group);
+    emit_uniform_lines(e_, block.tensor);
+    open_rows(e_);
+    emit_uniform_lines(e_, block.row);
+    emit_writes(block, "row");
+    e_.out.close();
     e_.out.close();
     e_.out.line("__syncthreads();");
   }

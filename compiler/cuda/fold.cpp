@@ -6,6 +6,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "compiler/abi.hpp"
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 
@@ -16,6 +17,10 @@ std::string array_of(const Emission& e, std::string_view table, int32_t r) {
   return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e.plan.reduction(r)), table, r);
 }
 
+// What stands behind the last tensor's rows.
+const std::string kRowCount =
+    fmt::format("ctx.step.parts[{}].begin[ctx.step.tensor_count]", abi::kRowsOfTensors);
+
 std::string_view slot_count(Domain from) {
   switch (from) {
     case Domain::element:
@@ -24,6 +29,8 @@ std::string_view slot_count(Domain from) {
       return "ctx.step.tensor_count";
     case Domain::group:
       return "ctx.step.group_count";
+    case Domain::row:
+      return kRowCount;
     case Domain::step:
       break;
   }
@@ -58,24 +65,31 @@ void emit_operands(Emission& e, const plan::Rollup& rollup, std::string_view ind
   }
   emit_uniform_lines(e, rollup.uniform.group);
   emit_uniform_lines(e, rollup.uniform.tensor);
+  if (rollup.from == Domain::row) open_rows(e);
+  emit_uniform_lines(e, rollup.uniform.row);
   for (const plan::Combine& c : rollup.reductions) {
     e.out.line(
         fmt::format("{}[{}] = {};", array_of(e, "slots", c.reduction), index, e.name(c.operand)),
         e.comment(e.plan.reduction(c.reduction).value));
   }
+  if (rollup.from == Domain::row) e.out.close();
 }
 
 void emit_rollup(Emission& e, const plan::Rollup& rollup) {
-  bool tensors = rollup.from == Domain::tensor;
+  bool rows = rollup.from == Domain::row;
+  bool tensors = rollup.from >= Domain::tensor;
   std::string_view index = tensors ? "tensor_index" : "group";
   e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));
   e.out.line("__syncthreads();", "results stand");
   emit_uniform_lines(e, rollup.uniform.step);
   e.out.pragma("#pragma unroll 1");
-  e.out.open(fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)", index,
-                         slot_count(rollup.from)));
+  Domain walked = std::min(rollup.from, Domain::tensor);
+  e.out.open(
+      rows ? "for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)"
+           : fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)", index,
+                         slot_count(walked)));
   if (tensors) e.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
-  emit_operands(e, rollup, index);
+  emit_operands(e, rollup, rows ? "row" : index);
   e.out.close();
   e.out.line("__syncthreads();");
   for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
@@ -83,6 +97,13 @@ void emit_rollup(Emission& e, const plan::Rollup& rollup) {
 }
 
 }  // namespace
+
+void open_rows(Emission& e) {
+  e.out.line(fmt::format("const u32* const rows = ctx.step.parts[{}].begin + tensor_index;",
+                         abi::kRowsOfTensors));
+  e.out.pragma("#pragma unroll 1");
+  e.out.open("for (u32 row = rows[0] + threadIdx.x; row < rows[1]; row += kThreads)");
+}
 
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   auto needs_lanes = [&](int32_t number) {
@@ -99,7 +120,7 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
 
 void emit_shared_folds(Emission& e, int32_t phase) {
   for (int32_t r : e.plan.phase(phase).reductions) {
-    if (e.plan.reduction(r).to == Domain::tensor) emit_fold(e, r, kAllBlocks);
+    if (e.plan.reduction(r).to >= Domain::tensor) emit_fold(e, r, kAllBlocks);
   }
 }
 
@@ -108,7 +129,7 @@ void emit_folds(Emission& e, int32_t phase, LastBlock last) {
   bool may_keep = last == LastBlock::of_split && !p.rollups.empty();
   if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
   for (int32_t r : p.reductions) {
-    bool done = last == LastBlock::of_several && e.plan.reduction(r).to == Domain::tensor;
+    bool done = last == LastBlock::of_several && e.plan.reduction(r).to >= Domain::tensor;
     if (!done) emit_fold(e, r);
   }
   if (may_keep) e.out.close();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/abi.hpp"
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 
@@ -65,7 +66,8 @@ class PhaseEmitter {
     e_.out.line(fmt::format("const u32 units = {};", units));
     if (!chunk_.empty()) {
       e_.out.line(fmt::format("__shared__ {} sections[1 + kWarps];", chunk_struct_));
-      e_.out.line("u32 seen = kNone;", "the tensor whose values stand in section 0");
+      e_.out.line("u32 seen = kNone;", fmt::format("the {} whose values stand in section 0",
+                                                   by_rows() ? "row" : "tensor"));
     }
     e_.out.pragma("#pragma unroll 1");
     e_.out.open("for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x)");
@@ -77,6 +79,12 @@ class PhaseEmitter {
     e_.out.line("const u32 tensor_index = chunk.tensor;");
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     emit_absent();
+    if (by_rows()) {
+      e_.out.line(
+          fmt::format("const u32 row = ctx.step.parts[{}].begin[tensor_index] + u32(chunk.begin / "
+                      "tensor.columns);",
+                      abi::kRowsOfTensors));
+    }
     emit_chunk_values();
     emit_chunk();
     e_.out.close();
@@ -106,19 +114,22 @@ class PhaseEmitter {
     return fmt::format("{}::identity<{}>()", combiner(r.op), reduction_type(r));
   }
 
+  bool by_rows() const { return !phase_.uniform.row.empty(); }
   void emit_chunk_values() {
     if (chunk_.empty()) return;
-    e_.out.open("if (work.packed || tensor_index != seen)");
+    std::string_view owner = by_rows() ? "row" : "tensor_index";
+    e_.out.open(fmt::format("if (work.packed || {} != seen)", owner));
     e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
     e_.out.open("if (work.worker == 0)");
     bool grouped = !phase_.uniform.group.empty();
     if (grouped) e_.out.line("const u32 group = tensor.group;");
     emit_uniform_lines(e_, phase_.uniform.group);
     emit_uniform_lines(e_, phase_.uniform.tensor);
+    emit_uniform_lines(e_, phase_.uniform.row);
     emit_copies_to(e_, "sections[work.section]", chunk_);
     e_.out.close();
     e_.out.line("synchronize(work.packed);");
-    e_.out.line("seen = work.packed ? kNone : tensor_index;");
+    e_.out.line(fmt::format("seen = work.packed ? kNone : {};", owner));
     e_.out.close();
     emit_copies_from(e_, "sections[work.section]", chunk_);
   }
@@ -141,9 +152,9 @@ class PhaseEmitter {
 
   void emit_accumulators() {
     if (has_lanes()) {
-      e_.out.line(
-          "const u32 first_lane = work.packed ? 0 : u32(tensor.offset + chunk.begin) % "
-          "abi::kLanes;");
+      std::string_view place = e_.plan.has_rows ? "u32(chunk.begin % tensor.columns)"
+                                                : "u32(tensor.offset + chunk.begin)";
+      e_.out.line(fmt::format("const u32 first_lane = work.packed ? 0 : {} % abi::kLanes;", place));
       e_.out.line("LanePlace place = {0, work.workers * 4};");
     }
     for (int32_t number : phase_.reductions) {

@@ -41,6 +41,8 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used);
 
 // "const float s_inv = …;  // %inv = rcp %scale : f32" for each value; operands are locals.
 void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code);
+// The rows of the tensor at hand, by all threads of the block.
+void open_rows(Emission& e);
 
 // struct NAME { float s_inv; … };
 void emit_struct(Emission& e, const std::string& name, const ValueSet& values);

@@ -18,6 +18,8 @@ std::string_view place(Domain d) {
       return "0";
     case Domain::group:
       return "group";
+    case Domain::row:
+      return "row";
     default:
       return "tensor_index";
   }
@@ -69,7 +71,7 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used) {
   ValueSet step;
   for (const plan::Inst& inst : code.step) step.insert(inst.value);
   for (Id v : used) (step.contains(v) ? shared.step : shared.chunk).insert(v);
-  for (const auto* list : {&code.group, &code.tensor}) {
+  for (const auto* list : {&code.group, &code.tensor, &code.row}) {
     for_each_operand(*list, [&](Id o) {
       if (step.contains(o)) shared.step.insert(o);
     });

@@ -126,7 +126,7 @@ void BodyEmitter::open_lanes() {
   if (!has_lanes) return;
   // Lanes beyond the chunk's length stay at the identity and need not be folded.
   m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
-  lane_start_ = f_.set("lane.start", "and i64 {}, {}", chunk_.position, kLanes - 1);
+  lane_start_ = f_.set("lane.start", "and i64 {}, {}", chunk_.piece_position, kLanes - 1);
   std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
   std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
   std::string lead = f_.set("lane.count", "call i64 @llvm.ctlz.i64(i64 {}, i1 false)", some);

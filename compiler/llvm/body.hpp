@@ -13,9 +13,10 @@ namespace stepfuse::llvm {
 // Names of a chunk's fields, all i64.
 struct ChunkNames {
   std::string index, tensor, begin, length;
-  std::string position;      // of its first element in the full tensor
-  std::string scratch_base;  // of its tensor
-  std::string record;        // the tensor's, a ptr
+  std::string position;        // of its first element in the full tensor
+  std::string piece_position;  // the same in what has pieces: the full tensor, or a row of it
+  std::string scratch_base;    // of its tensor
+  std::string record;          // the tensor's, a ptr
 };
 
 // Stack memory that the bodies of a function share, by purpose.

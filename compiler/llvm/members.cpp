@@ -9,8 +9,8 @@
 namespace stepfuse::llvm {
 namespace {
 
-// A loop over [0, count); `body` gets the index and the label to go on at.
-void loop(Function& f, std::string_view hint, const std::string& count,
+// A loop over [first, end); `body` gets the index and the label to go on at.
+void loop(Function& f, std::string_view hint, const std::string& first, const std::string& end_of,
           const std::function<void(const std::string&, const std::string&)>& body) {
   std::string before = f.label(fmt::format("{}.before", hint));
   std::string test = f.label(fmt::format("{}.test", hint));
@@ -22,8 +22,8 @@ void loop(Function& f, std::string_view hint, const std::string& count,
   f.jump(test);
   f.block(test);
   std::string i_next = f.name("next");
-  std::string i = f.set(hint, "phi i64 [ 0, %{} ], [ {}, %{} ]", before, i_next, next);
-  std::string more = f.set("more", "icmp ult i64 {}, {}", i, count);
+  std::string i = f.set(hint, "phi i64 [ {}, %{} ], [ {}, %{} ]", first, before, i_next, next);
+  std::string more = f.set("more", "icmp ult i64 {}, {}", i, end_of);
   f.branch(more, work, end);
   f.block(work);
   body(i, next);
@@ -65,18 +65,26 @@ void for_each_member(Function& f, Uniform& u, Domain d, const MemberCode& code, 
     case Domain::step:
       return body("0");
     case Domain::group:
-      return loop(f, "group", u.group_count, [&](const std::string& g, const std::string&) {
+      return loop(f, "group", "0", u.group_count, [&](const std::string& g, const std::string&) {
         u.set_group(g);
         u.evaluate(code.group);
         body(g);
       });
     case Domain::tensor:
-      return loop(f, "tensor", u.tensor_count, [&](const std::string& t, const std::string& next) {
-        enter_tensor(f, u, t, absent, next);
-        u.evaluate(code.group);
-        u.evaluate(code.tensor);
-        body(t);
-      });
+    case Domain::row:
+      return loop(f, "tensor", "0", u.tensor_count,
+                  [&](const std::string& t, const std::string& next) {
+                    enter_tensor(f, u, t, absent, next);
+                    u.evaluate(code.group);
+                    u.evaluate(code.tensor);
+                    if (d == Domain::tensor) return body(t);
+                    auto [first, end] = u.rows_of(t);
+                    loop(f, "row", first, end, [&](const std::string& row, const std::string&) {
+                      u.set_row(row);
+                      u.evaluate(code.row);
+                      body(row);
+                    });
+                  });
     case Domain::element:
       break;
   }
@@ -89,7 +97,7 @@ std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, si
   Uniform u(plan, module, f);
   Ops ops(module, f, 1);
   u.evaluate(r.uniform.step);
-  MemberCode code{r.uniform.group, r.uniform.tensor};
+  MemberCode code{r.uniform.group, r.uniform.tensor, r.uniform.row};
   for_each_member(f, u, r.from, code, Absent::take, [&](const std::string& index) {
     for (const plan::Combine& c : r.reductions) {
       const plan::Reduction& reduction = plan.reduction(c.reduction);

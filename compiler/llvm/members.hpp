@@ -15,6 +15,7 @@ enum class Absent { skip, take };
 struct MemberCode {
   const std::vector<plan::Inst>& group;
   const std::vector<plan::Inst>& tensor;
+  const std::vector<plan::Inst>& row;
 };
 
 // Calls `body` with the index of each member of `d`, where `code` up to `d` is evaluated for it. Ends

@@ -88,6 +88,7 @@ class PhaseEmitter {
     std::string offset = field(tensor, "i64", offsetof(abi::Tensor, offset), "offset");
     chunk_.scratch_base = field(tensor, "i64", offsetof(abi::Tensor, scratch_base), "scratch_base");
     chunk_.position = f_.set("position", "add i64 {}, {}", offset, chunk_.begin);
+    chunk_.piece_position = chunk_.position;
 
     std::string is_here =
         f_.set("present", "and i64 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
@@ -102,8 +103,10 @@ class PhaseEmitter {
     f_.block(work);
     u_.set_group(group);
     u_.set_tensor(chunk_.tensor);
+    if (plan_.has_rows) enter_row();
     cached(group_cache_, phase_.uniform.group, group, "group");
     cached(tensor_cache_, phase_.uniform.tensor, chunk_.tensor, "tensor");
+    cached(row_cache_, phase_.uniform.row, row_, "row");
     if (phase_.guards != plan::Guard::chunk) return emit_bodies(phase_.bodies, signature);
     std::string yes = f_.label("guarded");
     std::string no = f_.label("otherwise");
@@ -114,7 +117,16 @@ class PhaseEmitter {
     emit_bodies(phase_.otherwise, signature);
   }
 
-  // Group and tensor code runs where the group or tensor is another than that of the chunk before;
+  // The chunk's row, and where in it the chunk begins.
+  void enter_row() {
+    std::string columns = field(chunk_.record, "i64", offsetof(abi::Tensor, columns), "columns");
+    std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
+    row_ = f_.set("row", "add i64 {}, {}", u_.rows_of(chunk_.tensor).first, row);
+    chunk_.piece_position = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
+    u_.set_row(row_);
+  }
+
+  // Group, tensor and row code runs where the group, tensor or row is another than that of the chunk before;
   // its values are kept in memory of the function, which LLVM turns into registers.
   struct Cache {
     std::string member;               // whose values they are; -1: nobody's
@@ -124,6 +136,7 @@ class PhaseEmitter {
   void prepare_caches() {
     prepare_cache(group_cache_, phase_.uniform.group, "group.of");
     prepare_cache(tensor_cache_, phase_.uniform.tensor, "tensor.of");
+    prepare_cache(row_cache_, phase_.uniform.row, "row.of");
   }
   void prepare_cache(Cache& cache, const std::vector<plan::Inst>& code, std::string_view hint) {
     if (code.empty()) return;
@@ -199,7 +212,8 @@ class PhaseEmitter {
   Uniform u_;
   Storage storage_;
   ChunkNames chunk_;
-  Cache group_cache_, tensor_cache_;
+  Cache group_cache_, tensor_cache_, row_cache_;
+  std::string row_;
   std::string next_, is_large_;
 };
 

@@ -56,9 +56,24 @@ std::string Uniform::member(Domain d) const {
       return group_;
     case Domain::tensor:
       return tensor_;
+    case Domain::row:
+      return row_;
     default:
       return "0";
   }
+}
+
+std::pair<std::string, std::string> Uniform::rows_of(const std::string& tensor) {
+  constexpr size_t kParts = offsetof(abi::Context, parts);
+  constexpr size_t kRows = kParts + abi::kRowsOfTensors * sizeof(abi::Partition);
+  std::string begin = field("ptr", kRows + offsetof(abi::Partition, begin), "rows");
+  std::string at = f_.address("rows.at", begin, tensor, sizeof(uint32_t));
+  std::string behind = f_.set("rows.behind", "getelementptr i8, ptr {}, i64 4", at);
+  auto number = [&](const std::string& from) {
+    return f_.set("row", "zext i32 {} to i64", f_.set("row", "load i32, ptr {}", from));
+  };
+  std::string first = number(at);
+  return {first, number(behind)};
 }
 
 // Values that are read from the context's arrays; "" for others.

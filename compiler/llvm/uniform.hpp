@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/abi.hpp"
@@ -26,6 +27,10 @@ class Uniform {
     tensor_ = std::move(index);
     present_ = std::move(present);
   }
+
+  void set_row(std::string index) { row_ = std::move(index); }
+  // The first row of a tensor, and of the next one.
+  std::pair<std::string, std::string> rows_of(const std::string& tensor);
 
   void evaluate(const std::vector<plan::Inst>& code);
   // Makes the step values of a stage known in another function than the one that evaluated them.
@@ -54,7 +59,7 @@ class Uniform {
   Ops ops_;
   std::vector<std::string> names_;
   std::string step_args_, group_args_, scalars_;
-  std::string group_, tensor_, present_;
+  std::string group_, tensor_, present_, row_;
 };
 
 }  // namespace stepfuse::llvm

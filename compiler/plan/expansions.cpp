@@ -242,7 +242,7 @@ class Needed {
     for (const Inst& inst : code) add(inst.op, inst.in, inst.out, within);
   }
   void add(const Uniform& code) {
-    for (const auto* list : {&code.step, &code.group, &code.tensor}) add(*list);
+    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) add(*list);
   }
   void add(const Bodies& bodies) {
     for (const Body& body : bodies) {
@@ -292,6 +292,7 @@ std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const Is
   for (const Writes& block : plan.finish.writes) {
     needed.add(block.group);
     needed.add(block.tensor);
+    needed.add(block.row);
   }
   return needed.take();
 }

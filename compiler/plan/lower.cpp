@@ -47,6 +47,7 @@ class Lowering {
     out_.name = p_.name;
     out_.form = s_.form;
     out_.args = ArgLayout(p_.args);
+    out_.has_rows = has_rows(p_);
     declare_values();
     declare_arrays();
     declare_states();
@@ -169,7 +170,8 @@ class Lowering {
     return out;
   }
   plan::Uniform lower_uniform(const UniformCode& code) const {
-    return {lower_code(code.step), lower_code(code.group), lower_code(code.tensor)};
+    return {lower_code(code.step), lower_code(code.group), lower_code(code.tensor),
+            lower_code(code.row)};
   }
   plan::Inst lower_inst(ValueId v) const {
     const Inst& inst = p_[v];
@@ -372,7 +374,7 @@ class Lowering {
   void lower_finish() {
     out_.finish.step = lower_code(s_.finish.uniform.step);
     for (const DomainInfo& d : kDomains) {
-      plan::Writes block{d.domain, {}, {}, {}};
+      plan::Writes block{.domain = d.domain};
       for (ValueId w : s_.finish.writes) {
         const Inst& inst = p_[w];
         if (p_.states[static_cast<size_t>(inst.slot)].type.domain != d.domain) continue;
@@ -401,6 +403,7 @@ class Lowering {
       std::reverse(code.begin(), code.end());
       return code;
     };
+    block->row = take(s_.finish.uniform.row);
     block->tensor = take(s_.finish.uniform.tensor);
     block->group = take(s_.finish.uniform.group);
   }

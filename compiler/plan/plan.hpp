@@ -95,9 +95,9 @@ struct Inst {
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 
-// Code outside of the element domain, operands first: once for a launch, a group, a tensor.
+// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row.
 struct Uniform {
-  std::vector<Inst> step, group, tensor;
+  std::vector<Inst> step, group, tensor, row;
   friend bool operator==(const Uniform&, const Uniform&) = default;
 };
 
@@ -194,7 +194,7 @@ struct Write {
 // The writes to the states of one domain, and the code that each member needs for them.
 struct Writes {
   Domain domain = Domain::step;
-  std::vector<Inst> group, tensor;
+  std::vector<Inst> group, tensor, row;
   std::vector<Write> writes;
   friend bool operator==(const Writes&, const Writes&) = default;
 };
@@ -223,6 +223,8 @@ struct KernelPlan {
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;  // the last one finishes; it may do only that
   Finish finish;
+  // Some value is one of rows: chunks are cut where rows end, and pieces count from where they begin.
+  bool has_rows = false;
   int32_t reduced_phases = 1;  // so many make all reductions of the first level
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
@@ -255,11 +257,11 @@ void for_each_operand(const Body& body, F&& f) {
   }
 }
 
-// Whether elements of a phase are reduced to tensors, of which there may be many: where the blocks of a grid wait for each
+// Whether elements of a phase are reduced to tensors or rows, of which there may be many: where the blocks of a grid wait for each
 // other, all of them fold these.
 inline bool folds_tensors(const KernelPlan& plan, int32_t phase) {
   for (int32_t r : plan.phase(phase).reductions) {
-    if (plan.reduction(r).to == Domain::tensor) return true;
+    if (plan.reduction(r).to >= Domain::tensor) return true;
   }
   return false;
 }

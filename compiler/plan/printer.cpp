@@ -111,6 +111,7 @@ class Printer {
     print_code(depth, "once", code.step);
     print_code(depth, "per group", code.group);
     print_code(depth, "per tensor", code.tensor);
+    print_code(depth, "per row", code.row);
   }
 
   void print_phase(const Phase& phase) {
@@ -173,6 +174,7 @@ class Printer {
       line(1, "states per {}", place(block.domain));
       print_code(2, "per group", block.group);
       print_code(2, "per tensor", block.tensor);
+      print_code(2, "per row", block.row);
       for (const Write& w : block.writes) {
         std::string condition = w.predicate == kNone ? "" : " if " + operand(w.predicate);
         line(2, "write state {}, {}{}", w.state, operand(w.value), condition);

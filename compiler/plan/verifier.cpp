@@ -91,6 +91,7 @@ class Verifier {
     check_code(code.step, Domain::step, &known);
     check_code(code.group, Domain::group, &known);
     check_code(code.tensor, Domain::tensor, &known);
+    check_code(code.row, Domain::row, &known);
     return known;
   }
 
@@ -187,6 +188,7 @@ class Verifier {
       Ids known = step;
       check_code(block.group, Domain::group, &known);
       check_code(block.tensor, Domain::tensor, &known);
+      check_code(block.row, Domain::row, &known);
       for (const Write& w : block.writes) {
         require(plan_.states[static_cast<size_t>(w.state)].domain == block.domain,
                 "a write is with those of its domain");

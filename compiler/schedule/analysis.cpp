@@ -213,6 +213,9 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
       case Domain::tensor:
         slice.uniform.tensor.push_back(v);
         break;
+      case Domain::row:
+        slice.uniform.row.push_back(v);
+        break;
       case Domain::element:
         slice.element.push_back(v);
         break;

@@ -78,6 +78,8 @@ const std::vector<ValueId>& UniformCode::of(Domain d) const {
       return group;
     case Domain::tensor:
       return tensor;
+    case Domain::row:
+      return row;
     case Domain::element:
       break;
   }

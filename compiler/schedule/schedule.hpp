@@ -48,12 +48,13 @@ struct Body {
 // Values outside the element domain that a stage needs, operands first, each in the list of its own
 // domain. Their sources stand in the lists too: consts, args, states (from before the step) and
 // Op::reduce_* made before, which here mean "the folded result". The step code of a stage is
-// evaluated once, the group and tensor code for each tensor that is worked on. A value of a bound
+// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for each row. A value of a bound
 // type is held as f32 here and converted to the tensor's storage type where it is stored.
 struct UniformCode {
   std::vector<ValueId> step;
   std::vector<ValueId> group;
   std::vector<ValueId> tensor;
+  std::vector<ValueId> row;
   // The list of a coarser domain than element.
   const std::vector<ValueId>& of(Domain d) const;
   friend bool operator==(const UniformCode&, const UniformCode&) = default;

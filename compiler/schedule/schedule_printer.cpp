@@ -56,6 +56,7 @@ class SchedulePrinter {
     print_code(depth, "once", code.step);
     print_code(depth, "per group", code.group);
     print_code(depth, "per tensor", code.tensor);
+    print_code(depth, "per row", code.row);
   }
   std::string place(const Kept& k) const {
     return k.scratch >= 0 ? fmt::format("scratch {}", k.scratch)

@@ -49,7 +49,7 @@ class ScheduleVerifier {
 
   void check_uniform(const UniformCode& code) const {
     std::set<ValueId> known;
-    for (const auto* list : {&code.step, &code.group, &code.tensor}) {
+    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) {
       for (ValueId v : *list) {
         if (is_folded(p_[v])) {
           require(reduced_.contains(v), v, "is used before it is made");
@@ -79,7 +79,8 @@ class ScheduleVerifier {
 
   void check_body(const Phase& phase, const Body& body) const {
     std::set<ValueId> known;
-    for (const auto* list : {&phase.uniform.step, &phase.uniform.group, &phase.uniform.tensor}) {
+    for (const auto* list :
+         {&phase.uniform.step, &phase.uniform.group, &phase.uniform.tensor, &phase.uniform.row}) {
       known.insert(list->begin(), list->end());
     }
     for (const Kept& k : body.fetches) {

@@ -103,9 +103,10 @@ Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   bool elements = x.domain() == Domain::element;
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
   if (!elements) return v.made(loc, v.c.b.reduce(Op::reduce_add, one, to));
-  Value of_tensor = v.made(loc, v.c.b.reduce(Op::reduce_add, one, Domain::tensor)).value;
-  Operand all = v.made(loc, v.c.b.cast(of_tensor, DType::i64));
-  if (to == Domain::tensor) return all;
+  Domain here = std::max(to, Domain::tensor);
+  Value in_i32 = v.made(loc, v.c.b.reduce(Op::reduce_add, one, here)).value;
+  Operand all = v.made(loc, v.c.b.cast(in_i32, DType::i64));
+  if (to == here) return all;
   return v.made(loc, v.c.b.reduce(Op::reduce_add, all.value, to));
 }
 

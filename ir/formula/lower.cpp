@@ -31,7 +31,7 @@ struct Entry {
 };
 
 std::optional<Domain> domain_of(std::string_view word) {
-  for (Domain d : {Domain::tensor, Domain::group, Domain::step}) {
+  for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
     if (word == info(d).name) return d;
   }
   return std::nullopt;
@@ -79,7 +79,7 @@ class Lowering {
   void begin(std::string_view name, Value v) { names_[std::string(name)].now = {{}, v, {}}; }
 
   Entry& define(const std::string& name, SourceLoc loc) {
-    bool place = domain_of(name) || name == "row" || name == "column";
+    bool place = domain_of(name) || name == "column";
     bool word =
         place || name == "t" || name == "g" || name == "w" || name == "true" || name == "false";
     auto [it, is_new] = names_.try_emplace(name);
@@ -136,8 +136,8 @@ class Lowering {
         return;
       case Kind::report: {
         Value value = concrete(computed(s), DType::f32);
-        if (value.type().domain == Domain::element) {
-          f_.fail(s.loc, "a report is not of an element: reduce it, as in norm(x, step)");
+        if (value.type().domain >= Domain::row) {
+          f_.fail(s.loc, "a report is not of an element or row: reduce it, as in norm(x, step)");
         }
         c.b.write(c.b.report(s.name, value.type()), value);
         return;
@@ -232,7 +232,7 @@ class Lowering {
                           "reduce it, as in sum(x, {})",
                           s.name, info(s.domain).name, info(finest).name, info(s.domain).name));
     }
-    Value good = s.domain == Domain::tensor ? c.applied : c.good;
+    Value good = s.domain >= Domain::tensor ? c.applied : c.good;
     Value predicate = good && guard ? (good & guard).named("applied_here") : good ? good : guard;
     c.b.write(e.state, v, predicate);
     return v;
@@ -329,7 +329,6 @@ class Lowering {
 
   Operand count(const Expr& e) {
     std::string of = e.operands.size() == 1 ? e.operands[0].text : "";
-    if (of == "row") return {e.loc, v_.columns(), {}};
     if (of == "column") return {e.loc, v_.rows(), {}};
     auto domain = domain_of(of);
     if (!domain)

@@ -104,10 +104,10 @@ class Parser {
   }
 
   Domain parse_domain() {
-    for (Domain d : {Domain::tensor, Domain::group, Domain::step}) {
+    for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
       if (take_word(info(d).name)) return d;
     }
-    fail_expected("tensor, group or step");
+    fail_expected("row, tensor, group or step");
   }
 
   // --- expressions

@@ -214,8 +214,10 @@ void check_used(const Formula& formula) {
 void check_known(const Formula& formula) {
   std::vector<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
   if (formula.decay != WeightDecay::none) known.emplace_back("weight_decay");
-  for (Domain d : {Domain::tensor, Domain::group, Domain::step}) known.emplace_back(info(d).name);
-  known.insert(known.end(), {"row", "column"});
+  for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
+    known.emplace_back(info(d).name);
+  }
+  known.emplace_back("column");
   std::vector<std::string> functions = builtin_names();
   functions.insert(functions.end(), {"count", "round"});
   visit_all(formula.body, [&](const Statement& s) {

@@ -151,6 +151,7 @@ Operand Values::unary(const Expr& e, const Operand& a) {
 Value Values::count(Domain of) {
   Value& known = counts_[of];
   if (known) return known;
+  if (of == Domain::row) return known = columns();
   if (of == Domain::tensor) return known = c.b.element_count().named("elements");
   Value own = c.b.select(c.b.present().named("here"), count(Domain::tensor), c.i64(0));
   known = c.b.reduce(Op::reduce_add, own.named("elements_here"), of);

@@ -35,9 +35,10 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     abi::Chunk chunk = tables.chunks[i];
     chunk.slot = static_cast<uint32_t>(i);
-    // A warp has 256 lanes, the first ones of a row of them.
-    bool in_warp = chunk.length <= abi::kWarpElements &&
-                   (tables.tensors[chunk.tensor].offset + chunk.begin) % kLanes == 0;
+    // A warp has 256 lanes, the first ones of 2,048.
+    const abi::Tensor& tensor = tables.tensors[chunk.tensor];
+    uint64_t place = tables.has_rows ? chunk.begin % tensor.columns : tensor.offset + chunk.begin;
+    bool in_warp = chunk.length <= abi::kWarpElements && place % kLanes == 0;
     (in_warp ? small_ : large_).push_back(chunk);
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());

@@ -72,6 +72,11 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     if (kind == "misaligned" || kind == "tiny") t.shift = rng.below(32);
     if (kind == "shards") t.offset = rng.below(3 * kPieceElements);
     t.columns = rng.chance(50) ? 0 : 1 + rng.below(300);
+    if (has_rows(program)) {
+      t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
+      t.offset = t.columns * rng.below(9);
+      if (t.columns != 0) t.size -= t.size % t.columns;
+    }
     // Blocks are cut nowhere; of other shards only the API asks as much.
     if (has_blocks) t.offset -= t.offset % kPieceElements;
     layout.tensors.push_back(t);

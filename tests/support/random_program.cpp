@@ -64,7 +64,7 @@ class Generator : RandomTypes {
     }
   }
   BufferRef add_buffer(DTypeSet types, Access access) {
-    return add_buffer(types, access, rng_.chance(12) ? any_block() : 1);
+    return add_buffer(types, access, !rows_ && rng_.chance(12) ? any_block() : 1);
   }
   BufferRef add_buffer(DTypeSet types, Access access, int32_t block) {
     return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
@@ -75,7 +75,6 @@ class Generator : RandomTypes {
   }
 
   // --- pools
-
   using Pool = std::vector<Value>;
   void add(Value v) {
     Type t = v.type();
@@ -134,7 +133,7 @@ class Generator : RandomTypes {
       if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::i32, d), t);
     }
-    if (d == Domain::element && !is_low_precision(t) && rng_.chance(12)) {
+    if (d == Domain::element && !is_low_precision(t) && !rows_ && rng_.chance(12)) {
       return reduce_blocks(t, any_block());
     }
     if (is_low_precision(t)) {
@@ -147,6 +146,7 @@ class Generator : RandomTypes {
         if (rng_.chance(60)) return constant(t);
         return read({t, d});
       case Domain::group:
+      case Domain::row:
         return read({t, d});
       case Domain::tensor:
         if (t == DType::boolean && rng_.chance(50)) return b_.present();
@@ -163,7 +163,7 @@ class Generator : RandomTypes {
                       {pick(n, Domain::element), pick(n, up_to(Domain::element))});
     }
     if (t == DType::i32) {
-      if (rng_.chance(30)) return random();
+      if (!rows_ && rng_.chance(30)) return random();
       return rng_.chance(50) ? b_.element_index() : b_.load(loadable(DType::i32));
     }
     return element_f32();
@@ -218,7 +218,6 @@ class Generator : RandomTypes {
     return b_.constant(t, interesting());
   }
   // --- growth
-
   void grow() {
     Domain d = any_domain();
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
@@ -258,6 +257,7 @@ class Generator : RandomTypes {
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
         DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
+        if (rows_) return;
         return add(reduce_blocks(t, any_block()));
       }
       case TypeRule::powi: {
@@ -372,7 +372,7 @@ class Generator : RandomTypes {
         rng_.pick({Op::reduce_add, Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any});
     Domain from = Domain::element;
     if (options_.coarse_reductions && rng_.chance(40)) {
-      from = rng_.chance(50) ? Domain::tensor : Domain::group;
+      from = rng_.chance(50) ? Domain::tensor : rows_ ? Domain::row : Domain::group;
     }
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
     // Absent tensors have their part in such a reduction: count them now and then.
@@ -382,13 +382,12 @@ class Generator : RandomTypes {
               : t == DType::boolean   ? !b_.present()
                                       : b_.cast(b_.present(), t);
     auto to = static_cast<uint64_t>(from);
-    Domain result = rng_.chance(60) ? Domain::step : kAllDomains[rng_.below(to)];
+    Domain result = rng_.chance(rows_ ? 30 : 60) ? Domain::step : up_to(kAllDomains[to - 1]);
     add(b_.reduce(op, v, result));
     ++reductions_;
   }
 
   // --- effects
-
   Value predicate(Domain guarded) {
     if (guard_ && guard_.type().domain <= guarded && rng_.chance(50)) return guard_;
     if (rng_.chance(50)) return {};
@@ -425,7 +424,7 @@ class Generator : RandomTypes {
     DTypeSet types = declared.dtypes;
     int32_t block = declared.block;
     DType held = types.size() == 1 ? types.only() : DType::bound;
-    Domain d = rng_.chance(80) ? Domain::element : up_to(Domain::tensor);
+    Domain d = rng_.chance(80) ? Domain::element : up_to(Domain::row);
     Value v;
     if (block > 1) return store_shared(buffer, held, block);
     if (held == DType::i32) {
@@ -463,7 +462,8 @@ class Generator : RandomTypes {
       if (is_source(b_.program()[*it].op) || is_storage_only(t.dtype)) continue;
       --left;
       if (t.domain != Domain::element) {
-        StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()), t);
+        std::string name = fmt::format("r{}", b_.program().states.size());
+        StateRef r = t.domain == Domain::row ? b_.state(name, t) : b_.report(name, t);
         b_.write(r, v, rng_.chance(20) ? predicate(t.domain) : Value{});
       } else if (t.dtype == DType::boolean) {
         if (reductions_++ >= kMaxReductions) continue;

@@ -14,12 +14,12 @@
 namespace stepfuse::testing {
 
 inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
-inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor,
+inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor, Domain::row,
                                          Domain::element};
 
 class RandomTypes {
  protected:
-  explicit RandomTypes(uint64_t seed) : rng_(seed, "program") {}
+  explicit RandomTypes(uint64_t seed) : rng_(seed, "program"), rows_(rng_.chance(25)) {}
 
   DTypeSet any_storage() {
     switch (rng_.weighted({30, 28, 12, 24, 8, 10})) {
@@ -60,9 +60,12 @@ class RandomTypes {
   DType any_scalar() {
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
   }
-  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, 56})]; }
-  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30})]; }
-  Domain up_to(Domain d) { return kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)]; }
+  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, 56})]; }
+  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30, rows_ ? 30 : 0})]; }
+  Domain up_to(Domain d) {
+    Domain found = kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)];
+    return found == Domain::row && !rows_ ? Domain::tensor : found;
+  }
   DType number_in(Domain d) {
     if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
@@ -115,6 +118,7 @@ class RandomTypes {
   }
 
   Rng rng_;
+  bool rows_;  // there are values of rows, and so neither blocks nor random numbers
 };
 
 }  // namespace stepfuse::testing

@@ -12,6 +12,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
   StepTables tables;
   tables.buffer_count = variant.program.buffers.size();
   tables.signatures = variant.signatures;
+  tables.has_rows = has_rows(variant.program);
   for (const StepTensor& t : data.tensors) {
     uint32_t flags = t.present ? abi::kPresent : 0U;
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -25,7 +26,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
                 .reserved = 0},
                t.dtypes);
   }
-  tables.parts = Partitions(tables.chunks, tables.tensors, static_cast<uint32_t>(data.group_count));
+  tables.make_parts(static_cast<uint32_t>(data.group_count));
   return tables;
 }
 

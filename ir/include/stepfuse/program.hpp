@@ -1,6 +1,7 @@
 // A step as a value: declarations and one flat list of SSA instructions. Knows ir only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -120,6 +121,13 @@ constexpr bool reduces_blocks(const Inst& inst) {
 // The result of any other is folded out of what all elements, or the members of a domain, leave.
 constexpr bool is_folded(const Inst& inst) {
   return is_reduction(inst.op) && inst.type.domain != Domain::element;
+}
+
+// Whether some value is one of rows.
+inline bool has_rows(const Program& p) {
+  auto of_rows = [](const auto& x) { return x.type.domain == Domain::row; };
+  return std::any_of(p.insts.begin(), p.insts.end(), of_rows) ||
+         std::any_of(p.states.begin(), p.states.end(), of_rows);
 }
 
 // Calls f(operand) for every value operand and the predicate.

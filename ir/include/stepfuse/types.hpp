@@ -47,9 +47,10 @@ inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int
 //   step    one value                        written  f32
 //   group   one value per parameter group    written {f32}
 //   tensor  one value per parameter tensor   written <f32>
+//   row     one value per row of a tensor    written <f32/row>
 //   element one value per parameter element  written [f32]
 // An element value may be one that the elements of a block share, written <f32/256>: see Type::block.
-enum class Domain : uint8_t { step, group, tensor, element };
+enum class Domain : uint8_t { step, group, tensor, row, element };
 
 struct DomainInfo {
   Domain domain;
@@ -57,9 +58,8 @@ struct DomainInfo {
   std::string_view open, close;  // brackets around the dtype in the text
 };
 inline constexpr DomainInfo kDomains[] = {
-    {Domain::step, "step", "", ""},
-    {Domain::group, "group", "{", "}"},
-    {Domain::tensor, "tensor", "<", ">"},
+    {Domain::step, "step", "", ""},         {Domain::group, "group", "{", "}"},
+    {Domain::tensor, "tensor", "<", ">"},   {Domain::row, "row", "<", "/row>"},
     {Domain::element, "element", "[", "]"},
 };
 inline constexpr const DomainInfo& info(Domain d) { return kDomains[static_cast<int>(d)]; }

@@ -58,7 +58,7 @@ def check_together(parts: list[Part], mode: Mode) -> None:
 
 def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
-    own = [name for name in re.findall(r"%(\S+) = reduce_\w+ %\S+ : (?!<\w+/)", step) if name not in exchanged]
+    own = [name for name in re.findall(r"%(\S+) = reduce_\w+ %\S+ : (?!<\w+/\d)", step) if name not in exchanged]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

@@ -19,7 +19,7 @@ from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
-    Place, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, same_layout, type_name,
+    Place, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout, type_name,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .fused import Fused
     from .ranks import Ranks
 
-PER_STEP, PER_GROUP, PER_TENSOR = 0, 1, 2
+PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW = 0, 1, 2, 3
 OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
@@ -239,7 +239,7 @@ class Engine:
                 dtype = part.states[name][0]
                 values.copy_(torch.tensor([from_bits(b, dtype) for b in part.step.read_state(name)], dtype=values.dtype))
             for name, (dtype, domain, _) in part.states.items():
-                if domain != PER_TENSOR:
+                if domain < PER_TENSOR:
                     bits = part.step.read_state(name)
                     for g, group in enumerate(part.groups):
                         group[name] = from_bits(bits[g if domain == PER_GROUP else 0], dtype)
@@ -392,10 +392,25 @@ class Engine:
                 for i, p in enumerate(part.params):
                     state[p][name] = values[i]
                 numbers = values.tolist()
+            elif domain == PER_ROW:
+                values = part.kept[name] = self.of_rows(part, name, dtype, from_bits(initial, dtype))
+                numbers = values.tolist()
             else:
                 groups = part.groups if domain == PER_GROUP else part.groups[:1]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
+
+    def of_rows(self, part: Part, name: str, dtype: str, first: float) -> Tensor:
+        """What a step keeps of the parameters' rows, one behind the other; each parameter's state is its part of that."""
+        state = self.optimizer.state
+        counts = [row_count(p) for p in part.locals]
+        kept = [state[p].get(name) for p in part.params]
+        kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
+                for k, n in zip(kept, counts)]
+        values = torch.cat(kept) if kept else torch.empty(0, dtype=NUMBERS[dtype])
+        for p, mine in zip(part.params, values.split(counts)):
+            state[p][name] = mine
+        return values
 
     def bind_arrays(self, part: Part) -> list[Tensor]:
         """Binds weights and state; returns what each parameter's gradient has to be laid out as."""

@@ -22,6 +22,10 @@ class Place(NamedTuple):
     columns: int  # elements of a row, of what has several dimensions; else 0
 
 
+def row_count(p: Tensor) -> int:
+    return 0 if p.numel() == 0 else p.shape[0] if p.ndim > 1 else 1
+
+
 def columns_of(p: Tensor) -> int:
     return p.numel() // p.shape[0] if p.ndim > 1 and p.shape[0] else 0
 

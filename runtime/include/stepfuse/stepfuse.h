@@ -35,7 +35,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #if defined(__GNUC__)
 #define STEPFUSE_API __attribute__((visibility("default")))
 #else
@@ -95,7 +94,8 @@ enum {
   STEPFUSE_PER_STEP = 0,
   STEPFUSE_PER_GROUP = 1,
   STEPFUSE_PER_TENSOR = 2,
-  STEPFUSE_PER_ELEMENT = 3
+  STEPFUSE_PER_ROW = 3,
+  STEPFUSE_PER_ELEMENT = 4
 };
 
 // A CUstream (cudaStream_t); NULL is the legacy stream. The CPU ignores it and is done on return.

@@ -96,6 +96,9 @@ struct TensorSpec {
 
   uint64_t element_count() const { return full_size != 0 ? full_size : offset + size; }
   uint64_t column_count() const { return columns != 0 ? columns : element_count(); }
+  uint64_t row_count() const {
+    return size == 0 ? 0 : (size + column_count() - 1) / column_count();
+  }
 };
 
 class Layout {
