@@ -80,7 +80,10 @@ bool is_possible(const Point& point) {
     Variant variant =
         make_variant(optimize(program, signatures), signatures, *form_from_name(point.at("form")));
     emit_cuda(variant.plan);
-    return point.at("observe").empty() || variant.plan.phases.size() > 1;
+    if (point.at("observe").empty()) return true;
+    // Where the form stores in what would be observed, the step is made in the split one.
+    Variant split = make_variant(optimize(program, signatures), signatures, Form::split);
+    return variant.plan.phases.size() > 1 && split.plan.phases.size() > 1;
   } catch (const Error&) {
     return false;
   }

@@ -15,6 +15,7 @@ struct Array {
   size_t width = 0;
   bool loaded = false;
   bool stored = false;
+  bool masked = false;  // stored where each element says so
 };
 using ArrayId = std::pair<bool, int32_t>;  // scratch or buffer, and which
 
@@ -34,7 +35,11 @@ std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t s
   for (ValueId v : body.code) {
     if (p[v].op == Op::load) at(false, p[v].slot).loaded = true;
   }
-  for (const StoreAction& a : body.stores) at(false, p[a.store].slot).stored = true;
+  for (const StoreAction& a : body.stores) {
+    Array& stored = at(false, p[a.store].slot);
+    stored.stored = true;
+    stored.masked = a.predicate != kNoValue && p[a.predicate].type.domain == Domain::element;
+  }
   for (const Kept& k : body.keeps) kept(k).stored = true;
   return arrays;
 }
@@ -62,17 +67,23 @@ void add_body(const Schedule& s, const Body& body, size_t signature, const CudaO
   auto bytes = static_cast<size_t>(options.access) / 8;
   auto unroll = static_cast<size_t>(options.unroll);
   size_t tile = std::clamp<size_t>(bytes / std::max<size_t>(widest, 1), 4, 8);
-  size_t tiles = 1;
-  while (2 * tiles * tile * loaded <= 64 * unroll && 2 * tiles * tile <= 16 * unroll) tiles *= 2;
-  if (!body.reductions.empty()) tiles = std::max(tiles, 8 / tile);
+  bool only_reads = !body.reductions.empty() && body.stores.empty() && body.keeps.empty() &&
+                    body.code.size() <= 16;
+  size_t most = only_reads ? (options.arch < 120 ? 32 : 16) : 16 * unroll;
+  size_t whole = 1;
+  while (2 * whole * tile * loaded <= 64 * unroll && 2 * whole * tile <= most) whole *= 2;
+  if (!body.reductions.empty()) whole = std::max(whole, 8 / tile);
+  // Where some of a turn's tiles are not whole, those that are, and the others by elements.
+  size_t mixed = only_reads ? 8 / tile : whole;
   for (const auto& [id, a] : arrays) {
     size_t words = tile * a.width / 4;
     std::string vector = words == 1 ? "" : fmt::format(".v{}", words);
     std::string_view element = a.width == 4 ? "b32" : a.width == 2 ? "u16" : "u8";
     for (const char* op : {"ld", "st"}) {
       if (!(op[0] == 'l' ? a.loaded : a.stored)) continue;
-      (*out)[fmt::format("{}.global{}.b32", op, vector)] += static_cast<int>(tiles);
-      (*out)[fmt::format("{}.global.{} element", op, element)] += static_cast<int>(tiles * tile);
+      (*out)[fmt::format("{}.global{}.b32", op, vector)] +=
+          static_cast<int>((op[0] == 's' && a.masked ? 0 : whole) + mixed);
+      (*out)[fmt::format("{}.global.{} element", op, element)] += static_cast<int>(mixed * tile);
     }
   }
 }

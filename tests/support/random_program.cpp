@@ -226,7 +226,7 @@ class Generator : RandomTypes {
   void grow(Op op, Domain d) {
     switch (info(op).rule) {
       case TypeRule::cast:
-        return grow_cast(d);
+        return grow_cast(rows_ && rng_.chance(60) ? rng_.pick({Domain::group, Domain::row}) : d);
       case TypeRule::number:
       case TypeRule::compare:
         return grow_same(op, number_in(d), d);
@@ -371,8 +371,8 @@ class Generator : RandomTypes {
     Op op =
         rng_.pick({Op::reduce_add, Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any});
     Domain from = Domain::element;
-    if (options_.coarse_reductions && rng_.chance(40)) {
-      from = rng_.chance(50) ? Domain::tensor : rows_ ? Domain::row : Domain::group;
+    if (options_.coarse_reductions && rng_.chance(rows_ ? 60 : 40)) {
+      from = rng_.chance(rows_ ? 30 : 50) ? Domain::tensor : rows_ ? Domain::row : Domain::group;
     }
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
     // Absent tensors have their part in such a reduction: count them now and then.
