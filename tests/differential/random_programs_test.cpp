@@ -27,7 +27,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kDefaultCount = 200;  // sanitized code is slow, and finds other things
 #else
-constexpr uint64_t kDefaultCount = 2000;
+constexpr uint64_t kDefaultCount = 2600;
 #endif
 
 struct Seeds {

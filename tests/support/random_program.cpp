@@ -217,16 +217,16 @@ class Generator : RandomTypes {
     if (t == DType::boolean) return b_.constant(t, rng_.chance(50) ? 1 : 0);
     return b_.constant(t, interesting());
   }
-  // --- growth
   void grow() {
     Domain d = any_domain();
+    if (rows_ && rng_.chance(20)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
   }
 
   void grow(Op op, Domain d) {
     switch (info(op).rule) {
       case TypeRule::cast:
-        return grow_cast(rows_ && rng_.chance(60) ? rng_.pick({Domain::group, Domain::row}) : d);
+        return grow_cast(d);
       case TypeRule::number:
       case TypeRule::compare:
         return grow_same(op, number_in(d), d);
