@@ -11,6 +11,26 @@
 namespace stepfuse::testing {
 namespace {
 
+bool stands_for(const Type& other, const Type& type) {
+  return other == type || (other.dtype == type.dtype && other.dtype != DType::bound &&
+                           other.domain < type.domain && type.block <= 1);
+}
+
+// With the `left`-th value before it that broadcasts to `at` instead of that.
+std::optional<Program> with_another(const Program& p, ValueId at, int left) {
+  const Inst& target = p[at];
+  if (is_effect(target.op) || target.op == Op::arg) return std::nullopt;
+  ValueId other = at;
+  while (left > 0 && --other >= 0) left -= stands_for(p[other].type, target.type) ? 1 : 0;
+  if (other < 0) return std::nullopt;
+  Program out = p;
+  for (Inst& inst : out.insts) {
+    for (ValueId& operand : inst.operands) operand = operand == at ? other : operand;
+    if (inst.predicate == at) inst.predicate = other;
+  }
+  return remove_dead(out);
+}
+
 // One thing less at instruction `at`; `choice` numbers the ways, nothing when there is no more.
 std::optional<Program> smaller(const Program& p, ValueId at, int choice) {
   const Inst& target = p[at];
@@ -109,6 +129,9 @@ Program shrink(Program program, const std::function<bool(const Program&)>& fails
     for (ValueId v = program.size() - 1; v >= 0; --v) {
       for (int choice = 0; choice <= 3 && v < program.size(); ++choice) {
         changed |= accept(smaller(program, v, choice));
+      }
+      for (int left = 1; left <= 3 && v < program.size(); ++left) {
+        changed |= accept(with_another(program, v, left));
       }
     }
   }

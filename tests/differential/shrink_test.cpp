@@ -48,7 +48,7 @@ TEST_CASE("shrinking leaves little more than the fault") {
     CHECK(find_violations(small).empty());
     CHECK(fails(small, seed));
     CHECK(fails(parse(print(small)), seed));  // and so from the file that is kept
-    CHECK(small.size() - static_cast<ValueId>(small.args.size()) <= 11);
+    CHECK(small.size() - static_cast<ValueId>(small.args.size()) <= 10);
     ++shrunk;
   }
   CHECK(shrunk >= 10);
