@@ -76,7 +76,9 @@ find_nvrtc() {
   done
   local ldconfig=ldconfig
   have ldconfig || ldconfig=/sbin/ldconfig
-  "$ldconfig" -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && echo loader
+  local known
+  known=$("$ldconfig" -p 2>/dev/null) # whole first: a pipe that grep -q leaves early has failed
+  [[ $known == *libnvrtc.so.1[23]* ]] && echo loader
 }
 
 # ---- what is missing -----------------------------------------------------------------------

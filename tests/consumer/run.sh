@@ -34,7 +34,8 @@ case $mode in
   shared | static)
     install_stepfuse
     run_consumer find_package -DCMAKE_PREFIX_PATH="$prefix" -DKIND="${mode/shared/}"
-    ldd "$work/build/consumer" | grep -q 'libstepfuse\.so\.0\.1' && linked=shared || linked=static
+    libraries=$(ldd "$work/build/consumer") # whole first: a pipe that grep -q leaves early has failed
+    [[ $libraries == *libstepfuse.so.0.1* ]] && linked=shared || linked=static
     [ "$mode" = $linked ] || fail "the consumer is linked to the $linked library"
     ;;
   build_folder) run_consumer find_package -Dstepfuse_DIR="$build" ;;
