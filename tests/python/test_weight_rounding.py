@@ -10,22 +10,9 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse.torch import SGD, AdamW, Lion
+from trained import parameter, stepped
 
 LOW = [torch.bfloat16, torch.float16]
-
-
-def parameter(values, dtype=torch.bfloat16):
-    p = torch.nn.Parameter(values.to(dtype))
-    p.grad = torch.zeros_like(p)
-    return p
-
-
-def stepped(optimizer, params, steps, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        for p in params:
-            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
-        optimizer.step()
 
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
