@@ -15,13 +15,14 @@ inline constexpr uint32_t kLanes = 2048;
 inline constexpr uint32_t kBlockThreads = 256;
 
 // One piece of a tensor, in a step with values of rows of a row (at most kPieceElements elements, cut at multiples of
-// kPieceElements of the whole), and the unit of work. Chunk i writes slot i of every reduction. Chunks stand in bound order of their
-// tensors; empty tensors have none.
+// kPieceElements of the whole), and the unit of work. Chunks stand in bound order of their tensors; empty tensors have none. Chunk i
+// writes slot i of every reduction; in a step with values of columns, where the chunks of a strip that have the same columns
+// stand together, the slot that it says.
 struct Chunk {
   uint32_t tensor;
   uint32_t signature;  // index into the signatures of the plan
   uint32_t length;     // elements, 1 … kPieceElements
-  uint32_t slot;       // used on devices, where the table is sorted: the chunk's bound number
+  uint32_t slot;       // used where the table is sorted, as on devices: the chunk's bound number
   uint64_t begin;      // first element, from the tensor's base pointers
 };
 static_assert(sizeof(Chunk) == 24);
@@ -38,10 +39,11 @@ struct Tensor {
   uint64_t full_size;     // elements of the full tensor
   uint64_t columns;       // elements of each of its rows
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
+  uint64_t strip_base;    // the same of its first strip in the slots of every reduction to columns
   uint32_t id;            // tells its random numbers from those of other tensors
   uint32_t reserved;
 };
-static_assert(sizeof(Tensor) == 56);
+static_assert(sizeof(Tensor) == 64);
 
 // Which members of a finer domain make up each member of a coarser one. Part m holds members
 // [begin[m], begin[m + 1]) of the list `members`, in bound order; null: of 0, 1, 2, …
@@ -54,14 +56,19 @@ struct Partition {
 static_assert(sizeof(Partition) == 24);
 
 // One for every pair of domains, numbered as Domain is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
-// stand there as their chunks. Steps without values of rows have no rows.
-inline constexpr uint32_t kPartitions = 10;
+// stand there as their chunks. Steps without values of rows have no rows, and of columns no columns; none of
+// those belongs to one of the others.
+inline constexpr uint32_t kPartitions = 15;
 constexpr uint32_t partition_index(uint32_t from, uint32_t to) {
   return from * (from - 1) / 2 + to;
 }
 
-// A tensor's rows: members begin[t] to begin[t + 1] of this one.
+// A tensor's rows, and columns: members begin[t] to begin[t + 1] of this one.
 inline constexpr uint32_t kRowsOfTensors = partition_index(3, 2);
+inline constexpr uint32_t kColumnsOfTensors = partition_index(4, 2);
+
+// So many rows make a strip. Slots of a reduction to columns: a value for each column, strip by strip.
+inline constexpr uint32_t kStripRows = 64;
 
 // The only parameter of a CPU kernel, by pointer.
 struct Context {
@@ -73,7 +80,7 @@ struct Context {
                                // [tensor * count of tensor args + index among them]
   void* const* states;   // [state] -> array of 1, group_count or tensor_count values of its dtype
   void* const* slots;    // [reduction] -> what is folded: a value per chunk, or per member of the
-                         // operand's domain (bool: 1 byte)
+                         // operand's domain (bool: 1 byte); to columns: per strip and column
   void* const* results;  // [reduction] -> its folded values, one per member of its domain
   uint64_t* scalars;     // [value id] of step-domain values, raw bits, of the stage being run
   void* const* scratch;  // [scratch slot] -> array over all tensors' elements
@@ -122,9 +129,11 @@ struct DeviceContext {
   uint32_t block_chunks;
   uint32_t small_count;
   uint32_t flags;
+  uint32_t split;  // phases that reduce nothing work on each chunk of a block in 1 << split parts
+  uint32_t reserved;
   uint64_t inline_args[kInlineArgs];  // step args, then those of groups and tensors as in Context
 };
-static_assert(sizeof(DeviceContext) == sizeof(Context) + 40 + 8 * kInlineArgs);
+static_assert(sizeof(DeviceContext) == sizeof(Context) + 48 + 8 * kInlineArgs);
 
 // With the up to 7 elements before it that share an aligned access, a small chunk has at most one
 // element in each of a warp's 256 lanes.

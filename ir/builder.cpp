@@ -151,7 +151,7 @@ Value Builder::apply(Op op, std::initializer_list<Value> operands) {
   int i = 0;
   for (Value v : operands) {
     inst.operands[static_cast<size_t>(i++)] = v.id;
-    if (i == 1 || is_finer(v.type(), inst.type)) inst.type = v.type();
+    inst.type = i == 1 ? v.type() : join(inst.type, v.type());
   }
   inst.type.buffer = -1;
   TypeRule rule = info(op).rule;
@@ -177,7 +177,7 @@ Value Builder::bitcast(Value v, DType to) {
 }
 
 Value Builder::cast_sr(Value v, Value random, DType to) {
-  Type fine = is_finer(random.type(), v.type()) ? random.type() : v.type();
+  Type fine = join(v.type(), random.type());
   return append({.op = Op::cast_sr,
                  .type = {to, fine.domain, -1, fine.block},
                  .operands = {v.id, random.id, kNoValue}},

@@ -152,7 +152,7 @@ class Rewriting {
         continue;
       }
       for (const Buffer& part : parts_of(format_.encode)) {
-        bool is_rest = lower_bits_ && !parts_.empty();
+        bool is_rest = lower_bits_ && !parts_.empty() && kept.access != Access::out;
         parts_[part.name] = static_cast<int32_t>(to_.buffers.size());
         to_.buffers.push_back(
             {.name = lower_bits_ ? part.name
@@ -299,7 +299,8 @@ std::vector<std::string_view> list_formats() {
 }
 
 Format built_in_format(std::string_view name) {
-  for (auto list : {formula::embedded_formats(), formula::embedded_masters()}) {
+  for (auto list :
+       {formula::embedded_formats(), formula::embedded_masters(), formula::embedded_copies()}) {
     for (const formula::Embedded& e : list) {
       if (e.name == name) return parse_format(e.text, name);
     }

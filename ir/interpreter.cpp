@@ -30,10 +30,15 @@ class Interpreter {
         uniform_(p.insts.size()),
         columns_(p.insts.size()),
         pieces_(p.insts.size()),
+        strips_(p.insts.size()),
         has_rows_(has_rows(p)) {
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       first_row_.push_back(row_tensors_.size());
       if (has_rows_) row_tensors_.resize(first_row_[t] + data.tensors[t].row_count(), t);
+      first_column_.push_back(column_tensors_.size());
+      if (has_columns(p)) {
+        column_tensors_.resize(first_column_[t] + data.tensors[t].own_columns(), t);
+      }
     }
     for (ValueId v = 0; v < p.size(); ++v) {
       int& level = level_[index(v)];
@@ -77,6 +82,7 @@ class Interpreter {
   size_t count(Domain d) const {
     if (d == Domain::step) return 1;
     if (d == Domain::row) return row_tensors_.size();
+    if (d == Domain::column) return column_tensors_.size();
     return d == Domain::group ? static_cast<size_t>(data_.group_count) : data_.tensors.size();
   }
 
@@ -87,8 +93,8 @@ class Interpreter {
   // The member of `coarse` that member `m` of domain `d` belongs to.
   size_t member_of(Domain coarse, Domain d, size_t m) const {
     if (coarse == Domain::step) return 0;
-    if (coarse < Domain::row && d == Domain::row) {
-      m = row_tensors_[m];
+    if (coarse < Domain::row && d >= Domain::row) {
+      m = (d == Domain::row ? row_tensors_ : column_tensors_)[m];
       d = Domain::tensor;
     }
     return coarse == Domain::group && d > Domain::group ? group_of(m) : m;
@@ -167,7 +173,9 @@ class Interpreter {
     ValueId operand = inst.operands[0];
     Domain from = p_[operand].type.domain;
     Domain to = inst.type.domain;
-    if (from == Domain::element) {
+    if (to == Domain::column) {
+      fold_strips(v, members);
+    } else if (from == Domain::element) {
       Domain owner = has_rows_ ? Domain::row : Domain::tensor;
       for (const auto& [m, value] : pieces_[index(v)]) {
         members[member_of(to, owner, m)].push_back(value);
@@ -182,15 +190,30 @@ class Interpreter {
     }
   }
 
+  // Of each column, what the strips of its tensor left.
+  void fold_strips(ValueId v, std::vector<std::vector<Bits>>& members) const {
+    for (size_t c = 0; c < members.size(); ++c) {
+      size_t t = column_tensors_[c];
+      size_t columns = data_.tensors[t].own_columns();
+      const std::vector<Bits>& strips = strips_[index(v)][t];
+      for (size_t at = c - first_column_[t]; at < strips.size(); at += columns) {
+        members[c].push_back(strips[at]);
+      }
+    }
+  }
+
   // --- elements
 
   void run_elements(int level) {
     bool last = level == last_level_;
     element_code_.clear();
+    column_values_.clear();
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
       bool is_value = inst.type.domain == Domain::element && !is_effect(inst.op);
       if (is_value && level_[index(v)] <= level) element_code_.push_back(v);
+      bool of_columns = inst.type.domain == Domain::column && !is_effect(inst.op);
+      if (of_columns && level_[index(v)] <= level) column_values_.push_back(v);
     }
     for (size_t t = 0; t < data_.tensors.size(); ++t) {
       const StepTensor& tensor = data_.tensors[t];
@@ -203,6 +226,8 @@ class Interpreter {
           uint64_t row = begin / tensor.column_count();
           row_ = first_row_[t] + row;
           position = begin - row * tensor.column_count();
+          strip_ = row / kStripRows;
+          column_ = position;
           end = std::min(end, begin - position + tensor.column_count());
         }
         uint64_t to_border = kPieceElements - position % kPieceElements;
@@ -223,7 +248,7 @@ class Interpreter {
 
   Column column(ValueId v, size_t tensor, uint32_t& broadcast) const {
     if (v == kNoValue) return {};
-    if (p_[v].type.domain == Domain::element) return {columns_[index(v)].get(), 1};
+    if (is_of_elements(p_[v].type.domain)) return {columns_[index(v)].get(), 1};
     broadcast = static_cast<uint32_t>(uniform_in_tensor(v, tensor).raw);
     return {&broadcast, 0};
   }
@@ -235,7 +260,23 @@ class Interpreter {
     return sem::cast(bits, DType::f32, dtype_of(v, tensor));
   }
 
+  // To each element of a row's piece its column's value.
+  void spread_columns(size_t t, int n) {
+    for (ValueId v : column_values_) {
+      auto& out = columns_[index(v)];
+      if (!out) out = std::make_unique<uint32_t[]>(kPieceElements);
+      const Bits* values = uniform_[index(v)].data() + first_column_[t] + column_;
+      DType to = dtype_of(v, t);
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        bool narrows = p_[v].type.dtype == DType::bound;
+        out[i] =
+            static_cast<uint32_t>((narrows ? sem::cast(values[i], DType::f32, to) : values[i]).raw);
+      }
+    }
+  }
+
   void compute_piece(size_t t, uint64_t begin, int n) {
+    spread_columns(t, n);
     for (ValueId v : element_code_) {
       const Inst& inst = p_[v];
       auto& out = columns_[index(v)];
@@ -316,6 +357,10 @@ class Interpreter {
       if (!is_folded(inst) || level_[index(v)] != level + 1) continue;
       ValueId operand = inst.operands[0];
       if (p_[operand].type.domain != Domain::element) continue;
+      if (inst.type.domain == Domain::column) {
+        add_to_strip(v, t, n);
+        continue;
+      }
       PieceReducer reducer(inst.op, inst.type.dtype);
       if (data_.tensors[t].present) {
         const uint32_t* values = columns_[index(operand)].get();
@@ -324,6 +369,25 @@ class Interpreter {
         }
       }
       pieces_[index(v)].emplace_back(has_rows_ ? row_ : t, reducer.fold());
+    }
+  }
+
+  // A column of a strip combines its elements in the order of rows.
+  void add_to_strip(ValueId v, size_t t, int n) {
+    const Inst& inst = p_[v];
+    const StepTensor& tensor = data_.tensors[t];
+    std::vector<std::vector<Bits>>& all = strips_[index(v)];
+    all.resize(data_.tensors.size());
+    size_t columns = tensor.own_columns();
+    size_t count = (tensor.row_count() + kStripRows - 1) / kStripRows;
+    if (all[t].empty()) {
+      all[t].assign(count * columns, reduction_identity(inst.op, inst.type.dtype));
+    }
+    if (!tensor.present) return;
+    const uint32_t* values = columns_[index(inst.operands[0])].get();
+    Bits* at = all[t].data() + strip_ * columns + column_;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      at[i] = reduction_combine(inst.op, inst.type.dtype, at[i], Bits{values[i]});
     }
   }
 
@@ -365,11 +429,18 @@ class Interpreter {
   std::vector<std::vector<Bits>> uniform_;                    // [value][member of its domain]
   std::vector<std::unique_ptr<uint32_t[]>> columns_;          // [value] of the current piece
   std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (row or tensor, result)
+  // [reduction to columns][tensor] a value for each strip and column, strip by strip
+  std::vector<std::vector<std::vector<Bits>>> strips_;
   std::vector<ValueId> element_code_;
+  std::vector<ValueId> column_values_;
   bool has_rows_;
-  std::vector<size_t> row_tensors_;  // [row]
-  std::vector<size_t> first_row_;    // [tensor]
-  size_t row_ = 0;                   // of the piece at hand
+  std::vector<size_t> row_tensors_;     // [row]
+  std::vector<size_t> first_row_;       // [tensor]
+  size_t row_ = 0;                      // of the piece at hand
+  size_t strip_ = 0;                    // of its row in the tensor
+  size_t column_ = 0;                   // of its first element
+  std::vector<size_t> column_tensors_;  // [column]
+  std::vector<size_t> first_column_;    // [tensor]
 };
 
 }  // namespace

@@ -64,8 +64,8 @@ class Parser : TokenReader {
     Type type;
     const DomainInfo* domain = &info(Domain::step);
     for (const DomainInfo& d : kDomains) {
-      // A row's values and those of blocks say so behind their dtype.
-      bool opens = !d.open.empty() && d.domain != Domain::row;
+      // Values of rows, columns and blocks say so behind their dtype.
+      bool opens = !d.open.empty() && d.close.front() != '/';
       if (opens && at_punctuation(d.open)) domain = &d;
     }
     type.domain = domain->domain;
@@ -79,11 +79,13 @@ class Parser : TokenReader {
     }
     if (type.domain == Domain::tensor && at_punctuation("/")) {
       next();
-      type.domain = at_word("row") ? Domain::row : Domain::element;
-      if (at_word("row")) {
-        next();
-      } else {
+      type.domain = at_word("row")      ? Domain::row
+                    : at_word("column") ? Domain::column
+                                        : Domain::element;
+      if (type.domain == Domain::element) {
         type.block = parse_block();
+      } else {
+        next();
       }
     }
     if (!domain->close.empty()) expect_punctuation(domain->close);

@@ -5,6 +5,9 @@
 // and combines its elements in rising order. Lanes fold by combining lane l+d into lane l for
 // d = 1024, 512, … 1. Piece results, numbered through all tensors in bound order, are folded by
 // the same routine as if they were elements, again and again until one is left.
+//
+// A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in rising order from the
+// identity. The strips' results are folded as those of pieces are.
 #pragma once
 
 #include <array>
@@ -22,6 +25,7 @@ namespace stepfuse {
 
 inline constexpr int kLanes = 2048;
 inline constexpr int kPieceElements = 16384;
+inline constexpr int kStripRows = 64;
 
 // +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
 inline Bits reduction_identity(Op op, DType t) {

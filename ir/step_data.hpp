@@ -26,6 +26,8 @@ struct StepTensor {
   uint64_t row_count() const {
     return size == 0 ? 0 : (size + column_count() - 1) / column_count();
   }
+  // How many values of columns it has.
+  uint64_t own_columns() const { return size == 0 ? 0 : column_count(); }
 };
 
 struct StepData {

@@ -58,8 +58,9 @@ class TypeRules {
       case TypeRule::powi:
         return check_powi(inst);
       case TypeRule::pow:
-        if (inst.type.domain == Domain::element) {
-          report(kType, 3, "{} is not available in the element domain", info(inst.op).name);
+        if (is_of_elements(inst.type.domain)) {
+          report(kType, 3, "{} is not available in the {} domain", info(inst.op).name,
+                 info(inst.type.domain).name);
         }
         return check_same(inst, is_real, "f32 f64");
       case TypeRule::select:
@@ -208,8 +209,8 @@ class TypeRules {
              "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
              text(operand(inst, 1)));
     }
-    if (inst.type.domain == Domain::element) {
-      report(kType, 3, "powi is not available in the element domain");
+    if (is_of_elements(inst.type.domain)) {
+      report(kType, 3, "powi is not available in the {} domain", info(inst.type.domain).name);
     }
     expect_result(inst, operand(inst, 0).dtype);
   }

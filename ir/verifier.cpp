@@ -98,14 +98,17 @@ class Verifier {
       const State& s = p_.states[i];
       declared_ = loc_of(p_.state_locs, i);
       check_name(states, s.name, "state");
-      if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element) {
+      bool wide = s.type.dtype == DType::f64 || s.type.dtype == DType::i64;
+      if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element ||
+          (wide && s.type.domain == Domain::column)) {
         report(14,
                "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}}, "
-               "<tensor> or row, as <f32/row>",
+               "<tensor>, row or column, as <f32/row>; those of columns no f64 and no i64",
                s.name, text(s.type));
       }
-      if (s.report && s.type.domain == Domain::row) {
-        report(14, "report @{} is of rows, of which there are too many: reduce it", s.name);
+      if (s.report && s.type.domain >= Domain::row) {
+        report(14, "report @{} is of {}s, of which there are too many: reduce it", s.name,
+               info(s.type.domain).name);
       }
       if (s.shared && s.type.domain != Domain::step) {
         report(14, "shared state @{} must be of the step domain", s.name);
@@ -340,7 +343,7 @@ class Verifier {
   void check_domain(const Inst& inst) {
     Type finest;
     for (int i = 0; i < inst.arity(); ++i) {
-      if (is_finer(operand(inst, i), finest)) finest = operand(inst, i);
+      finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
     }
     if (!is_block(inst.type.block) ||
         (inst.type.block > 1 && inst.type.domain != Domain::element)) {
@@ -350,7 +353,7 @@ class Verifier {
       if (finest.block > 1) {
         report_part(0, 3, "{} of {}: the values of blocks are not reduced further; reduce elements",
                     info(inst.op).name, text(operand(inst, 0)));
-      } else if (!is_finer(finest, inst.type)) {
+      } else if (!broadcasts(inst.type, finest) || broadcasts(finest, inst.type)) {
         report_part(kType, 3, "{} of {} {} value must have a coarser domain, not {}",
                     info(inst.op).name, finest.domain == Domain::element ? "an" : "a",
                     info(finest.domain).name, text(inst.type));
@@ -367,17 +370,17 @@ class Verifier {
                   text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
-    if (inst.type.domain == Domain::element && wide) {
+    if (is_of_elements(inst.type.domain) && wide) {
       report_part(kType, 4,
-                  "element code holds no {}: derive it in a coarser domain and cast to f32 or i32",
-                  name(inst.type.dtype));
+                  "{} code holds no {}: derive it in a coarser domain and cast to f32 or i32",
+                  info(inst.type.domain).name, name(inst.type.dtype));
     }
   }
 
   void check_predicate(const Inst& inst, Type guarded) {
     if (inst.predicate == kNoValue) return;
     Type t = p_[inst.predicate].type;
-    if (t.dtype != DType::boolean || is_finer(t, guarded)) {
+    if (t.dtype != DType::boolean || !broadcasts(t, guarded)) {
       std::string domain(info(guarded.domain).name);
       if (guarded.block > 1) domain = fmt::format("blocks of {}", guarded.block);
       report_part(kPredicate, 10,
@@ -397,7 +400,7 @@ class Verifier {
     Type place{DType::f32, Domain::element, -1, b.block};
     if (!(v == want)) {
       report_part(0, 8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
-    } else if (is_finer(v, place)) {
+    } else if (!broadcasts(v, place)) {
       report_part(0, 8, "@{} has a value for {} elements; {} is finer: reduce it first", b.name,
                   b.block, text(v));
     }
@@ -410,7 +413,7 @@ class Verifier {
       report(s.report ? 11 : 7, "@{} is written twice", s.name);
     }
     Type v = operand(inst, 0);
-    if (v.dtype != s.type.dtype || v.domain > s.type.domain) {
+    if (v.dtype != s.type.dtype || !broadcasts(v, s.type)) {
       report_part(0, 9, "@{} has type {}; a value of type {} cannot be written to it", s.name,
                   text(s.type), text(v));
     }
@@ -425,7 +428,9 @@ class Verifier {
     for (const Inst& inst : p_.insts) {
       blocks = blocks || inst.type.block > 1 || inst.op == Op::random;
     }
-    if (blocks) report(19, "a step with values of rows has neither blocks nor random numbers");
+    if (blocks) {
+      report(19, "a step with values of rows or columns has neither blocks nor random numbers");
+    }
   }
 
   void check_reports() {

@@ -24,9 +24,13 @@ struct Partition {
 class Partitions {
  public:
   Partitions() = default;
-  // Chunks stand in bound order of their tensors.
+  // Of which domains besides there are members.
+  struct Has {
+    bool rows = false, columns = false;
+  };
+  // Chunks stand in bound order of their tensors; their slots are their numbers.
   Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
-             uint32_t group_count, bool has_rows = false);
+             uint32_t group_count, Has has = {false, false});
 
   const Partition& operator[](size_t i) const { return all_[i]; }
   const Partition& of(Domain from, Domain to) const;

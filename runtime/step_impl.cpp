@@ -74,13 +74,22 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
   }
 }
 
-// A row's reduction is over all of it.
+// A row's reduction is over all of it, and a column's.
 void check_rows(const Program& program, const Layout& layout) {
   uint64_t rows = 0;
+  uint64_t columns = 0;
   for (size_t t = 0; has_rows(program) && t < layout.size(); ++t) {
     const TensorSpec& spec = layout.tensors()[t];
     rows += spec.row_count();
+    columns += spec.own_columns();
     if (spec.size == 0) continue;
+    if (has_columns(program) && (spec.offset != 0 || spec.size != spec.element_count())) {
+      throw Error(
+          ErrorKind::bind,
+          fmt::format("tensor {} '{}' is a shard, and step @{} has values of columns, which "
+                      "are of all its rows: give it whole tensors",
+                      t, spec.name.substr(0, 80), program.name));
+    }
     if (spec.offset % spec.column_count() == 0 && spec.size % spec.column_count() == 0) continue;
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} '{}' is a shard that ends within a row, and step @{} has "
@@ -88,10 +97,12 @@ void check_rows(const Program& program, const Layout& layout) {
                             "begin",
                             t, spec.name.substr(0, 80), program.name, spec.column_count()));
   }
-  if (rows >> 32 != 0) {
-    throw Error(ErrorKind::bind, fmt::format("the tensors have {} rows, and step @{} keeps values "
-                                             "of them: there may be 2^32 - 1",
-                                             rows, program.name));
+  if (!has_columns(program)) columns = 0;
+  if (std::max(rows, columns) >> 32 != 0) {
+    throw Error(ErrorKind::bind,
+                fmt::format("the tensors have {} rows and {} columns, and step @{} keeps values "
+                            "of them: there may be 2^32 - 1",
+                            rows, columns, program.name));
   }
 }
 
@@ -276,9 +287,12 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
       for (size_t m = 0; m < count; ++m) values[m] = plan->layout.tensors()[m].*flag ? 1 : 0;
     }
     size_t first = first_tensor;
-    if (s.type.domain == Domain::row) {
+    if (s.type.domain > Domain::tensor) {
       first = 0;
-      for (size_t t = 0; t < first_tensor; ++t) first += plan->layout.tensors()[t].row_count();
+      for (size_t t = 0; t < first_tensor; ++t) {
+        const TensorSpec& spec = plan->layout.tensors()[t];
+        first += s.type.domain == Domain::row ? spec.row_count() : spec.own_columns();
+      }
     }
     size_t skip = first * bytes;
     backend->memory()->copy_to_device(static_cast<char*>(states_[i]) + skip, values.data() + skip,

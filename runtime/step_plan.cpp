@@ -14,7 +14,7 @@ bool stores_observed(const KernelPlan& plan) {
   for (int32_t p = 0; p < plan.reduced_phases && p < std::ssize(plan.phases); ++p) {
     for (const plan::Body& body : plan.phase(p).bodies) {
       for (const plan::ArrayUse& use : body.arrays) {
-        if (use.stored && !plan.array(use).scratch) return true;
+        if (use.stored && !plan.array(use).scratch()) return true;
       }
     }
   }

@@ -54,6 +54,9 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   signature_of.push_back(signature);
   tensor.scratch_base = scratch_elements;
   scratch_elements += (tensor.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  uint64_t rows = tensor.size == 0 ? 0 : (tensor.size + tensor.columns - 1) / tensor.columns;
+  tensor.strip_base = strip_values;
+  if (has_columns) strip_values += (rows + kStripRows - 1) / kStripRows * tensor.columns;
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
     // Cut where pieces of the full tensor, or of its rows, begin.
@@ -61,12 +64,24 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
     uint64_t left = has_rows ? tensor.columns - position : tensor.size;
     uint64_t to_border = kPieceElements - position % kPieceElements;
     auto length = static_cast<uint32_t>(std::min({to_border, left, tensor.size - begin}));
-    chunks.push_back({number, signature, length, 0, begin});
+    chunks.push_back({number, signature, length, static_cast<uint32_t>(chunks.size()), begin});
     begin += length;
   }
+  if (has_columns) join_strips(first_chunk.back(), tensor.columns);
   first_chunk.push_back(static_cast<uint32_t>(chunks.size()));
   tensors.push_back(tensor);
   pointers.resize(tensors.size() * buffer_count);
+}
+
+// The chunks of a strip that have the same columns stand together, in the order of rows.
+void StepTables::join_strips(size_t first, uint64_t columns) {
+  std::stable_sort(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
+                   [columns](const abi::Chunk& a, const abi::Chunk& b) {
+                     uint64_t strip_a = a.begin / columns / kStripRows;
+                     uint64_t strip_b = b.begin / columns / kStripRows;
+                     return strip_a != strip_b ? strip_a < strip_b
+                                               : a.begin % columns < b.begin % columns;
+                   });
 }
 
 void StepTables::set_group(size_t tensor, uint32_t group) {
@@ -78,6 +93,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
   StepTables tables;
   tables.buffer_count = program.buffers.size();
   tables.has_rows = has_rows(program);
+  tables.has_columns = has_columns(program);
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -87,6 +103,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
                 .full_size = t.element_count(),
                 .columns = t.column_count(),
                 .scratch_base = 0,
+                .strip_base = 0,
                 .id = t.id.value_or(static_cast<uint32_t>(i)),
                 .reserved = 0},
                signature_of(program, t, i));

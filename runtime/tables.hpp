@@ -22,14 +22,19 @@ struct StepTables {
   Partitions parts;
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // of every scratch array
+  uint64_t strip_values = 0;      // slots of every reduction to columns
   bool has_rows = false;          // the program has values of rows
+  bool has_columns = false;       // or of columns
 
-  // The next tensor in bound order, with its chunks; its scratch_base is found here. Once all are there,
-  // whoever adds them makes `parts`.
+  // The next tensor in bound order, with its chunks; its scratch_base and strip_base are found here. Once all
+  // are there, whoever adds them makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
-  void make_parts(uint32_t groups) { parts = Partitions(chunks, tensors, groups, has_rows); }
+  void make_parts(uint32_t groups) {
+    parts = Partitions(chunks, tensors, groups, {has_rows, has_columns});
+  }
   void set_group(size_t tensor, uint32_t group);
   size_t row_count() const { return parts.of(Domain::row, Domain::step).begin.back(); }
+  size_t column_count() const { return parts.of(Domain::column, Domain::step).begin.back(); }
   size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
   void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
   void* pointer(size_t tensor, size_t buffer) const {
@@ -38,6 +43,9 @@ struct StepTables {
   DType dtype(size_t tensor, size_t buffer) const {
     return signatures[signature_of[tensor]][buffer];
   }
+
+ private:
+  void join_strips(size_t first, uint64_t columns);
 };
 
 // Throws Error{bind} where a tensor's dtypes do not fit the program.

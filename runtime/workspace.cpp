@@ -8,7 +8,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, size_t rows) {
+size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, size_t rows,
+                size_t columns) {
   switch (domain) {
     case Domain::step:
       return 1;
@@ -18,6 +19,8 @@ size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, s
       return tensors;
     case Domain::row:
       return rows;
+    case Domain::column:
+      return columns;
     case Domain::element:
       return elements;
   }
@@ -47,16 +50,24 @@ void place_partials(const KernelPlan& kernels, const StepTables& tables, Workspa
 
 size_t member_count(Domain domain, const Layout& layout) {
   size_t rows = 0;
-  if (domain == Domain::row) {
-    for (const TensorSpec& t : layout.tensors()) rows += t.row_count();
+  size_t columns = 0;
+  for (const TensorSpec& t : layout.tensors()) {
+    if (domain == Domain::row) rows += t.row_count();
+    if (domain == Domain::column) columns += t.own_columns();
   }
   return count_of(domain, layout.element_count(), static_cast<size_t>(layout.group_count()),
-                  layout.size(), rows);
+                  layout.size(), rows, columns);
 }
 
 size_t member_count(Domain domain, const StepTables& tables) {
   check_internal(domain != Domain::element, "tables do not count elements");
-  return count_of(domain, 0, tables.group_count(), tables.tensors.size(), tables.row_count());
+  return count_of(domain, 0, tables.group_count(), tables.tensors.size(), tables.row_count(),
+                  tables.column_count());
+}
+
+size_t slot_count(const plan::Reduction& r, const StepTables& tables) {
+  if (r.to == Domain::column) return tables.strip_values;
+  return r.from == Domain::element ? tables.chunks.size() : member_count(r.from, tables);
 }
 
 WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables) {
@@ -71,9 +82,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
                                    : take(member_count(s.domain, tables) * size_of(s.dtype)));
   }
   for (const plan::Reduction& r : kernels.reductions) {
-    bool chunks = r.from == Domain::element;
-    size_t values = chunks ? tables.chunks.size() : member_count(r.from, tables);
-    plan.slots.push_back(take(values * size_of(r.dtype)));
+    plan.slots.push_back(take(slot_count(r, tables) * size_of(r.dtype)));
     plan.results.push_back(WorkspacePlan::npos);
   }
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
@@ -87,7 +96,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   plan.args = take(plan.args_bytes);
   plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);
   for (const plan::Array& a : kernels.arrays) {
-    if (a.scratch) plan.scratch.push_back(take(tables.scratch_elements * a.max_bytes));
+    if (a.scratch()) plan.scratch.push_back(take(tables.scratch_elements * a.max_bytes));
   }
   return plan;
 }

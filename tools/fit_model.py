@@ -18,24 +18,43 @@ import math
 import statistics
 
 WARP, SCHEDULERS, SPECIAL_PER_CLOCK = 32, 4, 16
+PIECE, BLOCK_THREADS = 16384, 256  # compiler/abi.hpp
 PHASE_OF = {"observe": 0, "after_observe": 1}
 FITTED = ("copy_tb_s", "latency_ns", "launch_us")
 
 
-def predict(loop, gpu, elements):
-    """Milliseconds and which constant, if any, they hang on: `predict` of tools/sass/model.cpp, and a launch."""
-    warps = loop["warps"]
+def best_split(chunks, elements, blocks):
+    """`best_split` of runtime/cuda/split.hpp."""
+    four, mean = 4 * BLOCK_THREADS, elements // max(1, chunks)
+    splits = [s for s in range(PIECE.bit_length()) if PIECE >> s >= 2 * four]
+    return min(splits, key=lambda s: -(-(chunks << s) // blocks) * (-(-min(mean, PIECE >> s) // four) + 1))
+
+
+def round_of(loop, warps, gpu):
+    """Clocks in which so many warps of every multiprocessor take a turn, and which constant, if any, they hang on."""
     moved = (loop["loaded"] + loop["stored"]) * WARP * warps
     waits = math.ceil(loop["loads"] / loop["loads_at_once"]) if loop["loads_at_once"] else 0
-    clocks, limit = max(
+    return max(
         (moved * gpu["clock_ghz"] * gpu["multiprocessors"] / (gpu["copy_tb_s"] * 1e3), "copy_tb_s"),
         (loop["exposed_cycles"] + waits * gpu["latency_ns"] * gpu["clock_ghz"], "latency_ns"),
         (warps * loop["instructions"] / SCHEDULERS, None),
         (warps * WARP * loop["special"] / SPECIAL_PER_CLOCK, None),
         (warps * WARP * loop["doubles"] / gpu["doubles_per_clock"], None),
         key=lambda limit: limit[0])
-    rounds = math.ceil(elements / (loop["elements"] * WARP * warps * gpu["multiprocessors"]))
-    return rounds * clocks / gpu["clock_ghz"] * 1e-6 + gpu["launch_us"] * 1e-3, limit
+
+
+def predict(loop, gpu, elements):
+    """Milliseconds and which constant, if any, they hang on: `predict` of tools/sass/model.cpp, and a launch."""
+    blocks = loop["blocks"] * gpu["multiprocessors"]
+    split = best_split(-(-elements // PIECE), elements, blocks) if loop["splits"] else 0
+    unit = min(elements, PIECE >> split)
+    units = -(-elements // unit)
+    turns = -(-unit // (loop["elements"] * BLOCK_THREADS))
+    whole, last = divmod(units, blocks)
+    clocks, limit = round_of(loop, loop["warps"], gpu)
+    rest, rest_limit = round_of(loop, -(-last // gpu["multiprocessors"]) * loop["warps"] / loop["blocks"], gpu)
+    total = turns * (whole * clocks + (rest if last else 0))
+    return total / gpu["clock_ghz"] * 1e-6 + gpu["launch_us"] * 1e-3, limit if whole else rest_limit
 
 
 def measured(bench, loops):

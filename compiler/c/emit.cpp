@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,7 +61,7 @@ class Emitter {
     return fmt::format("(({}*)ctx->{}[{}])[{}]", memory_type(t), table, index, place);
   }
   static std::string_view place(Domain d) {
-    constexpr std::string_view kPlaces[] = {"0", "group", "tensor_index", "row"};
+    constexpr std::string_view kPlaces[] = {"0", "group", "tensor_index", "row", "column"};
     return kPlaces[static_cast<size_t>(d)];
   }
   static std::string_view count(Domain d) {
@@ -69,6 +70,8 @@ class Emitter {
   std::string slot(int32_t r, std::string_view place) const {
     return entry("slots", r, plan_.reduction(r).dtype, place);
   }
+
+  std::string_view chunk_slot() const { return plan_.has_columns ? "chunk->slot" : "c"; }
 
   // --- code
 
@@ -170,7 +173,7 @@ class Emitter {
     for (int32_t r : phase.reductions) {
       const plan::Reduction& reduction = plan_.reduction(r);
       out_.line(
-          fmt::format("{} = {};", slot(r, "c"),
+          fmt::format("{} = {};", slot(r, chunk_slot()),
                       literal(reduction_identity(reduction.op, reduction.dtype), reduction.dtype)));
     }
     out_.line("continue;");
@@ -185,6 +188,10 @@ class Emitter {
                       abi::kRowsOfTensors));
     }
     emit_code(phase.uniform.row);
+    if (plan_.has_columns) {
+      out_.line("const uint64_t line = chunk->begin / tensor->columns;");
+      out_.line("const uint64_t column = chunk->begin % tensor->columns;");
+    }
     if (phase.guards != plan::Guard::chunk) {
       emit_bodies(phase.bodies);
     } else {
@@ -223,17 +230,38 @@ class Emitter {
     return block == 1 ? std::string(elements) : fmt::format("{} / {}", elements, block);
   }
 
+  // An array, and where in it the chunk's part begins.
+  std::pair<std::string, std::string> place_of(const plan::Array& a) const {
+    using Kind = plan::Array::Kind;
+    std::string begin = shared("chunk->begin", a.block);
+    std::string column =
+        fmt::format("ctx->parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
+    switch (a.kind) {
+      case Kind::buffer:
+        return {fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]", plan_.buffer_count,
+                            a.index),
+                begin};
+      case Kind::scratch:
+        return {fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
+                            shared("tensor->scratch_base", a.block), a.max_bytes),
+                begin};
+      case Kind::state:
+        return {fmt::format("ctx->states[{}]", a.index), column};
+      case Kind::result:
+        return {fmt::format("ctx->results[{}]", a.index), column};
+      case Kind::strips:
+        break;
+    }
+    return {fmt::format("ctx->slots[{}]", a.index),
+            fmt::format("tensor->strip_base + line / {} * tensor->columns + column", kStripRows)};
+  }
+
   void emit_body(const plan::Body& body) {
     for (const plan::ArrayUse& use : body.arrays) {
       const plan::Array& a = plan_.array(use);
-      std::string base = a.scratch
-                             ? fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
-                                           shared("tensor->scratch_base", a.block), a.max_bytes)
-                             : fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]",
-                                           plan_.buffer_count, a.index);
+      auto [base, first] = place_of(a);
       std::string type = memory_type(use.dtype);
-      out_.line(fmt::format("{0}* const {1} = ({0}*){2} + {3};", type, a.name, base,
-                            shared("chunk->begin", a.block)),
+      out_.line(fmt::format("{0}* const {1} = ({0}*){2} + {3};", type, a.name, base, first),
                 fmt::format("{}, {}", a.text, name(use.dtype)));
     }
     for (const plan::Combine& c : body.reductions) {
@@ -253,15 +281,21 @@ class Emitter {
     }
     for (const plan::Combine& c : body.reductions) {
       const plan::Reduction& r = plan_.reduction(c.reduction);
-      out_.line(fmt::format("{} = {}_lanes(lanes_{});", slot(c.reduction, "c"), reducer(r),
+      out_.line(fmt::format("{} = {}_lanes(lanes_{});", slot(c.reduction, chunk_slot()), reducer(r),
                             operand(r.value)));
     }
   }
 
   void emit_element(const plan::Body& body, const Inst& inst) {
     if (inst.op != Op::load) return emit_value(inst, source(inst));
-    std::string at = shared("i", plan_.array(body.arrays[static_cast<size_t>(inst.index)]).block);
-    emit_value(inst, fmt::format("{}[{}]", array(body, inst.index), at));
+    const plan::Array& a = plan_.array(body.arrays[static_cast<size_t>(inst.index)]);
+    std::string value = fmt::format("{}[{}]", a.name, shared("i", a.block));
+    if (a.kind == plan::Array::Kind::strips) {
+      Bits identity = reduction_identity(plan_.reduction(a.index).op, inst.out);
+      value =
+          fmt::format("line % {} == 0 ? {} : {}", kStripRows, literal(identity, inst.out), value);
+    }
+    emit_value(inst, value);
   }
   void emit_lane() {
     out_.line(plan_.has_rows
@@ -371,15 +405,15 @@ class Emitter {
     }
     emit_code(group);
     emit_code(tensor);
-    if (d != Domain::row) return;
-    out_.line(fmt::format("const uint32_t* const rows = ctx->parts[{}].begin + tensor_index;",
-                          abi::kRowsOfTensors));
-    out_.open("for (uint64_t row = rows[0]; row < rows[1]; ++row)");
-    emit_code(code.row);
+    if (d <= Domain::tensor) return;
+    out_.line(fmt::format("const uint32_t* const own = ctx->parts[{}].begin + tensor_index;",
+                          d == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors));
+    out_.open(fmt::format("for (uint64_t {0} = own[0]; {0} < own[1]; ++{0})", place(d)));
+    emit_code(d == Domain::row ? code.row : code.column);
   }
   void close_members(Domain d) {
     out_.close();
-    if (d == Domain::row) out_.close();
+    if (d > Domain::tensor) out_.close();
   }
 
   void emit_rollup(const plan::Rollup& rollup, const std::string& name) {
@@ -429,6 +463,11 @@ class Emitter {
         out_.line(fmt::format("sf_phase_{}(ctx, 0, ctx->chunk_count);", p), phase.name);
       }
       for (int32_t r : phase.reductions) emit_fold(r);
+      for (int32_t r : phase.columns) {
+        out_.line(fmt::format("{}_strips(ctx, ctx->slots[{}], ctx->results[{}]);",
+                              reducer(plan_.reduction(r)), r, r),
+                  plan_[plan_.reduction(r).value].text);
+      }
       for (size_t r = 0; r < phase.rollups.size(); ++r) {
         out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, r));
         for (const plan::Combine& c : phase.rollups[r].reductions) emit_fold(c.reduction);
@@ -449,8 +488,8 @@ std::string emit_c(const KernelPlan& plan) {
       "// step @{}, form {}: generated, self-contained C11.\n"
       "// Call it with rounding to nearest and subnormals kept (fesetenv(FE_DFL_ENV)): it leaves "
       "the mode as it is.\n"
-      "enum {{ SF_LANES = {}, SF_PIECE = {} }};\n",
-      plan.name, name(plan.form), kLanes, kPieceElements);
+      "enum {{ SF_LANES = {}, SF_PIECE = {}, SF_STRIP = {}, SF_COLUMNS = {} }};\n",
+      plan.name, name(plan.form), kLanes, kPieceElements, kStripRows, abi::kColumnsOfTensors);
   std::string functions;
   for (const plan::Expansion* e : plan::needed_expansions(plan, is_native))
     functions += function(*e);

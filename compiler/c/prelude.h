@@ -29,7 +29,7 @@ typedef struct {
 enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
-  uint64_t size, offset, full_size, columns, scratch_base;
+  uint64_t size, offset, full_size, columns, scratch_base, strip_base;
   uint32_t id, reserved;
 } sf_tensor;
 
@@ -48,7 +48,7 @@ typedef struct {
   uint64_t* scalars;
   void* const* scratch;
   uint32_t chunk_count, tensor_count, group_count, reserved;
-  sf_partition parts[10];
+  sf_partition parts[15];
 } sf_context;
 
 // ---- ops
@@ -145,40 +145,52 @@ static inline int32_t sf_random(int64_t seed, int64_t count, int32_t stream, uin
 
 // ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
 
-#define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                   \
-  static void NAME##_clear(T* lanes) {                                             \
-    for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                   \
-  }                                                                                \
-  static T NAME##_lanes(T* lanes) {                                                \
-    for (uint32_t d = SF_LANES / 2; d > 0; d /= 2) {                               \
-      for (uint32_t l = 0; l < d; ++l) lanes[l] = COMBINE(lanes[l], lanes[l + d]); \
-    }                                                                              \
-    return lanes[0];                                                               \
-  }                                                                                \
-  /* In place: the result of piece p stands where value p stood. */                \
-  static T NAME##_list(T* values, const uint32_t* index, uint32_t count) {         \
-    T lanes[SF_LANES];                                                             \
-    for (;;) {                                                                     \
-      uint32_t pieces = 0;                                                         \
-      for (uint32_t begin = 0; begin < count || pieces == 0; begin += SF_PIECE) {  \
-        const uint32_t end = count - begin < SF_PIECE ? count : begin + SF_PIECE;  \
-        NAME##_clear(lanes);                                                       \
-        for (uint32_t i = begin; i < end; ++i) {                                   \
-          T* lane = lanes + i % SF_LANES;                                          \
-          *lane = COMBINE(*lane, values[index ? index[i] : i]);                    \
-        }                                                                          \
-        if (count <= SF_PIECE) return NAME##_lanes(lanes);                         \
-        values[index ? index[pieces] : pieces] = NAME##_lanes(lanes);              \
-        ++pieces;                                                                  \
-      }                                                                            \
-      count = pieces;                                                              \
-    }                                                                              \
-  }                                                                                \
-  static void NAME(const sf_partition* parts, T* values, T* results) {             \
-    for (uint32_t m = 0; m < parts->count; ++m) {                                  \
-      const uint32_t begin = parts->begin[m], count = parts->begin[m + 1] - begin; \
-      const uint32_t* index = parts->members ? parts->members + begin : 0;         \
-      results[m] = NAME##_list(index ? values : values + begin, index, count);     \
-    }                                                                              \
+#define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                             \
+  static void NAME##_clear(T* lanes) {                                                       \
+    for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                             \
+  }                                                                                          \
+  static T NAME##_lanes(T* lanes) {                                                          \
+    for (uint32_t d = SF_LANES / 2; d > 0; d /= 2) {                                         \
+      for (uint32_t l = 0; l < d; ++l) lanes[l] = COMBINE(lanes[l], lanes[l + d]);           \
+    }                                                                                        \
+    return lanes[0];                                                                         \
+  }                                                                                          \
+  /* In place: the result of piece p stands where value p stood. */                          \
+  static T NAME##_list(T* values, const uint32_t* index, uint64_t step, uint32_t count) {    \
+    T lanes[SF_LANES];                                                                       \
+    for (;;) {                                                                               \
+      uint32_t pieces = 0;                                                                   \
+      for (uint32_t begin = 0; begin < count || pieces == 0; begin += SF_PIECE) {            \
+        const uint32_t end = count - begin < SF_PIECE ? count : begin + SF_PIECE;            \
+        NAME##_clear(lanes);                                                                 \
+        for (uint32_t i = begin; i < end; ++i) {                                             \
+          T* lane = lanes + i % SF_LANES;                                                    \
+          *lane = COMBINE(*lane, values[step * (index ? index[i] : i)]);                     \
+        }                                                                                    \
+        if (count <= SF_PIECE) return NAME##_lanes(lanes);                                   \
+        values[step * (index ? index[pieces] : pieces)] = NAME##_lanes(lanes);               \
+        ++pieces;                                                                            \
+      }                                                                                      \
+      count = pieces;                                                                        \
+    }                                                                                        \
+  }                                                                                          \
+  static void NAME(const sf_partition* parts, T* values, T* results) {                       \
+    for (uint32_t m = 0; m < parts->count; ++m) {                                            \
+      const uint32_t begin = parts->begin[m], count = parts->begin[m + 1] - begin;           \
+      const uint32_t* index = parts->members ? parts->members + begin : 0;                   \
+      results[m] = NAME##_list(index ? values : values + begin, index, 1, count);            \
+    }                                                                                        \
+  }                                                                                          \
+  /* Of each column, what the strips of its tensor left. */                                  \
+  static void NAME##_strips(const sf_context* ctx, T* values, T* results) {                  \
+    for (uint32_t t = 0; t < ctx->tensor_count; ++t) {                                       \
+      const sf_tensor* own = ctx->tensors + t;                                               \
+      const uint32_t* begin = ctx->parts[SF_COLUMNS].begin + t;                              \
+      const uint64_t rows = (own->flags & SF_PRESENT) ? own->size / own->columns : 0;        \
+      for (uint32_t c = begin[0]; c < begin[1]; ++c) {                                       \
+        results[c] = NAME##_list(values + own->strip_base + (c - begin[0]), 0, own->columns, \
+                                 (uint32_t)((rows + SF_STRIP - 1) / SF_STRIP));              \
+      }                                                                                      \
+    }                                                                                        \
   }
 static inline uint8_t sf_or(uint8_t a, uint8_t b) { return a | b; }

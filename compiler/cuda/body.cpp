@@ -48,22 +48,8 @@ class BodyEmitter {
   int block_of(Id v) const { return e_.plan[v].block; }
   const Array& array(int32_t index) const { return body_.arrays[static_cast<size_t>(index)]; }
   std::string name(const Array& a) const { return e_.array_name(a); }
-  // Element 0 of the tensor.
-  std::string base(const Array& a) const {
-    const plan::Array& array = e_.plan.array(a);
-    if (array.scratch) {
-      // Places are counted in the array's widest storage type, so that tensors never overlap.
-      size_t places = array.max_bytes / size_of(a.dtype);
-      return fmt::format("global<{}>(ctx.step.scratch, {}) + tensor.scratch_base{}{}",
-                         c_type(a.dtype), array.index, per_block(a),
-                         places == 1 ? "" : fmt::format(" * {}", places));
-    }
-    return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {})",
-                       c_type(a.dtype), e_.plan.buffer_count, array.index);
-  }
-  // Behind a number of elements: of so many values of the array.
-  std::string per_block(const Array& a) const {
-    return block_of(a) == 1 ? "" : fmt::format(" / {}", block_of(a));
+  bool is_strips(const Array& a) const {
+    return e_.plan.array(a).kind == plan::Array::Kind::strips;
   }
   static size_t traffic(const Array& a) {
     return size_of(a.dtype) * ((a.loaded ? 1 : 0) + (a.stored ? 1 : 0));
@@ -102,8 +88,7 @@ class BodyEmitter {
   // where they share it.
   void emit_pointers() {
     for (const Array& a : body_.arrays) {
-      e_.out.line(fmt::format("u64 p_{} = address_of({} + chunk.begin{});", name(a), base(a),
-                              per_block(a)));
+      e_.out.line(fmt::format("u64 p_{} = address_of({});", name(a), array_base(e_, a)));
     }
     e_.out.line(leader_ == nullptr ? "const i32 skew = 0;"
                                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",
@@ -152,8 +137,9 @@ class BodyEmitter {
   }
   // Words that hold the array's elements.
   std::string words(std::string_view what, const Array& a) const {
-    return fmt::format("u32 {}_{}[{}];", what, name(a),
-                       static_cast<size_t>(elements()) * size_of(a.dtype) / 4);
+    return fmt::format("u32 {}_{}[{}]{};", what, name(a),
+                       static_cast<size_t>(elements()) * size_of(a.dtype) / 4,
+                       is_strips(a) && what == "in" ? " = {}" : "");
   }
 
   // One turn of the loop. Tiles that lie inside of the chunk, which most do, are asked for once and for all
@@ -203,11 +189,12 @@ class BodyEmitter {
     return loaded;
   }
   void emit_load(const Array& a, Tiles tiles) {
-    e_.out.line(
+    std::string load =
         tiles == Tiles::whole
             ? fmt::format("load_whole{0}(in_{1}, p_{1}, stride);", access(a), name(a))
-            : fmt::format("load{0}(in_{1}, p_{1}, first, stride, length);", access(a), name(a)),
-        load_of(a));
+            : fmt::format("load{0}(in_{1}, p_{1}, first, stride, length);", access(a), name(a));
+    if (is_strips(a)) load = fmt::format("if (line != first_line) {}", load);
+    e_.out.line(load, load_of(a));
   }
   template <class Emit>
   void both_ways(Emit&& emit) {
@@ -374,7 +361,11 @@ class BodyEmitter {
                          block_of(a));
     }
     if (inst.op == Op::load) {
-      return fmt::format("get<{}>(in_{}, e)", c_type(inst.out), name(array(inst.index)));
+      const Array& a = array(inst.index);
+      std::string loaded = fmt::format("get<{}>(in_{}, e)", c_type(inst.out), name(a));
+      if (!is_strips(a)) return loaded;
+      const plan::Reduction& r = e_.plan.reduction(e_.plan.array(a).index);
+      return fmt::format("line == first_line ? {} : {}", identity_of(r), loaded);
     }
     if (inst.op == Op::element_index) {
       return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";

@@ -65,7 +65,7 @@ class KernelEmitter {
       if (v != kNone && e_.is_constant(v)) used.insert(v);
     };
     auto add_uniform = [&](const plan::Uniform& code) {
-      for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) {
+      for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column}) {
         for_each_operand(*list, add);
       }
     };
@@ -84,6 +84,7 @@ class KernelEmitter {
         for_each_operand(block.group, add);
         for_each_operand(block.tensor, add);
         for_each_operand(block.row, add);
+        for_each_operand(block.column, add);
         for (const plan::Write& w : block.writes) {
           add(w.value);
           add(w.predicate);

@@ -26,6 +26,7 @@ class FinishEmitter {
       for_each_operand(block.group, add_if_step);
       for_each_operand(block.tensor, add_if_step);
       for_each_operand(block.row, add_if_step);
+      for_each_operand(block.column, add_if_step);
     }
     inherit();
   }
@@ -42,7 +43,7 @@ class FinishEmitter {
     emit_step();
     const plan::Writes* of_step = nullptr;
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
-      if (block->domain == Domain::row) emit_rows(*block);
+      if (block->domain > Domain::tensor) emit_lines(*block);
       if (block->domain == Domain::tensor) emit_tensors(*block);
       if (block->domain == Domain::group) emit_groups(*block);
       if (block->domain == Domain::step) of_step = &*block;
@@ -82,22 +83,61 @@ class FinishEmitter {
     emit_copies_from(e_, "own", own_);
   }
 
+  // A thread has several tensors at once: what is computed of one does not wait for what is written of another.
   void emit_tensors(const plan::Writes& block) {
+    e_.out.line("constexpr u32 kAtOnce = 4;");
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(
-        "for (u32 tensor_index = threadIdx.x; tensor_index < ctx.step.tensor_count; "
-        "tensor_index += kThreads)");
-    e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
-    e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
-    if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
-    emit_uniform_lines(e_, block.group);
-    emit_uniform_lines(e_, block.tensor);
-    emit_writes(block, "tensor_index");
+        "for (u32 first = threadIdx.x; first < ctx.step.tensor_count; first += kAtOnce * "
+        "kThreads)");
+    e_.out.line("bool here[kAtOnce];");
+    const std::vector<plan::Write>& writes = block.writes;
+    for (size_t i = 0; i < writes.size(); ++i) {
+      e_.out.line(fmt::format("{} new_{}[kAtOnce];", c_type(state(writes[i].state).dtype), i));
+      if (has_own_predicate(writes[i])) e_.out.line(fmt::format("bool if_{}[kAtOnce];", i));
+    }
+    auto for_each = [&](auto&& body) {
+      e_.out.pragma("#pragma unroll");
+      e_.out.open("for (u32 k = 0; k < kAtOnce; ++k)");
+      e_.out.line("const u32 wanted = first + k * kThreads;");
+      body();
+      e_.out.close();
+    };
+    for_each([&] {
+      e_.out.line("const u32 tensor_index = wanted < ctx.step.tensor_count ? wanted : first;");
+      e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
+      e_.out.line("here[k] = wanted == tensor_index && (tensor.flags & abi::kPresent) != 0;");
+      if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
+      emit_uniform_lines(e_, block.group);
+      emit_uniform_lines(e_, block.tensor);
+      for (size_t i = 0; i < writes.size(); ++i) {
+        e_.out.line(fmt::format("new_{}[k] = {};", i, e_.name(writes[i].value)));
+        if (!has_own_predicate(writes[i])) continue;
+        e_.out.line(fmt::format("if_{}[k] = {};", i, e_.name(writes[i].predicate)));
+      }
+    });
+    for_each([&] {
+      e_.out.line("if (!here[k]) continue;");
+      for (size_t i = 0; i < writes.size(); ++i) {
+        const plan::Write& w = writes[i];
+        std::string condition = has_own_predicate(w) ? fmt::format("if (if_{}[k]) ", i)
+                                : w.predicate != kNone
+                                    ? fmt::format("if ({}) ", e_.name(w.predicate))
+                                    : "";
+        e_.out.line(fmt::format("{}{}[wanted] = new_{}[k];", condition, array_of(w.state), i),
+                    w.text);
+      }
+    });
     e_.out.close();
     e_.out.line("__syncthreads();");
   }
+  // One that is computed for each tensor, not once for the step.
+  bool has_own_predicate(const plan::Write& w) const {
+    return w.predicate != kNone && e_.plan[w.predicate].domain != Domain::step;
+  }
 
-  void emit_rows(const plan::Writes& block) {
+  // Rows or columns.
+  void emit_lines(const plan::Writes& block) {
     e_.out.pragma("#pragma unroll 1");
     e_.out.open("for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)");
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
@@ -105,9 +145,9 @@ class FinishEmitter {
     if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
     emit_uniform_lines(e_, block.group);
     emit_uniform_lines(e_, block.tensor);
-    open_rows(e_);
-    emit_uniform_lines(e_, block.row);
-    emit_writes(block, "row");
+    open_members(e_, block.domain);
+    emit_uniform_lines(e_, block.domain == Domain::row ? block.row : block.column);
+    emit_writes(block, info(block.domain).name);
     e_.out.close();
     e_.out.close();
     e_.out.line("__syncthreads();");

@@ -17,11 +17,12 @@ std::string array_of(const Emission& e, std::string_view table, int32_t r) {
   return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e.plan.reduction(r)), table, r);
 }
 
-// What stands behind the last tensor's rows.
-const std::string kRowCount =
-    fmt::format("ctx.step.parts[{}].begin[ctx.step.tensor_count]", abi::kRowsOfTensors);
+std::string members_begin(Domain lines) {
+  return fmt::format("ctx.step.parts[{}].begin",
+                     lines == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors);
+}
 
-std::string_view slot_count(Domain from) {
+std::string slot_count(Domain from) {
   switch (from) {
     case Domain::element:
       return "ctx.step.chunk_count";
@@ -30,7 +31,8 @@ std::string_view slot_count(Domain from) {
     case Domain::group:
       return "ctx.step.group_count";
     case Domain::row:
-      return kRowCount;
+    case Domain::column:
+      return members_begin(from) + "[ctx.step.tensor_count]";
     case Domain::step:
       break;
   }
@@ -46,7 +48,10 @@ void emit_fold(Emission& e, int32_t number, std::string_view blocks = kAlone) {
   std::string slots = array_of(e, "slots", number);
   std::string results = array_of(e, "results", number);
   std::string call;
-  if (r.to != Domain::step) {
+  if (r.to == Domain::column) {
+    call = fmt::format("fold_strips<{}>(ctx.step, {}, {}, {});", any ? "Any" : combiner(r.op),
+                       slots, results, blocks);
+  } else if (r.to != Domain::step) {
     call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes, {});",
                        any ? "Any" : combiner(r.op), r.partition, slots, results, blocks);
   } else if (any) {
@@ -65,18 +70,19 @@ void emit_operands(Emission& e, const plan::Rollup& rollup, std::string_view ind
   }
   emit_uniform_lines(e, rollup.uniform.group);
   emit_uniform_lines(e, rollup.uniform.tensor);
-  if (rollup.from == Domain::row) open_rows(e);
-  emit_uniform_lines(e, rollup.uniform.row);
+  bool lines = rollup.from > Domain::tensor;
+  if (lines) open_members(e, rollup.from);
+  emit_uniform_lines(e, rollup.from == Domain::row ? rollup.uniform.row : rollup.uniform.column);
   for (const plan::Combine& c : rollup.reductions) {
     e.out.line(
         fmt::format("{}[{}] = {};", array_of(e, "slots", c.reduction), index, e.name(c.operand)),
         e.comment(e.plan.reduction(c.reduction).value));
   }
-  if (rollup.from == Domain::row) e.out.close();
+  if (lines) e.out.close();
 }
 
 void emit_rollup(Emission& e, const plan::Rollup& rollup) {
-  bool rows = rollup.from == Domain::row;
+  bool lines = rollup.from > Domain::tensor;
   bool tensors = rollup.from >= Domain::tensor;
   std::string_view index = tensors ? "tensor_index" : "group";
   e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));
@@ -85,11 +91,11 @@ void emit_rollup(Emission& e, const plan::Rollup& rollup) {
   e.out.pragma("#pragma unroll 1");
   Domain walked = std::min(rollup.from, Domain::tensor);
   e.out.open(
-      rows ? "for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)"
-           : fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)", index,
-                         slot_count(walked)));
+      lines ? "for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)"
+            : fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)", index,
+                          slot_count(walked)));
   if (tensors) e.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
-  emit_operands(e, rollup, rows ? "row" : index);
+  emit_operands(e, rollup, lines ? info(rollup.from).name : index);
   e.out.close();
   e.out.line("__syncthreads();");
   for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
@@ -98,11 +104,12 @@ void emit_rollup(Emission& e, const plan::Rollup& rollup) {
 
 }  // namespace
 
-void open_rows(Emission& e) {
-  e.out.line(fmt::format("const u32* const rows = ctx.step.parts[{}].begin + tensor_index;",
-                         abi::kRowsOfTensors));
+void open_members(Emission& e, Domain domain) {
+  e.out.line(fmt::format("const u32* const {}s = {} + tensor_index;", info(domain).name,
+                         members_begin(domain)));
   e.out.pragma("#pragma unroll 1");
-  e.out.open("for (u32 row = rows[0] + threadIdx.x; row < rows[1]; row += kThreads)");
+  e.out.open(fmt::format("for (u32 {0} = {0}s[0] + threadIdx.x; {0} < {0}s[1]; {0} += kThreads)",
+                         info(domain).name));
 }
 
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
@@ -122,6 +129,7 @@ void emit_shared_folds(Emission& e, int32_t phase) {
   for (int32_t r : e.plan.phase(phase).reductions) {
     if (e.plan.reduction(r).to >= Domain::tensor) emit_fold(e, r, kAllBlocks);
   }
+  for (int32_t r : e.plan.phase(phase).columns) emit_fold(e, r, kAllBlocks);
 }
 
 void emit_folds(Emission& e, int32_t phase, LastBlock last) {
@@ -131,6 +139,9 @@ void emit_folds(Emission& e, int32_t phase, LastBlock last) {
   for (int32_t r : p.reductions) {
     bool done = last == LastBlock::of_several && e.plan.reduction(r).to >= Domain::tensor;
     if (!done) emit_fold(e, r);
+  }
+  if (last != LastBlock::of_several) {
+    for (int32_t r : p.columns) emit_fold(e, r);
   }
   if (may_keep) e.out.close();
   for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);

@@ -56,10 +56,12 @@ class PhaseEmitter {
   }
 
   // Backwards, what the phase before touched last comes first and is still in the L2 cache.
-  bool reversed() const { return e_.options.reverse && !first_ && phase_.reductions.empty(); }
+  bool reversed() const { return e_.options.reverse && !first_ && !phase_.reduces(); }
 
   void emit_loop() {
-    std::string units = "unit_count(ctx)";
+    bool splits = e_.plan.may_split(phase_);
+    std::string_view split = splits ? "ctx.split" : "0";
+    std::string units = fmt::format("unit_count(ctx, {})", split);
     if (phase_.guards == plan::Guard::launch) {
       units = fmt::format("{} ? {} : 0", e_.name(phase_.guard), units);
     }
@@ -72,12 +74,14 @@ class PhaseEmitter {
     e_.out.pragma("#pragma unroll 1");
     e_.out.open("for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x)");
     e_.out.line(reversed() ? "const u32 unit = units - 1 - turn;" : "const u32 unit = turn;");
-    e_.out.line("const Work work = work_of(ctx, unit);");
-    e_.out.line("const abi::Chunk* const entry = chunk_of(ctx, unit);");
+    e_.out.line(fmt::format("const Work work = work_of(ctx, unit, {});", split));
+    e_.out.line(fmt::format("const abi::Chunk* const entry = chunk_of(ctx, unit, {});", split));
     e_.out.line("if (entry == nullptr) continue;");
-    e_.out.line("const abi::Chunk chunk = *entry;");
+    e_.out.line(fmt::format("{}abi::Chunk chunk = *entry;", by_strips() || splits ? "" : "const "));
+    if (splits) e_.out.line("if (!take_part(chunk, work, unit, ctx.split)) continue;");
     e_.out.line("const u32 tensor_index = chunk.tensor;");
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
+    if (by_strips()) open_strip();
     emit_absent();
     if (by_rows()) {
       e_.out.line(
@@ -87,7 +91,25 @@ class PhaseEmitter {
     }
     emit_chunk_values();
     emit_chunk();
+    if (by_strips()) {
+      // Other threads may have the same columns of the next row.
+      if (!phase_.columns.empty()) e_.out.line("synchronize(work.packed);");
+      e_.out.close();
+    }
     e_.out.close();
+  }
+
+  bool by_strips() const { return e_.plan.has_columns; }
+  // The rows of a strip, one after the other.
+  void open_strip() {
+    e_.out.line("const u64 columns = tensor.columns;");
+    e_.out.line("const u32 pieces = u32((columns + kPieceElements - 1) / kPieceElements);");
+    e_.out.line("const u64 first_line = chunk.begin / columns, column = chunk.begin % columns;");
+    e_.out.line("const u64 last_line = strip_end(tensor, first_line);");
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open(
+        "for (u64 line = first_line; line < last_line; ++line, chunk.begin += columns, chunk.slot "
+        "+= pieces)");
   }
 
   void emit_absent() {
@@ -101,17 +123,13 @@ class PhaseEmitter {
     if (phase_.reductions.empty()) return;
     e_.out.open("if (work.worker == 0)");
     for (int32_t r : phase_.reductions) {
-      e_.out.line(fmt::format("{} = {};", slot(r), identity(e_.plan.reduction(r))));
+      e_.out.line(fmt::format("{} = {};", slot(r), identity_of(e_.plan.reduction(r))));
     }
     e_.out.close();
   }
   std::string slot(int32_t r) const {
     return fmt::format("global<{}>(ctx.step.slots, {})[chunk.slot]",
                        reduction_type(e_.plan.reduction(r)), r);
-  }
-  static std::string identity(const plan::Reduction& r) {
-    if (r.op == Op::reduce_any) return "false";
-    return fmt::format("{}::identity<{}>()", combiner(r.op), reduction_type(r));
   }
 
   bool by_rows() const { return !phase_.uniform.row.empty(); }
@@ -166,7 +184,7 @@ class PhaseEmitter {
       }
       e_.out.line(fmt::format("{} acc_{}[8];", reduction_type(r), name));
       e_.out.pragma("#pragma unroll");
-      e_.out.line(fmt::format("for (i32 e = 0; e < 8; ++e) acc_{}[e] = {};", name, identity(r)));
+      e_.out.line(fmt::format("for (i32 e = 0; e < 8; ++e) acc_{}[e] = {};", name, identity_of(r)));
     }
   }
   bool has_lanes() const {
@@ -201,6 +219,11 @@ class PhaseEmitter {
 
 std::string reduction_type(const plan::Reduction& reduction) {
   return std::string(c_type(reduction.dtype));
+}
+
+std::string identity_of(const plan::Reduction& reduction) {
+  if (reduction.op == Op::reduce_any) return "false";
+  return fmt::format("{}::identity<{}>()", combiner(reduction.op), reduction_type(reduction));
 }
 
 std::string step_variable(int32_t phase) { return fmt::format("step_{}", phase); }

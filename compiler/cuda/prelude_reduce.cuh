@@ -207,11 +207,25 @@ SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lane
   }
 }
 SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* result) {
+  struct alignas(16) Sixteen {
+    u32 words[4];
+  };
   bool any = false;
+  // One by one before and behind those that stand aligned.
+  const u32 before = u32(0 - reinterpret_cast<u64>(values)) % sizeof(Sixteen);
+  const u32 head = index != nullptr || count < before ? count : before;
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < count; i += kThreads) {
+  for (u32 i = threadIdx.x; i < head; i += kThreads) {
     any |= values[index != nullptr ? index[i] : i];
   }
+  const u32 wide = (count - head) / sizeof(Sixteen);
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < wide; i += kThreads) {
+    const Sixteen v = reinterpret_cast<const Sixteen*>(values + head)[i];
+    any |= (v.words[0] | v.words[1] | v.words[2] | v.words[3]) != 0;
+  }
+  const u32 tail = head + wide * sizeof(Sixteen) + threadIdx.x;
+  if (tail < count) any |= values[tail];
   any = __syncthreads_or(any) != 0;
   if (threadIdx.x == 0) *result = any;
 }
@@ -301,6 +315,53 @@ SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, La
   }
 }
 
+// One past the last row of the strip of row `line`.
+SF_DEVICE u64 strip_end(const abi::Tensor& tensor, u64 line) {
+  const u64 lines = tensor.size / tensor.columns;
+  const u64 end = line - line % abi::kStripRows + abi::kStripRows;
+  return end < lines ? end : lines;
+}
+
+// Of each column, what the strips of its tensor left, by a thread; in place.
+template <class R, class T>
+SF_DEVICE void fold_strips(const abi::Context& step, T* values, T* results, u32 block, u32 blocks) {
+#pragma unroll 1
+  for (u32 t = 0; t < step.tensor_count; ++t) {
+    const abi::Tensor& tensor = step.tensors[t];
+    const u32* const columns = step.parts[abi::kColumnsOfTensors].begin + t;
+    const bool here = (tensor.flags & abi::kPresent) != 0 && tensor.size != 0;
+    const u64 lines = here ? tensor.size / tensor.columns : 0;
+    const u64 step_size = tensor.columns;
+#pragma unroll 1
+    for (u32 c = columns[0] + block * kThreads + threadIdx.x; c < columns[1];
+         c += blocks * kThreads) {
+      T* const first = values + tensor.strip_base + (c - columns[0]);
+      u64 left = (lines + abi::kStripRows - 1) / abi::kStripRows;
+      auto combine = [&](u64 to, u64 from) {
+        first[to * step_size] = R::combine(first[to * step_size], first[from * step_size]);
+      };
+#pragma unroll 1
+      while (left > 1) {
+        u64 pieces = 0;
+#pragma unroll 1
+        for (u64 begin = 0; begin < left; begin += kPieceElements, ++pieces) {
+          const u64 n = left - begin < kPieceElements ? left - begin : kPieceElements;
+#pragma unroll 1
+          for (u64 i = abi::kLanes; i < n; ++i) combine(begin + i % abi::kLanes, begin + i);
+#pragma unroll 1
+          for (u64 d = abi::kLanes / 2; d > 0; d /= 2) {
+#pragma unroll 1
+            for (u64 l = 0; l < d && l + d < n; ++l) combine(begin + l, begin + l + d);
+          }
+          first[pieces * step_size] = first[begin * step_size];
+        }
+        left = pieces;
+      }
+      results[c] = lines == 0 ? R::template identity<T>() : *first;
+    }
+  }
+}
+
 // ---- the grid
 
 // One more arrival; returns how many there were. Wraps to 0 at `last`, so it needs no reset.
@@ -370,19 +431,31 @@ struct Work {
   u32 section;          // of shared memory: 0 for the block, 1 + warp for a small chunk
 };
 
-SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx) {
-  return ctx.block_chunks + (ctx.small_count + kWarps - 1) / kWarps;
+// `split`: each chunk of a block is worked on in 1 << split parts.
+SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx, u32 split) {
+  return (ctx.block_chunks << split) + (ctx.small_count + kWarps - 1) / kWarps;
 }
-SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit) {
-  const bool packed = unit >= ctx.block_chunks;
+SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit, u32 split) {
+  const bool packed = unit >= ctx.block_chunks << split;
   if (!packed) return {false, threadIdx.x, kThreads, 0};
   return {true, threadIdx.x % kWarp, kWarp, 1 + threadIdx.x / kWarp};
 }
 // Null: this warp has nothing to do.
-SF_DEVICE const abi::Chunk* chunk_of(const abi::DeviceContext& ctx, u32 unit) {
-  if (unit < ctx.block_chunks) return ctx.step.chunks + unit;
-  const u32 i = (unit - ctx.block_chunks) * kWarps + threadIdx.x / kWarp;
+SF_DEVICE const abi::Chunk* chunk_of(const abi::DeviceContext& ctx, u32 unit, u32 split) {
+  const u32 of_blocks = ctx.block_chunks << split;
+  if (unit < of_blocks) return ctx.step.chunks + (unit >> split);
+  const u32 i = (unit - of_blocks) * kWarps + threadIdx.x / kWarp;
   return i < ctx.small_count ? ctx.small_chunks + i : nullptr;
+}
+// Leaves of a block's chunk the unit's part; false if that has no elements.
+SF_DEVICE bool take_part(abi::Chunk& chunk, const Work& work, u32 unit, u32 split) {
+  if (work.packed) return true;
+  const u32 size = kPieceElements >> split;
+  const u32 from = (unit & ((1 << split) - 1)) * size;
+  if (from >= chunk.length) return false;
+  chunk.begin += from;
+  chunk.length = chunk.length - from < size ? chunk.length - from : size;
+  return true;
 }
 SF_DEVICE void synchronize(bool packed) {
   if (packed) {

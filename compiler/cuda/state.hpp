@@ -41,8 +41,8 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used);
 
 // "const float s_inv = …;  // %inv = rcp %scale : f32" for each value; operands are locals.
 void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code);
-// The rows of the tensor at hand, by all threads of the block.
-void open_rows(Emission& e);
+// The rows, or columns, of the tensor at hand, by all threads of the block.
+void open_members(Emission& e, Domain domain);
 
 // struct NAME { float s_inv; … };
 void emit_struct(Emission& e, const std::string& name, const ValueSet& values);
@@ -50,6 +50,11 @@ void emit_struct(Emission& e, const std::string& name, const ValueSet& values);
 // "const float s_inv = FROM.s_inv;" for each value, or the way back.
 void emit_copies_from(Emission& e, const std::string& from, const ValueSet& values);
 void emit_copies_to(Emission& e, const std::string& to, const ValueSet& values);
+
+// ---- arrays.cpp
+
+// The address of a chunk's first value in an array.
+std::string array_base(const Emission& e, const plan::ArrayUse& use);
 
 // ---- short_way.cpp
 
@@ -75,6 +80,7 @@ void emit_bodies(Emission& e, const plan::Bodies& bodies);
 // ---- phase.cpp
 
 std::string reduction_type(const plan::Reduction& reduction);
+std::string identity_of(const plan::Reduction& reduction);
 // `kept`: step values that somebody behind the phase uses too.
 void emit_phase_structs(Emission& e, int32_t phase, const ValueSet& kept);
 void emit_phase(Emission& e, int32_t phase, const ValueSet& kept);

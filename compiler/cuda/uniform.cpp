@@ -20,6 +20,8 @@ std::string_view place(Domain d) {
       return "group";
     case Domain::row:
       return "row";
+    case Domain::column:
+      return "column";
     default:
       return "tensor_index";
   }

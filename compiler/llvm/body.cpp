@@ -1,8 +1,6 @@
 // The vector loop over a chunk. Knows the plan, the kernel ABI, and the expression table.
 //
-// The loop runs in two passes of one code: over the whole vectors of the chunk in place, then, for
-// what is left, once over copies of one vector on the stack, so that nothing outside the chunk is
-// ever touched.
+// The loop is over the whole vectors of the chunk; compiler/llvm/tail.cpp has what is left.
 #include "compiler/llvm/body.hpp"
 
 #include <algorithm>
@@ -44,8 +42,9 @@ void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
   open_lanes();
   std::string done = f_.label("body.done");
   if (body_.unit == 1 && walks_columns()) emit_columns(done);
+  if (body_.unit == 1 && has_short_chunks()) emit_short(next);
   zero_lanes();
-  body_.unit > 1 ? emit_units(done) : emit_passes(done);
+  body_.unit > 1 ? emit_units(done) : keeps_tails_in_place() ? emit_whole(done) : emit_passes(done);
   f_.block(done);
   fold();
   f_.jump(next);
@@ -92,7 +91,13 @@ void BodyEmitter::open_streams(const std::string& is_large) {
       return f_.set("values", "udiv i64 {}, {}", elements, array.block);
     };
     std::string begin = values(chunk_.begin);
-    if (array.scratch) {
+    if (array.of_columns()) {
+      bool strips = array.kind == plan::Array::Kind::strips;
+      const std::string& table = strips                                   ? u_.slots
+                                 : array.kind == plan::Array::Kind::state ? u_.states
+                                                                          : u_.results;
+      s.base = u_.element(table, slot, strips ? chunk_.in_strips : chunk_.column, size, array.name);
+    } else if (array.scratch()) {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
       std::string of_tensor =
           u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
@@ -120,7 +125,7 @@ void BodyEmitter::open_lanes() {
       r.array = storage_.lanes(r.index);
       r.tail = storage_.lanes_tail(r.index);
     } else {
-      r.before = vector_.constant(r.dtype, reduction_identity(r.op, r.slot_dtype));
+      r.before = identity(r);
     }
   }
   if (!has_lanes) return;
@@ -149,7 +154,7 @@ void BodyEmitter::zero_lanes() {
 
 void BodyEmitter::need_vector(plan::Id v) {
   const plan::Value& value = plan_[v];
-  if (value.domain == Domain::element || vectors_.contains(v)) return;
+  if (plan_.is_element(v) || vectors_.contains(v)) return;
   vectors_[v] = value.is_constant ? vector_.constant(value.dtype, value.literal)
                                   : vector_.splat(value.dtype, u_[v], value.name);
 }
@@ -176,71 +181,6 @@ void BodyEmitter::splat_uniforms() {
 }
 
 // --- the loop
-
-void BodyEmitter::emit_passes(const std::string& done) {
-  std::string before = f_.label("body");
-  std::string pass = f_.label("pass");
-  std::string after = f_.label("pass.after");
-  std::string whole_end = f_.label("pass.whole.end");
-  std::string tail_in = f_.label("tail.in");
-  std::string tail_out = f_.label("tail.out");
-  f_.jump(before);
-  f_.block(before);
-  f_.jump(pass);
-
-  f_.block(pass);
-  std::string is_tail = f_.set("is_tail", "phi i1 [ false, %{} ], [ true, %{} ]", before, tail_in);
-  std::string count =
-      f_.set("count", "phi i64 [ {}, %{} ], [ 1, %{} ]", vectors_count_, before, tail_in);
-  auto either = [&](std::string_view hint, const std::string& whole, const std::string& tail) {
-    return f_.set(hint, "phi ptr [ {}, %{} ], [ {}, %{} ]", whole, before, tail, tail_in);
-  };
-  for (Stream& s : streams_) s.pointer = either("p", s.base, s.tail);
-  for (Reducer& r : reducers_) {
-    r.after = f_.name(r.name + ".after");
-    if (r.in_lanes) {
-      r.pointer = either("lanes", r.array, r.tail);
-    } else {
-      r.in_pass = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
-                         before, r.after, tail_in);
-    }
-  }
-  std::string tail_position = f_.name("position.tail");
-  std::string whole = f_.name("whole");
-  if (uses_index_) {
-    pass_position_ = f_.set("position", "phi i64 [ {}, %{} ], [ {}, %{} ]", chunk_.position, before,
-                            tail_position, tail_in);
-  }
-  f_.line("{} = xor i1 {}, true", whole, is_tail);
-  for (Stream& s : streams_) {
-    if (!s.streams.empty()) {
-      s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
-    }
-  }
-  emit_loop(count, pass, after);
-
-  f_.branch(is_tail, tail_out, whole_end);
-  f_.block(whole_end);
-  std::string none = f_.set("tail.none", "icmp eq i64 {}, 0", tail_count_);
-  f_.branch(none, done, tail_in);
-  f_.block(tail_in);
-  if (uses_index_) {
-    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
-    f_.line("{} = add i64 {}, {}", tail_position, chunk_.position, walked);
-  }
-  fill_tails();
-  f_.jump(pass);
-  f_.block(tail_out);
-  empty_tails();
-  f_.jump(done);
-  // Which of the two a register reduction comes from is decided in fold().
-  for (Reducer& r : reducers_) {
-    if (!r.in_lanes) {
-      r.before = fmt::format("{}[ {}, %{} ], [ {}, %{} ]", r.arrivals, r.after, whole_end, r.next,
-                             tail_out);
-    }
-  }
-}
 
 void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_label,
                             const std::string& after) {
@@ -290,7 +230,7 @@ void BodyEmitter::prefetch() {
 
 void BodyEmitter::emit_element(const std::string& i) {
   bool in_place = std::any_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
-    return s.use->stored && !plan_.array(*s.use).scratch;
+    return s.use->stored && plan_.array(*s.use).kind == plan::Array::Kind::buffer;
   });
   if (!in_place && follows_few_streams()) prefetch();
   emit_code(i);
@@ -298,9 +238,7 @@ void BodyEmitter::emit_element(const std::string& i) {
     f_.comment(r.text);
     reduce(r, i);
   }
-  std::vector<size_t> stores(body_.stores.size());
-  std::iota(stores.begin(), stores.end(), 0);
-  emit_stores(stores);
+  emit_stores();
   f_.end_comment();
 }
 
@@ -316,7 +254,14 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
   std::string& result = vectors_[inst.value];
   if (inst.op == Op::load) {
     const Stream& s = streams_[static_cast<size_t>(inst.index)];
-    result = vector_.load(s.dtype, s.address, hint);
+    result = active_.empty() ? vector_.load(s.dtype, s.address, hint) : load_active(s, hint);
+    const plan::Array& array = plan_.array(*s.use);
+    if (array.kind == plan::Array::Kind::strips) {
+      Bits identity = reduction_identity(plan_.reduction(array.index).op, s.dtype);
+      std::string type = vector_.type(s.dtype);
+      result = f_.set(hint, "select i1 {}, {} {}, {} {}", chunk_.begins_strip, type,
+                      vector_.constant(s.dtype, identity), type, result);
+    }
     return;
   }
   if (inst.op == Op::random) {
@@ -345,6 +290,12 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
 }
 
 // --- stores
+
+void BodyEmitter::emit_stores() {
+  std::vector<size_t> stores(body_.stores.size());
+  std::iota(stores.begin(), stores.end(), 0);
+  emit_stores(stores);
+}
 
 void BodyEmitter::emit_stores(std::span<const size_t> stores) {
   std::set<size_t> is_done;
@@ -377,7 +328,8 @@ void BodyEmitter::store(size_t index, plan::Id predicate) {
   auto narrowed = narrowed_.find(index);
   std::string value = narrowed != narrowed_.end() ? narrowed->second : vectors_.at(action.value);
   if (predicate != plan::kNone) {
-    std::string old = vector_.load(s.dtype, s.address, "old");
+    std::string old =
+        active_.empty() ? vector_.load(s.dtype, s.address, "old") : load_active(s, "old");
     value =
         f_.set("new", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean),
                vectors_.at(predicate), vector_.type(s.dtype), value, vector_.type(s.dtype), old);
@@ -386,6 +338,7 @@ void BodyEmitter::store(size_t index, plan::Id predicate) {
 }
 
 void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
+  if (!active_.empty()) return store_active(s, value);
   if (s.streams.empty() || s.dtype == DType::boolean) {
     return vector_.store(s.dtype, value, s.address);
   }
@@ -401,83 +354,6 @@ void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
   vector_.store(s.dtype, value, s.address);
   f_.jump(end);
   f_.block(end);
-}
-
-// --- what is left after the last whole vector
-
-// The first `tail` lanes of a vector: those that are the chunk's.
-std::string BodyEmitter::active_lanes(const std::string& tail) {
-  std::string steps;
-  for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
-  std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail);
-  std::string counts = vector_.splat(DType::i32, count, "tail.count");
-  return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
-}
-
-// Between what is left of an array and its vector on the stack.
-void BodyEmitter::copy_tail(const Stream& s, bool in, const std::string& active) {
-  std::string rest = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
-  if (!m_.has_masks) {
-    use_helper(m_, "sf_copy");
-    std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size_of(s.dtype));
-    f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", in ? s.tail : rest, in ? rest : s.tail,
-            bytes);
-    return;
-  }
-  int bits = static_cast<int>(size_of(s.dtype)) * 8;
-  std::string type = integer_type_text(bits, m_.lanes);
-  std::string suffix = fmt::format("v{}i{}.p0", m_.lanes, bits);
-  std::string mask = vector_.type(DType::boolean);
-  if (in) {
-    m_.declarations.insert(
-        fmt::format("declare {0} @llvm.masked.load.{1}(ptr, i32, {2}, {0})", type, suffix, mask));
-    std::string v = f_.set(
-        "rest", "call {0} @llvm.masked.load.{1}(ptr {2}, i32 1, {3} {4}, {0} zeroinitializer)",
-        type, suffix, rest, mask, active);
-    f_.line("store {} {}, ptr {}, align 64", type, v, s.tail);
-  } else {
-    m_.declarations.insert(
-        fmt::format("declare void @llvm.masked.store.{1}({0}, ptr, i32, {2})", type, suffix, mask));
-    std::string v = f_.set("rest", "load {}, ptr {}, align 64", type, s.tail);
-    f_.line("call void @llvm.masked.store.{}({} {}, ptr {}, i32 1, {} {})", suffix, type, v, rest,
-            mask, active);
-  }
-}
-
-void BodyEmitter::fill_tails() {
-  std::string active = m_.has_masks ? active_lanes(tail_count_) : "";
-  for (const Stream& s : streams_) {
-    if (s.read_first) copy_tail(s, true, active);
-  }
-  for (const Reducer& r : reducers_) {
-    if (!r.in_lanes) continue;
-    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
-    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
-    std::string from = f_.address("lane", r.array, lane, sizeof(float));
-    vector_.store(r.dtype, vector_.load(r.dtype, from, "lanes"), r.tail);
-  }
-}
-
-void BodyEmitter::empty_tails() {
-  std::string mask = m_.has_masks || !reducers_.empty() ? active_lanes(tail_count_) : "";
-  for (const Stream& s : streams_) {
-    if (s.use->stored) copy_tail(s, false, mask);
-  }
-  auto merge = [&](const Reducer& r, const std::string& with, const std::string& without) {
-    return f_.set("merged", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), mask,
-                  vector_.type(r.dtype), with, vector_.type(r.dtype), without);
-  };
-  for (Reducer& r : reducers_) {
-    if (!r.in_lanes) {
-      r.next = merge(r, r.after, r.in_pass);
-      continue;
-    }
-    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
-    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
-    std::string at = f_.address("lane", r.array, lane, sizeof(float));
-    std::string with = vector_.load(r.dtype, r.tail, "lanes");
-    vector_.store(r.dtype, merge(r, with, vector_.load(r.dtype, at, "lanes")), at);
-  }
 }
 
 }  // namespace stepfuse::llvm

@@ -17,6 +17,10 @@ struct ChunkNames {
   std::string piece_position;  // the same in what has pieces: the full tensor, or a row of it
   std::string scratch_base;    // of its tensor
   std::string record;          // the tensor's, a ptr
+  std::string slot;            // of every reduction
+  // In a step with values of columns: where the chunk begins in its tensor's columns, and in what strips keep;
+  // and, an i1, whether its row begins a strip.
+  std::string column, in_strips, begins_strip;
 };
 
 // Stack memory that the bodies of a function share, by purpose.
@@ -114,6 +118,10 @@ class BodyEmitter {
   bool walks_columns() const;
   void emit_columns(const std::string& done);
 
+  // Chunks of a few vectors in a phase that only reads; likewise.
+  bool has_short_chunks() const;
+  void emit_short(const std::string& next);
+
   void emit_units(const std::string& done);
   template <class F>
   void loop(std::string_view hint, const std::string& count, F&& body);
@@ -143,20 +151,30 @@ class BodyEmitter {
   void prepare_draw(const plan::Inst& inst);
   std::string draw(const plan::Inst& inst, const std::string& i);
   void reduce(Reducer& r, const std::string& i);
-  // What the current element's values make of a vector of the reduction.
+  std::string identity(const Reducer& r) const;
+  // What the current element's values make of a vector of the reduction, in the active lanes.
   std::string combine_next(const Reducer& r, const std::string& old);
+  void emit_stores();
   void emit_stores(std::span<const size_t> stores);
   void store(size_t index, plan::Id predicate);
   void store_vector(const Stream& s, const std::string& value);
+
+  // What is left after the whole vectors.
+  bool keeps_tails_in_place() const;
+  void emit_whole(const std::string& done);
+  std::string active_lanes(const std::string& tail);
+  std::string load_active(const Stream& s, const std::string& hint);
+  void store_active(const Stream& s, const std::string& value);
   void fill_tails();
   void empty_tails();
-  void copy_tail(const Stream& s, bool in, const std::string& active);
-  std::string active_lanes(const std::string& tail);
+  void copy_tail(const Stream& s, bool in);
+
   void fold();
   std::string across_lanes(const Reducer& r);
   std::string rotated(const std::string& v, DType t, int lanes);
   std::string combine(const Reducer& r, const std::string& a, const std::string& b,
                       std::string_view hint);
+  void write_folded(const Reducer& r);
   void write_slot(const Reducer& r, const std::string& value);
 
   size_t vector_bytes(DType t) const { return size_of(t) * static_cast<size_t>(m_.lanes); }
@@ -179,6 +197,7 @@ class BodyEmitter {
   Unit unit_;
   std::map<plan::Id, Divisor> divisors_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
+  std::string active_;                      // the lanes that are loaded and stored; "": all
   bool uses_index_ = false;
   std::string vectors_count_, tail_count_, lane_start_, lane_count_, pass_position_;
 };

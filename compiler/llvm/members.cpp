@@ -72,19 +72,20 @@ void for_each_member(Function& f, Uniform& u, Domain d, const MemberCode& code, 
       });
     case Domain::tensor:
     case Domain::row:
-      return loop(f, "tensor", "0", u.tensor_count,
-                  [&](const std::string& t, const std::string& next) {
-                    enter_tensor(f, u, t, absent, next);
-                    u.evaluate(code.group);
-                    u.evaluate(code.tensor);
-                    if (d == Domain::tensor) return body(t);
-                    auto [first, end] = u.rows_of(t);
-                    loop(f, "row", first, end, [&](const std::string& row, const std::string&) {
-                      u.set_row(row);
-                      u.evaluate(code.row);
-                      body(row);
-                    });
-                  });
+    case Domain::column:
+      return loop(
+          f, "tensor", "0", u.tensor_count, [&](const std::string& t, const std::string& next) {
+            enter_tensor(f, u, t, absent, next);
+            u.evaluate(code.group);
+            u.evaluate(code.tensor);
+            if (d == Domain::tensor) return body(t);
+            auto [first, end] = u.members_of(d, t);
+            loop(f, info(d).name, first, end, [&](const std::string& m, const std::string&) {
+              d == Domain::row ? u.set_row(m) : u.set_column(m);
+              u.evaluate(d == Domain::row ? code.row : code.column);
+              body(m);
+            });
+          });
     case Domain::element:
       break;
   }
@@ -97,7 +98,7 @@ std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, si
   Uniform u(plan, module, f);
   Ops ops(module, f, 1);
   u.evaluate(r.uniform.step);
-  MemberCode code{r.uniform.group, r.uniform.tensor, r.uniform.row};
+  MemberCode code{r.uniform.group, r.uniform.tensor, r.uniform.row, r.uniform.column};
   for_each_member(f, u, r.from, code, Absent::take, [&](const std::string& index) {
     for (const plan::Combine& c : r.reductions) {
       const plan::Reduction& reduction = plan.reduction(c.reduction);

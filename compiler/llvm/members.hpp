@@ -16,6 +16,7 @@ struct MemberCode {
   const std::vector<plan::Inst>& group;
   const std::vector<plan::Inst>& tensor;
   const std::vector<plan::Inst>& row;
+  const std::vector<plan::Inst>& column;
 };
 
 // Calls `body` with the index of each member of `d`, where `code` up to `d` is evaluated for it. Ends

@@ -2,7 +2,10 @@
 // ABI, and the expression table.
 #include "compiler/llvm/phase.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <span>
 
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/uniform.hpp"
@@ -89,6 +92,8 @@ class PhaseEmitter {
     chunk_.scratch_base = field(tensor, "i64", offsetof(abi::Tensor, scratch_base), "scratch_base");
     chunk_.position = f_.set("position", "add i64 {}, {}", offset, chunk_.begin);
     chunk_.piece_position = chunk_.position;
+    chunk_.slot =
+        plan_.has_columns ? field(record, "i32", offsetof(abi::Chunk, slot), "slot") : chunk_.index;
 
     std::string is_here =
         f_.set("present", "and i64 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
@@ -104,9 +109,10 @@ class PhaseEmitter {
     u_.set_group(group);
     u_.set_tensor(chunk_.tensor);
     if (plan_.has_rows) enter_row();
-    cached(group_cache_, phase_.uniform.group, group, "group");
-    cached(tensor_cache_, phase_.uniform.tensor, chunk_.tensor, "tensor");
-    cached(row_cache_, phase_.uniform.row, row_, "row");
+    group_ = group;
+    cached(group_cache_, group, "group");
+    cached(tensor_cache_, chunk_.tensor, "tensor");
+    cached(row_cache_, row_, "row");
     if (phase_.guards != plan::Guard::chunk) return emit_bodies(phase_.bodies, signature);
     std::string yes = f_.label("guarded");
     std::string no = f_.label("otherwise");
@@ -121,15 +127,31 @@ class PhaseEmitter {
   void enter_row() {
     std::string columns = field(chunk_.record, "i64", offsetof(abi::Tensor, columns), "columns");
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
-    row_ = f_.set("row", "add i64 {}, {}", u_.rows_of(chunk_.tensor).first, row);
+    row_ = f_.set("row", "add i64 {}, {}", u_.members_of(Domain::row, chunk_.tensor).first, row);
     chunk_.piece_position = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
     u_.set_row(row_);
+    if (plan_.has_columns) enter_columns(row, columns);
+  }
+  void enter_columns(const std::string& row, const std::string& columns) {
+    std::string first = u_.members_of(Domain::column, chunk_.tensor).first;
+    chunk_.column = f_.set("column", "add i64 {}, {}", first, chunk_.piece_position);
+    std::string in_strip = f_.set("row.of", "urem i64 {}, {}", row, kStripRows);
+    chunk_.begins_strip = f_.set("strip.begins", "icmp eq i64 {}, 0", in_strip);
+    std::string base = field(chunk_.record, "i64", offsetof(abi::Tensor, strip_base), "strip_base");
+    std::string strip = f_.set("strip", "udiv i64 {}, {}", row, kStripRows);
+    std::string before = f_.set("strip", "mul i64 {}, {}", strip, columns);
+    std::string of_tensor = f_.set("strip", "add i64 {}, {}", before, chunk_.piece_position);
+    chunk_.in_strips = f_.set("strip", "add i64 {}, {}", base, of_tensor);
   }
 
-  // Group, tensor and row code runs where the group, tensor or row is another than that of the chunk before;
-  // its values are kept in memory of the function, which LLVM turns into registers.
+  // Group, tensor and row code runs where the group, tensor or row is another than that of the chunk before, a
+  // tensor's also only where what it reads is: thousands of tensors have one count of steps. Its values are kept
+  // in memory of the function, which LLVM turns into registers.
   struct Cache {
-    std::string member;               // whose values they are; -1: nobody's
+    std::string member;            // whose values they are; -1: nobody's
+    std::string group;             // of a tensor, by whose values they were computed; -1 likewise
+    std::vector<plan::Inst> code;  // what reads the context stands first
+    size_t reads = 0;              // so many
     std::vector<std::string> places;  // parallel to the code
   };
 
@@ -137,20 +159,24 @@ class PhaseEmitter {
     prepare_cache(group_cache_, phase_.uniform.group, "group.of");
     prepare_cache(tensor_cache_, phase_.uniform.tensor, "tensor.of");
     prepare_cache(row_cache_, phase_.uniform.row, "row.of");
+    bool computes = tensor_cache_.reads < tensor_cache_.code.size();
+    if (computes) tensor_cache_.group = f_.allocate("tensor.group", "i64", "-1");
   }
   void prepare_cache(Cache& cache, const std::vector<plan::Inst>& code, std::string_view hint) {
     if (code.empty()) return;
-    cache.member = f_.allocate(hint, "i64", 8);
-    f_.line("store i64 -1, ptr {}", cache.member);
-    for (const plan::Inst& inst : code) {
-      cache.places.push_back(
-          f_.allocate(plan_[inst.value].name + ".of", type_text(inst.out, 1), 8));
+    cache.member = f_.allocate(hint, "i64", "-1");
+    auto reads = [](const plan::Inst& i) { return Uniform::reads(i); };
+    std::copy_if(code.begin(), code.end(), std::back_inserter(cache.code), reads);
+    cache.reads = cache.code.size();
+    std::remove_copy_if(code.begin(), code.end(), std::back_inserter(cache.code), reads);
+    for (const plan::Inst& inst : cache.code) {
+      cache.places.push_back(f_.allocate(plan_[inst.value].name + ".of", type_text(inst.out, 1),
+                                         literal(inst.out, {})));
     }
   }
 
-  void cached(Cache& cache, const std::vector<plan::Inst>& code, const std::string& member,
-              std::string_view hint) {
-    if (code.empty()) return;
+  void cached(Cache& cache, const std::string& member, std::string_view hint) {
+    if (cache.code.empty()) return;
     std::string evaluate = f_.label(fmt::format("{}.new", hint));
     std::string ready = f_.label(fmt::format("{}.ready", hint));
     std::string last = f_.set("last", "load i64, ptr {}", cache.member);
@@ -158,7 +184,10 @@ class PhaseEmitter {
     f_.branch(same, ready, evaluate);
     f_.block(evaluate);
     f_.line("store i64 {}, ptr {}", member, cache.member);
-    u_.evaluate(code);
+    std::span code(cache.code);
+    u_.evaluate(code.first(cache.reads));
+    if (!cache.group.empty()) leave_if_same(cache, ready);
+    u_.evaluate(code.subspan(cache.reads));
     for (size_t i = 0; i < code.size(); ++i) {
       f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value], cache.places[i]);
     }
@@ -170,6 +199,26 @@ class PhaseEmitter {
     }
   }
 
+  // To `ready`, where the tensor reads what the last one did, bit for bit, and is of its group.
+  void leave_if_same(const Cache& cache, const std::string& ready) {
+    std::string last = f_.set("last", "load i64, ptr {}", cache.group);
+    std::string same = f_.set("same", "icmp eq i64 {}, {}", last, group_);
+    for (size_t i = 0; i < cache.reads; ++i) {
+      const plan::Inst& inst = cache.code[i];
+      int bits = inst.out == DType::boolean ? 1 : static_cast<int>(8 * size_of(inst.out));
+      std::string integer = integer_type_text(bits, 1);
+      std::string was = f_.set("was", "load {}, ptr {}", integer, cache.places[i]);
+      std::string is =
+          f_.set("is", "bitcast {} {} to {}", type_text(inst.out, 1), u_[inst.value], integer);
+      std::string equal = f_.set("same", "icmp eq {} {}, {}", integer, is, was);
+      same = f_.set("same", "and i1 {}, {}", same, equal);
+    }
+    std::string other = f_.label("tensor.other");
+    f_.branch(same, ready, other);
+    f_.block(other);
+    f_.line("store i64 {}, ptr {}", group_, cache.group);
+  }
+
   // The slots of an absent tensor's chunk.
   void write_identities() {
     Ops ops(m_, f_, 1);
@@ -177,7 +226,7 @@ class PhaseEmitter {
       DType t = plan_.reduction(r).dtype;
       Bits identity = reduction_identity(plan_.reduction(r).op, t);
       ops.store(t, literal(t, identity),
-                u_.element(u_.slots, static_cast<size_t>(r), chunk_.index, size_of(t), "slot"));
+                u_.element(u_.slots, static_cast<size_t>(r), chunk_.slot, size_of(t), "slot"));
     }
   }
 
@@ -213,7 +262,7 @@ class PhaseEmitter {
   Storage storage_;
   ChunkNames chunk_;
   Cache group_cache_, tensor_cache_, row_cache_;
-  std::string row_;
+  std::string group_, row_;
   std::string next_, is_large_;
 };
 

@@ -22,7 +22,15 @@ std::string BodyEmitter::combine_next(const Reducer& r, const std::string& old) 
   if (r.op == Op::reduce_any) {
     v = f_.set("seen", "sext {} {} to {}", vector_.type(DType::boolean), v, vector_.type(r.dtype));
   }
-  return combine(r, old, v, "combined");
+  std::string with = combine(r, old, v, "combined");
+  if (active_.empty()) return with;
+  std::string type = vector_.type(r.dtype);
+  return f_.set("combined", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), active_,
+                type, with, type, old);
+}
+
+std::string BodyEmitter::identity(const Reducer& r) const {
+  return vector_.constant(r.dtype, reduction_identity(r.op, r.slot_dtype));
 }
 
 void BodyEmitter::reduce(Reducer& r, const std::string& i) {
@@ -78,16 +86,21 @@ void BodyEmitter::fold() {
       write_slot(r, sum);
       continue;
     }
-    std::string result = across_lanes(r);
-    if (r.op == Op::reduce_any) result = f_.set(r.name, "icmp ne i32 {}, 0", result);
-    write_slot(r, result);
+    write_folded(r);
   }
+}
+
+// What the lanes of `before` make.
+void BodyEmitter::write_folded(const Reducer& r) {
+  std::string result = across_lanes(r);
+  if (r.op == Op::reduce_any) result = f_.set(r.name, "icmp ne i32 {}, 0", result);
+  write_slot(r, result);
 }
 
 void BodyEmitter::write_slot(const Reducer& r, const std::string& value) {
   DType t = r.slot_dtype;
   auto index = static_cast<size_t>(r.index);
-  scalar_.store(t, value, u_.element(u_.slots, index, chunk_.index, size_of(t), "slot"));
+  scalar_.store(t, value, u_.element(u_.slots, index, chunk_.slot, size_of(t), "slot"));
 }
 
 }  // namespace stepfuse::llvm

@@ -58,19 +58,23 @@ std::string Uniform::member(Domain d) const {
       return tensor_;
     case Domain::row:
       return row_;
+    case Domain::column:
+      return column_;
     default:
       return "0";
   }
 }
 
-std::pair<std::string, std::string> Uniform::rows_of(const std::string& tensor) {
+std::pair<std::string, std::string> Uniform::members_of(Domain d, const std::string& tensor) {
   constexpr size_t kParts = offsetof(abi::Context, parts);
-  constexpr size_t kRows = kParts + abi::kRowsOfTensors * sizeof(abi::Partition);
-  std::string begin = field("ptr", kRows + offsetof(abi::Partition, begin), "rows");
-  std::string at = f_.address("rows.at", begin, tensor, sizeof(uint32_t));
-  std::string behind = f_.set("rows.behind", "getelementptr i8, ptr {}, i64 4", at);
+  uint32_t part = d == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors;
+  size_t of_tensors = kParts + part * sizeof(abi::Partition);
+  std::string hint(info(d).name);
+  std::string begin = field("ptr", of_tensors + offsetof(abi::Partition, begin), hint + "s");
+  std::string at = f_.address(hint + "s.at", begin, tensor, sizeof(uint32_t));
+  std::string behind = f_.set(hint + "s.behind", "getelementptr i8, ptr {}, i64 4", at);
   auto number = [&](const std::string& from) {
-    return f_.set("row", "zext i32 {} to i64", f_.set("row", "load i32, ptr {}", from));
+    return f_.set(hint, "zext i32 {} to i64", f_.set(hint, "load i32, ptr {}", from));
   };
   std::string first = number(at);
   return {first, number(behind)};
@@ -147,7 +151,7 @@ std::string Uniform::power(const plan::Inst& inst, const std::array<std::string,
   return f_.set(hint, "load {}, ptr {}", type, power_at);
 }
 
-void Uniform::evaluate(const std::vector<plan::Inst>& code) {
+void Uniform::evaluate(std::span<const plan::Inst> code) {
   for (const plan::Inst& inst : code) {
     f_.comment(plan_[inst.value].text);
     std::string result = source(inst);

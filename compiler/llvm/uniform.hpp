@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +30,13 @@ class Uniform {
   }
 
   void set_row(std::string index) { row_ = std::move(index); }
-  // The first row of a tensor, and of the next one.
-  std::pair<std::string, std::string> rows_of(const std::string& tensor);
+  void set_column(std::string index) { column_ = std::move(index); }
+  // The first row, or column, of a tensor, and of the next one.
+  std::pair<std::string, std::string> members_of(Domain d, const std::string& tensor);
 
-  void evaluate(const std::vector<plan::Inst>& code);
+  void evaluate(std::span<const plan::Inst> code);
+  // Whether the instruction's value stands in the context's arrays, for its member.
+  static bool reads(const plan::Inst& inst) { return is_reduction(inst.op) || inst.arity() == 0; }
   // Makes the step values of a stage known in another function than the one that evaluated them.
   void load_scalars(const std::vector<plan::Inst>& code);
   void store_scalars(const std::vector<plan::Inst>& code);
@@ -59,7 +63,7 @@ class Uniform {
   Ops ops_;
   std::vector<std::string> names_;
   std::string step_args_, group_args_, scalars_;
-  std::string group_, tensor_, present_, row_;
+  std::string group_, tensor_, present_, row_, column_;
 };
 
 }  // namespace stepfuse::llvm

@@ -131,10 +131,9 @@ Expansion read(const std::string& op, const Words& types, const std::string& bod
                         inst.literal});
     if (inst.op == Op::write) e.result = inst.operands[0];
     if (!is_elementwise(inst.op)) continue;
-    size_t deciding = inst.op == Op::select ? 1 : 0;
     e.code.push_back({.value = v,
                       .op = inst.op,
-                      .in = p[inst.operands[deciding]].type.dtype,
+                      .in = p[inst.operands[deciding_operand(inst.op)]].type.dtype,
                       .out = t,
                       .operands = inst.operands});
   }
@@ -293,6 +292,7 @@ std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const Is
     needed.add(block.group);
     needed.add(block.tensor);
     needed.add(block.row);
+    needed.add(block.column);
   }
   return needed.take();
 }

@@ -21,6 +21,7 @@
 namespace stepfuse {
 
 static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
+static_assert(abi::kStripRows == kStripRows);
 
 namespace {
 
@@ -48,11 +49,13 @@ class Lowering {
     out_.form = s_.form;
     out_.args = ArgLayout(p_.args);
     out_.has_rows = has_rows(p_);
+    out_.has_columns = has_columns(p_);
     declare_values();
     declare_arrays();
     declare_states();
     declare_tables();
     declare_reductions();
+    declare_columns();
     find_last_loads();
     for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
     for (const Kernel& k : s_.kernels) {
@@ -89,10 +92,11 @@ class Lowering {
                             stepfuse::name(s_.signatures[s][b]));
       }
     }
-    auto add = [&](std::string name, std::string text, bool scratch, size_t index, int32_t block) {
+    using Kind = plan::Array::Kind;
+    auto add = [&](std::string name, std::string text, Kind kind, size_t index, int32_t block) {
       plan::Array a{names_.unique(std::move(name)),
                     std::move(text),
-                    scratch,
+                    kind,
                     static_cast<int32_t>(index),
                     0,
                     block};
@@ -104,10 +108,11 @@ class Lowering {
     };
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const std::string& given = p_.buffers[b].name;
-      add("b_" + identifier(given), "@" + given, false, b, p_.buffers[b].block);
+      add("b_" + identifier(given), "@" + given, Kind::buffer, b, p_.buffers[b].block);
     }
     for (size_t i = 0; i < s_.scratch.size(); ++i) {
-      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), true, i, s_.scratch[i].block);
+      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Kind::scratch, i,
+          s_.scratch[i].block);
     }
   }
   DType array_dtype(size_t array, size_t signature) const {
@@ -160,6 +165,56 @@ class Lowering {
     }
   }
 
+  // --- columns
+
+  // A column's states and results stand in bodies as arrays, and a reduction to columns is a load, an op and a
+  // store.
+  void declare_columns() {
+    using Kind = plan::Array::Kind;
+    auto add = [&](const std::string& name, std::string text, Kind kind, int32_t index) {
+      out_.arrays.push_back({.name = names_.unique("k_" + name),
+                             .text = std::move(text),
+                             .kind = kind,
+                             .index = index});
+      return static_cast<int32_t>(out_.arrays.size() - 1);
+    };
+    for (size_t i = 0; i < p_.states.size(); ++i) {
+      const State& s = p_.states[i];
+      if (s.type.domain != Domain::column) continue;
+      auto index = static_cast<int32_t>(i);
+      column_states_[index] = add(identifier(s.name), "@" + s.name, Kind::state, index);
+    }
+    for (const auto& [v, r] : reduction_) {
+      if (p_[v].type.domain != Domain::column) continue;
+      std::string given = p_.names[static_cast<size_t>(v)];
+      std::string name = identifier(given);
+      auto value = [&](std::string_view what) {
+        out_.values.push_back({.name = names_.unique(fmt::format("e_{}_{}", name, what)),
+                               .text = print_inst(p_, v),
+                               .domain = Domain::element,
+                               .dtype = p_[v].type.dtype});
+        return static_cast<plan::Id>(out_.values.size() - 1);
+      };
+      int32_t result = add(name, "%" + given, Kind::result, r);
+      int32_t strips = add(name + "_strips", "strips of %" + given, Kind::strips, r);
+      column_reductions_[v] = {result, strips, value("so_far"), value("combined")};
+    }
+  }
+  struct ColumnReduction {
+    int32_t result, strips;     // arrays
+    plan::Id before, combined;  // in a strip, without and with the row at hand
+  };
+  // The array in which a value of columns stands; -1: it is computed.
+  int32_t column_array(ValueId v) const {
+    const Inst& inst = p_[v];
+    if (inst.type.domain != Domain::column) return -1;
+    if (is_folded(inst)) return column_reductions_.at(v).result;
+    return inst.op == Op::read ? column_states_.at(inst.slot) : -1;
+  }
+  bool is_to_columns(ValueId reduction) const {
+    return p_[reduction].type.domain == Domain::column;
+  }
+
   // --- code outside of the element domain
 
   std::vector<plan::Inst> lower_code(const std::vector<ValueId>& code) const {
@@ -171,14 +226,14 @@ class Lowering {
   }
   plan::Uniform lower_uniform(const UniformCode& code) const {
     return {lower_code(code.step), lower_code(code.group), lower_code(code.tensor),
-            lower_code(code.row)};
+            lower_code(code.row), lower_code(code.column)};
   }
   plan::Inst lower_inst(ValueId v) const {
     const Inst& inst = p_[v];
     plan::Inst out{.value = v, .op = inst.op, .in = out_[v].dtype, .out = out_[v].dtype};
     if (is_computed(inst.op) || reduces_blocks(inst)) {
       out.operands = inst.operands;
-      out.in = out_[deciding(inst)].dtype;
+      out.in = out_[inst.operands[plan::deciding_operand(inst.op)]].dtype;
     }
     if (inst.op == Op::arg) {
       out.index = static_cast<int32_t>(out_.args.places[static_cast<size_t>(inst.slot)].word);
@@ -194,7 +249,6 @@ class Lowering {
     inst->op = Op::cast;
     inst->operands = {inst->operands[0], kNoValue, kNoValue};
   }
-  static ValueId deciding(const Inst& inst) { return inst.operands[inst.op == Op::select ? 1 : 0]; }
 
   // --- bodies
 
@@ -240,9 +294,18 @@ class Lowering {
       }
       return it->second;
     };
+    auto use_columns = [&](int32_t array, DType dtype) -> plan::ArrayUse& {
+      return uses.try_emplace(array, plan::ArrayUse{.array = array, .dtype = dtype}).first->second;
+    };
     for (const Kept& k : body.fetches) use(array_of(k)).loaded = true;
     for (ValueId v : body.code) {
       if (p_[v].op == Op::load) use(p_[v].slot).loaded = true;
+      if (int32_t a = column_array(v); a >= 0) use_columns(a, p_[v].type.dtype).loaded = true;
+    }
+    for (ValueId r : body.reductions) {
+      if (!is_to_columns(r)) continue;
+      plan::ArrayUse& u = use_columns(column_reductions_.at(r).strips, p_[r].type.dtype);
+      u.loaded = u.stored = true;
     }
     for (const StoreAction& a : body.stores) {
       plan::ArrayUse& u = use(p_[a.store].slot);
@@ -263,14 +326,28 @@ class Lowering {
     };
     for (const Kept& k : body.fetches) load(k.value, array_of(k));
     for (ValueId v : body.code) {
-      if (p_[v].op == Op::load) {
-        load(v, p_[v].slot);
+      int32_t array = p_[v].op == Op::load ? p_[v].slot : column_array(v);
+      if (array >= 0) {
+        load(v, array);
       } else {
         out.code.push_back(lower_element(v, s));
       }
     }
     for (ValueId r : body.reductions) {
-      out.reductions.push_back({reduction_.at(r), p_[r].operands[0]});
+      if (!is_to_columns(r)) out.reductions.push_back({reduction_.at(r), p_[r].operands[0]});
+    }
+    for (ValueId r : body.reductions) {
+      if (!is_to_columns(r)) continue;
+      const ColumnReduction& c = column_reductions_.at(r);
+      DType t = p_[r].type.dtype;
+      int32_t at = position[c.strips];
+      out.code.push_back({.value = c.before, .op = Op::load, .in = t, .out = t, .index = at});
+      out.code.push_back({.value = c.combined,
+                          .op = reduction_combiner(p_[r].op),
+                          .in = t,
+                          .out = t,
+                          .operands = {c.before, p_[r].operands[0], plan::kNone}});
+      out.stores.push_back({at, c.combined, t, plan::kNone, out_[r].text});
     }
     for (const StoreAction& a : body.stores) {
       ValueId v = p_[a.store].operands[0];
@@ -281,55 +358,15 @@ class Lowering {
       out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,
                             fmt::format("keep %{}", p_.names[static_cast<size_t>(k.value)])});
     }
-    find_levels(&out);
+    plan::find_levels(out_, &out);
     return out;
   }
 
-  // Puts a body with blocks into its order.
-  void find_levels(plan::Body* body) const {
-    for (const plan::ArrayUse& a : body->arrays)
-      body->unit = std::max(body->unit, out_.array(a).block);
-    for (const plan::Inst& inst : body->code) {
-      body->unit = std::max(body->unit, out_[inst.value].block);
-    }
-    if (body->unit == 1) return;
-    std::map<plan::Id, int32_t> made;
-    auto level_of = [&](plan::Id v) { return made.contains(v) ? made[v] : 0; };
-    for (plan::Inst& inst : body->code) {
-      for_each_operand(inst, [&](plan::Id o) { inst.level = std::max(inst.level, level_of(o)); });
-      if (inst.reduces_block()) ++inst.level;
-      made[inst.value] = inst.level;
-    }
-    for (plan::Combine& c : body->reductions) c.level = level_of(c.operand);
-    for (plan::Store& s : body->stores)
-      s.level = std::max(level_of(s.value), level_of(s.predicate));
-    std::stable_sort(body->code.begin(), body->code.end(), [&](const auto& a, const auto& b) {
-      return a.level != b.level ? a.level < b.level : out_[a.value].block > out_[b.value].block;
-    });
-    find_kept(body, made);
-  }
-  // What is used in another section than its own (plan::sections_of).
-  void find_kept(plan::Body* body, std::map<plan::Id, int32_t>& made) const {
-    std::set<plan::Id> kept;
-    auto use = [&](plan::Id v, int32_t level, int32_t block) {
-      bool own = made.contains(v) && made[v] == level && out_[v].block == block;
-      if (made.contains(v) && !own) kept.insert(v);
-    };
-    for (const plan::Inst& inst : body->code) {
-      for_each_operand(inst, [&](plan::Id o) { use(o, inst.level, out_[inst.value].block); });
-    }
-    for (const plan::Combine& c : body->reductions) use(c.operand, c.level, 1);
-    for (const plan::Store& s : body->stores) {
-      int32_t block = out_.array(body->arrays[static_cast<size_t>(s.array)]).block;
-      use(s.value, s.level, block);
-      use(s.predicate, s.level, block);
-    }
-    body->kept.assign(kept.begin(), kept.end());
-  }
   plan::Inst lower_element(ValueId v, size_t s) const {
     plan::Inst out = lower_inst(v);
     out.in = out.out = s_.dtype_of(v, s);
-    if (is_computed(out.op) || out.reduces_block()) out.in = operand_dtype(deciding(p_[v]), s);
+    if (is_computed(out.op) || out.reduces_block())
+      out.in = operand_dtype(p_[v].operands[plan::deciding_operand(out.op)], s);
     drop_rounding(&out);
     return out;
   }
@@ -345,7 +382,9 @@ class Lowering {
     out.uniform = lower_uniform(phase.uniform);
     out.guard = phase.guard;
     out.bodies = lower_bodies(phase.body);
-    for (ValueId r : phase.body.reductions) out.reductions.push_back(reduction_.at(r));
+    for (ValueId r : phase.body.reductions) {
+      (is_to_columns(r) ? out.columns : out.reductions).push_back(reduction_.at(r));
+    }
     if (phase.guard != kNoValue) {
       out.otherwise = lower_bodies(phase.otherwise);
       bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty();
@@ -363,8 +402,10 @@ class Lowering {
 
   void count_reduced_phases() {
     for (size_t i = 0; i < out_.phases.size(); ++i) {
-      for (int32_t r : out_.phases[i].reductions) {
-        if (out_.reduction(r).first_level) out_.reduced_phases = static_cast<int32_t>(i) + 1;
+      for (const auto* made : {&out_.phases[i].reductions, &out_.phases[i].columns}) {
+        for (int32_t r : *made) {
+          if (out_.reduction(r).first_level) out_.reduced_phases = static_cast<int32_t>(i) + 1;
+        }
       }
     }
   }
@@ -403,6 +444,7 @@ class Lowering {
       std::reverse(code.begin(), code.end());
       return code;
     };
+    block->column = take(s_.finish.uniform.column);
     block->row = take(s_.finish.uniform.row);
     block->tensor = take(s_.finish.uniform.tensor);
     block->group = take(s_.finish.uniform.group);
@@ -412,8 +454,10 @@ class Lowering {
   const Program& p_;
   KernelPlan out_;
   UniqueNames names_;
-  std::map<ValueId, int32_t> reduction_;  // -> its number
-  std::vector<int> last_load_;            // [array]
+  std::map<ValueId, int32_t> reduction_;      // -> its number
+  std::map<int32_t, int32_t> column_states_;  // -> its array
+  std::map<ValueId, ColumnReduction> column_reductions_;
+  std::vector<int> last_load_;  // [array]
 };
 
 }  // namespace

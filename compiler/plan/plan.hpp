@@ -6,6 +6,7 @@
 // value is known by its number, and what stands in an array by the array's.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -25,22 +26,34 @@ inline constexpr Id kNone = -1;
 struct Value {
   std::string name;  // in the text: a letter for the domain, '_' and what the step calls it
   std::string text;  // its line in the step, for comments
-  Domain domain = Domain::step;
-  DType dtype = DType::f32;  // in a register; of element values it is the body that says it
-  bool is_constant = false;  // stands in no code
-  Bits literal;              // then
-  int32_t block = 1;         // of the element domain: so many elements share it
+  Domain domain = Domain::step;  // in a body, a column's value is an element's
+  DType dtype = DType::f32;      // in a register; of element values it is the body that says it
+  bool is_constant = false;      // stands in no code
+  Bits literal;                  // then
+  int32_t block = 1;             // of the element domain: so many elements share it
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// An array over the elements of all tensors: a buffer, or a scratch array of the unfused form.
+// What bodies walk along: an array over the elements of all tensors (a buffer, or a scratch array of the
+// unfused form), or one over their columns.
 struct Array {
+  enum class Kind : uint8_t {
+    buffer,
+    scratch,
+    state,   // of columns
+    result,  // of a reduction to columns
+    // The slots of a reduction to columns: for each strip of rows what its columns combined so far. In the
+    // first row of a strip a load gives the identity.
+    strips,
+  };
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
-  bool scratch = false;
-  int32_t index = 0;       // among the buffers of a tensor, or the scratch arrays
+  Kind kind = Kind::buffer;
+  int32_t index = 0;       // of the buffer of a tensor, scratch array, state or reduction
   uint32_t max_bytes = 0;  // of a value in the widest of its types; scratch places count in it
   int32_t block = 1;       // so many elements share a value
+  bool scratch() const { return kind == Kind::scratch; }
+  bool of_columns() const { return kind >= Kind::state; }
   friend bool operator==(const Array&, const Array&) = default;
 };
 
@@ -64,7 +77,7 @@ struct Table {
   friend bool operator==(const Table&, const Table&) = default;
 };
 
-// Values of `from`, one in each slot (of elements: one for each chunk), are folded into the members
+// Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each strip and column), are folded into the members
 // of `to` that they belong to, in the canonical order of ir/reduction.hpp.
 struct Reduction {
   Id value = kNone;  // whose name the result has
@@ -78,11 +91,14 @@ struct Reduction {
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
+// Which operand's type says what the op is, beside the result's.
+constexpr size_t deciding_operand(Op op) { return op == Op::select ? 1 : 0; }
+
 // Computes one value.
 struct Inst {
   Id value = kNone;
   Op op = Op::cast;        // a source, a computed op, or a reduction: folded, or of a block
-  DType in = DType::f32;   // of the operand that decides (of select: the second)
+  DType in = DType::f32;   // of the operand that decides
   DType out = DType::f32;  // of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
   // arg: its word; read: the state; lookup and nearest: the table; a folded reduction: its number;
@@ -95,9 +111,9 @@ struct Inst {
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 
-// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row.
+// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row, a column.
 struct Uniform {
-  std::vector<Inst> step, group, tensor, row;
+  std::vector<Inst> step, group, tensor, row, column;
   friend bool operator==(const Uniform&, const Uniform&) = default;
 };
 
@@ -133,8 +149,9 @@ struct Body {
   std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
   std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
   std::vector<Inst> code;            // loads included
-  std::vector<Combine> reductions;   // of the phase, all of them
-  std::vector<Store> stores;         // after everything of this element was loaded
+  std::vector<Combine>
+      reductions;             // of the phase, all of them; those to columns are loads and stores
+  std::vector<Store> stores;  // after everything of this element was loaded
   // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
   // body is done unit by unit, and in each level by level: first what blocks share, the largest blocks
   // first, then what each element has. A block's reduction is of the level behind its operand's.
@@ -166,11 +183,13 @@ struct Phase {
   Guard guards = Guard::none;
   Id guard = kNone;
   std::vector<int32_t> reductions;  // over the elements of this phase; absent tensors: identities
+  std::vector<int32_t> columns;     // the same, to columns; folded behind the others
   Bodies bodies;
   Bodies otherwise;
   std::vector<Rollup> rollups;  // behind the fold of `reductions`, one after the other
   bool has_work() const { return !bodies.empty() || !otherwise.empty(); }
-  bool folds() const { return !reductions.empty() || !rollups.empty(); }
+  bool reduces() const { return !reductions.empty() || !columns.empty(); }
+  bool folds() const { return reduces() || !rollups.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
@@ -194,7 +213,7 @@ struct Write {
 // The writes to the states of one domain, and the code that each member needs for them.
 struct Writes {
   Domain domain = Domain::step;
-  std::vector<Inst> group, tensor, row;
+  std::vector<Inst> group, tensor, row, column;
   std::vector<Write> writes;
   friend bool operator==(const Writes&, const Writes&) = default;
 };
@@ -225,6 +244,8 @@ struct KernelPlan {
   Finish finish;
   // Some value is one of rows: chunks are cut where rows end, and pieces count from where they begin.
   bool has_rows = false;
+  // Or of columns: the chunks of a strip that have the same columns are done by one worker, in the order of rows.
+  bool has_columns = false;
   int32_t reduced_phases = 1;  // so many make all reductions of the first level
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
@@ -232,9 +253,16 @@ struct KernelPlan {
   const Table& table(const Inst& inst) const { return tables[static_cast<size_t>(inst.index)]; }
   const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
+  // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
+  bool may_split(const Phase& p) const { return !has_columns && !p.reduces(); }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
-  size_t scratch_count() const { return arrays.size() - static_cast<size_t>(buffer_count); }
-  bool is_element(Id v) const { return (*this)[v].domain == Domain::element; }
+  size_t scratch_count() const {
+    auto n =
+        std::count_if(arrays.begin(), arrays.end(), [](const Array& a) { return a.scratch(); });
+    return static_cast<size_t>(n);
+  }
+  // Whether it stands in bodies.
+  bool is_element(Id v) const { return is_of_elements((*this)[v].domain); }
   friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
 };
 
@@ -260,10 +288,10 @@ void for_each_operand(const Body& body, F&& f) {
 // Whether elements of a phase are reduced to tensors or rows, of which there may be many: where the blocks of a grid wait for each
 // other, all of them fold these.
 inline bool folds_tensors(const KernelPlan& plan, int32_t phase) {
-  for (int32_t r : plan.phase(phase).reductions) {
-    if (plan.reduction(r).to >= Domain::tensor) return true;
-  }
-  return false;
+  const Phase& p = plan.phase(phase);
+  return !p.columns.empty() ||
+         std::any_of(p.reductions.begin(), p.reductions.end(),
+                     [&](int32_t r) { return plan.reduction(r).to >= Domain::tensor; });
 }
 
 // What is done in one level for blocks of one size; of 1: for each element.
@@ -274,6 +302,8 @@ struct Section {
   std::vector<const Combine*> reductions;
   std::vector<const Store*> stores;
 };
+// Puts a body with blocks into its order: sets `unit`, levels and `kept`.
+void find_levels(const KernelPlan& plan, Body* body);
 // Those of a body with blocks, in order; none is empty.
 std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
 

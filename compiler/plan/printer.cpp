@@ -59,7 +59,8 @@ class Printer {
     for (const Table& t : plan_.tables)
       line(0, "table {} {}: {} codes", t.name, t.text, t.values.size());
     for (const Array& a : plan_.arrays) {
-      if (a.scratch) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
+      if (a.scratch()) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
+      if (a.of_columns()) line(0, "{} {}: {}", a.text, a.name, columns_of(a));
     }
     for (size_t i = 0; i < plan_.reductions.size(); ++i) {
       const Reduction& r = plan_.reductions[i];
@@ -85,6 +86,12 @@ class Printer {
         return inst.is_result() ? fmt::format("result {}", inst.index)
                                 : std::string(info(inst.op).name);
     }
+  }
+  static std::string columns_of(const Array& a) {
+    if (a.kind == Array::Kind::state) return fmt::format("state {}, by columns", a.index);
+    return fmt::format("{} of reduction {}, by {}columns",
+                       a.kind == Array::Kind::result ? "results" : "slots", a.index,
+                       a.kind == Array::Kind::result ? "" : "strips and ");
   }
   std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
 
@@ -112,6 +119,7 @@ class Printer {
     print_code(depth, "per group", code.group);
     print_code(depth, "per tensor", code.tensor);
     print_code(depth, "per row", code.row);
+    print_code(depth, "per column", code.column);
   }
 
   void print_phase(const Phase& phase) {
@@ -125,6 +133,7 @@ class Printer {
     for (const Body& b : phase.bodies) print_body(guard, b);
     for (const Body& b : phase.otherwise) print_body(", otherwise", b);
     for (int32_t r : phase.reductions) print_fold(2, r);
+    for (int32_t r : phase.columns) print_fold(2, r);
     for (const Rollup& rollup : phase.rollups) {
       line(2, "roll up {} values", place(rollup.from));
       print_uniform(3, rollup.uniform);
@@ -175,6 +184,7 @@ class Printer {
       print_code(2, "per group", block.group);
       print_code(2, "per tensor", block.tensor);
       print_code(2, "per row", block.row);
+      print_code(2, "per column", block.column);
       for (const Write& w : block.writes) {
         std::string condition = w.predicate == kNone ? "" : " if " + operand(w.predicate);
         line(2, "write state {}, {}{}", w.state, operand(w.value), condition);

@@ -1,10 +1,54 @@
 // Cuts a body with blocks into what is done for blocks of one size, and for elements. Knows the plan.
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/plan/plan.hpp"
 
 namespace stepfuse::plan {
+namespace {
+
+// What is used in another section than its own.
+void find_kept(const KernelPlan& plan, const std::map<Id, int32_t>& made, Body* body) {
+  std::set<Id> kept;
+  auto use = [&](Id v, int32_t level, int32_t block) {
+    auto own = made.find(v);
+    if (own == made.end()) return;
+    if (own->second != level || plan[v].block != block) kept.insert(v);
+  };
+  for (const Inst& inst : body->code) {
+    for_each_operand(inst, [&](Id o) { use(o, inst.level, plan[inst.value].block); });
+  }
+  for (const Combine& c : body->reductions) use(c.operand, c.level, 1);
+  for (const Store& s : body->stores) {
+    int32_t block = plan.array(body->arrays[static_cast<size_t>(s.array)]).block;
+    use(s.value, s.level, block);
+    use(s.predicate, s.level, block);
+  }
+  body->kept.assign(kept.begin(), kept.end());
+}
+
+}  // namespace
+
+void find_levels(const KernelPlan& plan, Body* body) {
+  for (const ArrayUse& a : body->arrays) body->unit = std::max(body->unit, plan.array(a).block);
+  for (const Inst& inst : body->code) body->unit = std::max(body->unit, plan[inst.value].block);
+  if (body->unit == 1) return;
+  std::map<Id, int32_t> made;
+  auto level_of = [&](Id v) { return made.contains(v) ? made[v] : 0; };
+  for (Inst& inst : body->code) {
+    for_each_operand(inst, [&](Id o) { inst.level = std::max(inst.level, level_of(o)); });
+    if (inst.reduces_block()) ++inst.level;
+    made[inst.value] = inst.level;
+  }
+  for (Combine& c : body->reductions) c.level = level_of(c.operand);
+  for (Store& s : body->stores) s.level = std::max(level_of(s.value), level_of(s.predicate));
+  std::stable_sort(body->code.begin(), body->code.end(), [&](const Inst& a, const Inst& b) {
+    return a.level != b.level ? a.level < b.level : plan[a.value].block > plan[b.value].block;
+  });
+  find_kept(plan, made, body);
+}
 
 std::vector<Section> sections_of(const KernelPlan& plan, const Body& body) {
   std::map<std::pair<int32_t, int32_t>, Section> found;  // by level and falling block

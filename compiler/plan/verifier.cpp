@@ -22,7 +22,7 @@ class Verifier {
   void run() {
     check_names();
     for (const Reduction& r : plan_.reductions) {
-      require(r.from > r.to, "a reduction goes to a coarser domain");
+      require(r.from != r.to && broadcasts(r.to, r.from), "a reduction goes to a coarser domain");
       require(r.partition ==
                   abi::partition_index(static_cast<uint32_t>(r.from), static_cast<uint32_t>(r.to)),
               "a reduction's partition is that of its domains");
@@ -73,7 +73,9 @@ class Verifier {
         require(inst.index >= 0 && static_cast<size_t>(inst.index) < plan_.tables.size(),
                 "tables are listed");
       }
-      require(plan_[inst.value].domain == domain, "code stands in the list of its domain");
+      Domain own = plan_[inst.value].domain;
+      bool of_element = domain == Domain::element && is_of_elements(own);
+      require(own == domain || of_element, "code stands in the list of its domain");
       if (inst.is_result()) {
         require(plan_.reduction(inst.index).value == inst.value, "a result is its reduction's");
         require(made_.contains(inst.index), "a result is made before its use");
@@ -92,6 +94,7 @@ class Verifier {
     check_code(code.group, Domain::group, &known);
     check_code(code.tensor, Domain::tensor, &known);
     check_code(code.row, Domain::row, &known);
+    check_code(code.column, Domain::column, &known);
     return known;
   }
 
@@ -103,13 +106,18 @@ class Verifier {
       need(known, phase.guard);
       require(!plan_.is_element(phase.guard), "a guard is coarser than elements");
     }
+    require(phase.uniform.column.empty(), "in a phase columns are the elements' code");
     bool skips = phase.guards == Guard::launch;
-    require(!skips || (phase.otherwise.empty() && phase.reductions.empty()),
+    require(!skips || (phase.otherwise.empty() && !phase.reduces()),
             "what is skipped as a whole leaves nothing to be done");
     check_bodies(phase, phase.bodies, known);
     check_bodies(phase, phase.otherwise, known);
     for (int32_t r : phase.reductions) {
       require(plan_.reduction(r).from == Domain::element, "a phase reduces elements");
+      require(made_.insert(r).second, "a reduction is made once");
+    }
+    for (int32_t r : phase.columns) {
+      require(plan_.reduction(r).to == Domain::column, "these reductions are to columns");
       require(made_.insert(r).second, "a reduction is made once");
     }
     for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
@@ -128,8 +136,7 @@ class Verifier {
 
   void check_bodies(const Phase& phase, const Bodies& bodies, const Ids& uniform) const {
     if (bodies.empty()) {
-      require(phase.reductions.empty() || &bodies == &phase.otherwise,
-              "a phase that reduces has bodies");
+      require(!phase.reduces() || &bodies == &phase.otherwise, "a phase that reduces has bodies");
       return;
     }
     std::set<uint32_t> served;
@@ -168,6 +175,7 @@ class Verifier {
       need(known, c.operand);
     }
     require(combined == phase.reductions, "a body makes all reductions of its phase");
+    check_columns(phase, body);
     std::set<int32_t> stored;
     for (const Store& s : body.stores) {
       const ArrayUse& a = array(s.array);
@@ -176,6 +184,26 @@ class Verifier {
       need(known, s.value);
       if (s.predicate != kNone) need(known, s.predicate);
     }
+  }
+
+  // What a body keeps of strips is what its phase folds; of columns made before it takes the results.
+  void check_columns(const Phase& phase, const Body& body) const {
+    std::vector<int32_t> combined;
+    for (const ArrayUse& use : body.arrays) {
+      const Array& a = plan_.array(use);
+      if (a.kind == Array::Kind::strips) {
+        require(use.loaded && use.stored, "strips are combined");
+        combined.push_back(a.index);
+      } else if (a.kind == Array::Kind::result) {
+        require(made_.contains(a.index), "a result is made before its use");
+      }
+      require(!use.stored || !a.of_columns() || a.kind == Array::Kind::strips,
+              "of columns, bodies store strips only");
+    }
+    std::vector<int32_t> all = phase.columns;
+    std::sort(all.begin(), all.end());
+    std::sort(combined.begin(), combined.end());
+    require(combined == all, "a body makes all reductions of its phase");
   }
 
   void check_finish() const {
@@ -189,6 +217,7 @@ class Verifier {
       check_code(block.group, Domain::group, &known);
       check_code(block.tensor, Domain::tensor, &known);
       check_code(block.row, Domain::row, &known);
+      check_code(block.column, Domain::column, &known);
       for (const Write& w : block.writes) {
         require(plan_.states[static_cast<size_t>(w.state)].domain == block.domain,
                 "a write is with those of its domain");

@@ -11,7 +11,7 @@ namespace {
 size_t index(ValueId v) { return static_cast<size_t>(v); }
 
 bool is_uniform(const Program& p, ValueId v) {
-  return v != kNoValue && p[v].type.domain != Domain::element;
+  return v != kNoValue && !is_of_elements(p[v].type.domain);
 }
 
 // The predicate, of a domain coarser than element, that guards most of the stores.
@@ -43,6 +43,7 @@ void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& b
   body.code = backward_slice(p, roots, fetchable).element;
   for (const Kept& f : fetchable) {
     auto uses = [&](ValueId v) {
+      if (is_folded(p[v])) return false;  // a result, whose operands are behind it
       bool found = false;
       for_each_operand(p[v], [&](ValueId o) { found |= o == f.value; });
       return found;
@@ -60,13 +61,20 @@ bool needs_any(const Program& p, const UniformCode& code, const std::vector<Valu
   });
 }
 
+// What coarser values are made of, outside of any phase.
+UniformCode code_of_members(const Program& p, const std::vector<ValueId>& roots) {
+  Slice slice = backward_slice(p, roots, {});
+  slice.uniform.column = std::move(slice.element);  // there are no elements
+  return std::move(slice.uniform);
+}
+
 // Each reduction goes into the first rollup of its operand's domain that comes after all those
 // whose results the operand needs.
 std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& reductions) {
   std::vector<Rollup> rollups;
   for (ValueId r : reductions) {
     ValueId operand = p[r].operands[0];
-    UniformCode needs = backward_slice(p, {operand}, {}).uniform;
+    UniformCode needs = code_of_members(p, {operand});
     size_t at = 0;
     for (size_t k = 0; k < rollups.size(); ++k) {
       if (needs_any(p, needs, rollups[k].reductions)) at = k + 1;
@@ -78,7 +86,7 @@ std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& r
   for (Rollup& rollup : rollups) {
     std::vector<ValueId> operands;
     for (ValueId r : rollup.reductions) operands.push_back(p[r].operands[0]);
-    rollup.uniform = backward_slice(p, operands, {}).uniform;
+    rollup.uniform = code_of_members(p, operands);
   }
   return rollups;
 }
@@ -216,6 +224,7 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
       case Domain::row:
         slice.uniform.row.push_back(v);
         break;
+      case Domain::column:
       case Domain::element:
         slice.element.push_back(v);
         break;
@@ -258,7 +267,7 @@ Finish make_finish(const Program& p) {
     finish.writes.push_back(v);
     for_each_operand(p[v], [&](ValueId o) { roots.push_back(o); });
   }
-  finish.uniform = backward_slice(p, roots, {}).uniform;
+  finish.uniform = code_of_members(p, roots);
   return finish;
 }
 

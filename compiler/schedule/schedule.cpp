@@ -80,6 +80,8 @@ const std::vector<ValueId>& UniformCode::of(Domain d) const {
       return tensor;
     case Domain::row:
       return row;
+    case Domain::column:
+      return column;
     case Domain::element:
       break;
   }

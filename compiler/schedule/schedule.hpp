@@ -36,8 +36,9 @@ struct StoreAction {
 
 // What is done for each element of a chunk, in this order.
 struct Body {
-  std::vector<Kept> fetches;        // element values that come from scratch
-  std::vector<ValueId> code;        // element-domain values, operands first; loads included
+  std::vector<Kept> fetches;  // element values that come from scratch
+  // Values of elements and columns, operands first; loads, and what columns keep and reduced, included.
+  std::vector<ValueId> code;
   std::vector<ValueId> reductions;  // Op::reduce_*, whose operand is combined into its lane
   std::vector<StoreAction> stores;  // after everything of this element was loaded
   std::vector<Kept> keeps;          // element values that go to scratch
@@ -48,13 +49,15 @@ struct Body {
 // Values outside the element domain that a stage needs, operands first, each in the list of its own
 // domain. Their sources stand in the lists too: consts, args, states (from before the step) and
 // Op::reduce_* made before, which here mean "the folded result". The step code of a stage is
-// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for each row. A value of a bound
+// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for each row. Values of
+// columns stand here in rollups and the finish only; in a phase they are element code. A value of a bound
 // type is held as f32 here and converted to the tensor's storage type where it is stored.
 struct UniformCode {
   std::vector<ValueId> step;
   std::vector<ValueId> group;
   std::vector<ValueId> tensor;
   std::vector<ValueId> row;
+  std::vector<ValueId> column;
   // The list of a coarser domain than element.
   const std::vector<ValueId>& of(Domain d) const;
   friend bool operator==(const UniformCode&, const UniformCode&) = default;

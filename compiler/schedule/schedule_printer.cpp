@@ -57,6 +57,7 @@ class SchedulePrinter {
     print_code(depth, "per group", code.group);
     print_code(depth, "per tensor", code.tensor);
     print_code(depth, "per row", code.row);
+    print_code(depth, "per column", code.column);
   }
   std::string place(const Kept& k) const {
     return k.scratch >= 0 ? fmt::format("scratch {}", k.scratch)

@@ -49,7 +49,7 @@ class ScheduleVerifier {
 
   void check_uniform(const UniformCode& code) const {
     std::set<ValueId> known;
-    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) {
+    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column}) {
       for (ValueId v : *list) {
         if (is_folded(p_[v])) {
           require(reduced_.contains(v), v, "is used before it is made");
@@ -97,7 +97,11 @@ class ScheduleVerifier {
       if (p_[v].op == Op::load) {
         require(!stored_.contains(p_[v].slot), v, "loads a buffer after it was stored");
       }
-      for_each_operand(p_[v], [&](ValueId o) { need(v, o); });
+      if (is_folded(p_[v])) {
+        require(reduced_.contains(v), v, "is used before it is made");
+      } else {
+        for_each_operand(p_[v], [&](ValueId o) { need(v, o); });
+      }
       known.insert(v);
     }
     for (ValueId r : body.reductions) need(r, p_[r].operands[0]);

@@ -20,6 +20,8 @@ std::span<const Embedded> embedded_formulas();
 std::span<const Embedded> embedded_formats();
 // Those of weights with more bits than the model computes with: ir/formats/masters/.
 std::span<const Embedded> embedded_masters();
+// Those of copies that the model computes with: ir/formats/copies/.
+std::span<const Embedded> embedded_copies();
 
 // What `optimizer NAME = BASE` finds.
 std::optional<Formula> parse_built_in(std::string_view name);

@@ -14,7 +14,9 @@ using Operands = std::span<const Operand>;
 Operand to_f32(Values& v, SourceLoc, Operands o) { return {o[0].loc, v.to(o[0], DType::f32), {}}; }
 
 Operand to_f64(Values& v, SourceLoc loc, Operands o) {
-  if (o[0].domain() == Domain::element) v.fail(loc, "elements have no f64; they compute in f32");
+  if (is_of_elements(o[0].domain())) {
+    v.fail(loc, fmt::format("{}s have no f64; they compute in f32", info(o[0].domain()).name));
+  }
   return {o[0].loc, v.to(o[0], DType::f64), {}};
 }
 
@@ -26,7 +28,7 @@ Operand select(Values& v, SourceLoc loc, Operands o) { return v.choose(loc, o[0]
 
 // Of elements with a share that is not one.
 void check_share(Values& v, const Operand& share) {
-  if (share.domain() == Domain::element) v.fail(share.loc, "this is one number for all elements");
+  if (is_of_elements(share.domain())) v.fail(share.loc, "this is one number for all elements");
 }
 
 // As torch.lerp rounds it.
@@ -50,7 +52,7 @@ Operand number(Values& v, SourceLoc loc, Operands o) {
 }
 
 Operand pow(Values& v, SourceLoc loc, Operands o) {
-  if (std::max(o[0].domain(), o[1].domain()) == Domain::element) {
+  if (is_of_elements(join(o[0].domain(), o[1].domain()))) {
     v.fail(loc, "pow is not of elements; they have x^2 and sqrt(x), or exp2(y * log2(x))");
   }
   return v.number(loc, Op::pow, o, true);
@@ -100,17 +102,18 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
 
 // How many are true. Elements count in i32, which the largest tensor fits; what is coarser in i64.
 Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
-  bool elements = x.domain() == Domain::element;
+  bool elements = is_of_elements(x.domain());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
   if (!elements) return v.made(loc, v.c.b.reduce(Op::reduce_add, one, to));
   Domain here = std::max(to, Domain::tensor);
   Value in_i32 = v.made(loc, v.c.b.reduce(Op::reduce_add, one, here)).value;
+  if (to == Domain::column) return v.made(loc, v.c.b.cast(in_i32, DType::f32));
   Operand all = v.made(loc, v.c.b.cast(in_i32, DType::i64));
   if (to == here) return all;
   return v.made(loc, v.c.b.reduce(Op::reduce_add, all.value, to));
 }
 
-// In f64; of no elements 0.
+// In f64, of columns in f32; of no elements 0.
 Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   if (x.domain() != Domain::element) {
     v.fail(x.loc, fmt::format("a mean is of elements, and this is one value for each {}: divide a "
@@ -121,8 +124,9 @@ Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
                   ? count_true(v, loc, x, to).value
                   : v.made(loc, v.c.b.reduce(Op::reduce_add, v.to(x, DType::f32), to)).value;
   Value count = v.made(loc, max(v.c.i64(1), v.count(to))).value;
-  const Operand parts[] = {v.made(loc, v.c.b.cast(sum, DType::f64)),
-                           v.made(loc, v.c.b.cast(count, DType::f64))};
+  Operand of = v.made(loc, v.c.b.cast(count, DType::f64));
+  const Operand parts[] = {
+      to == Domain::column ? Operand{loc, sum, {}} : v.made(loc, v.c.b.cast(sum, DType::f64)), of};
   return v.number(loc, Op::div, parts);
 }
 
@@ -156,7 +160,7 @@ std::optional<Operand> call_builtin(Values& v, const Expr& call, Operands operan
 std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to) {
   const auto* fold = std::ranges::find(kFolds, call.text, &Fold::name);
   if (fold == std::end(kFolds)) return std::nullopt;
-  if (x.domain() <= to) {
+  if (broadcasts(x.domain(), to) || !broadcasts(to, x.domain())) {
     v.fail(x.loc, fmt::format("this is already one value for each {}", info(x.domain()).name));
   }
   if (fold->op == Op::reduce_any) {

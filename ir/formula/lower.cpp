@@ -31,8 +31,8 @@ struct Entry {
 };
 
 std::optional<Domain> domain_of(std::string_view word) {
-  for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
-    if (word == info(d).name) return d;
+  for (const DomainInfo& d : kDomains) {
+    if (word == d.name && d.domain != Domain::element) return d.domain;
   }
   return std::nullopt;
 }
@@ -79,9 +79,8 @@ class Lowering {
   void begin(std::string_view name, Value v) { names_[std::string(name)].now = {{}, v, {}}; }
 
   Entry& define(const std::string& name, SourceLoc loc) {
-    bool place = domain_of(name) || name == "column";
-    bool word =
-        place || name == "t" || name == "g" || name == "w" || name == "true" || name == "false";
+    bool word = domain_of(name) || name == "t" || name == "g" || name == "w" || name == "true" ||
+                name == "false";
     auto [it, is_new] = names_.try_emplace(name);
     if (!is_new || word) {
       f_.fail(loc, fmt::format("'{}' already has a meaning; take another name", name));
@@ -137,7 +136,7 @@ class Lowering {
       case Kind::report: {
         Value value = concrete(computed(s), DType::f32);
         if (value.type().domain >= Domain::row) {
-          f_.fail(s.loc, "a report is not of an element or row: reduce it, as in norm(x, step)");
+          f_.fail(s.loc, "a report is of a tensor, group or step: reduce it, as in norm(x, step)");
         }
         c.b.write(c.b.report(s.name, value.type()), value);
         return;
@@ -225,8 +224,8 @@ class Lowering {
     const Statement& s = *e.declared;
     bool is_bool = s.dtype == DType::boolean;
     Value v = is_bool ? v_.to_bool(value) : v_.to(value, *s.dtype);
-    Domain finest = std::max(v.type().domain, guard ? guard.type().domain : Domain::step);
-    if (finest > s.domain) {
+    Domain finest = join(v.type().domain, guard ? guard.type().domain : Domain::step);
+    if (!broadcasts(finest, s.domain)) {
       f_.fail(value.loc,
               fmt::format("'{}' has one value for each {}, this has one for each {}: "
                           "reduce it, as in sum(x, {})",
@@ -329,7 +328,6 @@ class Lowering {
 
   Operand count(const Expr& e) {
     std::string of = e.operands.size() == 1 ? e.operands[0].text : "";
-    if (of == "column") return {e.loc, v_.rows(), {}};
     auto domain = domain_of(of);
     if (!domain)
       f_.fail(e.loc, "write count(row), count(column), count(tensor), count(group) or count(step)");

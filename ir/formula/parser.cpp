@@ -104,10 +104,10 @@ class Parser {
   }
 
   Domain parse_domain() {
-    for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
-      if (take_word(info(d).name)) return d;
+    for (const DomainInfo& d : kDomains) {
+      if (d.domain != Domain::element && take_word(d.name)) return d.domain;
     }
-    fail_expected("row, tensor, group or step");
+    fail_expected("row, column, tensor, group or step");
   }
 
   // --- expressions
@@ -260,12 +260,16 @@ class Parser {
   void parse_state_type(Statement& s) {
     expect(":");
     s.domain = parse_domain();
-    s.dtype = DType::f64;
+    bool columns = s.domain == Domain::column;
+    s.dtype = columns ? DType::f32 : DType::f64;
     if (lexer_.peek().kind == TokenKind::name && dtype_from_name(lexer_.peek().text)) {
       s.dtype = dtype_from_name(lexer_.peek().text);
       bool known = s.dtype == DType::f64 || s.dtype == DType::f32 || s.dtype == DType::i64 ||
                    s.dtype == DType::boolean;
       if (!known) fail("a state is f64 (said or not), f32, i64 or bool");
+      if (columns && size_of(*s.dtype) == 8) {
+        fail("a state of columns is f32 (said or not) or bool: they compute as elements do");
+      }
       lexer_.next();
     }
     if (take("=")) s.number = parse_default();

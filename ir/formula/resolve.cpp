@@ -179,6 +179,14 @@ bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay d
          (read.contains("g") && decay == WeightDecay::l2);
 }
 
+bool has_rows(const std::vector<const Statement*>& statements) {
+  auto read = names_read(statements);
+  bool keeps = std::any_of(statements.begin(), statements.end(), [](const Statement* s) {
+    return s->kind == Kind::state && (s->domain == Domain::row || s->domain == Domain::column);
+  });
+  return keeps || read.contains("row") || read.contains("column");
+}
+
 bool asks_for_profile(const Formula& formula, std::string_view profile) {
   bool found = false;
   visit_all(formula.body, [&](const Statement& s) {
@@ -214,10 +222,7 @@ void check_used(const Formula& formula) {
 void check_known(const Formula& formula) {
   std::vector<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
   if (formula.decay != WeightDecay::none) known.emplace_back("weight_decay");
-  for (Domain d : {Domain::row, Domain::tensor, Domain::group, Domain::step}) {
-    known.emplace_back(info(d).name);
-  }
-  known.emplace_back("column");
+  for (const DomainInfo& d : kDomains) known.emplace_back(d.name);
   std::vector<std::string> functions = builtin_names();
   functions.insert(functions.end(), {"count", "round"});
   visit_all(formula.body, [&](const Statement& s) {

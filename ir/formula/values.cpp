@@ -24,13 +24,13 @@ DType Values::common(std::span<const Operand> operands, Domain finest) {
   bool fraction = false;
   for (const Operand& o : operands) {
     if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
-    finest = std::max(finest, o.domain());
+    finest = join(finest, o.domain());
     fraction = fraction || (o.literal && !is_whole(*o.literal));
     f64 = f64 || o.is(DType::f64);
     f32 = f32 || o.is(DType::f32);
     integer = integer || (!o.literal && is_integer(o.value.type().dtype));
   }
-  if (finest == Domain::element) return DType::f32;
+  if (is_of_elements(finest)) return DType::f32;
   if (f64 || (f32 && integer)) return DType::f64;
   if (f32) return DType::f32;
   return integer && !fraction ? DType::i64 : DType::f64;
@@ -111,7 +111,7 @@ Operand Values::power(SourceLoc loc, const Operand& base, const Operand& exponen
   bool whole =
       exponent.literal ? is_whole(*exponent.literal) : is_integer(exponent.value.type().dtype);
   if (!whole) fail(exponent.loc, "the exponent of ^ is whole, as t or 2; write pow(a, b)");
-  if (std::max(base.domain(), exponent.domain()) != Domain::element) {
+  if (!is_of_elements(join(base.domain(), exponent.domain()))) {
     Value b = to(base, real(common({&base, 1})));
     Value e = exponent.literal ? c.i64(*exponent.literal) : exponent.value;
     return made(loc, powi(b, e));
@@ -152,6 +152,7 @@ Value Values::count(Domain of) {
   Value& known = counts_[of];
   if (known) return known;
   if (of == Domain::row) return known = columns();
+  if (of == Domain::column) return known = rows();
   if (of == Domain::tensor) return known = c.b.element_count().named("elements");
   Value own = c.b.select(c.b.present().named("here"), count(Domain::tensor), c.i64(0));
   known = c.b.reduce(Op::reduce_add, own.named("elements_here"), of);

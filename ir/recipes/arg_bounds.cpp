@@ -42,6 +42,8 @@ constexpr Row kTable[] = {
     {"max_value", at_least_0, "gradients are clipped to this size"},
     {"clip_z", above_0, "standard deviations above the mean that a norm is clipped at"},
     {"clip_growth", above_0, "what a tensor's norm may be of its average"},
+    {"clip_factor", above_0, "what a row's norm may be of its weights'"},
+    {"clip_eps", above_0, "the least norm of a row's weights that it is clipped by"},
     {"clip_decay", decay_rate, "share that the averages of norms keep in a step"},
     {"clip_warmup", at_least_0, "steps that only clip to max_norm and begin the averages"},
     {"skip_norm", at_least_0, "steps with a larger norm are skipped"},

@@ -109,6 +109,20 @@ Value by_own_average(Context& c, Value g, Verdict& verdict) {
   return c.narrow(used).named("clip_by_average");
 }
 
+// Adaptive gradient clipping (Brock et al., 2021) in the operations of timm's adaptive_clip_grad: a row's norm is
+// clipped to clip_factor times its weights', of which each has at least clip_eps.
+Value by_weights(Context& c, Value g) {
+  auto norm = [&](Value v, const std::string& name) {
+    Value square = (v * v).named(name + "_square");
+    return sqrt(c.b.reduce(Op::reduce_add, square, Domain::row).named(name + "_sum"));
+  };
+  Value weights = max(norm(c.weight, "row_weight").named("row_weight_norm"), c.arg32("clip_eps"));
+  Value bound = (weights * c.arg32("clip_factor")).named("clip_bound");
+  Value own = norm(g, "row_g").named("row_norm");
+  Value ratio = (bound / max(own, c.f32(1e-6)).named("row_norm_above")).named("clip_ratio");
+  return c.b.select((own < bound).named("clip_leaves"), c.f32(1), ratio).named("clip_of_row");
+}
+
 }  // namespace
 
 void measure_norm(Context& c, Gradient& gradient, Verdict& verdict) {
@@ -138,6 +152,8 @@ void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict) {
     Value limit = c.arg32("max_value");
     gradient.value = min(max(gradient.value, (-limit).named("lowest")).named("g_raised"), limit);
     gradient.value.named("g_clipped");
+  } else if (c.settings.clips_rows()) {
+    gradient.value = (gradient.value * by_weights(c, gradient.value)).named("g_clipped");
   } else {
     Clip clip = c.settings.options.clip;
     verdict.clip_coef = clip == Clip::zclip   ? by_z_score(c, verdict)

@@ -40,7 +40,10 @@ struct Settings {
     return options.profile == Profile::torch_fused || options.profile == Profile::torch_foreach;
   }
   bool scaled() const { return options.loss_scale != LossScale::none; }
-  bool clips_norm() const { return options.clip != Clip::none && options.clip != Clip::value; }
+  bool clips_norm() const {
+    return options.clip != Clip::none && options.clip != Clip::value && !clips_rows();
+  }
+  bool clips_rows() const { return options.clip == Clip::agc; }
 };
 
 // A buffer that the optimizer keeps, and its value from before the step in f32.

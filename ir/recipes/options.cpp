@@ -161,9 +161,9 @@ const Choices<OnNonfinite> kOnNonfinite = {{"skip", OnNonfinite::skip},
                                            {"propagate", OnNonfinite::propagate}};
 const Choices<OnNormOverflow> kOnNormOverflow = {{"skip", OnNormOverflow::skip},
                                                  {"torch", OnNormOverflow::torch}};
-const Choices<Clip> kClip = {{"none", Clip::none},  {"l2", Clip::l2},       {"l1", Clip::l1},
-                             {"inf", Clip::inf},    {"value", Clip::value}, {"zclip", Clip::zclip},
-                             {"adagc", Clip::adagc}};
+const Choices<Clip> kClip = {{"none", Clip::none},   {"l2", Clip::l2},       {"l1", Clip::l1},
+                             {"inf", Clip::inf},     {"value", Clip::value}, {"zclip", Clip::zclip},
+                             {"adagc", Clip::adagc}, {"agc", Clip::agc}};
 const Choices<Profile> kProfile = {{"standard", Profile::standard},
                                    {"torch-fused", Profile::torch_fused},
                                    {"torch-foreach", Profile::torch_foreach},
@@ -172,7 +172,10 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
-const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none}, {"delayed", CopyScale::delayed}};
+const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none},
+                                       {"delayed", CopyScale::delayed},
+                                       {"current", CopyScale::current},
+                                       {"mx", CopyScale::mx}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -206,9 +209,9 @@ std::vector<RecipeOption> make_table() {
           "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
              "storage type of weights with --master or --weight-rounding"),
-      choice(
-          "copy-scale", &Options::copy_scale, kCopyScale, "delayed",
-          "8-bit copies are stored times a scale for each tensor, from its largest weights so far"),
+      choice("copy-scale", &Options::copy_scale, kCopyScale, "delayed",
+             "8-bit copies are stored times a scale: for each tensor, from its largest weights so "
+             "far or now, or mx: a power of two for 32 elements"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
              "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
@@ -220,7 +223,9 @@ std::vector<RecipeOption> make_table() {
       choice("on-nonfinite", &Options::on_nonfinite, kOnNonfinite, "",
              "what a non-finite gradient does to the step"),
       choice("clip", &Options::clip, kClip, "l2",
-             "clip gradients by a global norm, by value, or by what their norms used to be"),
+             "clip gradients by a global norm, by value, by what their norms used to be, or rows "
+             "by their "
+             "weights"),
       flag("clip-per-group", &Options::clip_per_group, "a norm and a max_norm for each group"),
       choice("on-norm-overflow", &Options::on_norm_overflow, kOnNormOverflow, "",
              "finite gradients, infinite norm: skip the step, or torch's coefficient 0"),

@@ -12,9 +12,11 @@ namespace stepfuse::recipes {
 Parameter declare_parameter(Context& c, Access access) {
   Parameter p;
   if (c.settings.options.master == Master::f32) {
-    p.weight = c.b.buffer("weight", c.settings.model, Access::out);
+    bool in_format =
+        c.settings.options.copy_scale == CopyScale::mx;  // as `weight` is kept in the end
+    p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
-    c.b.init_copy(p.master, p.weight);
+    if (!in_format) c.b.init_copy(p.master, p.weight);
   } else {
     DType dtype = c.settings.options.weight_rounding ? c.settings.model : DType::f32;
     p.weight = c.b.buffer("weight", dtype, access);
@@ -91,33 +93,54 @@ void update_ema(Context& c, Value new_weight) {
 
 namespace {
 
-// TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps left, and this step's
-// largest weight counts from the next on. Where the largest is 0, infinite or NaN the scale stays.
-void store_scaled(Context& c, const Parameter& p, Value new_weight) {
-  constexpr int kHistory = 16;
-  auto kept = [&](const std::string& name, float first) {
-    return c.b.state(name, {DType::f32, Domain::tensor}, false, first);
-  };
-  StateRef scale_state = kept("copy_scale", 1);
-  Value scale = c.b.read(scale_state).named("copy_scale");
+StateRef of_tensors(Context& c, const std::string& name, float first) {
+  return c.b.state(name, {DType::f32, Domain::tensor}, false, first);
+}
+
+// What takes the largest weight to the type's largest number; `otherwise` where there is no such number.
+Value scale_to_largest(Context& c, Value widest, Value otherwise) {
+  Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
+  Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));
+  Value usable = (isfinite(widest) & (c.f32(0) < widest)).named("amax_is_usable");
+  return c.b.select(usable, wanted, otherwise);
+}
+
+void store_times(Context& c, const Parameter& p, Value new_weight, Value scale) {
   Value scaled = (new_weight * scale).named("w_scaled");
   c.b.store(p.weight, c.b.cast(scaled, c.settings.model).named("w_copy"), c.applied);
-  c.b.write(kept("copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
+  c.b.write(of_tensors(c, "copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
+}
 
-  Value newest = c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), Domain::tensor);
+Value largest_of(Context& c, Value new_weight) {
+  return c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), Domain::tensor);
+}
+
+// TransformerEngine's current scaling: the copy waits for the largest of the new weights.
+void store_with_current(Context& c, const Parameter& p, Value new_weight) {
+  Value widest = largest_of(c, new_weight).named("amax");
+  Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
+  store_times(c, p, new_weight, scale);
+}
+
+// TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps left, and this step's
+// largest weight counts from the next on. Where the largest is 0, infinite or NaN the scale stays.
+void store_with_delayed(Context& c, const Parameter& p, Value new_weight) {
+  constexpr int kHistory = 16;
+  StateRef scale_state = of_tensors(c, "copy_scale", 1);
+  Value scale = c.b.read(scale_state).named("copy_scale");
+  store_times(c, p, new_weight, scale);
+
+  Value newest = largest_of(c, new_weight);
   Value widest = newest.named("amax_0");
   for (int age = 1; age < kHistory; ++age) {
     std::string name = fmt::format("amax_{}", age);
-    StateRef state = kept(name, 0);
+    StateRef state = of_tensors(c, name, 0);
     Value before = c.b.read(state).named(name);
     c.b.write(state, newest, c.applied);
     newest = before;
     widest = max(widest, before).named(fmt::format("amax_of_{}", age + 1));
   }
-  Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
-  Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));
-  Value usable = (isfinite(widest) & (c.f32(0) < widest)).named("amax_is_usable");
-  c.b.write(scale_state, c.b.select(usable, wanted, scale).named("copy_scale_next"), c.applied);
+  c.b.write(scale_state, scale_to_largest(c, widest, scale).named("copy_scale_next"), c.applied);
 }
 
 }  // namespace
@@ -125,7 +148,9 @@ void store_scaled(Context& c, const Parameter& p, Value new_weight) {
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
   if (c.settings.options.master != Master::f32) return;
   c.stage("copy");
-  if (c.settings.options.copy_scale == CopyScale::delayed) return store_scaled(c, p, new_weight);
+  CopyScale how = c.settings.options.copy_scale;
+  if (how == CopyScale::delayed) return store_with_delayed(c, p, new_weight);
+  if (how == CopyScale::current) return store_with_current(c, p, new_weight);
   c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }
 

@@ -75,6 +75,10 @@ std::vector<ArgSpec> all_args(const Formula& formula,
     args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});
   }
   if (o.clip == Clip::value) args.push_back({"max_value", 1});
+  if (s.clips_rows()) {
+    args.push_back({"clip_factor", 0.01});
+    args.push_back({"clip_eps", 1e-3});
+  }
   if (o.clip == Clip::zclip) args.push_back({"clip_z", 2.5, kF64});
   if (o.clip == Clip::adagc) args.push_back({"clip_growth", 1.05, kF64});
   if (o.clip == Clip::zclip || o.clip == Clip::adagc) {
@@ -93,13 +97,34 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
-// The step with its weights in two arrays, where option --master says so.
-Program with_master(Program program, const RecipeOptions& o) {
+// The step with its weights in two arrays, where options --master and --copy-scale say so.
+Program with_weights(Program program, const Settings& s) {
+  const RecipeOptions& o = s.options;
+  if (o.copy_scale == CopyScale::mx) {
+    std::string_view format = s.model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2";
+    return with_lower_bits(program, "weight", built_in_format(format));
+  }
   if (o.master == Master::remainder)
     return with_lower_bits(program, "weight", built_in_format("remainder"));
   if (o.master == Master::ecc24)
     return with_lower_bits(program, "weight", built_in_format("ecc24"));
   return program;
+}
+
+// What has values of rows or columns goes with neither random numbers nor blocks.
+[[noreturn]] void refuse_rows(const Settings& s, std::string_view name, std::string_view what,
+                              std::string_view instead) {
+  throw Error(ErrorKind::usage,
+              fmt::format("{} has values of rows or columns, which {} do not go with; take {}",
+                          s.clips_rows() ? "--clip=agc" : name, what, instead));
+}
+void check_rows(const Settings& s, std::string_view name) {
+  if (s.options.weight_rounding == WeightRounding::stochastic) {
+    refuse_rows(s, name, "random numbers", "another --weight-rounding, or --master");
+  }
+  if (s.options.copy_scale == CopyScale::mx) {
+    refuse_rows(s, name, "blocks", "another --copy-scale");
+  }
 }
 
 // The step with its moments in the formats of option --moments.
@@ -109,6 +134,9 @@ Program with_moments(Program program, const Context& c) {
   if (c.moments.empty() && (!text.empty() || o.moments != DType::f32)) {
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
                                               text.empty() ? name(o.moments) : text, program.name));
+  }
+  if (!text.empty() && has_rows(program)) {
+    refuse_rows(c.settings, program.name, "blocks", "--moments=f32 or bf16");
   }
   for (const auto& [wanted, form] : moment_forms(text)) {
     Format format = built_in_format(form);
@@ -139,8 +167,10 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   Settings settings = settle(formula, options);
   std::vector<const Statement*> statements = formula::resolve(formula, settings);
   bool updates = formula::assigns_weight(statements);
-  bool reads = updates || formula::reads_weight(statements, settings.weight_decay);
+  bool reads =
+      updates || settings.clips_rows() || formula::reads_weight(statements, settings.weight_decay);
   if (!updates) check_other_weights(formula, options);
+  if (settings.clips_rows() || formula::has_rows(statements)) check_rows(settings, formula.name);
   Builder b{formula.name};
   Context c(b, settings);
   c.declare(all_args(formula, statements, settings));
@@ -151,12 +181,16 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   Parameter parameter;
   if (reads) parameter = declare_parameter(c, updates ? Access::inout : Access::in);
   measure_norm(c, gradient, verdict);
+  if (settings.clips_rows()) {
+    c.stage("clip");
+    load_parameter(c, parameter);
+  }
   clip_gradient(c, gradient, verdict);
   decide(c, verdict);
   keep_averages(c, verdict);
 
   c.stage("optimizer");
-  if (reads) load_parameter(c, parameter);
+  if (reads && !settings.clips_rows()) load_parameter(c, parameter);
   c.gradient = options.maximize ? (-gradient.value).named("g_ascent") : gradient.value;
   c.gradient_buffer = gradient.buffer;
   if (Value result = formula::lower(formula, statements, c)) {
@@ -167,7 +201,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);
-  return with_moments(with_master(b.finish(), settings.options), c);
+  return with_moments(with_weights(b.finish(), settings), c);
 }
 
 Program make_scale_update(const RecipeOptions& given) {

@@ -83,8 +83,9 @@ void check_scale(const RecipeOptions& o) {
           "--on-nonfinite=propagate or take --loss-scale=fixed");
 }
 
-void check_norm(const RecipeOptions& o) {
-  bool clips_norm = o.clip != Clip::none && o.clip != Clip::value;
+void check_clip(const Settings& s) {
+  const RecipeOptions& o = s.options;
+  bool clips_norm = s.clips_norm();
   require(!o.clip_per_group || clips_norm, "--clip-per-group needs --clip=l2, l1 or inf");
   require(!o.clip_per_group || !o.external_norm,
           "--external-norm is one number; leave out --clip-per-group");
@@ -148,9 +149,9 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
   check_storage(o);
   check_values(o);
   check_scale(o);
-  check_norm(o);
   Settings s;
   s.options = o;
+  check_clip(s);
   s.model = o.model.value_or(o.grad.contains(DType::f16) ? DType::f16 : DType::bf16);
   require(o.master == Master::none || o.master == Master::f32 || s.model == DType::bf16,
           fmt::format("--master=remainder and ecc24 are of bf16 weights, here they are {}; take "
@@ -166,7 +167,7 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
   OnNonfinite by_itself =
       peer && !s.scaled() && !o.check && !o.skip_norm ? OnNonfinite::propagate : OnNonfinite::skip;
   s.skip_nonfinite = o.on_nonfinite.value_or(by_itself) == OnNonfinite::skip;
-  bool implied = s.scaled() || s.norm || o.clip == Clip::value || o.external_found_inf;
+  bool implied = s.scaled() || s.norm || o.clip != Clip::none || o.external_found_inf;
   s.check = o.check || (implied && s.skip_nonfinite);
   s.skip_nonfinite = s.skip_nonfinite && s.check;
   require(!o.all_reduce || s.check || s.norm,

@@ -29,6 +29,15 @@ constexpr uint32_t kSamples = 64;
 // Of a fold: parts of one value, which take some nanoseconds each.
 constexpr uint32_t kRangeParts = 2048;
 
+// From `chunk` on, the first one that begins a strip; `end` if none does.
+uint32_t next_strip(const abi::Context& context, uint32_t chunk, uint32_t end) {
+  for (; chunk < end; ++chunk) {
+    const abi::Chunk& c = context.chunks[chunk];
+    if (c.begin / context.tensors[c.tensor].columns % kStripRows == 0) break;
+  }
+  return chunk;
+}
+
 // How many chunks make a range; chunks of a layout of tiny tensors are short.
 uint32_t grain(const abi::Context& context, uint32_t begin, uint32_t end, int threads) {
   uint32_t count = end - begin;
@@ -75,6 +84,7 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const 
   auto start = std::chrono::steady_clock::now();
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
   kernel->module_ = std::make_unique<Module>(object, plan.name);
+  kernel->has_columns_ = plan.has_columns;
   for (const plan::Reduction& r : plan.reductions) {
     kernel->reductions_.push_back({r.op, r.dtype, r.partition});
   }
@@ -97,6 +107,7 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
   entry.chunks = reinterpret_cast<PhaseFunction>(module_->symbol(fmt::format("sf_phase_{}", p)));
   entry.is_empty = !phase.has_work();
   entry.reductions = phase.reductions;
+  entry.columns = phase.columns;
   for (size_t r = 0; r < phase.rollups.size(); ++r) {
     RollupEntry rollup{function(fmt::format("sf_rollup_{}_{}", p, r)), {}};
     for (const plan::Combine& c : phase.rollups[r].reductions) {
@@ -130,13 +141,20 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
   struct Job {
     const abi::Context* context;
     PhaseFunction chunks;
+    bool by_strips;
+    uint32_t end;
   };
-  Job job{&context, entry.chunks};
+  Job job{&context, entry.chunks, has_columns_, end};
   executor.for_ranges(
       begin, end, grain(context, begin, end, executor.threads()),
       [](const void* data, uint32_t from, uint32_t to) {
         FpEnvGuard guard;
         const Job& j = *static_cast<const Job*>(data);
+        if (j.by_strips) {  // whoever has a strip's first chunk does all of them
+          from = next_strip(*j.context, from, to);
+          if (from == to) return;
+          to = next_strip(*j.context, to, j.end);
+        }
         j.chunks(j.context, from, to);
       },
       &job);
@@ -146,6 +164,7 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
                      int phase) const noexcept {
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
   fold(context, executor, entry.reductions);
+  for (int32_t r : entry.columns) fold_columns(context, executor, r);
   roll_up(context, executor, entry);
 }
 
@@ -178,6 +197,24 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
         },
         &job);
   }
+}
+
+void CpuKernel::fold_columns(const abi::Context& context, const CpuExecutor& executor,
+                             int32_t reduction) const noexcept {
+  struct Job {
+    const abi::Context* context;
+    int32_t reduction;
+    const ReductionPlan* plan;
+  };
+  Job job{&context, reduction, &reductions_[static_cast<size_t>(reduction)]};
+  executor.for_ranges(
+      0, context.parts[abi::kColumnsOfTensors].begin[context.tensor_count], kRangeParts,
+      [](const void* data, uint32_t from, uint32_t to) {
+        FpEnvGuard guard;
+        const Job& j = *static_cast<const Job*>(data);
+        fold_strips(*j.context, j.reduction, j.plan->op, j.plan->dtype, from, to);
+      },
+      &job);
 }
 
 void CpuKernel::finish(const abi::Context& context) const noexcept {

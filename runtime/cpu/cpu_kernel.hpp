@@ -58,6 +58,7 @@ class CpuKernel {
     PhaseFunction chunks = nullptr;
     bool is_empty = false;  // no chunk has work
     std::vector<int32_t> reductions;
+    std::vector<int32_t> columns;
     std::vector<RollupEntry> rollups;
   };
   class Module;  // the linked object
@@ -66,12 +67,15 @@ class CpuKernel {
   PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
   void fold(const abi::Context& context, const CpuExecutor& executor,
             const std::vector<int32_t>& reductions) const noexcept;
+  void fold_columns(const abi::Context& context, const CpuExecutor& executor,
+                    int32_t reduction) const noexcept;
   void roll_up(const abi::Context& context, const CpuExecutor& executor,
                const PhaseEntry& entry) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;
   std::vector<ReductionPlan> reductions_;
+  bool has_columns_ = false;
   double load_ms_ = 0;
 };
 

@@ -124,29 +124,23 @@ T fold_range(Folder<T, kOp>& folder, const T* values, uint64_t count) {
   return folder.take();
 }
 
-// Calls f with a Folder of the right type.
+template <class T, Op kOp>
+struct Typed {};
+
+// Calls f with the Typed of a reduction.
 template <class F>
-void with_folder(Op op, DType t, F&& f) {
+void with_type(Op op, DType t, F&& f) {
   auto number = [&]<class T>(T) {
     switch (op) {
-      case Op::reduce_add: {
-        Folder<T, Op::reduce_add> folder;
-        return f(folder, T{});
-      }
-      case Op::reduce_max: {
-        Folder<T, Op::reduce_max> folder;
-        return f(folder, T{});
-      }
-      default: {
-        Folder<T, Op::reduce_min> folder;
-        return f(folder, T{});
-      }
+      case Op::reduce_add:
+        return f(Typed<T, Op::reduce_add>{});
+      case Op::reduce_max:
+        return f(Typed<T, Op::reduce_max>{});
+      default:
+        return f(Typed<T, Op::reduce_min>{});
     }
   };
-  if (op == Op::reduce_any) {
-    Folder<uint8_t, Op::reduce_any> folder;
-    return f(folder, uint8_t{});
-  }
+  if (op == Op::reduce_any) return f(Typed<uint8_t, Op::reduce_any>{});
   switch (t) {
     case DType::i32:
       return number(int32_t{});
@@ -156,6 +150,41 @@ void with_folder(Op op, DType t, F&& f) {
       return number(float{});
     default:
       return number(double{});
+  }
+}
+
+// Calls f with a Folder of the right type.
+template <class F>
+void with_folder(Op op, DType t, F&& f) {
+  with_type(op, t, [&]<class T, Op kOp>(Typed<T, kOp>) {
+    Folder<T, kOp> folder;
+    f(folder, T{});
+  });
+}
+
+// Combines strips of `count` columns, `stride` values apart, into the first one. In place, as if the strips
+// were elements: where there is no strip, an identity would change nothing.
+template <class T, Op kOp>
+void fold_columns(T* strips, uint64_t stride, uint64_t strip_count, size_t count) {
+  auto into = [&](T* to, const T* from) {
+    for (size_t c = 0; c < count; ++c) to[c] = combine<T, kOp>(to[c], from[c]);
+  };
+  for (uint64_t left = strip_count; left > 1;) {
+    uint64_t pieces = 0;
+    for (uint64_t begin = 0; begin < left; begin += kPieceElements, ++pieces) {
+      T* piece = strips + begin * stride;
+      uint64_t n = std::min<uint64_t>(kPieceElements, left - begin);
+      for (uint64_t i = kLanes; i < n; ++i) into(piece + i % kLanes * stride, piece + i * stride);
+      n = std::min<uint64_t>(n, kLanes);
+      for (uint64_t d = kLanes / 2; d > 0; d /= 2) {
+        for (uint64_t l = 0; l < d && l + d < n; ++l) {
+          into(piece + l * stride, piece + (l + d) * stride);
+        }
+        n = std::min(n, d);
+      }
+      if (pieces > 0) std::copy_n(piece, count, strips + pieces * stride);
+    }
+    left = pieces;
   }
 }
 
@@ -183,6 +212,31 @@ void fold_slots(const abi::Context& c, int reduction, Op op, DType t, const abi:
         for (uint32_t i = begin; i < end; ++i) folder.add(slots[parts.members[i]]);
         results[m] = folder.take();
       }
+    }
+  });
+}
+
+void fold_strips(const abi::Context& c, int reduction, Op op, DType t, uint32_t first,
+                 uint32_t last) noexcept {
+  const uint32_t* begin = c.parts[abi::kColumnsOfTensors].begin;
+  const uint32_t* at = std::upper_bound(begin, begin + c.tensor_count + 1, first) - 1;
+  with_type(op, t, [&]<class T, Op kOp>(Typed<T, kOp>) {
+    T* slots = static_cast<T*>(c.slots[reduction]);
+    T* results = static_cast<T*>(c.results[reduction]);
+    for (auto tensor = static_cast<uint32_t>(at - begin); first < last; ++tensor) {
+      const abi::Tensor& own = c.tensors[tensor];
+      uint32_t end = std::min(last, begin[tensor + 1]);
+      if (end <= first) continue;
+      size_t count = end - first;
+      T* strips = slots + own.strip_base + (first - begin[tensor]);
+      if ((own.flags & abi::kPresent) == 0) {
+        std::fill_n(results + first, count, identity<T, kOp>());
+      } else {
+        uint64_t rows = own.size / own.columns;
+        fold_columns<T, kOp>(strips, own.columns, (rows + kStripRows - 1) / kStripRows, count);
+        std::copy_n(strips, count, results + first);
+      }
+      first = end;
     }
   });
 }

@@ -17,4 +17,8 @@ void fold_array(Op op, DType t, const void* values, uint64_t count, void* result
 void fold_slots(const abi::Context& context, int reduction, Op op, DType t,
                 const abi::Partition& parts, uint32_t first, uint32_t last) noexcept;
 
+// The same of a reduction to columns, which combines strips: columns [first, last) of all tensors'.
+void fold_strips(const abi::Context& context, int reduction, Op op, DType t, uint32_t first,
+                 uint32_t last) noexcept;
+
 }  // namespace stepfuse

@@ -13,6 +13,7 @@
 #include "runtime/cuda/device_tables.hpp"
 #include "runtime/cuda/last_work.hpp"
 #include "runtime/cuda/report_ring.hpp"
+#include "runtime/cuda/split.hpp"
 #include "runtime/cuda/staging.hpp"
 #include "runtime/disk_cache.hpp"
 #include "runtime/host_reports.hpp"
@@ -305,9 +306,11 @@ class CudaBackend final : public Backend {
   }
 
   bool launch(const CudaKernel::Entry& entry, abi::DeviceContext& context, Stream stream) {
-    unsigned units =
-        entry.phase_count == 0 ? 1 : context.block_chunks + (context.small_count + 7) / 8;
-    unsigned grid = std::clamp(units, 1U, std::min(entry.resident, most_blocks_));
+    unsigned most = std::min(entry.resident, most_blocks_);
+    context.split =
+        entry.splits ? best_split(context.block_chunks, tables_.block_elements(), most) : 0;
+    unsigned units = (context.block_chunks << context.split) + (context.small_count + 7) / 8;
+    unsigned grid = entry.phase_count == 0 ? 1 : std::clamp(units, 1U, most);
     CuLaunchAttribute cooperative;
     cooperative.id = kAttributeCooperative;
     cooperative.value.number = 1;

@@ -53,6 +53,9 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
       entry.first_phase = kernel.first_phase;
       entry.phase_count = kernel.phase_count;
       entry.cooperative = kernel.phase_count > 1;
+      for (int32_t p = kernel.first_phase; p < kernel.end(); ++p) {
+        entry.splits |= plan.may_split(plan.phase(p));
+      }
       entry.resident =
           static_cast<unsigned>(std::max(1, blocks * context_->device().multiprocessors));
       entries_.push_back(entry);

@@ -17,7 +17,8 @@ class CudaKernel {
     int32_t first_phase = 0;
     int32_t phase_count = 0;
     bool cooperative = false;  // has a grid barrier: all its blocks must be resident
-    unsigned resident = 1;     // blocks that fit on the device
+    bool splits = false;    // has a phase that reduces nothing, which may work on parts of chunks
+    unsigned resident = 1;  // blocks that fit on the device
   };
 
   CudaKernel(std::shared_ptr<cuda::Context> context, const cuda::StepCode& code,

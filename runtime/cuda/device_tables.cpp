@@ -32,14 +32,17 @@ uint32_t position(const std::vector<abi::Chunk>& chunks, uint32_t slot) {
 }  // namespace
 
 DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
+  slot_count_ = static_cast<uint32_t>(tables.chunks.size());
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
-    abi::Chunk chunk = tables.chunks[i];
-    chunk.slot = static_cast<uint32_t>(i);
+    const abi::Chunk& chunk = tables.chunks[i];
     // A warp has 256 lanes, the first ones of 2,048.
     const abi::Tensor& tensor = tables.tensors[chunk.tensor];
+    // A worker goes on from the first row of a strip by itself.
+    if (tables.has_columns && chunk.begin / tensor.columns % kStripRows != 0) continue;
     uint64_t place = tables.has_rows ? chunk.begin % tensor.columns : tensor.offset + chunk.begin;
     bool in_warp = chunk.length <= abi::kWarpElements && place % kLanes == 0;
     (in_warp ? small_ : large_).push_back(chunk);
+    if (!in_warp) block_elements_ += chunk.length;
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
   group_count_ = static_cast<uint32_t>(tables.group_count());
@@ -105,7 +108,7 @@ abi::DeviceContext DeviceTables::context(char* base) const {
   c.step.slots = at(c.step.slots, slot_pointers_);
   c.step.results = at(c.step.results, result_pointers_);
   c.step.scratch = at(c.step.scratch, scratch_pointers_);
-  c.step.chunk_count = static_cast<uint32_t>(large_.size() + small_.size());
+  c.step.chunk_count = slot_count_;
   c.step.tensor_count = tensor_count_;
   c.step.group_count = group_count_;
   c.small_chunks = at(c.small_chunks, small_chunks_);

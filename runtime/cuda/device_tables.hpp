@@ -20,6 +20,7 @@ class DeviceTables {
   DeviceTables(const KernelPlan& plan, const StepTables& tables);
 
   size_t bytes() const { return bytes_; }
+  uint64_t block_elements() const { return block_elements_; }  // of the chunks of blocks
 
   // The contents before the first run, for a block of slots, results and scratch at `workspace`.
   std::vector<char> image(const StepTables& tables, const WorkspacePlan& plan, char* workspace,
@@ -38,6 +39,8 @@ class DeviceTables {
  private:
   std::vector<abi::Chunk> large_, small_;  // those of a block and of a warp, in bound order
   Partitions parts_;
+  uint32_t slot_count_ = 0;
+  uint64_t block_elements_ = 0;
   uint32_t tensor_count_ = 0;
   uint32_t group_count_ = 1;
   size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, tensors_ = 0, pointers_ = 0;

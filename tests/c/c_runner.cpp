@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/abi.hpp"
+#include "ir/reduction.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/support/kernel_runner.hpp"
 
@@ -81,9 +83,11 @@ struct Sizes {
       return d == Domain::step     ? 1
              : d == Domain::group  ? c.group_count
              : d == Domain::tensor ? c.tensor_count
+             : d == Domain::column ? c.parts[abi::kColumnsOfTensors].begin[c.tensor_count]
                                    : c.chunk_count;
     };
     uint64_t elements = 0;
+    uint64_t strips = 0;
     for (const StepTensor& t : data.tensors) {
       for (size_t b = 0; b < t.dtypes.size(); ++b) {
         uint64_t values = (t.size + static_cast<uint64_t>(plan.arrays[b].block) - 1) /
@@ -91,14 +95,15 @@ struct Sizes {
         buffers.push_back(values * size_of(t.dtypes[b]));
       }
       elements += (t.size + 255) / 256 * 256;
+      strips += (t.row_count() + kStripRows - 1) / kStripRows * t.own_columns();
     }
     for (const plan::State& s : plan.states) states.push_back(members(s.domain) * size_of(s.dtype));
     for (const plan::Reduction& r : plan.reductions) {
-      slots.push_back(members(r.from) * size_of(r.dtype));
+      slots.push_back((r.to == Domain::column ? strips : members(r.from)) * size_of(r.dtype));
       results.push_back(members(r.to) * size_of(r.dtype));
     }
     for (const plan::Array& a : plan.arrays) {
-      if (a.scratch) scratch.push_back(elements * a.max_bytes);
+      if (a.scratch()) scratch.push_back(elements * a.max_bytes);
     }
   }
 };

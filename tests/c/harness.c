@@ -43,7 +43,7 @@ int main(void) {
   c.results = read_blocks(&count, &unused);
   c.scratch = read_blocks(&count, &unused);
   c.scalars = 0;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 15; ++i) {
     uint32_t* members = read_block(&bytes);
     c.parts[i].members = bytes == 0 ? 0 : members;
     c.parts[i].begin = read_block(&bytes);

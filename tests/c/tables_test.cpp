@@ -36,6 +36,7 @@ TEST_CASE("C kernels and the runtime have one layout of the tables") {
   SAME(sf_tensor, abi::Tensor, full_size);
   SAME(sf_tensor, abi::Tensor, columns);
   SAME(sf_tensor, abi::Tensor, scratch_base);
+  SAME(sf_tensor, abi::Tensor, strip_base);
   SAME(sf_tensor, abi::Tensor, id);
   CHECK(sizeof(sf_partition) == sizeof(abi::Partition));
   SAME(sf_partition, abi::Partition, members);

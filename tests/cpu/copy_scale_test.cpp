@@ -1,4 +1,4 @@
-// Scales of 8-bit weight copies beside an independent model of TransformerEngine's delayed scaling.
+// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and current scaling, and of MXFP8.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/format.hpp>
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
@@ -21,23 +22,27 @@ namespace {
 const size_t kSizes[] = {20'000, 33, 7};
 
 struct Run {
-  std::vector<std::vector<uint8_t>> weight;
+  std::vector<std::vector<uint8_t>> weight, weight_scale;
   std::vector<std::vector<float>> master, grad;
   Step step;
 
   Run(const RecipeOptions& options, const Device& device, Form form)
       : step(make_recipe("sgd", options), layout(), device, {.form = form}) {
     std::vector<void*> weights, masters;
+    std::vector<void*> scales;
     for (size_t n : kSizes) {
       weight.emplace_back(n, 0);
+      weight_scale.emplace_back((n + 31) / 32, 0);
       master.emplace_back(n, 0.0F);
       grad.emplace_back(n, 0.0F);
     }
     for (size_t t = 0; t < 3; ++t) {
       weights.push_back(weight[t].data());
       masters.push_back(master[t].data());
+      scales.push_back(weight_scale[t].data());
     }
     step.bind("weight", weights);
+    if (options.copy_scale == CopyScale::mx) step.bind("weight_scale", scales);
     step.bind("master", masters);
     step.prepare();
     step.init_state();
@@ -81,31 +86,50 @@ struct Model {
   }
 };
 
-// Steps of SGD whose weights grow, shrink, are NaN for a while, or are always 0 (the last tensor).
+// The same of this step's weights alone.
+struct CurrentModel {
+  float inverse = 1;
+  float step(const std::vector<float>& master, float highest) {
+    Model fresh;
+    fresh.step(master, highest);
+    inverse = 1 / fresh.scale;
+    return fresh.scale;
+  }
+};
+
+// The gradients of a step that makes weights grow, shrink, be NaN for a while, or always 0 (the last tensor).
+std::vector<void*> gradients(Run& run, int k) {
+  std::vector<void*> grads;
+  for (size_t t = 0; t < 3; ++t) {
+    for (size_t i = 0; i < kSizes[t]; ++i) {
+      float g =
+          t == 2 ? 0 : std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(k % 24));
+      // Back towards 0, from which a history remembers.
+      run.grad[t][i] = k % 24 == 20 ? run.master[t][i] : g;
+    }
+    if (t == 1 && k == 30) run.grad[t][5] = std::numeric_limits<float>::quiet_NaN();
+    if (t == 1 && k == 32) run.master[t][5] = 1;
+    if (t == 1 && k == 40) run.master[t][6] = std::numeric_limits<float>::infinity();
+    grads.push_back(run.grad[t].data());
+  }
+  return grads;
+}
+
+RecipeOptions options_of(DType model, CopyScale scale) {
+  return {.master = true,
+          .model = model,
+          .copy_scale = scale,
+          .check = true,
+          .on_nonfinite = OnNonfinite::propagate};
+}
+
 void compare(DType model, const Device& device, Form form) {
-  RecipeOptions options{.master = true,
-                        .model = model,
-                        .copy_scale = CopyScale::delayed,
-                        .check = true,
-                        .on_nonfinite = OnNonfinite::propagate};
-  Run run(options, device, form);
+  Run run(options_of(model, CopyScale::delayed), device, form);
   std::vector<Model> models(3);
   float highest = model == DType::f8e4m3 ? 448 : 57344;
   bool was_nan = false, clipped = false;
   for (int k = 0; k < 60; ++k) {
-    std::vector<void*> grads;
-    for (size_t t = 0; t < 3; ++t) {
-      for (size_t i = 0; i < kSizes[t]; ++i) {
-        float g =
-            t == 2 ? 0 : std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(k % 24));
-        // Back towards 0, from which the history remembers.
-        run.grad[t][i] = k % 24 == 20 ? run.master[t][i] : g;
-      }
-      if (t == 1 && k == 30) run.grad[t][5] = std::numeric_limits<float>::quiet_NaN();
-      if (t == 1 && k == 32) run.master[t][5] = 1;
-      if (t == 1 && k == 40) run.master[t][6] = std::numeric_limits<float>::infinity();
-      grads.push_back(run.grad[t].data());
-    }
+    std::vector<void*> grads = gradients(run, k);
     Args args = run.step.make_args();
     args.set("lr", 1);
     run.step.run(grads, args);
@@ -127,7 +151,115 @@ void compare(DType model, const Device& device, Form form) {
   CHECK(run.state("copy_scale")[2] == 1);
 }
 
+void compare_current(DType model, const Device& device, Form form) {
+  Run run(options_of(model, CopyScale::current), device, form);
+  float highest = model == DType::f8e4m3 ? 448 : 57344;
+  int unusable = 0;
+  for (int k = 0; k < 60; ++k) {
+    std::vector<void*> grads = gradients(run, k);
+    Args args = run.step.make_args();
+    args.set("lr", 1);
+    run.step.run(grads, args);
+    for (size_t t = 0; t < 3; ++t) {
+      CurrentModel expected;
+      float scale = expected.step(run.master[t], highest);
+      unusable += scale == 1 ? 1 : 0;
+      for (size_t i = 0; i < kSizes[t]; ++i) {
+        REQUIRE(run.weight[t][i] == narrow(run.master[t][i] * scale, model));
+      }
+      REQUIRE(run.state("copy_scale_inv")[t] == expected.inverse);
+    }
+  }
+  CHECK(unusable > 60);  // the zeros, and what is NaN or infinite
+}
+
+// One block of 32 by OCP's rule, in powers of two.
+void check_block(const float* x, size_t n, const uint8_t* codes, uint8_t scale, DType model) {
+  float amax = 0;
+  bool is_nan = false;
+  for (size_t i = 0; i < n; ++i) {
+    is_nan |= std::isnan(x[i]);
+    amax = std::max(amax, std::fabs(x[i]));
+  }
+  int last_binade = model == DType::f8e4m3 ? 8 : 15;
+  float highest = model == DType::f8e4m3 ? 448 : 57344;
+  int power = std::isinf(amax) ? 128 : amax > 0 ? std::ilogb(amax) : -127;
+  int exponent = std::max(power - last_binade, -127);
+  REQUIRE(scale == (is_nan ? 255 : exponent + 127));
+  for (size_t i = 0; i < n; ++i) {
+    float part = is_nan ? x[i] * 0 : std::ldexp(x[i], -std::max(exponent, -126));
+    if (!std::isnan(part)) part = std::min(std::max(part, -highest), highest);
+    REQUIRE(codes[i] == narrow(part, model));
+  }
+}
+
+void compare_mx(DType model, const Device& device, Form form) {
+  Run run(options_of(model, CopyScale::mx), device, form);
+  Format format = built_in_format(model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2");
+  for (size_t i = 0; i < kSizes[0]; ++i) {  // of all sizes, subnormal ones too, and zeros
+    run.master[0][i] = i / 32 % 5 == 0 ? 0 : std::ldexp(1.0F, static_cast<int>(i / 32 % 277) - 149);
+  }
+  for (int k = 0; k < 42; ++k) {
+    std::vector<void*> grads = gradients(run, k);
+    if (k == 0) std::fill(run.grad[0].begin(), run.grad[0].end(), 0.0F);
+    Args args = run.step.make_args();
+    args.set("lr", 1);
+    run.step.run(grads, args);
+    for (size_t t = 0; t < 3; ++t) {
+      for (size_t b = 0; b < run.weight_scale[t].size(); ++b) {
+        check_block(&run.master[t][32 * b], std::min<size_t>(32, kSizes[t] - 32 * b),
+                    &run.weight[t][32 * b], run.weight_scale[t][b], model);
+      }
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("scaled copies: TransformerEngine's current scaling on every device and form") {
+  for (DType model : {DType::f8e4m3, DType::f8e5m2}) {
+    for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
+      for (Form form : {Form::fused, Form::split, Form::unfused})
+        compare_current(model, device, form);
+    }
+  }
+}
+
+TEST_CASE("scaled copies: MXFP8 on every device and form") {
+  for (DType model : {DType::f8e4m3, DType::f8e5m2}) {
+    for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
+      for (Form form : {Form::fused, Form::unfused}) compare_mx(model, device, form);
+    }
+  }
+}
+
+TEST_CASE(
+    "scaled copies: a conversion makes f32 masters of MXFP8, and leaves them and their scales "
+    "alone else") {
+  // Codes 1 and 448, of a block of each scale: the least, 1, the largest, and that of NaN.
+  std::vector<uint8_t> codes(128), scales = {0, 127, 254, 255};
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = i % 2 == 0 ? 0x38 : 0x7e;
+  std::vector<float> values(128, -1);
+  Step step(conversion("mxe4m3", "f32"), Layout().add({.size = 128}), Device::cpu(2));
+  step.bind("from.mxe4m3.weight", {{codes.data()}});
+  step.bind("from.mxe4m3.weight_scale", {{scales.data()}});
+  step.bind("to", {{values.data()}});
+  step.prepare();
+  step.run({}, step.make_args());
+  CHECK(values[0] == std::ldexp(1.0F, -127));
+  CHECK(values[1] == std::ldexp(448.0F, -127));
+  CHECK(values[33] == 448);
+  CHECK(values[64] == std::ldexp(1.0F, 127));
+  CHECK(values[65] == std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(values[96]));
+
+  Run run(options_of(DType::f8e4m3, CopyScale::mx), Device::cpu(1), Form::fused);
+  run.weight_scale[0][3] = 7;
+  run.master[0][5] = 3;
+  run.step.init_state();
+  CHECK(run.weight_scale[0][3] == 7);
+  CHECK(run.master[0][5] == 3);
+}
 
 TEST_CASE("scaled copies: TransformerEngine's delayed scaling on every device and form") {
   for (DType model : {DType::f8e4m3, DType::f8e5m2}) {

@@ -31,8 +31,10 @@ struct Tables {
 Tables tables_of(const std::vector<uint32_t>& groups) {
   Tables t;
   for (uint32_t i = 0; i < groups.size(); ++i) {
-    t.tensors.push_back({groups[i], abi::kPresent, 0, 0, 0, 0, 0, 0, 0});
-    for (uint32_t k = 0; k < i % 4; ++k) t.chunks.push_back({i, 0, 1, 0, 0});
+    t.tensors.push_back({groups[i], abi::kPresent, 0, 0, 0, 0, 0, 0, 0, 0});
+    for (uint32_t k = 0; k < i % 4; ++k) {
+      t.chunks.push_back({i, 0, 1, static_cast<uint32_t>(t.chunks.size()), 0});
+    }
   }
   return t;
 }
@@ -133,7 +135,8 @@ TEST_CASE("a shard counts lanes and pieces from the full tensor") {
   Program p = b.finish();
   for (uint64_t offset : {16384ULL, 5ULL, 2047ULL, 16000ULL, 123456ULL}) {
     TestLayout layout;
-    for (uint64_t size : {50000, 100}) layout.add({.size = size, .offset = offset}, {DType::f32});
+    for (uint64_t size : {50000, 100, 37})
+      layout.add({.size = size, .offset = offset}, {DType::f32});
     TestData input(p, layout, offset, Inputs::normal);
     CHECK(compare_with_interpreter(p, input) == "");
   }

@@ -50,6 +50,7 @@ uint64_t driver_calls(const char* name) {
 }
 uint64_t driver_calls() { return driver_calls(nullptr); }
 DepthFunction driver_depth() { return control<int()>("stepfuse_fake_depth"); }
+uint64_t launched_blocks() { return control<uint64_t()>("stepfuse_fake_blocks")(); }
 void reset_driver_calls() { control<void()>("stepfuse_fake_reset_calls")(); }
 void make_driver_lazy(bool lazy) { control<void(int)>("stepfuse_fake_lazy")(lazy ? 1 : 0); }
 void seed_driver(uint64_t seed) { control<void(uint64_t)>("stepfuse_fake_seed")(seed); }

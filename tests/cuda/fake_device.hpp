@@ -17,6 +17,7 @@ std::string fake_device_problem();
 uint64_t driver_calls(const char* name);
 uint64_t driver_calls();  // of all functions
 void reset_driver_calls();
+uint64_t launched_blocks();  // so far
 // Not 0 while the calling thread is inside of the fake driver.
 using DepthFunction = int (*)();
 DepthFunction driver_depth();

@@ -25,7 +25,7 @@ std::map<std::string, std::map<std::string, int>> all_features() {
     for (const DomainInfo& d : kDomains) {
       auto dtype = static_cast<DType>(t);
       bool wide = dtype == DType::f64 || dtype == DType::i64;
-      if (wide && d.domain == Domain::element) continue;  // rule V4
+      if (wide && is_of_elements(d.domain)) continue;  // rule V4
       all["type"][fmt::format("{} {}", d.name, name(dtype))] = 0;
     }
   }
@@ -39,7 +39,8 @@ std::map<std::string, std::map<std::string, int>> all_features() {
   }
   for (const DomainInfo& from : kDomains) {
     for (const DomainInfo& to : kDomains) {
-      if (to.domain < from.domain) all["reduction"][reduction_name(from.domain, to.domain)] = 0;
+      if (to.domain != from.domain && broadcasts(to.domain, from.domain))
+        all["reduction"][reduction_name(from.domain, to.domain)] = 0;
     }
   }
   for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {

@@ -12,8 +12,9 @@ namespace stepfuse::testing {
 namespace {
 
 bool stands_for(const Type& other, const Type& type) {
-  return other == type || (other.dtype == type.dtype && other.dtype != DType::bound &&
-                           other.domain < type.domain && type.block <= 1);
+  return other == type ||
+         (other.dtype == type.dtype && other.dtype != DType::bound && other.domain != type.domain &&
+          broadcasts(other.domain, type.domain) && type.block <= 1);
 }
 
 // With the `left`-th value before it that broadcasts to `at` instead of that.

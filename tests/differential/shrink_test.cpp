@@ -40,7 +40,7 @@ bool fails(const Program& p, uint64_t seed) {
 
 TEST_CASE("shrinking leaves little more than the fault") {
   int shrunk = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 80; ++seed) {
     Case c = random_case(seed);
     if (!fails(c.program, seed)) continue;
     Program small = shrink(c.program, [&](const Program& p) { return fails(p, seed); });

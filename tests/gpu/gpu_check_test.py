@@ -26,11 +26,11 @@ ASSUMED = {"gpu": "H100", "multiprocessors": 132, "clock_ghz": 1.83, "copy_tb_s"
 def loop(**changed):
     """One that moves enough at once for memory to be its limit."""
     return {"elements": 4, "instructions": 200, "special": 20, "doubles": 0, "loaded": 64, "stored": 48, "loads": 4, "loads_at_once": 4,
-            "exposed_cycles": 500, "warps": 32, **changed}
+            "exposed_cycles": 500, "blocks": 4, "warps": 32, "splits": False, **changed}
 
 
 class Fit(unittest.TestCase):
-    MEMORY, LATENCY = loop(), loop(loaded=4, stored=0, loads=1, loads_at_once=1, instructions=30, exposed_cycles=100, warps=24)
+    MEMORY, LATENCY = loop(), loop(loaded=4, stored=0, loads=1, loads_at_once=1, instructions=30, exposed_cycles=100, blocks=3, warps=24)
     SIZES = [1 << 20, 1 << 24, 1 << 27, 1 << 30]
     TRUE = dict(ASSUMED, copy_tb_s=2.71, latency_ns=913.0, launch_us=7.5)
 

@@ -38,6 +38,7 @@ class Device {
       c_.report_capacity = options.reports->capacity();
     }
     c_.sync = upload<abi::Sync>({abi::Sync{}}, "the sync words");
+    c_.split = options.split;
   }
 
   const abi::DeviceContext& context() const { return c_; }
@@ -179,15 +180,14 @@ class Device {
   void place_workspace() {
     std::vector<u64> slots, results, scratch;
     for (const plan::Reduction& r : s_.plan.reductions) {
-      size_t from =
-          r.from == Domain::element ? tables_.chunks.size() : member_count(r.from, tables_);
+      size_t from = slot_count(r, tables_);
       size_t width = size_of(r.dtype), k = slots.size();
       slots.push_back(place_fresh(from * width, fmt::format("slots {}", k)));
       results.push_back(
           place_fresh(member_count(r.to, tables_) * width, fmt::format("results {}", k)));
     }
     for (const plan::Array& a : s_.plan.arrays) {
-      if (!a.scratch) continue;
+      if (!a.scratch()) continue;
       scratch.push_back(
           place_fresh(tables_.scratch_elements * a.max_bytes, fmt::format("scratch {}", a.index)));
     }

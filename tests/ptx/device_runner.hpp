@@ -46,6 +46,7 @@ class ReportReader {
 
 struct DeviceRun {
   uint32_t blocks = 3;
+  uint32_t split = 0;  // DeviceContext::split
   uint64_t seed = 1;
   uint64_t step_limit = 2'000'000'000;
   ptx::Checks checks;

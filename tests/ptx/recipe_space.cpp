@@ -74,7 +74,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     t.columns = rng.chance(50) ? 0 : 1 + rng.below(300);
     if (has_rows(program)) {
       t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
-      t.offset = t.columns * rng.below(9);
+      t.offset = has_columns(program) ? 0 : t.columns * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
     // Blocks are cut nowhere; of other shards only the API asks as much.
@@ -177,6 +177,7 @@ std::vector<Factor> recipe_factors() {
   factors.push_back({"args", {"table", "inline"}});
   factors.push_back({"arch", {"90", "75", "80", "100", "120"}});
   factors.push_back({"blocks", {"2", "1", "7", "132"}});
+  factors.push_back({"split", {"0", "3", "1"}});
   factors.push_back({"unroll", {"1", "2"}});
   factors.push_back({"cache", {"normal", "streaming", "evict-first"}});
   factors.push_back({"access", {"128", "256"}});
@@ -273,6 +274,7 @@ Verdict compare_on_machine(const Point& point, uint64_t data_seed,
   Verdict verdict;
   for (uint64_t seed : seeds) {
     DeviceRun run{.blocks = static_cast<uint32_t>(std::stoul(point.at("blocks"))),
+                  .split = static_cast<uint32_t>(std::stoul(point.at("split"))),
                   .seed = seed,
                   .incoherent = seed % 3 == 1,
                   .inline_args = point.at("args") == "inline",

@@ -22,7 +22,7 @@ def name(value):
 
 def test_there_are_some():
     assert {i.optim_cls.__name__ for i in INFOS} == {
-        "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
+        "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
     assert len(INPUTS) > 25 and len(ERRORS) > 15
 
 

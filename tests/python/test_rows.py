@@ -82,5 +82,5 @@ def test_what_rows_do_not_go_with():
     optimizer.step()
     assert optimizer.state[p[0]]["second"].shape == (40,)
     text = TEXT.replace("state second", "moment m\n  m = m + g\n  state second")
-    with pytest.raises(Exception, match="neither blocks nor random numbers"):
+    with pytest.raises(Exception, match="has values of rows or columns, which blocks do not go with"):
         Formula([torch.nn.Parameter(torch.randn(4, 4))], formula=text, moments="int8", moments_min=0)

@@ -1,9 +1,12 @@
-// Steps that keep values of rows: their states follow the layout, shards are cut where rows are. Knows the public API.
+// Steps that keep values of rows or columns: their states follow the layout, shards are cut where rows are or not at
+// all. Knows the public API.
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
 #include <stepfuse/stepfuse.hpp>
@@ -15,20 +18,22 @@ using namespace stepfuse::testing;
 
 namespace {
 
-Program program() {
-  return make_recipe(parse_optimizer(R"(optimizer o "" {
-    state v : row f32 = 1
-    v = v + norm(g, row)
+Optimizer optimizer(std::string_view domain) {
+  return parse_optimizer(fmt::format(R"(optimizer o "" {{
+    state v : {0} f32 = 1
+    v = v + norm(g, {0})
     w = w - v * g
-  })"));
+  }})",
+                                     domain));
 }
+Program program(std::string_view domain) { return make_recipe(optimizer(domain)); }
 
 // Two rows of three and one of two; then, appended, two rows of one.
 struct Run {
-  std::vector<float> weight = std::vector<float>(10), grad = {3, 4, 0, 0, 0, 2, 6, 8, 1, -1};
+  std::vector<float> weight = std::vector<float>(10), grad = {3, 4, 0, 0, 0, 2, 6, 8, 3, -4};
   Step step;
-  explicit Run(const Device& device)
-      : step(program(),
+  Run(const Device& device, std::string_view domain)
+      : step(program(domain),
              Layout().add({.name = "a", .size = 6, .columns = 3}).add({.name = "b", .size = 2}),
              device) {
     step.prepare();
@@ -38,7 +43,7 @@ struct Run {
     if (step.layout().size() == 3) list.push_back(of.data() + 8);
     return list;
   }
-  std::vector<float> rows() {
+  std::vector<float> kept() {
     std::vector<float> values;
     for (Bits b : step.read_state("v")) values.push_back(b.f32());
     return values;
@@ -53,40 +58,50 @@ using Floats = std::vector<float>;
 
 }  // namespace
 
-TEST_CASE(
-    "rows' values are kept from step to step, by tensors that come later and by checkpoints") {
+TEST_CASE("what rows or columns keep stays, when tensors come later and in checkpoints") {
+  struct Case {
+    std::string_view domain;
+    float weight_1;  // after a step
+    Floats first, one_step, appended, two_steps;
+  };
+  std::vector<Case> cases = {
+      {"row", -24, {1, 1, 1}, {6, 3, 11}, {6, 3, 11, 1, 1}, {11, 5, 21, 4, 5}},
+      {"column", -20, {1, 1, 1, 1, 1}, {4, 5, 3, 7, 9}, {4, 5, 3, 7, 9, 1}, {7, 9, 5, 13, 17, 6}}};
   for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
-    Run a(device);
-    a.step.bind("weight", a.pointers(a.weight));
-    a.step.init_state();
-    CHECK(a.rows() == Floats{1, 1, 1});
-    a.run();
-    CHECK(a.rows() == Floats{6, 3, 11});
-    CHECK(a.weight[1] == -24);
-    CHECK(a.weight[5] == -6);
-    a.step.append({.name = "c", .size = 2, .columns = 1});
-    a.step.prepare();
-    a.step.bind("weight", a.pointers(a.weight));
-    a.step.init_tensors(2);
-    CHECK(a.rows() == Floats{6, 3, 11, 1, 1});
-    a.run();
-    CHECK(a.rows() == Floats{11, 5, 21, 2, 2});
+    for (const Case& c : cases) {
+      CAPTURE(c.domain);
+      Run a(device, c.domain);
+      a.step.bind("weight", a.pointers(a.weight));
+      a.step.init_state();
+      CHECK(a.kept() == c.first);
+      a.run();
+      CHECK(a.kept() == c.one_step);
+      CHECK(a.weight[1] == c.weight_1);
+      CHECK(a.weight[5] == -6);
+      a.step.append({.name = "c", .size = 2, .columns = 1});
+      a.step.prepare();
+      a.step.bind("weight", a.pointers(a.weight));
+      a.step.init_tensors(2);
+      CHECK(a.kept() == c.appended);
+      a.run();
+      CHECK(a.kept() == c.two_steps);
 
-    std::string path = std::filesystem::temp_directory_path() / "stepfuse_rows_test.safetensors";
-    save_checkpoint(path, a.step);
-    Run b(device);
-    b.step.append({.name = "c", .size = 2, .columns = 1});
-    b.step.prepare();
-    b.step.bind("weight", b.pointers(b.weight));
-    load_checkpoint(path, b.step);
-    CHECK(b.rows() == Floats{11, 5, 21, 2, 2});
-    std::filesystem::remove(path);
+      std::string path = std::filesystem::temp_directory_path() / "stepfuse_rows_test.safetensors";
+      save_checkpoint(path, a.step);
+      Run b(device, c.domain);
+      b.step.append({.name = "c", .size = 2, .columns = 1});
+      b.step.prepare();
+      b.step.bind("weight", b.pointers(b.weight));
+      load_checkpoint(path, b.step);
+      CHECK(b.kept() == c.two_steps);
+      std::filesystem::remove(path);
+    }
   }
 }
 
 TEST_CASE("a shard of a step with values of rows has whole rows") {
   auto step_of = [&](TensorSpec shard) {
-    Step step(program(), Layout().add(std::move(shard)), Device::interpreter());
+    Step step(program("row"), Layout().add(std::move(shard)), Device::interpreter());
   };
   CHECK(has(message_of(ErrorKind::bind,
                        [&] { step_of({.size = 16384, .full_size = 30000, .columns = 1000}); }),
@@ -95,4 +110,25 @@ TEST_CASE("a shard of a step with values of rows has whole rows") {
                        [&] { step_of({.size = 7616, .offset = 16384, .full_size = 24000}); }),
             "cut shards where both a row of 24000 and 16,384 elements begin"));
   step_of({.size = 16384, .offset = 16384, .full_size = 65536, .columns = 4096});
+}
+
+TEST_CASE("a tensor of a step with values of columns is whole") {
+  auto step_of = [](TensorSpec t) {
+    Step step(program("column"), Layout().add(std::move(t)), Device::interpreter());
+  };
+  CHECK(has(message_of(ErrorKind::bind,
+                       [&] {
+                         step_of({.name = "w", .size = 16384, .full_size = 65536, .columns = 4096});
+                       }),
+            "'w' is a shard, and step @o has values of columns"));
+  step_of({.name = "w", .size = 16384, .columns = 4096});
+}
+
+TEST_CASE("what goes with neither random numbers nor blocks is refused by the options' names") {
+  RecipeOptions drawn;
+  drawn.grad = {DType::bf16};
+  drawn.weight_rounding = WeightRounding::stochastic;
+  std::string said = message_of(ErrorKind::usage, [&] { make_recipe(optimizer("column"), drawn); });
+  CHECK(has(said, "o has values of rows or columns"));
+  CHECK(has(said, "another .weight_rounding"));
 }

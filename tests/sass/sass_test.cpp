@@ -5,6 +5,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "compiler/abi.hpp"
+#include "runtime/cuda/split.hpp"
 #include "tools/sass/budget.hpp"
 #include "tools/sass/model.hpp"
 
@@ -183,16 +185,44 @@ TEST_CASE("sass: what is slowest limits") {
   Gpu gpu{"G", 90, 100, 1.0, 3.0, 500, 64};
   constexpr uint64_t kMany = 1'000'000'000;
   // 24 warps x 128 elements x 12 bytes a round against 30 bytes a clock.
-  Prediction p = predict(j.budget, three, gpu, kMany);
+  Prediction p = predict(j.budget, three, gpu, kMany, false);
   CHECK(p.limiter == "memory");
   CHECK(p.ms == doctest::Approx(12e9 / 3e12 * 1e3).epsilon(0.01));
   gpu.copy_tb_s = 300;
-  CHECK(predict(j.budget, three, gpu, kMany).limiter == "latency");
+  CHECK(predict(j.budget, three, gpu, kMany, false).limiter == "latency");
   gpu.latency_ns = 0;
   j.budget.instructions = 1000;
-  CHECK(predict(j.budget, three, gpu, kMany).limiter == "issue");
+  CHECK(predict(j.budget, three, gpu, kMany, false).limiter == "issue");
   j.budget.special = 1000;
-  CHECK(predict(j.budget, three, gpu, kMany).limiter == "special");
+  CHECK(predict(j.budget, three, gpu, kMany, false).limiter == "special");
   j.budget.doubles = 10'000;
-  CHECK(predict(j.budget, three, gpu, kMany).limiter == "doubles");
+  CHECK(predict(j.budget, three, gpu, kMany, false).limiter == "doubles");
+}
+
+TEST_CASE("sass: a few chunks leave multiprocessors without work, but for parts of chunks") {
+  Judged j = judge(sound());
+  Occupancy three = occupancy(80, 0, 256, 90);
+  Gpu gpu{"G", 90, 100, 1.0, 300, 500, 64};
+  auto ms = [&](uint64_t elements, bool splits) {
+    return predict(j.budget, three, gpu, elements, splits).ms;
+  };
+  constexpr uint64_t kPiece = abi::kPieceElements;
+  CHECK(ms(kPiece, false) == doctest::Approx(ms(300 * kPiece, false)));
+  CHECK(ms(301 * kPiece, false) == doctest::Approx(2 * ms(300 * kPiece, false)));
+  CHECK(ms(37 * kPiece, true) == doctest::Approx(ms(37 * kPiece, false) / 8));
+  CHECK(ms(300 * kPiece, true) == doctest::Approx(ms(300 * kPiece, false)));
+}
+
+TEST_CASE("sass: chunks are cut where that is sooner done") {
+  auto split = [](uint32_t chunks, uint64_t each) {
+    return cuda::best_split(chunks, chunks * each, 528);
+  };
+  CHECK(split(0, 0) == 0);
+  CHECK(split(1, abi::kPieceElements) == 3);   // not finer than two tiles of a thread
+  CHECK(split(61, abi::kPieceElements) == 3);  // 488 parts at once
+  CHECK(split(200, abi::kPieceElements) == 1);
+  CHECK(split(528, abi::kPieceElements) == 0);
+  CHECK(split(600, abi::kPieceElements) == 2);
+  CHECK(split(100'000, abi::kPieceElements) == 0);
+  CHECK(split(61, 300) == 0);  // nothing is left for the other parts
 }

@@ -76,10 +76,12 @@ uint64_t random_size(Rng& rng, bool may_be_large) {
 
 size_t count_of(const StepData& step, Domain d) {
   if (d == Domain::step) return 1;
-  if (d == Domain::row) {
-    size_t rows = 0;
-    for (const StepTensor& t : step.tensors) rows += t.row_count();
-    return rows;
+  if (d == Domain::row || d == Domain::column) {
+    size_t count = 0;
+    for (const StepTensor& t : step.tensors) {
+      count += d == Domain::row ? t.row_count() : t.own_columns();
+    }
+    return count;
   }
   return d == Domain::group ? static_cast<size_t>(step.group_count) : step.tensors.size();
 }
@@ -119,13 +121,14 @@ void TestLayout::add(LayoutTensor tensor, const Signature& types) {
 }
 
 // Whole rows, short and long ones, or one of all.
-void cut_at_rows(Rng& rng, LayoutTensor& tensor) {
+void cut_at_rows(Rng& rng, LayoutTensor& tensor, bool whole) {
   constexpr uint64_t kLengths[] = {1, 7, 8, 40, 248, 256, 300, 2048, 2500, 16384, 20000};
   tensor.columns = rng.chance(20) ? 0 : kLengths[rng.below(std::size(kLengths))];
   tensor.offset = tensor.columns * (tensor.offset == 0 ? 0 : rng.below(100));
   if (tensor.columns != 0) tensor.size -= tensor.size % tensor.columns;
   tensor.full_size = 0;
   if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + 3 * tensor.columns;
+  if (whole) tensor.offset = tensor.full_size = 0;
 }
 
 TestLayout random_layout(const Program& program, uint64_t seed) {
@@ -169,7 +172,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     if (rng.chance(50))
       tensor.columns = 1 + rng.below(5000);  // rows may end within: nobody sees it
-    if (has_rows(program)) cut_at_rows(rng, tensor);
+    if (has_rows(program)) cut_at_rows(rng, tensor, has_columns(program));
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));

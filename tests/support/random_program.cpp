@@ -64,7 +64,7 @@ class Generator : RandomTypes {
     }
   }
   BufferRef add_buffer(DTypeSet types, Access access) {
-    return add_buffer(types, access, !rows_ && rng_.chance(12) ? any_block() : 1);
+    return add_buffer(types, access, !has_lines() && rng_.chance(12) ? any_block() : 1);
   }
   BufferRef add_buffer(DTypeSet types, Access access, int32_t block) {
     return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
@@ -133,7 +133,7 @@ class Generator : RandomTypes {
       if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::i32, d), t);
     }
-    if (d == Domain::element && !is_low_precision(t) && !rows_ && rng_.chance(12)) {
+    if (d == Domain::element && !is_low_precision(t) && !has_lines() && rng_.chance(12)) {
       return reduce_blocks(t, any_block());
     }
     if (is_low_precision(t)) {
@@ -147,6 +147,7 @@ class Generator : RandomTypes {
         return read({t, d});
       case Domain::group:
       case Domain::row:
+      case Domain::column:
         return read({t, d});
       case Domain::tensor:
         if (t == DType::boolean && rng_.chance(50)) return b_.present();
@@ -163,7 +164,7 @@ class Generator : RandomTypes {
                       {pick(n, Domain::element), pick(n, up_to(Domain::element))});
     }
     if (t == DType::i32) {
-      if (!rows_ && rng_.chance(30)) return random();
+      if (!has_lines() && rng_.chance(30)) return random();
       return rng_.chance(50) ? b_.element_index() : b_.load(loadable(DType::i32));
     }
     return element_f32();
@@ -220,6 +221,9 @@ class Generator : RandomTypes {
   void grow() {
     Domain d = any_domain();
     if (rows_ && rng_.chance(20)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
+    if (columns_ && rng_.chance(25)) return grow_cast(Domain::column);
+    if (rows_ && columns_ && rng_.chance(10))  // which together are of elements
+      return add(pick(DType::f32, Domain::row) * pick(DType::f32, Domain::column));
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
   }
 
@@ -236,7 +240,7 @@ class Generator : RandomTypes {
       case TypeRule::logical:
         return grow_same(op, DType::boolean, d);
       case TypeRule::pow:
-        if (d == Domain::element) d = coarse_domain();
+        if (is_of_elements(d)) d = coarse_domain();
         return grow_same(op, real_in(d), d);
       case TypeRule::bits:
         return grow_same(op, rng_.chance(50) ? DType::boolean : integer_in(d), d);
@@ -257,11 +261,11 @@ class Generator : RandomTypes {
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
         DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
-        if (rows_) return;
+        if (has_lines()) return;
         return add(reduce_blocks(t, any_block()));
       }
       case TypeRule::powi: {
-        if (d == Domain::element) d = coarse_domain();
+        if (is_of_elements(d)) d = coarse_domain();
         DType base = real_in(d);
         auto [x, e] = pick_two(base, rng_.chance(50) ? DType::i32 : DType::i64, d);
         return add(b_.apply(op, {x, e}));
@@ -370,10 +374,8 @@ class Generator : RandomTypes {
   void reduce() {
     Op op =
         rng_.pick({Op::reduce_add, Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any});
-    Domain from = Domain::element;
-    if (options_.coarse_reductions && rng_.chance(rows_ ? 60 : 40)) {
-      from = rng_.chance(rows_ ? 30 : 50) ? Domain::tensor : rows_ ? Domain::row : Domain::group;
-    }
+    bool coarse = options_.coarse_reductions && rng_.chance(has_lines() ? 60 : 40);
+    Domain from = coarse ? reduced_coarse() : Domain::element;
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
     // Absent tensors have their part in such a reduction: count them now and then.
     bool counts = from == Domain::tensor && rng_.chance(20);
@@ -381,15 +383,13 @@ class Generator : RandomTypes {
               : !counts               ? pick(t, from)
               : t == DType::boolean   ? !b_.present()
                                       : b_.cast(b_.present(), t);
-    auto to = static_cast<uint64_t>(from);
-    Domain result = rng_.chance(rows_ ? 30 : 60) ? Domain::step : up_to(kAllDomains[to - 1]);
-    add(b_.reduce(op, v, result));
+    add(b_.reduce(op, v, reduced_to(from)));
     ++reductions_;
   }
 
   // --- effects
   Value predicate(Domain guarded) {
-    if (guard_ && guard_.type().domain <= guarded && rng_.chance(50)) return guard_;
+    if (guard_ && broadcasts(guard_.type().domain, guarded) && rng_.chance(50)) return guard_;
     if (rng_.chance(50)) return {};
     return pick(DType::boolean, up_to(guarded));
   }
@@ -424,7 +424,7 @@ class Generator : RandomTypes {
     DTypeSet types = declared.dtypes;
     int32_t block = declared.block;
     DType held = types.size() == 1 ? types.only() : DType::bound;
-    Domain d = rng_.chance(80) ? Domain::element : up_to(Domain::row);
+    Domain d = rng_.chance(80) ? Domain::element : up_to(columns_ ? Domain::column : Domain::row);
     Value v;
     if (block > 1) return store_shared(buffer, held, block);
     if (held == DType::i32) {
@@ -463,7 +463,7 @@ class Generator : RandomTypes {
       --left;
       if (t.domain != Domain::element) {
         std::string name = fmt::format("r{}", b_.program().states.size());
-        StateRef r = t.domain == Domain::row ? b_.state(name, t) : b_.report(name, t);
+        StateRef r = t.domain >= Domain::row ? b_.state(name, t) : b_.report(name, t);
         b_.write(r, v, rng_.chance(20) ? predicate(t.domain) : Value{});
       } else if (t.dtype == DType::boolean) {
         if (reductions_++ >= kMaxReductions) continue;

@@ -14,12 +14,13 @@
 namespace stepfuse::testing {
 
 inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
-inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group, Domain::tensor, Domain::row,
-                                         Domain::element};
+inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group,  Domain::tensor,
+                                         Domain::row,  Domain::column, Domain::element};
 
 class RandomTypes {
  protected:
-  explicit RandomTypes(uint64_t seed) : rng_(seed, "program"), rows_(rng_.chance(25)) {}
+  explicit RandomTypes(uint64_t seed)
+      : rng_(seed, "program"), rows_(rng_.chance(25)), columns_(rng_.chance(rows_ ? 40 : 10)) {}
 
   DTypeSet any_storage() {
     switch (rng_.weighted({30, 28, 12, 24, 8, 10})) {
@@ -60,22 +61,41 @@ class RandomTypes {
   DType any_scalar() {
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
   }
-  Domain any_domain() { return kAllDomains[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, 56})]; }
+  Domain any_domain() {
+    return kAllDomains[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, columns_ ? 24 : 0, 56})];
+  }
   Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30, rows_ ? 30 : 0})]; }
   Domain up_to(Domain d) {
     Domain found = kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)];
-    return found == Domain::row && !rows_ ? Domain::tensor : found;
+    bool drawn = found == Domain::row      ? rows_ && broadcasts(found, d)
+                 : found == Domain::column ? columns_
+                                           : true;
+    return drawn ? found : Domain::tensor;
   }
+  // Of what coarser than elements a reduction is, and what it is to.
+  Domain reduced_coarse() {
+    if (rng_.chance(has_lines() ? 30 : 50)) return Domain::tensor;
+    if (!has_lines()) return Domain::group;
+    return columns_ && (!rows_ || rng_.chance(50)) ? Domain::column : Domain::row;
+  }
+  Domain reduced_to(Domain from) {
+    Domain to = from;
+    if (rng_.chance(has_lines() ? 30 : 60)) to = Domain::step;
+    if (from == Domain::element && columns_ && rng_.chance(40)) to = Domain::column;
+    if (from == Domain::column && rng_.chance(40)) to = rng_.pick({Domain::group, Domain::tensor});
+    while (to == from) to = up_to(from);
+    return to;
+  }
+  // Pieces are of one row.
+  bool has_lines() const { return rows_ || columns_; }
   DType number_in(Domain d) {
-    if (d == Domain::element) return rng_.chance(75) ? DType::f32 : DType::i32;
+    if (is_of_elements(d)) return rng_.chance(75) ? DType::f32 : DType::i32;
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
   }
   DType integer_in(Domain d) {
-    return d == Domain::element || rng_.chance(60) ? DType::i32 : DType::i64;
+    return is_of_elements(d) || rng_.chance(60) ? DType::i32 : DType::i64;
   }
-  DType real_in(Domain d) {
-    return d == Domain::element || rng_.chance(60) ? DType::f32 : DType::f64;
-  }
+  DType real_in(Domain d) { return is_of_elements(d) || rng_.chance(60) ? DType::f32 : DType::f64; }
   double interesting() {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     if (rng_.chance(25)) return rng_.unit() * 4 - 2;
@@ -118,7 +138,8 @@ class RandomTypes {
   }
 
   Rng rng_;
-  bool rows_;  // there are values of rows, and so neither blocks nor random numbers
+  // There are values of rows, or columns, and so neither blocks nor random numbers.
+  bool rows_, columns_;
 };
 
 }  // namespace stepfuse::testing

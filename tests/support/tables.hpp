@@ -13,6 +13,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
   tables.buffer_count = variant.program.buffers.size();
   tables.signatures = variant.signatures;
   tables.has_rows = has_rows(variant.program);
+  tables.has_columns = has_columns(variant.program);
   for (const StepTensor& t : data.tensors) {
     uint32_t flags = t.present ? abi::kPresent : 0U;
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -22,6 +23,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
                 .full_size = t.element_count(),
                 .columns = t.column_count(),
                 .scratch_base = 0,
+                .strip_base = 0,
                 .id = t.id,
                 .reserved = 0},
                t.dtypes);

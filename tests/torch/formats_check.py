@@ -1,4 +1,4 @@
-"""Moments in formats beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit.
+"""Moments in formats and MXFP8 copies beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit.
 
     tests/torch/formats_check.py [--steps N] [--backend cpu]
 
@@ -83,6 +83,33 @@ def packed(*codes):
     return codes[0] if len(codes) == 1 else torch.stack([c.view(torch.uint8).view(-1, 4) for c in codes], 1).flatten()
 
 
+def check_copies(dtype, steps, backend):
+    """How many codes and scales of MXFP8 copies differ from what torchao makes of the masters after each of so many steps."""
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+
+    torch.manual_seed(0)
+    name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
+    # Blocks of zeros, subnormal numbers and of sizes far apart.
+    masters = [torch.randn(n) * torch.exp2(torch.randint(-149, 100, (n // 32,)).repeat_interleave(32).float()) for n in SIZES]
+    masters[0][512:1024] = 0
+    masters[1][7], masters[1][40] = float("nan"), float("inf")
+    copies = [torch.zeros(n, dtype=dtype) for n in SIZES]
+    scales = [torch.zeros(n // 32, dtype=torch.uint8) for n in SIZES]
+    step = Step("sgd", f"master model={name} copy-scale=mx", backend)
+    step.bind([0] * len(SIZES), weight=copies, master=masters, weight_scale=scales)
+    counts = {"codes": 0, "scales": 0}
+    for _ in range(steps):
+        step.run([torch.randn(n) for n in SIZES])
+        for master, code, scale in zip(masters, copies, scales):
+            theirs_scale, theirs = to_mx(master, dtype, 32)
+            nan = torch.isnan(code.float()) & torch.isnan(theirs.float())
+            counts["codes"] += int(((code.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
+            counts["scales"] += differing(scale, theirs_scale.view(torch.uint8))
+    print(f"MXFP8 in {name} beside to_mx, {steps} steps of {sum(SIZES)} elements; differing: "
+          + ", ".join(f"{what} {n}" for what, n in counts.items()))
+    return any(counts.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
@@ -103,6 +130,8 @@ def main():
         failed |= any(counts.values())
         print(f"{', '.join(formats)} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "
               + ", ".join(f"{name} {n}" for name, n in counts.items()))
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        failed |= check_copies(dtype, a.steps, a.backend)
     return 1 if failed else 0
 
 

@@ -203,7 +203,7 @@ TEST_CASE("errors show the place and say what to do") {
   CHECK(has(error_of("w = g ? w : g"), "a condition is needed"));
   CHECK(has(error_of("w = w - g^0.5"), "the exponent of ^ is whole"));
   CHECK(has(error_of("w = w - pow(g, 2)"), "pow is not of elements"));
-  CHECK(has(error_of("report r = g\nw = w - g"), "a report is not of an element or row"));
+  CHECK(has(error_of("report r = g\nw = w - g"), "a report is of a tensor, group or step"));
   CHECK(has(error_of("state s : tensor\ns = g\nw = w - g * s"), "reduce it"));
   CHECK(
       has(error_of("w = w - norm(norm(g, tensor), tensor)"), "already one value for each tensor"));

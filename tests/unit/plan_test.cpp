@@ -212,7 +212,7 @@ TEST_CASE("a scratch array has room for the widest type that its values are boun
   for (std::vector<DType> order : {std::vector{DType::f16, DType::f32}, {DType::f32, DType::f16}}) {
     KernelPlan plan = plan_of(p, Form::unfused, signatures_of(p, order));
     auto scratch = std::find_if(plan.arrays.begin(), plan.arrays.end(),
-                                [](const plan::Array& a) { return a.scratch; });
+                                [](const plan::Array& a) { return a.scratch(); });
     REQUIRE(scratch != plan.arrays.end());
     CHECK(scratch->max_bytes == 4);
   }

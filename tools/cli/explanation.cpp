@@ -134,15 +134,4 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
   return e;
 }
 
-std::span<const GpuModel> gpu_models() {
-  static constexpr GpuModel kModels[] = {
-      {"A100 80 GB SXM", 2039, "NVIDIA A100 datasheet"},
-      {"H100 SXM", 3350, "NVIDIA H100 datasheet"},
-      {"H200 SXM", 4800, "NVIDIA H200 datasheet"},
-      {"B200", 8000, "NVIDIA DGX B200 datasheet, 64 TB/s of 8"},
-      {"RTX 5090", 1792, "NVIDIA RTX Blackwell architecture paper"},
-  };
-  return kModels;
-}
-
 }  // namespace stepfuse::cli

@@ -65,14 +65,6 @@ using Tell = std::function<void(std::string_view)>;
 Explanation explain(const Source& source, const LayoutFile& file, const ExplainOptions& options,
                     const Tell& tell);
 
-// Memory bandwidth from the makers' datasheets, for the shortest time that a step could take.
-struct GpuModel {
-  std::string_view name;
-  double gigabytes_per_second;
-  std::string_view source;
-};
-std::span<const GpuModel> gpu_models();
-
 std::string explanation_text(const Explanation& e);
 // `machine_code`: of the first form, one for each arch.
 std::string explanation_json(const Explanation& e,

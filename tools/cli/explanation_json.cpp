@@ -84,6 +84,7 @@ Json sass_json(const sass::Report& r) {
                      {"loads", b.loads},
                      {"loads_at_once", b.loads_at_once},
                      {"exposed_cycles", b.exposed_cycles},
+                     {"splits", l.splits},
                      {"blocks", l.occupancy.blocks},
                      {"warps", l.occupancy.warps},
                      {"findings", l.findings}});
@@ -121,15 +122,15 @@ std::string explanation_json(const Explanation& e, const std::vector<sass::Repor
         {"cuda", cuda}};
   }
   Json floors = Json::array();
-  for (const GpuModel& gpu : gpu_models()) {
+  for (const sass::Gpu& gpu : sass::gpus()) {
     Json ms;
     for (const FormExplanation& f : e.forms) {
-      ms[std::string(name(f.form))] = f.bytes_per_parameter * static_cast<double>(e.parameters) /
-                                      gpu.gigabytes_per_second * 1e-6;
+      ms[std::string(name(f.form))] =
+          f.bytes_per_parameter * static_cast<double>(e.parameters) / gpu.datasheet_gb_s * 1e-6;
     }
-    floors.push_back({{"gpu", gpu.name},
-                      {"gigabytes_per_second", gpu.gigabytes_per_second},
-                      {"source", gpu.source},
+    floors.push_back({{"gpu", gpu.product},
+                      {"gigabytes_per_second", gpu.datasheet_gb_s},
+                      {"source", gpu.datasheet},
                       {"ms", ms}});
   }
   Json j = {{"step", e.title},      {"layout", e.layout},

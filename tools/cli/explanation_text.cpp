@@ -184,13 +184,13 @@ class Writer {
     for (const FormExplanation& f : e_.forms) head.emplace_back(name(f.form));
     head.emplace_back("source");
     t.left(head.size() - 1).row(head);
-    for (const GpuModel& gpu : gpu_models()) {
-      Row row = {std::string(gpu.name), short_number(gpu.gigabytes_per_second)};
+    for (const sass::Gpu& gpu : sass::gpus()) {
+      Row row = {std::string(gpu.product), short_number(gpu.datasheet_gb_s)};
       for (const FormExplanation& f : e_.forms) {
         double bytes = f.bytes_per_parameter * static_cast<double>(e_.parameters);
-        row.push_back(fmt::format("{:.3f}", bytes / gpu.gigabytes_per_second * 1e-6));
+        row.push_back(fmt::format("{:.3f}", bytes / gpu.datasheet_gb_s * 1e-6));
       }
-      row.emplace_back(gpu.source);
+      row.emplace_back(gpu.datasheet);
       t.row(row);
     }
     out_ += t.text();

@@ -68,7 +68,7 @@ void add_machine_code(std::vector<std::string>* row, const sass::Report& report,
   std::string times;
   for (const sass::Gpu& gpu : sass::gpus()) {
     if (gpu.arch != report.arch) continue;
-    sass::Prediction p = sass::predict(b, loop->occupancy, gpu, kElements);
+    sass::Prediction p = sass::predict(b, loop->occupancy, gpu, kElements, loop->splits);
     times += fmt::format("{}{}: {:.3f}, {}", times.empty() ? "" : "; ", gpu.name, p.ms, p.limiter);
   }
   row->push_back(times.empty() ? "–" : times);

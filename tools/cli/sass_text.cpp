@@ -52,9 +52,9 @@ std::string sass_text(const Variant& variant, const std::vector<sass::Report>& r
   out += fmt::format(
       "\nPredicted times of the streaming loops, {} parameters: the slowest of issue, units, one "
       "warp's latency and\n"
-      "memory, as if the others were hidden behind it. A bound, not a measurement; launch, "
-      "barriers and the work\n"
-      "per tensor come on top of it.\n",
+      "memory, as if the others were hidden behind it, for the block that has most to do. A bound, "
+      "not a measurement;\n"
+      "launch, barriers and the work per chunk and tensor come on top of it.\n",
       with_commas(all));
   Table t;
   t.left(5);
@@ -67,7 +67,7 @@ std::string sass_text(const Variant& variant, const std::vector<sass::Report>& r
       std::vector<std::string> parts;
       for (const sass::PhaseLoop& l : r.loops) {
         uint64_t n = elements[static_cast<size_t>(l.signature)];
-        sass::Prediction p = sass::predict(l.budget, l.occupancy, gpu, n);
+        sass::Prediction p = sass::predict(l.budget, l.occupancy, gpu, n, l.splits);
         ms += p.ms;
         by_limiter[p.limiter] += p.ms;
         floor += static_cast<double>(n) * l.budget.per_element(l.budget.loaded + l.budget.stored) /

@@ -79,13 +79,14 @@ const State& find_state(const Bridge& b, const char* name) {
 
 // Specs of tensors [first, count); dtypes: [tensor * buffers + buffer], as in DType.
 std::vector<TensorSpec> make_specs(const Bridge& b, size_t first, size_t count,
-                                   const int64_t* sizes, const int32_t* groups,
-                                   const int32_t* dtypes) {
+                                   const int64_t* sizes, const int64_t* columns,
+                                   const int32_t* groups, const int32_t* dtypes) {
   std::vector<TensorSpec> specs;
   size_t buffers = b.program.buffers.size();
   for (size_t t = first; t < count; ++t) {
     TensorSpec spec{.name = "t" + std::to_string(t), .size = static_cast<uint64_t>(sizes[t])};
     spec.group = groups[t];
+    spec.columns = static_cast<uint64_t>(columns[t]);
     for (size_t i = 0; i < buffers; ++i) {
       const Buffer& buffer = b.program.buffers[i];
       if (buffer.dtypes.size() > 1) {
@@ -146,12 +147,12 @@ void sf_close(void* handle) { delete static_cast<Bridge*>(handle); }
 const char* sf_text(void* handle) { return static_cast<Bridge*>(handle)->text.c_str(); }
 
 // The tensors so far; later calls append those that are new.
-int sf_layout(void* handle, int count, const int64_t* sizes, const int32_t* groups,
-              const int32_t* dtypes) {
+int sf_layout(void* handle, int count, const int64_t* sizes, const int64_t* columns,
+              const int32_t* groups, const int32_t* dtypes) {
   auto& b = *static_cast<Bridge*>(handle);
   return guarded([&] {
     size_t known = b.step ? b.step->layout().size() : 0;
-    auto specs = make_specs(b, known, static_cast<size_t>(count), sizes, groups, dtypes);
+    auto specs = make_specs(b, known, static_cast<size_t>(count), sizes, columns, groups, dtypes);
     if (b.step) {
       for (TensorSpec& spec : specs) b.step->append(std::move(spec));
     } else {

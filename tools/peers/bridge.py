@@ -17,7 +17,7 @@ SIGNATURES = {
     "sf_scaler_new": (P, [D]), "sf_scaler_free": (None, [P]),
     "sf_scaler_read": (D, [P, S]), "sf_scaler_write": (I, [P, S, D]),
     "sf_open": (P, [S, S, S, P]), "sf_close": (None, [P]), "sf_text": (S, [P]),
-    "sf_layout": (I, [P, I, P, P, P]), "sf_bind": (I, [P, S, P]), "sf_init_state": (I, [P]),
+    "sf_layout": (I, [P, I, P, P, P, P]), "sf_bind": (I, [P, S, P]), "sf_init_state": (I, [P]),
     "sf_set_arg": (I, [P, S, I, D]), "sf_set_state": (I, [P, S, I, D]),
     "sf_get_state": (I, [P, S, I, ctypes.POINTER(D)]),
     "sf_dtype": (I, [S]), "sf_buffer_name": (S, [P, I]), "sf_buffer": (I, [P, S]), "sf_buffer_count": (I, [P]), "sf_buffer_dtype": (I, [P, I]),
@@ -113,12 +113,13 @@ class Step:
         width = self.lib.sf_buffer_count(self.handle)
         some = next(iter(buffers.values()), [])
         sizes = (ctypes.c_int64 * max(1, n))(*[t.numel() for t in some])
+        columns = (ctypes.c_int64 * max(1, n))(*[t.numel() // max(1, t.shape[0]) if t.ndim > 1 else 0 for t in some])
         flat = [numbers()[self.grad_dtype]] * (n * width)
         for name, tensors in buffers.items():
             assert self.slot(name) >= 0, name
             for t, x in enumerate(tensors):
                 flat[t * width + self.slot(name)] = numbers()[x.dtype]
-        check(self.lib.sf_layout(self.handle, n, sizes, (ctypes.c_int32 * max(1, n))(*groups),
+        check(self.lib.sf_layout(self.handle, n, sizes, columns, (ctypes.c_int32 * max(1, n))(*groups),
                                  (ctypes.c_int32 * max(1, len(flat)))(*flat)))
         for (group, name), value in self.args.items():  # an append makes new arguments
             check(self.lib.sf_set_arg(self.handle, name.encode(), group, value))

@@ -13,6 +13,7 @@ import sys
 import types
 
 SIZES = [1, 3, 7, 16, 31, 257, 1000, 2049]
+MATRICES = [(1,), (7,), (257,), (2, 3), (64, 5), (65, 40), (300, 7), (31, 130), (5, 1)]
 STEPS = 30
 
 
@@ -46,12 +47,13 @@ class Case:
     """
 
     def __init__(self, cls, draws, keywords=dict, state=(), near=None, options="", fixed=None, make=None, step=None,
-                 gradient=None, formula=None):
+                 gradient=None, formula=None, shapes=SIZES):
         self.cls, self.draws, self.keywords, self.options, self.near = cls, draws, keywords, options, near
         self.state = state if isinstance(state, dict) else {name: name for name in state}
         self.fixed = {"foreach": False} if fixed is None else fixed
         self.make = make or (lambda cls, params, keywords: cls(params, **keywords))
         self.formula = formula
+        self.shapes = shapes
         self.gradient = gradient or (lambda p, generator: drawn(p.numel(), generator))
         self.step = step or (lambda optimizer, kept, generator, hyper: optimizer.step())
 
@@ -87,6 +89,13 @@ def with_hessian(optimizer, kept, generator, hyper):
     for h, estimate in zip(kept["hessian"], estimates):
         h.lerp_(estimate, 1 - 0.99)
     optimizer.step(hessian=estimates)
+
+
+def clipped_by_weights(optimizer, kept, generator, hyper):
+    """timm's adaptive_clip_grad before the step."""
+    find("timm.utils.agc.adaptive_clip_grad")([p for g in optimizer.param_groups for p in g["params"]],
+                                              hyper["clip_factor"], hyper["clip_eps"])
+    optimizer.step()
 
 
 def of_a_bowl(p, generator):
@@ -163,6 +172,13 @@ CASES = {
                     fixed={}, gradient=of_a_bowl),
     "adam_mini": Case("adam_mini.Adam_mini", ADAM, adam_like, {"exp_avg": "m"}, SUMS, fixed={}, make=named),
     "adamw_cautious_decay": Case("models.CautiousDecay", ADAM, dict, near=(1e-3, "a model in float64"), fixed={}),
+    "adafactor": Case(TORCH + "Adafactor", {"lr": LR, "beta2_decay": lambda r: r.uniform(-1, -0.3), "eps1": log_uniform(1e-8, 1e-5),
+                                            "eps2": log_uniform(1e-4, 1e-2), "d": lambda r: r.uniform(1, 3), "weight_decay": decay},
+                      lambda h: {n: v for n, v in h.items() if n not in ("eps1", "eps2")} | {"eps": (h["eps1"], h["eps2"])},
+                      near=SUMS, shapes=MATRICES),
+    "sm3": Case(PYTORCH_OPTIMIZER + "SM3", {"lr": LR, "momentum": beta(), "beta": lambda r: r.choice([0.0, r.uniform(0.5, 0.9999)]),
+                                            "eps": log_uniform(1e-30, 1e-8)}, dict, ("momentum_buffer",), options="momentum",
+                shapes=MATRICES),
     # Not an optimizer of its own: a way of clipping.
     "clip=adagc": Case(PYTORCH_OPTIMIZER + "AdaGC",
                        {**ADAM, "eps": lambda r: 1e-8, "max_norm": log_uniform(0.1, 10), "clip_growth": lambda r: r.uniform(1, 1.2),
@@ -171,6 +187,9 @@ CASES = {
                                   "weight_decay": h["weight_decay"], "weight_decouple": True, "lambda_abs": h["max_norm"],
                                   "lambda_rel": h["clip_growth"], "warmup_steps": h["clip_warmup"] + 1},
                        near=(1e-3, "averages of norms in f32 there, in f64 here"), formula="adamw", options="clip=adagc"),
+    "clip=agc": Case(TORCH + "AdamW", {**ADAM, "clip_factor": log_uniform(1e-4, 1), "clip_eps": log_uniform(1e-4, 1)},
+                     lambda h: adam_like({n: v for n, v in h.items() if n in ADAM}), near=SUMS, step=clipped_by_weights,
+                     formula="adamw", options="clip=agc"),
 }
 
 
@@ -206,20 +225,20 @@ def compare(name, seed, backend):
     r = random.Random(f"{name} {seed}")
     generator = torch.Generator().manual_seed(r.getrandbits(30))
     hyper = {n: draw(r) for n, draw in case.draws.items()}
-    sizes = r.sample(SIZES, 4)
-    ours = [torch.randn(n, generator=generator) for n in sizes]
+    shapes = r.sample(case.shapes, 4)
+    ours = [torch.randn(shape, generator=generator) for shape in shapes]
     params = [torch.nn.Parameter(w.clone()) for w in ours]
     with contextlib.redirect_stdout(None):  # some say hello
         optimizer = case.make(find(case.cls), params, {**case.keywords(hyper), **case.fixed})
     if hasattr(optimizer, "train"):
         optimizer.train()
     step = Step(case.formula or name, f"{case.options} profile=torch-foreach", backend)
-    kept = {b: [torch.zeros(n) for n in sizes] for b in step.names() if b not in ("grad", "weight")}
-    step.bind([0] * len(sizes), weight=ours, **kept)
+    kept = {b: [torch.zeros(shape) for shape in shapes] for b in step.names() if b not in ("grad", "weight")}
+    step.bind([0] * len(shapes), weight=ours, **kept)
     step.init_state()
     step.set(**hyper)
     for _ in range(STEPS):
-        grads = [case.gradient(p.detach(), generator) for p in params]
+        grads = [case.gradient(p.detach(), generator).view(p.shape) for p in params]
         for p, g in zip(params, grads):
             p.grad = g.clone()
         with peer.ieee_sqrt():

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/abi.hpp"
+#include "runtime/cuda/split.hpp"
+
 namespace stepfuse::sass {
 namespace {
 
@@ -17,9 +20,13 @@ constexpr int kSharedBytes = 100 * 1024;  // the least of the archs'
 
 std::span<const Gpu> gpus() {
   static constexpr Gpu kGpus[] = {
-      {"A100", 80, 108, 1.41, 1.79, 600, 32},     {"H100", 90, 132, 1.83, 3.0, 700, 64},
-      {"H200", 90, 132, 1.83, 4.3, 700, 64},      {"B200", 100, 148, 1.92, 7.1, 800, 64},
-      {"RTX 5090", 120, 170, 2.41, 1.57, 700, 2},
+      {"A100", 80, 108, 1.41, 1.79, 600, 32, "A100 80 GB SXM", 2039, "NVIDIA A100 datasheet"},
+      {"H100", 90, 132, 1.83, 3.0, 700, 64, "H100 SXM", 3350, "NVIDIA H100 datasheet"},
+      {"H200", 90, 132, 1.83, 4.3, 700, 64, "H200 SXM", 4800, "NVIDIA H200 datasheet"},
+      {"B200", 100, 148, 1.92, 7.1, 800, 64, "B200", 8000,
+       "NVIDIA DGX B200 datasheet, 64 TB/s of 8"},
+      {"RTX 5090", 120, 170, 2.41, 1.57, 700, 2, "RTX 5090", 1792,
+       "NVIDIA RTX Blackwell architecture paper"},
   };
   return kGpus;
 }
@@ -35,29 +42,53 @@ Occupancy occupancy(int registers, int shared_bytes, int block_threads, int arch
   return o;
 }
 
-Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements) {
-  if (b.elements == 0) return {};
-  double warps = o.warps;
+namespace {
+
+struct Round {
+  double clocks = 0;
+  std::string_view limiter;
+};
+
+// One in which so many warps of every multiprocessor take a turn.
+Round round_of(const Budget& b, double warps, const Gpu& gpu) {
   double bytes = static_cast<double>(b.loaded + b.stored) * kWarp * warps;
   double bytes_per_clock = gpu.copy_tb_s * 1e3 / gpu.clock_ghz / gpu.multiprocessors;
   // Every wait that splits the loads costs the latency once more.
   double waits =
       b.loads_at_once == 0 ? 0 : std::ceil(static_cast<double>(b.loads) / b.loads_at_once);
-  struct {
-    double clocks;
-    std::string_view name;
-  } const limits[] = {
+  const Round limits[] = {
       {bytes / bytes_per_clock, "memory"},
       {b.exposed_cycles + waits * gpu.latency_ns * gpu.clock_ghz, "latency"},
       {warps * b.instructions / kSchedulers, "issue"},
       {warps * kWarp * b.special / kSpecialPerClock, "special"},
       {warps * kWarp * b.doubles / gpu.doubles_per_clock, "doubles"},
   };
-  auto slowest = std::max_element(std::begin(limits), std::end(limits),
-                                  [](const auto& x, const auto& y) { return x.clocks < y.clocks; });
-  double per_round = static_cast<double>(b.elements) * kWarp * warps * gpu.multiprocessors;
-  double rounds = std::ceil(static_cast<double>(elements) / per_round);
-  return {rounds * slowest->clocks / gpu.clock_ghz * 1e-6, slowest->name};
+  return *std::max_element(std::begin(limits), std::end(limits),
+                           [](const Round& x, const Round& y) { return x.clocks < y.clocks; });
+}
+
+uint64_t quotient_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements,
+                   bool splits) {
+  if (b.elements == 0 || elements == 0) return {};
+  uint64_t blocks = static_cast<uint64_t>(o.blocks) * static_cast<uint64_t>(gpu.multiprocessors);
+  auto chunks = static_cast<uint32_t>(quotient_up(elements, abi::kPieceElements));
+  uint32_t split = splits ? cuda::best_split(chunks, elements, static_cast<uint32_t>(blocks)) : 0;
+  uint64_t unit = std::min<uint64_t>(elements, abi::kPieceElements >> split);
+  uint64_t units = quotient_up(elements, unit);
+  uint64_t turns =
+      quotient_up(unit, static_cast<uint64_t>(b.elements) * abi::kBlockThreads);  // of a thread
+  uint64_t whole = units / blocks;
+  uint64_t last = units % blocks;  // blocks that have one unit more than the others
+  auto on_each = static_cast<double>(quotient_up(last, static_cast<uint64_t>(gpu.multiprocessors)));
+  Round all = round_of(b, o.warps, gpu);
+  Round rest = round_of(b, on_each * o.warps / o.blocks, gpu);
+  double clocks = static_cast<double>(turns) *
+                  (static_cast<double>(whole) * all.clocks + (last > 0 ? rest.clocks : 0));
+  return {clocks / gpu.clock_ghz * 1e-6, whole == 0 ? rest.limiter : all.limiter};
 }
 
 double kib_in_flight(const Budget& b, const Occupancy& o) {

@@ -20,6 +20,9 @@ struct Gpu {
   double copy_tb_s;       // what copies reach, read and written together
   double latency_ns;      // of a load from memory
   int doubles_per_clock;  // f64 operations of a multiprocessor
+  std::string_view product;
+  double datasheet_gb_s;  // of its memory, as its maker's paper says
+  std::string_view datasheet;
 };
 
 // Multiprocessors and f64 rates as NVIDIA publishes them; copies of H100, B200 and RTX 5090 as measured in
@@ -36,7 +39,10 @@ struct Prediction {
   double ms = 0;
   std::string_view limiter;  // "memory", "latency", "issue", "special", "doubles"
 };
-Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements);
+// The elements are one tensor's, whose chunks blocks take one by one: what is left for the last of them is not
+// shared. `splits`: the phase reduces nothing, so that blocks take parts of chunks where that is sooner done.
+Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements,
+                   bool splits);
 
 // KiB that the loads of all warps of a multiprocessor have under way at once.
 double kib_in_flight(const Budget& b, const Occupancy& o);

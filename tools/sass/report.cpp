@@ -84,6 +84,7 @@ Report report_of(const Variant& variant, int arch) {
       PhaseLoop found = match(loop, all, &next);
       if (found.phase < 0) continue;
       found.kernel = kernel.name;
+      found.splits = variant.plan.may_split(variant.plan.phase(found.phase));
       found.occupancy = occupancy(resources->registers, resources->shared_bytes,
                                   static_cast<int>(abi::kBlockThreads), arch);
       report.loops.push_back(std::move(found));

@@ -15,6 +15,7 @@ struct PhaseLoop {
   std::string kernel;
   int phase = -1;
   int signature = -1;
+  bool splits = false;  // the phase reduces nothing
   Budget budget;
   Occupancy occupancy;
   std::vector<std::string> findings;

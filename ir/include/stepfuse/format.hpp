@@ -23,7 +23,7 @@ Format parse_format(std::string_view text, std::string_view name);
 
 // Those of moments.
 std::vector<std::string_view> list_formats();
-// One that the library has, also of those that option --master names. Throws Error{usage} naming all.
+// One that the library has, also of those that options --master and --copy-scale name. Throws Error{usage} naming all.
 Format built_in_format(std::string_view name);
 
 // The step with the buffer kept in the format: part @code of buffer @m in format fp8 is the buffer
@@ -32,8 +32,8 @@ Format built_in_format(std::string_view name);
 // for itself. Throws Error{usage} otherwise.
 Program with_format(const Program& program, std::string_view buffer, const Format& format);
 
-// The same with a buffer that is kept as one of fewer bits, the first part, and what that lacks, which begins as zeros. The
-// parts have the names that the format gives them, and what begins as a copy of the buffer does so of the first part.
+// The same with a buffer that is kept as one of fewer bits, the first part, and what that lacks, which begins as zeros where it is
+// ever read. The parts have the names that the format gives them, and what begins as a copy of the buffer does so of the first part.
 Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format);
 
 // A step that has @from, kept in one form, and makes @to, the same values in another. A form is a format

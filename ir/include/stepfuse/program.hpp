@@ -123,12 +123,15 @@ constexpr bool is_folded(const Inst& inst) {
   return is_reduction(inst.op) && inst.type.domain != Domain::element;
 }
 
-// Whether some value is one of rows.
-inline bool has_rows(const Program& p) {
-  auto of_rows = [](const auto& x) { return x.type.domain == Domain::row; };
-  return std::any_of(p.insts.begin(), p.insts.end(), of_rows) ||
-         std::any_of(p.states.begin(), p.states.end(), of_rows);
+// Whether some value is one of this domain.
+inline bool has_values_of(const Program& p, Domain d) {
+  auto is_of = [d](const auto& x) { return x.type.domain == d; };
+  return std::any_of(p.insts.begin(), p.insts.end(), is_of) ||
+         std::any_of(p.states.begin(), p.states.end(), is_of);
 }
+inline bool has_columns(const Program& p) { return has_values_of(p, Domain::column); }
+// Whether some value is one of rows or columns: then each piece is of one row.
+inline bool has_rows(const Program& p) { return has_values_of(p, Domain::row) || has_columns(p); }
 
 // Calls f(operand) for every value operand and the predicate.
 template <class F>

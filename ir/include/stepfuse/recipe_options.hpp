@@ -43,6 +43,7 @@ enum class Clip : uint8_t {
   value,
   zclip,  // by the l2 norm, where it is unusual against its moving mean and variance
   adagc,  // each tensor by the moving average of its own norm
+  agc,    // each row by the norm of its weights; with neither blocks nor random numbers
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
 
@@ -72,10 +73,12 @@ enum class WeightRounding : uint8_t {
   stochastic,  // up or down by chance, so that small steps arrive on average: state seed
   kahan,       // what rounding took away is kept beside the weight, and added to the next step
 };
-// What an 8-bit copy of f32 masters is stored times, for each tensor.
+// What an 8-bit copy of f32 masters is stored times, for each tensor or block.
 enum class CopyScale : uint8_t {
   none,
   delayed,  // the largest number of the type by the largest weight of the last 16 steps, as they left it
+  current,  // the same by the largest weight of this step: one more pass over the weights
+  mx,       // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0
 };
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
@@ -90,7 +93,8 @@ struct RecipeOptions {
   Master master = Master::none;
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
-  // With states copy_scale : <f32>, which the next copy is stored times, and copy_scale_inv : <f32>, of this one.
+  // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed copy_scale : <f32>, which
+  // the next copy is stored times. With mx the masters are the caller's to begin.
   CopyScale copy_scale = CopyScale::none;
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};

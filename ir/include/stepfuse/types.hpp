@@ -48,9 +48,11 @@ inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int
 //   group   one value per parameter group    written {f32}
 //   tensor  one value per parameter tensor   written <f32>
 //   row     one value per row of a tensor    written <f32/row>
+//   column  one value per column of a tensor written <f32/column>
 //   element one value per parameter element  written [f32]
+// Neither rows nor columns are coarser than the other: what has both is of elements.
 // An element value may be one that the elements of a block share, written <f32/256>: see Type::block.
-enum class Domain : uint8_t { step, group, tensor, row, element };
+enum class Domain : uint8_t { step, group, tensor, row, column, element };
 
 struct DomainInfo {
   Domain domain;
@@ -58,8 +60,11 @@ struct DomainInfo {
   std::string_view open, close;  // brackets around the dtype in the text
 };
 inline constexpr DomainInfo kDomains[] = {
-    {Domain::step, "step", "", ""},         {Domain::group, "group", "{", "}"},
-    {Domain::tensor, "tensor", "<", ">"},   {Domain::row, "row", "<", "/row>"},
+    {Domain::step, "step", "", ""},
+    {Domain::group, "group", "{", "}"},
+    {Domain::tensor, "tensor", "<", ">"},
+    {Domain::row, "row", "<", "/row>"},
+    {Domain::column, "column", "<", "/column>"},
     {Domain::element, "element", "[", "]"},
 };
 inline constexpr const DomainInfo& info(Domain d) { return kDomains[static_cast<int>(d)]; }
@@ -76,10 +81,26 @@ struct Type {
 inline constexpr int32_t kSmallestBlock = 16;
 inline constexpr int32_t kLargestBlock = 256;
 
-// Whether values of one type are more than those of another: of a finer domain or smaller blocks.
-constexpr bool is_finer(const Type& a, const Type& b) {
-  return a.domain != b.domain ? a.domain > b.domain : a.block < b.block;
+// Whether values of one domain are also values of another, which is the same or finer.
+constexpr bool broadcasts(Domain from, Domain to) {
+  return from <= to && !(from == Domain::row && to == Domain::column);
 }
+// The coarsest domain that values of both are values of.
+constexpr Domain join(Domain a, Domain b) {
+  if (broadcasts(a, b)) return b;
+  return broadcasts(b, a) ? a : Domain::element;
+}
+// The same of types, where smaller blocks are finer.
+constexpr bool broadcasts(const Type& from, const Type& to) {
+  return from.domain != to.domain ? broadcasts(from.domain, to.domain) : from.block >= to.block;
+}
+// With the dtype of the finer one, or of `a`.
+constexpr Type join(const Type& a, const Type& b) {
+  if (broadcasts(b, a)) return a;
+  return broadcasts(a, b) ? b : Type{a.dtype, Domain::element, -1, 1};
+}
+// Whether elements compute with it as with their own values: it has no f64, i64 or power.
+constexpr bool is_of_elements(Domain d) { return d >= Domain::column; }
 
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view text);

@@ -13,7 +13,7 @@ class ADOPT(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class AdEMAMix(Formula):
     """AdEMAMix: Adam with a second, slow momentum. Further arguments as of AdamW."""
@@ -22,7 +22,8 @@ class AdEMAMix(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class AdaBelief(Formula):
     """AdaBelief: steps by how the gradient was predicted. Further arguments as of AdamW."""
@@ -31,7 +32,7 @@ class AdaBelief(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class AdamWCautiousDecay(Formula):
     """AdamW Cautious Decay: weight decay where the update agrees. Further arguments as of AdamW."""
@@ -40,7 +41,7 @@ class AdamWCautiousDecay(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class AdamWIndependentDecay(Formula):
     """AdamW Independent Decay: weight decay that lr does not scale. Further arguments as of AdamW."""
@@ -49,7 +50,7 @@ class AdamWIndependentDecay(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class Adammini(Formula):
     """Adam-mini: one second moment for each tensor. Further arguments as of AdamW."""
@@ -58,7 +59,7 @@ class Adammini(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class Adan(Formula):
     """Adan: adaptive Nesterov momentum. Further arguments as of AdamW."""
@@ -67,7 +68,8 @@ class Adan(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class CautiousAdamW(Formula):
     """Cautious AdamW: only where momentum and gradient agree. Further arguments as of AdamW."""
@@ -76,7 +78,7 @@ class CautiousAdamW(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class CautiousLion(Formula):
     """Cautious Lion: only where direction and gradient agree. Further arguments as of AdamW."""
@@ -84,7 +86,8 @@ class CautiousLion(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class LAMB(Formula):
     """LAMB: layer-wise rates for large batches. Further arguments as of AdamW."""
@@ -93,7 +96,7 @@ class LAMB(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class LARS(Formula):
     """LARS: layer-wise rates for SGD. Further arguments as of AdamW."""
@@ -102,7 +105,7 @@ class LARS(Formula):
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None, weight_rounding: str | None = None,
                  seed: int = 0, ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class Lion(Formula):
     """Lion: the sign of the interpolated momentum. Further arguments as of AdamW."""
@@ -110,7 +113,8 @@ class Lion(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class MARS(Formula):
     """MARS: AdamW with variance reduction. Further arguments as of AdamW."""
@@ -119,7 +123,7 @@ class MARS(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class NovoGrad(Formula):
     """NovoGrad: second moments of whole tensors. Further arguments as of AdamW."""
@@ -128,7 +132,7 @@ class NovoGrad(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class Prodigy(Formula):
     """Prodigy: Adam without a learning rate to tune. Further arguments as of AdamW."""
@@ -138,7 +142,16 @@ class Prodigy(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+
+class SM3(Formula):
+    """SM3: second moments of rows and columns, the smaller one counts. Further arguments as of AdamW."""
+    def __init__(self, params: ParamsT, lr: float | Tensor = 0.1, *, beta: float = 0.0, eps: float = 1e-30,
+                 momentum: float = 0.0, maximize: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class ScheduleFreeAdamW(ScheduleFree):
     """Schedule-Free AdamW: an average in place of a schedule. Further arguments as of AdamW."""
@@ -147,7 +160,7 @@ class ScheduleFreeAdamW(ScheduleFree):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class ScheduleFreeSGD(ScheduleFree):
     """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
@@ -155,7 +168,8 @@ class ScheduleFreeSGD(ScheduleFree):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class Signum(Formula):
     """Signum: the sign of the momentum. Further arguments as of AdamW."""
@@ -163,7 +177,8 @@ class Signum(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = 4096, master: str | None = None) -> None: ...
+                 moments: str | None = None, moments_min: int = 4096, master: str | None = None,
+                 clip_factor: float | None = None) -> None: ...
 
 class Sophia(Formula):
     """Sophia: clipped steps by the Hessian's diagonal. Further arguments as of AdamW."""
@@ -172,7 +187,7 @@ class Sophia(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
 class StableAdamW(Formula):
     """StableAdamW: AdamW that large gradients slow down. Further arguments as of AdamW."""
@@ -181,6 +196,6 @@ class StableAdamW(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None) -> None: ...
 
-__all__ = ['ADOPT', 'AdEMAMix', 'AdaBelief', 'AdamWCautiousDecay', 'AdamWIndependentDecay', 'Adammini', 'Adan', 'CautiousAdamW', 'CautiousLion', 'LAMB', 'LARS', 'Lion', 'MARS', 'NovoGrad', 'Prodigy', 'ScheduleFreeAdamW', 'ScheduleFreeSGD', 'Signum', 'Sophia', 'StableAdamW']
+__all__ = ['ADOPT', 'AdEMAMix', 'AdaBelief', 'AdamWCautiousDecay', 'AdamWIndependentDecay', 'Adammini', 'Adan', 'CautiousAdamW', 'CautiousLion', 'LAMB', 'LARS', 'Lion', 'MARS', 'NovoGrad', 'Prodigy', 'SM3', 'ScheduleFreeAdamW', 'ScheduleFreeSGD', 'Signum', 'Sophia', 'StableAdamW']

@@ -52,6 +52,8 @@ def check_together(parts: list[Part], mode: Mode) -> None:
         raise _core.Error("clip and loss scale are part of the step only for parameters of one device; here are "
                           f"{', '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
                           "optimizer instead")
+    if mode.norm is not None and any("clip=agc" in part.kind for part in parts):
+        raise ValueError("gradients are clipped by clip_factor= already: leave out clip_grad_norm_")
     if mode.deferred and mode.scaler is not None and any(part.params[0].dtype == torch.float16 for part in parts):
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 

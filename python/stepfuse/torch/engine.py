@@ -19,7 +19,7 @@ from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
-    Place, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout, type_name,
+    Place, column_count, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout, type_name,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .fused import Fused
     from .ranks import Ranks
 
-PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW = 0, 1, 2, 3
+PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
 OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
@@ -326,7 +326,8 @@ class Engine:
     def shared_options(self, group: dict[str, Any]) -> list[str]:
         """What of a group decides the program with any optimizer."""
         names = scaled(group)
-        return ([f"per-tensor={'|'.join(names)}"] if names else []) + ["ema"] * (group.get("ema_decay") is not None)
+        return [*([f"per-tensor={'|'.join(names)}"] if names else []), *["ema"] * (group.get("ema_decay") is not None),
+                *["clip=agc"] * (group.get("clip_factor") is not None)]
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
         draws = group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
@@ -392,18 +393,19 @@ class Engine:
                 for i, p in enumerate(part.params):
                     state[p][name] = values[i]
                 numbers = values.tolist()
-            elif domain == PER_ROW:
-                values = part.kept[name] = self.of_rows(part, name, dtype, from_bits(initial, dtype))
+            elif domain in (PER_ROW, PER_COLUMN):
+                count = row_count if domain == PER_ROW else column_count
+                values = part.kept[name] = self.of_lines(part, name, dtype, from_bits(initial, dtype), count)
                 numbers = values.tolist()
             else:
                 groups = part.groups if domain == PER_GROUP else part.groups[:1]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
-    def of_rows(self, part: Part, name: str, dtype: str, first: float) -> Tensor:
-        """What a step keeps of the parameters' rows, one behind the other; each parameter's state is its part of that."""
+    def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor], int]) -> Tensor:
+        """What a step keeps of the parameters' rows, or columns, one behind the other; each parameter's state is its part of that."""
         state = self.optimizer.state
-        counts = [row_count(p) for p in part.locals]
+        counts = [count(p) for p in part.locals]
         kept = [state[p].get(name) for p in part.params]
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]

@@ -30,6 +30,7 @@ FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 ROUNDINGS = ("nearest", "stochastic", "kahan")
 MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
 KEPT = ("moments", "moments_min", "master")  # of a group: what the optimizer was made with, whatever it loads
+CLIP_EPS = 1e-3  # as timm has it
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
@@ -87,7 +88,7 @@ class Fused(torch.optim.Optimizer):
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
-                moments: str | None, moments_min: int, master: str | None) -> None:
+                moments: str | None, moments_min: int, master: str | None, clip_factor: float | None) -> None:
         if weight_rounding not in (None, *ROUNDINGS):
             raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
         if weight_rounding is not None:  # of each group, where a state_dict keeps it
@@ -98,6 +99,10 @@ class Fused(torch.optim.Optimizer):
             self.defaults.update(moments=moments, moments_min=int(moments_min))
         if master is not None:
             self.defaults.update(master=master)
+        if clip_factor is not None:
+            if max_norm is not None:
+                raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
+            self.defaults.update(clip_factor=float(clip_factor), clip_eps=CLIP_EPS)
         self._complete_groups()
         for group in self.param_groups:
             if group.get("moments") is not None:  # a name that the library does not have it refuses now
@@ -126,7 +131,7 @@ class Fused(torch.optim.Optimizer):
     def _complete_groups(self) -> None:
         """What torch's own state_dicts know nothing of."""
         for group in self.param_groups:
-            for name in ("weight_rounding", "seed", "ema_decay", *KEPT):
+            for name in ("weight_rounding", "seed", "ema_decay", "clip_factor", "clip_eps", *KEPT):
                 if name in self.defaults:
                     group.setdefault(name, self.defaults[name])
 

@@ -87,10 +87,10 @@ class Muon(Fused, Base):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=torch-foreach"] + ["nesterov"] * bool(group["nesterov"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from .scaler import LossScaler
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+
+EPS = torch.finfo(torch.float32).eps  # what torch.optim.Adafactor takes where none is given
 
 
 class AdamW(Fused, torch.optim.AdamW):
@@ -37,6 +39,8 @@ class AdamW(Fused, torch.optim.AdamW):
         master: how parameters below f32 keep what they lack: "f32" (state `master`, the default); of bf16 parameters also
             "remainder" (state `remainder`, int16: the same values in half the bytes) or "ecc24" (state `correction`, int8).
             A group may have its own.
+        clip_factor: clip each row of a gradient to this times the norm of its weights (adaptive gradient clipping, timm's
+            adaptive_clip_grad): 0.01, say. A group may have its own, and `clip_eps`, 1e-3: the least norm of weights.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -54,11 +58,11 @@ class AdamW(Fused, torch.optim.AdamW):
                  external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -74,12 +78,12 @@ class Adam(Fused, torch.optim.Adam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -95,11 +99,11 @@ class SGD(Fused, torch.optim.SGD):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -114,11 +118,11 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -133,11 +137,11 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -152,11 +156,11 @@ class NAdam(Fused, torch.optim.NAdam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -171,11 +175,11 @@ class RAdam(Fused, torch.optim.RAdam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -189,11 +193,11 @@ class Adamax(Fused, torch.optim.Adamax):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -207,11 +211,11 @@ class Adadelta(Fused, torch.optim.Adadelta):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -225,10 +229,10 @@ class ASGD(Fused, torch.optim.ASGD):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -242,12 +246,64 @@ class Rprop(Fused, torch.optim.Rprop):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master)
+                     master, clip_factor)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),
                 "step_size_max": ("step_sizes", 1)}.get(name, (name, -1))
+
+
+class Adafactor(Fused, torch.optim.Adafactor):
+    """torch.optim.Adafactor, its step in one kernel; further arguments as of AdamW.
+
+    Sums are made in another order than torch's. Of a parameter with more than two dimensions rows are the slices along
+    the first one, where torch takes the last two; `eps[0]` is by default that of f32, also for narrower parameters.
+    """
+
+    _recipe = "adafactor"
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+                 eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+                 foreach: bool | None = None, maximize: bool = False, max_norm: float | None = None,
+                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
+                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
+                 moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
+                 clip_factor: float | None = None) -> None:
+        super().__init__(params, lr, beta2_decay, eps, d, weight_decay, foreach=foreach, maximize=maximize)
+        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
+                     master, clip_factor)
+
+    def _source(self, name: str) -> tuple[str, int]:
+        return {"eps1": ("eps", 0), "eps2": ("eps", 1)}.get(name, (name, -1))
+
+    def _complete_groups(self) -> None:
+        for group in self.param_groups:
+            if group["eps"][0] is None:
+                group["eps"] = (EPS, group["eps"][1])
+        super()._complete_groups()
+
+    def state_dict(self) -> dict[str, Any]:
+        """In torch's own format: its factors are columns and rows, and one dimension has its variance."""
+        made = super().state_dict()
+        params = [p for g in self.param_groups for p in g["params"]]
+        groups = [{**g, "eps": (None if g["eps"][0] == EPS else g["eps"][0], g["eps"][1])} for g in made["param_groups"]]
+        return {**made, "param_groups": groups,
+                "state": {i: as_torch(kept, params[i]) for i, kept in made["state"].items()}}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state = {i: {"col_var" if n == "variance" else n: v for n, v in kept.items()}
+                 for i, kept in state_dict["state"].items()}
+        super().load_state_dict({**state_dict, "state": state})
+
+
+def as_torch(kept: dict[str, Any], p: Tensor) -> dict[str, Any]:
+    """What torch.optim.Adafactor keeps of a parameter."""
+    if "col_var" not in kept:
+        return kept
+    if p.ndim < 2:
+        return {**{n: v for n, v in kept.items() if n not in ("row_var", "col_var")}, "variance": kept["col_var"].view(p.shape)}
+    return {**kept, "row_var": kept["row_var"][:, None], "col_var": kept["col_var"][None]}

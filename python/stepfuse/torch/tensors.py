@@ -26,6 +26,10 @@ def row_count(p: Tensor) -> int:
     return 0 if p.numel() == 0 else p.shape[0] if p.ndim > 1 else 1
 
 
+def column_count(p: Tensor) -> int:
+    return 0 if p.numel() == 0 else columns_of(p) or p.numel()
+
+
 def columns_of(p: Tensor) -> int:
     return p.numel() // p.shape[0] if p.ndim > 1 and p.shape[0] else 0
 

@@ -88,14 +88,14 @@ enum {
 };
 STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);  // "f32"; NULL for no dtype
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);       // bytes; 0 for no dtype
-
-typedef int32_t stepfuse_domain;  // what there is one value of
+typedef int32_t stepfuse_domain;                                     // what there is one value of
 enum {
   STEPFUSE_PER_STEP = 0,
   STEPFUSE_PER_GROUP = 1,
   STEPFUSE_PER_TENSOR = 2,
   STEPFUSE_PER_ROW = 3,
-  STEPFUSE_PER_ELEMENT = 4
+  STEPFUSE_PER_COLUMN = 4,
+  STEPFUSE_PER_ELEMENT = 5
 };
 
 // A CUstream (cudaStream_t); NULL is the legacy stream. The CPU ignores it and is done on return.

@@ -99,6 +99,7 @@ struct TensorSpec {
   uint64_t row_count() const {
     return size == 0 ? 0 : (size + column_count() - 1) / column_count();
   }
+  uint64_t own_columns() const { return size == 0 ? 0 : column_count(); }
 };
 
 class Layout {

@@ -131,6 +131,7 @@ STEPFUSE_FAKE_EXPORT std::uint64_t stepfuse_fake_instructions() {
   return Driver::get().instructions;
 }
 STEPFUSE_FAKE_EXPORT std::uint64_t stepfuse_fake_launches() { return Driver::get().launches; }
+STEPFUSE_FAKE_EXPORT std::uint64_t stepfuse_fake_blocks() { return Driver::get().blocks; }
 STEPFUSE_FAKE_EXPORT std::uint64_t stepfuse_fake_device_bytes() {
   return Driver::get().machine->memory().bytes_in_use();
 }

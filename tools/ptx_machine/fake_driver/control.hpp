@@ -29,6 +29,7 @@ void stepfuse_fake_lazy(int lazy);
 
 std::uint64_t stepfuse_fake_instructions();  // thread-instructions of all kernels so far
 std::uint64_t stepfuse_fake_launches();
+std::uint64_t stepfuse_fake_blocks();        // of all launches
 std::uint64_t stepfuse_fake_device_bytes();  // allocated now
 const char* stepfuse_fake_error();           // what the machine said last, "" if nothing
 // Forgets contexts, memory, faults, errors; reads the environment again.

@@ -72,7 +72,7 @@ void Driver::reset() {
   }
   stack().clear();
   error.clear();
-  instructions = launches = 0;
+  instructions = launches = blocks = 0;
   seed = settings.seed;
   initialised_ = false;
 }

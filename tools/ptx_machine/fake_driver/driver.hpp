@@ -100,6 +100,7 @@ class Driver {
   std::string error;
   std::uint64_t instructions = 0;
   std::uint64_t launches = 0;
+  std::uint64_t blocks = 0;
   std::uint64_t seed = 1;
 
  private:

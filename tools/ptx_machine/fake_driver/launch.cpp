@@ -84,6 +84,7 @@ void Driver::run_kernel(const ptx::Kernel& kernel, const ptx::LaunchShape& shape
                         const std::vector<std::byte>& params) {
   if (faults.lost() != kSuccess) return;
   ++launches;
+  blocks += shape.grid.count();
   ptx::LaunchOptions options{
       .seed = seed++, .step_limit = settings.step_limit, .checks = settings.checks};
   auto lost_after = faults.launch();

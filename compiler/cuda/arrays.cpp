@@ -1,0 +1,42 @@
+// CUDA text of where a chunk's part of an array begins. Knows the plan and the kernel ABI.
+#include <fmt/format.h>
+
+#include "compiler/abi.hpp"
+#include "compiler/cuda/ops.hpp"
+#include "compiler/cuda/state.hpp"
+
+namespace stepfuse::cuda {
+
+std::string array_base(const Emission& e, const plan::ArrayUse& use) {
+  using Kind = plan::Array::Kind;
+  const plan::Array& a = e.plan.array(use);
+  std::string per_block = a.block == 1 ? "" : fmt::format(" / {}", a.block);
+  auto at = [&](std::string_view table, std::string_view place) {
+    return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype), table, a.index,
+                       place);
+  };
+  std::string column =
+      fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
+  switch (a.kind) {
+    case Kind::buffer:
+      return fmt::format(
+          "global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + chunk.begin{}",
+          c_type(use.dtype), e.plan.buffer_count, a.index, per_block);
+    case Kind::scratch: {
+      // Places are counted in the array's widest storage type, so that tensors never overlap.
+      size_t places = a.max_bytes / size_of(use.dtype);
+      std::string scale = places == 1 ? "" : fmt::format(" * {}", places);
+      return at("scratch", fmt::format("tensor.scratch_base{}{} + chunk.begin{}", per_block, scale,
+                                       per_block));
+    }
+    case Kind::state:
+      return at("states", column);
+    case Kind::result:
+      return at("results", column);
+    case Kind::strips:
+      break;
+  }
+  return at("slots", "tensor.strip_base + line / abi::kStripRows * columns + column");
+}
+
+}  // namespace stepfuse::cuda

@@ -1,0 +1,31 @@
+// Into how many parts the chunks of a launch are cut where a phase reduces nothing, so that no multiprocessor
+// is without work while others have much. Knows the kernel ABI.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "compiler/abi.hpp"
+
+namespace stepfuse::cuda {
+
+// The logarithm. A turn of a block takes as long as the elements that its threads have one after the other, by
+// fours, and about one four more for what begins it; no part is smaller than two fours of each thread.
+constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t blocks) {
+  constexpr uint64_t kFour = uint64_t{4} * abi::kBlockThreads;
+  uint64_t mean = elements / std::max(1U, chunks);
+  uint32_t best = 0;
+  uint64_t least = ~uint64_t{0};
+  for (uint32_t split = 0; abi::kPieceElements >> split >= 2 * kFour; ++split) {
+    uint64_t turns = ((uint64_t{chunks} << split) + blocks - 1) / std::max(1U, blocks);
+    uint64_t part = std::min<uint64_t>(mean, abi::kPieceElements >> split);
+    uint64_t time = turns * ((part + kFour - 1) / kFour + 1);
+    if (time < least) {
+      least = time;
+      best = split;
+    }
+  }
+  return best;
+}
+
+}  // namespace stepfuse::cuda

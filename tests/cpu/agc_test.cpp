@@ -1,0 +1,194 @@
+// Adaptive gradient clipping beside a model of timm's adaptive_clip_grad in double, on every device and form.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/recipes.hpp>
+#include <stepfuse/stepfuse.hpp>
+
+#include "ir/narrow.hpp"
+#include "tests/support/messages.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+struct Shape {
+  size_t rows, columns;
+  size_t group = 0;
+};
+// Rows of less and of more than a piece, a bias, rows of one element, nothing; groups that are clipped otherwise.
+const std::vector<Shape> kShapes = {{7, 300}, {1, 5},     {2, 20'000}, {9, 1},
+                                    {0, 3},   {4, 16, 1}, {4, 16, 2}};
+const double kFactors[] = {0.01, 0.5, 1e-5};
+
+// Each tensor has rows of sizes far apart; the first one's weights and the second one's gradients are zeros, and the last
+// tensor's gradients below 1e-6.
+float weight_at(size_t t, size_t row, size_t i) {
+  return row == 0 ? 0 : std::sin(static_cast<float>(i + 7 * t)) * static_cast<float>(row);
+}
+float grad_at(size_t t, size_t row, size_t i) {
+  if (row == 1) return 0;
+  float size = t == 6 ? 1e-7F : row % 3 == 0 ? 1e-4F : 0.5F;
+  return std::cos(static_cast<float>(3 * i + t)) * size;
+}
+
+using Arrays = std::vector<std::vector<float>>;
+Arrays arrays(float (*value)(size_t, size_t, size_t)) {
+  Arrays all;
+  for (size_t t = 0; t < kShapes.size(); ++t) {
+    auto& a = all.emplace_back();
+    for (size_t row = 0; row < kShapes[t].rows; ++row) {
+      for (size_t i = 0; i < kShapes[t].columns; ++i) a.push_back(value(t, row, i));
+    }
+  }
+  return all;
+}
+std::vector<void*> pointers(Arrays& of) {
+  std::vector<void*> list;
+  for (auto& a : of) list.push_back(a.data());
+  return list;
+}
+Layout layout() {
+  Layout layout;
+  for (const Shape& s : kShapes) {
+    layout.add({.size = s.rows * s.columns,
+                .group = static_cast<int>(s.group),
+                .columns = s.rows == 1 ? 0 : s.columns});
+  }
+  return layout;
+}
+
+double norm(const float* row, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  return std::sqrt(sum);
+}
+double coefficient(const float* weights, const float* grads, size_t n, double factor, double eps) {
+  double bound = std::max(norm(weights, n), eps) * factor;
+  double own = norm(grads, n);
+  return own < bound ? 1 : bound / std::max(own, 1e-6);
+}
+
+// The weights after a step of SGD with lr 1.
+Arrays stepped(const Device& device, Form form, bool second_is_absent) {
+  Arrays weights = arrays(weight_at), grads = arrays(grad_at);
+  Step step(make_recipe("sgd", {.clip = Clip::agc}), layout(), device, {.form = form});
+  step.bind("weight", pointers(weights));
+  step.prepare();
+  Args args = step.make_args();
+  args.set("lr", 1);
+  for (size_t g = 0; g < 3; ++g) args.set("clip_factor", g, kFactors[g]);
+  std::vector<void*> list = pointers(grads);
+  if (second_is_absent) list[2] = nullptr;
+  step.run(list, args);
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("agc: each row is clipped by its weights' norm, as timm's adaptive_clip_grad") {
+  for (bool absent : {false, true}) {
+    Arrays weights = arrays(weight_at), grads = arrays(grad_at);
+    Arrays ours = stepped(Device::interpreter(), Form::fused, absent);
+    size_t clipped = 0, left = 0;
+    for (size_t t = 0; t < kShapes.size(); ++t) {
+      for (size_t row = 0; row < kShapes[t].rows; ++row) {
+        size_t n = kShapes[t].columns;
+        const float* w = weights[t].data() + row * n;
+        const float* g = grads[t].data() + row * n;
+        double c = coefficient(w, g, n, kFactors[kShapes[t].group], 1e-3);
+        ++(c < 1 ? clipped : left);
+        if (absent && t == 2) c = 0;
+        for (size_t i = 0; i < n; ++i) {
+          double expected = static_cast<double>(w[i]) - c * static_cast<double>(g[i]);
+          double size = std::fabs(static_cast<double>(w[i])) + 1e-30;
+          REQUIRE(static_cast<double>(ours[t][row * n + i]) ==
+                  doctest::Approx(expected).epsilon(1e-6).scale(size));
+        }
+      }
+    }
+    CHECK(clipped > 5);
+    CHECK(left > 5);
+    for (const Device& device : {Device::cpu(1), Device::cpu(3)}) {
+      for (Form form : {Form::fused, Form::split, Form::unfused}) {
+        CHECK(stepped(device, form, absent) == ours);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "agc: the master is what is measured, behind the loss scale; what is not finite is skipped") {
+  for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
+    std::vector<uint16_t> copy(4, 0), grads(4);
+    std::vector<float> master = {3, 4, 0.3F, 0.4F};
+    LossScaler scaler({.init_scale = 8});
+    Step step(make_recipe("sgd", {.grad = DType::bf16,
+                                  .master = true,
+                                  .loss_scale = LossScale::fixed,
+                                  .clip = Clip::agc}),
+              Layout().add({.size = 4, .columns = 2}), device, {.scaler = &scaler});
+    step.bind("weight", {{copy.data()}});
+    step.bind("master", {{master.data()}});
+    step.prepare();
+    step.adopt_state();
+    Args args = step.make_args();
+    args.set("lr", 1);
+    auto run = [&](float g) {
+      for (auto& v : grads) v = static_cast<uint16_t>(narrow(g, DType::bf16));
+      step.run({{grads.data()}}, args);
+      return *step.latest();
+    };
+    // Gradients of 8 / 8, of which a row's norm is sqrt(2), are clipped to a hundredth of 5 and of 0.5.
+    run(8);
+    CHECK(master[0] == doctest::Approx(3 - 0.05 / std::sqrt(2.0)));
+    CHECK(master[3] == doctest::Approx(0.4 - 0.005 / std::sqrt(2.0)));
+    auto before = master;
+    CHECK(run(std::numeric_limits<float>::infinity()).at("skipped") == 1);
+    CHECK(master == before);
+  }
+}
+
+TEST_CASE("agc: shards that are cut between rows have the bits of the whole") {
+  constexpr size_t kRow = 4096, kAll = 8 * kRow;
+  auto run = [&](const std::vector<TensorSpec>& parts) {
+    std::vector<float> weights(kAll), grads(kAll);
+    for (size_t i = 0; i < kAll; ++i) {
+      weights[i] = std::sin(static_cast<float>(i));
+      grads[i] = std::cos(static_cast<float>(i)) * 0.1F;
+    }
+    Layout layout;
+    std::vector<void*> w, g;
+    for (const TensorSpec& part : parts) {
+      layout.add(part);
+      w.push_back(weights.data() + part.offset);
+      g.push_back(grads.data() + part.offset);
+    }
+    Step step(make_recipe("sgd", {.clip = Clip::agc}), layout, Device::cpu(2));
+    step.bind("weight", w);
+    step.prepare();
+    step.run(g, step.make_args());
+    return weights;
+  };
+  auto whole = run({{.size = kAll, .columns = kRow}});
+  CHECK(whole == run({{.size = kAll / 2, .full_size = kAll, .columns = kRow},
+                      {.size = kAll / 2, .offset = kAll / 2, .full_size = kAll, .columns = kRow}}));
+}
+
+TEST_CASE("agc: what values of rows do not go with is said in options' names") {
+  RecipeOptions drawn{.clip = Clip::agc};
+  drawn.weight_rounding = WeightRounding::stochastic;
+  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", drawn); }),
+            "take another .weight_rounding, or .master"));
+  RecipeOptions blocks{.moments_format = "fp8", .clip = Clip::agc};
+  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", blocks); }),
+            "take .moments = f32 or bf16"));
+  RecipeOptions groups{.clip = Clip::agc, .clip_per_group = true};
+  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", groups); }), "l2, l1 or inf"));
+}
