@@ -24,6 +24,13 @@ class BodyEmitter {
     for (const auto& [operand, x] : short_way_.finite_checks) {
       e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
     }
+    // Read once: a store might change it, for all that a compiler knows.
+    if (needs_origin()) {
+      // What NVRTC does not know either: chunks of blocks begin with one.
+      std::string aligned = has_blocks() ? fmt::format(" & ~{}u", body_.unit - 1) : "";
+      e_.out.line(
+          fmt::format("const u32 origin = (u32(tensor.offset) + u32(chunk.begin)){};", aligned));
+    }
     // With blocks the threads of a warp stay together.
     if (has_blocks()) {
       e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
@@ -219,7 +226,7 @@ class BodyEmitter {
       if (a.stored && block_of(a) == 1) e_.out.line(words("out", a));
     }
     for (const plan::Store& s : body_.stores) {
-      if (rounded_in_pairs(s) == kNone) continue;
+      if (rounded_in_pairs(body_, s) == kNone) continue;
       e_.out.line(fmt::format("float wide_{}[{}];", name(array(s.array)), elements()));
     }
     for (Id m : masks()) e_.out.line(fmt::format("u32 mask_{} = 0;", e_.name(m)));
@@ -247,26 +254,20 @@ class BodyEmitter {
         fmt::format("const {} {} = {};", c_type(inst.out), e_.name(inst.value), value(inst)),
         e_.comment(inst.value));
   }
+  void emit_quotient(const plan::Inst& inst) {
+    e_.out.line(fmt::format("const float {} = divided({}, {}, far);", e_.name(inst.value),
+                            e_.name(inst.operands[0]), e_.name(inst.operands[1])),
+                e_.comment(inst.value));
+  }
   void emit_put(const plan::Store& s) {
     const Array& a = array(s.array);
-    if (Id wide = rounded_in_pairs(s); wide != kNone) {
+    if (Id wide = rounded_in_pairs(body_, s); wide != kNone) {
       e_.out.line(fmt::format("wide_{}[e] = {};", name(a), e_.name(wide)), s.text);
       return;
     }
     e_.out.line(
         fmt::format("put<{}>(out_{}, e, bits_of({}));", c_type(a.dtype), name(a), narrowed(s)),
         s.text);
-  }
-  // The f32 value that a store rounds to 16 bits, which machines do by two; kNone if it does not.
-  Id rounded_in_pairs(const plan::Store& s) const {
-    DType t = array(s.array).dtype;
-    if (has_blocks() || !is_low_precision(t) || !has_instructions(t)) return kNone;
-    if (s.from == DType::f32) return s.value;
-    auto rounds = [&](const plan::Inst& inst) {
-      return inst.value == s.value && inst.op == Op::cast && inst.in == DType::f32 && inst.out == t;
-    };
-    auto inst = std::find_if(body_.code.begin(), body_.code.end(), rounds);
-    return inst == body_.code.end() ? kNone : inst->operands[0];
   }
   std::string narrowed(const plan::Store& s) const {
     return expression(Op::cast, s.from, array(s.array).dtype, e_.name(s.value), "", "");
@@ -286,6 +287,17 @@ class BodyEmitter {
     for (const plan::Section& section : plan::sections_of(e_.plan, body_)) emit_section(section);
   }
   void emit_section(const plan::Section& section) {
+    if (!divides_by_shared(e_.plan, section)) return emit_section(section, false);
+    // Elements are divided without a branch for each; what that might round wrongly is done again, which is rare.
+    e_.out.open("");
+    e_.out.line("bool far = false;");
+    emit_section(section, true);
+    e_.out.open("if (far)");
+    emit_section(section, false);
+    e_.out.close();
+    e_.out.close();
+  }
+  void emit_section(const plan::Section& section, bool quick) {
     bool blocks = section.block > 1;
     e_.out.pragma("#pragma unroll");
     if (blocks) {
@@ -308,7 +320,7 @@ class BodyEmitter {
     for (const plan::Inst* inst : section.code) {
       if (!inst->reduces_block()) for_each_operand(*inst, fetch);
       known.insert(inst->value);
-      emit_value(*inst);
+      quick&& divides_by_shared(e_.plan, *inst) ? emit_quotient(*inst) : emit_value(*inst);
       if (kept_.contains(inst->value)) {
         e_.out.line(fmt::format("{} = {};", place(inst->value), e_.name(inst->value)));
       }
@@ -325,7 +337,7 @@ class BodyEmitter {
       fetch(s->value);
       fetch(s->predicate);
       blocks ? emit_shared_store(*s) : emit_put(*s);
-      if (!blocks && is_masked(*s)) emit_mask(s->predicate);
+      if (!blocks && is_masked(e_.plan, *s)) emit_mask(s->predicate);
     }
     e_.out.close();
   }
@@ -344,6 +356,10 @@ class BodyEmitter {
         "Random({}, {}, {}, tensor.id).draw<{}, {}>(drawn_{}, "
         "i64(tensor.offset + chunk.begin) + first, stride);",
         e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_, e_.name(inst.value)));
+  }
+  bool needs_origin() const {
+    return std::any_of(body_.code.begin(), body_.code.end(),
+                       [](const plan::Inst& inst) { return inst.op == Op::element_index; });
   }
   // A reduction asks whether an element is the chunk's, unless all are.
   bool needs_position(bool is_short) const {
@@ -368,7 +384,7 @@ class BodyEmitter {
       return fmt::format("line == first_line ? {} : {}", identity_of(r), loaded);
     }
     if (inst.op == Op::element_index) {
-      return "i32(u32(tensor.offset) + u32(chunk.begin) + u32(inside(at, length)))";
+      return has_blocks() ? "i32(origin + u32(at))" : "i32(origin + u32(inside(at, length)))";
     }
     if (inst.op == Op::random) return fmt::format("i32(drawn_{}[e])", e_.name(inst.value));
     return expression(e_.plan, inst);
@@ -412,7 +428,7 @@ class BodyEmitter {
     ValueSet out;
     for (const plan::Store& s : body_.stores) {
       if (block_of(array(s.array)) > 1) continue;
-      if (is_masked(s)) out.insert(s.predicate);
+      if (is_masked(e_.plan, s)) out.insert(s.predicate);
     }
     return out;
   }
@@ -422,24 +438,21 @@ class BodyEmitter {
     for (const plan::Store& s : body_.stores) {
       const Array& a = array(s.array);
       if (block_of(a) > 1) continue;
-      if (rounded_in_pairs(s) != kNone) {
+      if (rounded_in_pairs(body_, s) != kNone) {
         e_.out.line(fmt::format("round_pairs<{0}>(out_{1}, wide_{1});", c_type(a.dtype), name(a)));
       }
-      is_masked(s) ? emit_store(s, Tiles::any) : unmasked.push_back(&s);
+      is_masked(e_.plan, s) ? emit_store(s, Tiles::any) : unmasked.push_back(&s);
     }
     if (unmasked.empty()) return;
     both_ways([&](Tiles tiles) {
       for (const plan::Store* s : unmasked) emit_store(*s, tiles);
     });
   }
-  bool is_masked(const plan::Store& s) const {
-    return s.predicate != kNone && e_.plan.is_element(s.predicate);
-  }
   void emit_store(const plan::Store& s, Tiles tiles) {
     const Array& a = array(s.array);
     std::string condition;
     std::string mask;
-    if (is_masked(s)) {
+    if (is_masked(e_.plan, s)) {
       mask = ", mask_" + e_.name(s.predicate);
     } else if (s.predicate != kNone) {
       condition = fmt::format("if ({}) ", e_.name(s.predicate));
@@ -462,14 +475,6 @@ class BodyEmitter {
 };
 
 }  // namespace
-
-void collect_uniform_operands(const Emission& e, const plan::Bodies& bodies, ValueSet* used) {
-  for (const plan::Body& body : bodies) {
-    for_each_operand(body, [&](Id v) {
-      if (!e.plan.is_element(v) && !e.is_constant(v)) used->insert(v);
-    });
-  }
-}
 
 void emit_bodies(Emission& e, const plan::Bodies& bodies) {
   if (bodies.size() == 1) return BodyEmitter(e, bodies[0]).emit();

@@ -11,6 +11,15 @@
 namespace stepfuse::cuda {
 namespace {
 
+// Values of coarser domains that bodies read, without constants, which every scope sees.
+void collect_uniform_operands(const Emission& e, const plan::Bodies& bodies, ValueSet* used) {
+  for (const plan::Body& body : bodies) {
+    for_each_operand(body, [&](Id v) {
+      if (!e.plan.is_element(v) && !e.is_constant(v)) used->insert(v);
+    });
+  }
+}
+
 class PhaseEmitter {
  public:
   PhaseEmitter(Emission& e, int32_t index, const ValueSet& kept)

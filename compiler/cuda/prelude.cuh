@@ -145,6 +145,16 @@ SF_DEVICE T maximum(T a, T b) {
   if (a != a || b != b) return T(__uint_as_float(0x7fc00000u));
   return a > b || (a == b && !sign(a)) ? a : b;
 }
+#if __CUDA_ARCH__ >= 800
+#define SF_EXTREME(name, op)                                   \
+  SF_DEVICE float name(float a, float b) {                     \
+    float r;                                                   \
+    asm(op ".NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); \
+    return r == r ? r : __uint_as_float(0x7fc00000u);          \
+  }
+SF_EXTREME(minimum, "min")
+SF_EXTREME(maximum, "max")
+#endif
 SF_DEVICE i32 minimum(i32 a, i32 b) { return a < b ? a : b; }
 SF_DEVICE i64 minimum(i64 a, i64 b) { return a < b ? a : b; }
 SF_DEVICE i32 maximum(i32 a, i32 b) { return a > b ? a : b; }
@@ -159,6 +169,19 @@ SF_DEVICE float most(float a, float v) {
 #else
   return a != a || absolute(v) <= a ? a : absolute(v);
 #endif
+}
+
+// x / d by the reciprocal of a `d` that other elements have as well: `far` is set where that might round otherwise. Why it
+// does not elsewhere: compiler/llvm/divide.cpp. A zero's sign is right with a positive divisor alone.
+template <u32 kPower>
+SF_DEVICE bool is_within(float v) {  // v > 0 and |log2 v| <= kPower
+  return __float_as_uint(v) - ((127 - kPower) << 23) <= (2 * kPower) << 23;
+}
+SF_DEVICE float divided(float x, float d, bool& far) {
+  const float over = __frcp_rn(d);
+  const float q = x * over;
+  far |= !is_within<40>(d) || (x != 0 && !is_within<80>(absolute(x)));
+  return __fmaf_rn(-__fmaf_rn(q, d, -x), over, q);
 }
 
 // By repeated squaring, low bit first.

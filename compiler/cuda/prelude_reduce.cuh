@@ -72,7 +72,13 @@ template <class R, i32 kBlock, bool kOrdered, class T>
 SF_DEVICE T reduce_block(const T* values, i32 at, i32 length) {
   T v[8];
 #pragma unroll
-  for (i32 e = 0; e < 8; ++e) v[e] = at + e < length ? values[e] : R::template identity<T>();
+  for (i32 e = 0; e < 8; ++e) v[e] = values[e];
+  if (at + 8 > length) {
+#pragma unroll
+    for (i32 e = 0; e < 8; ++e) {
+      if (at + e >= length) v[e] = R::template identity<T>();
+    }
+  }
   if constexpr (kOrdered) {
 #pragma unroll
     for (i32 d = kBlock / 16; d > 0; d /= 2) {

@@ -1,4 +1,8 @@
-// What of a body's code is needed for tiles that lie inside of the chunk. Knows the plan.
+// What of a body's code has a shorter way: for tiles that lie inside of the chunk, for two roundings at once, for divisions by
+// one value. Knows the plan.
+#include <algorithm>
+
+#include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 
 namespace stepfuse::cuda {
@@ -37,6 +41,32 @@ ShortWay short_way_of(const Emission& e, const plan::Body& body) {
     for_each_operand(*inst, [&](Id o) { way.values.insert(o); });
   }
   return way;
+}
+
+bool is_masked(const KernelPlan& plan, const plan::Store& s) {
+  return s.predicate != kNone && plan.is_element(s.predicate);
+}
+
+Id rounded_in_pairs(const plan::Body& body, const plan::Store& s) {
+  DType t = body.arrays[static_cast<size_t>(s.array)].dtype;
+  if (body.unit > 1 || !is_low_precision(t) || !has_instructions(t)) return kNone;
+  if (s.from == DType::f32) return s.value;
+  const plan::Inst* cast = made_by(body, s.value, Op::cast);
+  return cast != nullptr && cast->in == DType::f32 && cast->out == t ? cast->operands[0] : kNone;
+}
+
+bool divides_by_shared(const KernelPlan& plan, const plan::Inst& inst) {
+  Id d = inst.operands[1];
+  return inst.op == Op::div && inst.out == DType::f32 && (!plan.is_element(d) || plan[d].block > 1);
+}
+
+bool divides_by_shared(const KernelPlan& plan, const plan::Section& section) {
+  bool once = !section.reductions.empty() ||
+              std::any_of(section.stores.begin(), section.stores.end(),
+                          [&](const plan::Store* s) { return is_masked(plan, *s); });
+  return section.block == 1 && !once &&
+         std::any_of(section.code.begin(), section.code.end(),
+                     [&](const plan::Inst* inst) { return divides_by_shared(plan, *inst); });
 }
 
 }  // namespace stepfuse::cuda

@@ -68,11 +68,16 @@ struct ShortWay {
   std::map<Id, Id> finite_checks;
 };
 ShortWay short_way_of(const Emission& e, const plan::Body& body);
+// Whether elements decide on it one by one.
+bool is_masked(const KernelPlan& plan, const plan::Store& s);
+// The f32 value that a store rounds to 16 bits, which machines do by two; kNone if it does not.
+Id rounded_in_pairs(const plan::Body& body, const plan::Store& s);
+// Whether an f32 is divided by what its neighbours are divided by as well; and of a section whether that is so of
+// something in it and all of it may be done twice.
+bool divides_by_shared(const KernelPlan& plan, const plan::Inst& inst);
+bool divides_by_shared(const KernelPlan& plan, const plan::Section& section);
 
 // ---- body.cpp: element code
-
-// Values of coarser domains that bodies read, without constants, which every scope sees.
-void collect_uniform_operands(const Emission& e, const plan::Bodies& bodies, ValueSet* used);
 
 // The element loop over one chunk; reductions go to acc_NAME arrays, which the caller declares.
 void emit_bodies(Emission& e, const plan::Bodies& bodies);

@@ -78,7 +78,7 @@ Judged judge(const std::vector<Line>& lines) {
   REQUIRE(j.functions.size() == 1);
   j.loops = streaming_loops(j.functions[0]);
   REQUIRE(j.loops.size() == 1);
-  j.budget = budget_of(j.loops[0], 8, 4);
+  j.budget = budget_of(j.loops[0], {.read = 8, .written = 4});
   j.findings = findings(j.loops[0], j.budget);
   return j;
 }
@@ -146,7 +146,7 @@ TEST_CASE("sass: the fast path is the cheapest for what it loads") {
   }));
   std::vector<Loop> loops = streaming_loops(functions[0]);
   REQUIRE(loops.size() == 1);
-  Budget b = budget_of(loops[0], 4, 0);
+  Budget b = budget_of(loops[0], {.read = 4});
   CHECK(b.elements == 8);
   CHECK(b.instructions == 7);
   CHECK(b.loads_at_once == 2);

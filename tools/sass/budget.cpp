@@ -92,7 +92,7 @@ void count_cycles(const Loop& loop, Budget* b) {
 
 }  // namespace
 
-Budget budget_of(const Loop& loop, int read, int written) {
+Budget budget_of(const Loop& loop, Moved expected) {
   Budget b;
   b.instructions = static_cast<int>(loop.path.size());
   for (const Instruction* i : loop.path) {
@@ -102,13 +102,17 @@ Budget budget_of(const Loop& loop, int read, int written) {
     b.local += is_local(*i) ? 1 : 0;
     bool load = i->is_global_load();
     if (!load && !i->is_global_store()) continue;
+    // What a block shares is stored by one of its threads.
+    if (!load && i->bytes() < 8 && !i->predicate.empty()) continue;
     (load ? b.loaded : b.stored) += i->bytes();
     b.narrow += i->bytes() < 4 ? 1 : 0;
     b.wide_bytes += i->bytes() >= 16 ? i->bytes() : 0;
   }
-  bool agrees = read > 0 ? b.loaded % read == 0 && b.loaded / read * written == b.stored
-                         : written > 0 && b.loaded == 0 && b.stored % written == 0;
-  if (agrees) b.elements = read > 0 ? b.loaded / read : b.stored / written;
+  const auto [read, written, shared] = expected;
+  const int eight = 8 * read + shared;
+  const int elements = eight > 0 ? 8 * b.loaded / eight : written > 0 ? b.stored / written : 0;
+  bool agrees = elements * eight == 8 * b.loaded && elements * written == b.stored;
+  if (agrees) b.elements = elements;
   count_loads(loop, &b);
   count_cycles(loop, &b);
   return b;

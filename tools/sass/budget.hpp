@@ -30,8 +30,12 @@ struct Budget {
   double per_element(int n) const { return elements == 0 ? 0 : static_cast<double>(n) / elements; }
 };
 
-// `read` and `written`: bytes per element that the loop is expected to move.
-Budget budget_of(const Loop& loop, int read, int written);
+// What a loop is expected to move: bytes per element, and of values that a block of elements shares those which a
+// thread reads for its eight elements; it seldom is the one that writes them.
+struct Moved {
+  int read = 0, written = 0, shared = 0;
+};
+Budget budget_of(const Loop& loop, Moved expected);
 
 // What is wrong with it, in words that name the instruction; nothing for a loop as it should be.
 std::vector<std::string> findings(const Loop& loop, const Budget& budget);

@@ -14,7 +14,7 @@ namespace {
 
 struct Place {
   int phase, signature;
-  int read = 0, written = 0;
+  Moved moved;
 };
 
 // What the loops of a kernel may be, in the order of the code.
@@ -28,8 +28,10 @@ std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
     for (size_t k = 0; k < traffic.size(); ++k) {
       Place place{p, static_cast<int>(k)};
       for (const ArrayTraffic& a : traffic[k].phases[static_cast<size_t>(p)].arrays) {
-        place.read += static_cast<int>(a.read);
-        place.written += static_cast<int>(a.written);
+        const int block =
+            a.buffer < 0 ? 1 : variant.plan.arrays[static_cast<size_t>(a.buffer)].block;
+        (block > 1 ? place.moved.shared : place.moved.read) += static_cast<int>(a.read * block);
+        if (block == 1) place.moved.written += static_cast<int>(a.written);
       }
       out.push_back(place);
     }
@@ -42,7 +44,7 @@ std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
 PhaseLoop match(const Loop& loop, const std::vector<Place>& places, size_t* next) {
   PhaseLoop found;
   for (size_t k = *next; k < places.size(); ++k) {
-    found.budget = budget_of(loop, places[k].read, places[k].written);
+    found.budget = budget_of(loop, places[k].moved);
     if (found.budget.elements == 0) continue;
     found.phase = places[k].phase;
     found.signature = places[k].signature;

@@ -29,7 +29,8 @@ struct Instruction {
   bool has(std::string_view modifier) const;  // "128"
   // Of another function; ptxas also leaves loops by a "call" of a label of its own.
   bool is_call() const { return base() == "CALL" && target < 0; }
-  bool is_global_load() const { return base() == "LDG"; }
+  // Of an array: those of constants are of code tables, which stay in the caches.
+  bool is_global_load() const { return base() == "LDG" && !has("CONSTANT"); }
   bool is_global_store() const { return base() == "STG"; }
   // Of a load or store, per thread.
   int bytes() const;
