@@ -320,7 +320,8 @@ class BodyEmitter {
     for (const plan::Inst* inst : section.code) {
       if (!inst->reduces_block()) for_each_operand(*inst, fetch);
       known.insert(inst->value);
-      quick&& divides_by_shared(e_.plan, *inst) ? emit_quotient(*inst) : emit_value(*inst);
+      const bool is_quick = quick && divides_by_shared(e_.plan, *inst);
+      is_quick ? emit_quotient(*inst) : emit_value(*inst);
       if (kept_.contains(inst->value)) {
         e_.out.line(fmt::format("{} = {};", place(inst->value), e_.name(inst->value)));
       }
