@@ -129,18 +129,16 @@ void BodyEmitter::open_lanes() {
     }
   }
   if (!has_lanes) return;
-  // Lanes beyond the chunk's length stay at the identity and need not be folded.
+  // Lanes count from the chunk's first element: those that meet are so many apart, wherever they begin. What is
+  // beyond the chunk's length stays at the identity and need not be folded.
   m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
-  lane_start_ = f_.set("lane.start", "and i64 {}, {}", chunk_.piece_position, kLanes - 1);
   std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
   std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
   std::string lead = f_.set("lane.count", "call i64 @llvm.ctlz.i64(i64 {}, i1 false)", some);
   std::string power = f_.set("lane.count", "sub i64 64, {}", lead);
   std::string few = f_.set("lane.count", "shl i64 1, {}", power);
   std::string is_short = f_.set("lane.short", "icmp ult i64 {}, {}", few, kLanes);
-  std::string straight = f_.set("lane.short", "icmp eq i64 {}, 0", lane_start_);
-  std::string both = f_.set("lane.short", "and i1 {}, {}", is_short, straight);
-  lane_count_ = f_.set("lane.count", "select i1 {}, i64 {}, i64 {}", both, few, kLanes);
+  lane_count_ = f_.set("lane.count", "select i1 {}, i64 {}, i64 {}", is_short, few, kLanes);
 }
 
 // The lanes at their identities.

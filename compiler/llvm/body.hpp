@@ -13,11 +13,10 @@ namespace stepfuse::llvm {
 // Names of a chunk's fields, all i64.
 struct ChunkNames {
   std::string index, tensor, begin, length;
-  std::string position;        // of its first element in the full tensor
-  std::string piece_position;  // the same in what has pieces: the full tensor, or a row of it
-  std::string scratch_base;    // of its tensor
-  std::string record;          // the tensor's, a ptr
-  std::string slot;            // of every reduction
+  std::string position;      // of its first element in the full tensor
+  std::string scratch_base;  // of its tensor
+  std::string record;        // the tensor's, a ptr
+  std::string slot;          // of every reduction
   // In a step with values of columns: where the chunk begins in its tensor's columns, and in what strips keep;
   // and, an i1, whether its row begins a strip.
   std::string column, in_strips, begins_strip;
@@ -199,7 +198,7 @@ class BodyEmitter {
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
   std::string active_;                      // the lanes that are loaded and stored; "": all
   bool uses_index_ = false;
-  std::string vectors_count_, tail_count_, lane_start_, lane_count_, pass_position_;
+  std::string vectors_count_, tail_count_, lane_count_, pass_position_;
 };
 
 }  // namespace stepfuse::llvm

@@ -29,10 +29,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
   std::string column_end = f_.label("column.end");
   std::string rows = f_.label("rows");
   std::string full = f_.set("piece.full", "icmp eq i64 {}, {}", chunk_.length, kPieceElements);
-  std::string lane = f_.set("piece.lane", "and i64 {}, {}", chunk_.piece_position, kLanes - 1);
-  std::string straight = f_.set("piece.straight", "icmp eq i64 {}, 0", lane);
-  std::string whole = f_.set("piece.whole", "and i1 {}, {}", full, straight);
-  f_.branch(whole, columns, rows);
+  f_.branch(full, columns, rows);
   f_.block(columns);
   f_.jump(column);
 

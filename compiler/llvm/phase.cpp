@@ -91,7 +91,6 @@ class PhaseEmitter {
     std::string offset = field(tensor, "i64", offsetof(abi::Tensor, offset), "offset");
     chunk_.scratch_base = field(tensor, "i64", offsetof(abi::Tensor, scratch_base), "scratch_base");
     chunk_.position = f_.set("position", "add i64 {}, {}", offset, chunk_.begin);
-    chunk_.piece_position = chunk_.position;
     chunk_.slot =
         plan_.has_columns ? field(record, "i32", offsetof(abi::Chunk, slot), "slot") : chunk_.index;
 
@@ -123,24 +122,24 @@ class PhaseEmitter {
     emit_bodies(phase_.otherwise, signature);
   }
 
-  // The chunk's row, and where in it the chunk begins.
+  // The chunk's row, and the columns that it has of it.
   void enter_row() {
     std::string columns = field(chunk_.record, "i64", offsetof(abi::Tensor, columns), "columns");
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
     row_ = f_.set("row", "add i64 {}, {}", u_.members_of(Domain::row, chunk_.tensor).first, row);
-    chunk_.piece_position = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
     u_.set_row(row_);
     if (plan_.has_columns) enter_columns(row, columns);
   }
   void enter_columns(const std::string& row, const std::string& columns) {
     std::string first = u_.members_of(Domain::column, chunk_.tensor).first;
-    chunk_.column = f_.set("column", "add i64 {}, {}", first, chunk_.piece_position);
+    std::string in_row = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
+    chunk_.column = f_.set("column", "add i64 {}, {}", first, in_row);
     std::string in_strip = f_.set("row.of", "urem i64 {}, {}", row, kStripRows);
     chunk_.begins_strip = f_.set("strip.begins", "icmp eq i64 {}, 0", in_strip);
     std::string base = field(chunk_.record, "i64", offsetof(abi::Tensor, strip_base), "strip_base");
     std::string strip = f_.set("strip", "udiv i64 {}, {}", row, kStripRows);
     std::string before = f_.set("strip", "mul i64 {}, {}", strip, columns);
-    std::string of_tensor = f_.set("strip", "add i64 {}, {}", before, chunk_.piece_position);
+    std::string of_tensor = f_.set("strip", "add i64 {}, {}", before, in_row);
     chunk_.in_strips = f_.set("strip", "add i64 {}, {}", base, of_tensor);
   }
 

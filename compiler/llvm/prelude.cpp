@@ -243,27 +243,11 @@ std::string zero_text(int lanes) {
 // l += l + d for d = count/2 … 1: whole vectors first, then within one.
 std::string fold_text(int lanes) {
   std::string text =
-      R"(define internal float @sf_fold_lanes(ptr %rotated, i64 %start, i64 %count) #1 {
+      R"(define internal float @sf_fold_lanes(ptr %lanes, i64 %count) #1 {
 entry:
-  %own = alloca [$L x float], align 64
-  %straight = icmp eq i64 %start, 0
-  br i1 %straight, label %fold, label %rotate
-rotate:
-  %j = phi i64 [ 0, %entry ], [ %j.next, %rotate ]
-  %p.from = getelementptr float, ptr %rotated, i64 %j
-  %v = load float, ptr %p.from
-  %sum = add i64 %j, %start
-  %lane = and i64 %sum, $M
-  %p.to = getelementptr float, ptr %own, i64 %lane
-  store float %v, ptr %p.to
-  %j.next = add i64 %j, 1
-  %all = icmp eq i64 %j.next, $L
-  br i1 %all, label %fold, label %rotate
-fold:
-  %lanes = phi ptr [ %rotated, %entry ], [ %own, %rotate ]
   br label %level
 level:
-  %size = phi i64 [ %count, %fold ], [ %d, %pairs ]
+  %size = phi i64 [ %count, %entry ], [ %d, %pairs ]
   %d = lshr i64 %size, 1
   %wide = icmp uge i64 %d, $W
   br i1 %wide, label %pairs, label %within
@@ -281,8 +265,6 @@ pairs:
 within:
   %x.$W = load $V, ptr %lanes, align $A
 )";
-  replace_all(text, "$L", std::to_string(kLanes));
-  replace_all(text, "$M", std::to_string(kLanes - 1));
   replace_all(text, "$V", type_text(DType::f32, lanes));
   replace_all(text, "$A", std::to_string(lanes * 4));
   replace_all(text, "$W", std::to_string(lanes));

@@ -5,8 +5,8 @@
 //   double @sf_fma_f64(double, double, double)          for targets without FMA
 //   void @sf_copy(ptr to, ptr from, i64 bytes)          fewer than 64 bytes
 //   void @sf_zero_lanes(ptr lanes, i64 count)
-//   float @sf_fold_lanes(ptr lanes, i64 start, i64 count)
-//     lanes[j] is lane (start + j) mod 2048; count lanes (a power of two) are not the identity
+//   float @sf_fold_lanes(ptr lanes, i64 count)
+//     count lanes (a power of two) are not the identity
 #pragma once
 
 #include <string_view>

@@ -81,8 +81,8 @@ void BodyEmitter::fold() {
   for (const Reducer& r : reducers_) {
     if (r.in_lanes) {
       use_helper(m_, "sf_fold_lanes");
-      std::string sum = f_.set(r.name, "call float @sf_fold_lanes(ptr {}, i64 {}, i64 {})", r.array,
-                               lane_start_, lane_count_);
+      std::string sum =
+          f_.set(r.name, "call float @sf_fold_lanes(ptr {}, i64 {})", r.array, lane_count_);
       write_slot(r, sum);
       continue;
     }

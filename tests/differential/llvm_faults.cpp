@@ -19,7 +19,7 @@ std::string real(const std::string& pattern_with_real) {
 
 // Neighbouring lanes are added first, halves of the vector last.
 std::string fold_neighbours_first(std::string text) {
-  size_t begin = text.find("sf_fold_lanes(ptr %rotated");
+  size_t begin = text.find("sf_fold_lanes(ptr %lanes, i64");
   if (begin == std::string::npos) return text;
   auto mask_of = [&](size_t line) {
     size_t from = text.find(" x i32> <", line) + 9;
@@ -109,7 +109,7 @@ std::vector<PlantedFault> structure_faults() {
        replace_text("label %guarded, label %otherwise", "label %otherwise, label %guarded")},
       {"every tensor is of group 0",
        replace_in_lines("= zext", "zext i32 %group\\.[0-9]+", "zext i32 0")},
-      {"lanes count from the shard's first element",
+      {"elements count from the shard's first",
        replace_in_lines("%position = add", "%offset[^,]*,", "0,")},
       {"step values of the phase before are read",
        within(
