@@ -69,7 +69,7 @@ void add_body(const Schedule& s, const Body& body, size_t signature, const CudaO
   size_t tile = std::clamp<size_t>(bytes / std::max<size_t>(widest, 1), 4, 8);
   bool only_reads = !body.reductions.empty() && body.stores.empty() && body.keeps.empty() &&
                     body.code.size() <= 16;
-  size_t most = only_reads ? (options.arch < 120 ? 32 : 16) : 16 * unroll;
+  size_t most = only_reads ? 32 : 16 * unroll;
   size_t whole = 1;
   while (2 * whole * tile * loaded <= 64 * unroll && 2 * whole * tile <= most) whole *= 2;
   if (!body.reductions.empty()) whole = std::max(whole, 8 / tile);

@@ -152,6 +152,36 @@ TEST_CASE("sass: the fast path is the cheapest for what it loads") {
   CHECK(b.loads_at_once == 2);
 }
 
+// Loads under the predicate of a branch are made on one of its ways only.
+TEST_CASE("sass: loads under a branch's predicate count on their way") {
+  auto judged = [](const std::string& predicate) {
+    std::vector<Function> functions = parse(text_of({
+        {".L_x_1:"},
+        {predicate + " LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
+        {predicate + " LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 0},
+        {"ISETP.GE.U32.AND P2, PT, R0, R31, PT"},
+        {"@!P0 BRA `(.L_x_2)"},
+        {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
+        {"FADD R4, R4, R8", 4, 7, 0b1},
+        {".L_x_2:"},
+        {"FADD R4, R4, R9", 4},
+        {"@!P1 BRA `(.L_x_1)", 5},
+        {"EXIT", 5},
+    }));
+    std::vector<Loop> loops = streaming_loops(functions[0]);
+    REQUIRE(loops.size() == 1);
+    return budget_of(loops[0], 4, 0);
+  };
+  Budget jumping = judged("@!P0");
+  CHECK(jumping.elements == 8);
+  CHECK(jumping.instructions == 6);
+  CHECK(jumping.loads_at_once == 2);
+  // Both of these and the one behind the branch.
+  Budget staying = judged("@P0");
+  CHECK(staying.elements == 12);
+  CHECK(staying.instructions == 8);
+}
+
 TEST_CASE("sass: planted faults are named") {
   CHECK(finding("LDG.E.128 R8",
                 {{"MOV R9, R4", 2, 7, 0b1}, {"LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 1}}) ==

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <set>
+#include <string>
 #include <tuple>
 
 namespace stepfuse::sass {
@@ -38,8 +40,41 @@ std::vector<int> successors(const Function& f, int at) {
   return next;
 }
 
+// Wide accesses under the predicate of a branch behind them, which are made on one of its two ways.
+struct Bound {
+  std::vector<int> accesses;
+  int bytes = 0;  // that they load
+  bool on_jump = false;
+};
+
+// [branch] of a loop.
+std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
+  std::map<int, Bound> out;
+  auto bare = [](const std::string& predicate) {
+    return predicate.substr(predicate.find_first_not_of("@!"));
+  };
+  for (int k = head; k <= latch; ++k) {
+    const Instruction& access = f.code[static_cast<size_t>(k)];
+    if (!is_wide(access) || access.predicate.empty()) continue;
+    for (int at = k + 1; at <= latch; ++at) {
+      const Instruction& i = f.code[static_cast<size_t>(at)];
+      if (i.operands.starts_with(bare(access.predicate) + ",")) break;  // another one from here on
+      if (i.target < 0) continue;
+      if (i.predicate.empty() || bare(i.predicate) != bare(access.predicate)) break;
+      Bound& bound = out[at];
+      bool on_jump = i.predicate == access.predicate;
+      if (!bound.accesses.empty() && bound.on_jump != on_jump) break;
+      bound.on_jump = on_jump;
+      bound.accesses.push_back(k);
+      bound.bytes += access.is_global_load() ? access.bytes() : 0;
+      break;
+    }
+  }
+  return out;
+}
+
 // How far a path has come: at an instruction, and the bytes that it loaded by wide accesses up to there. What is done or
-// not by a predicate would count on every way.
+// not by a predicate counts where that is known.
 struct Place {
   int at, bytes;
   auto operator<=>(const Place&) const = default;
@@ -59,6 +94,10 @@ Place place(const Function& f, int at, int bytes) {
 // instructions a byte: a turn may take several tiles at once, or else a single one.
 std::vector<const Instruction*> fast_path(const Function& f, int head, int latch) {
   constexpr Place kNowhere{-1, 0};
+  const std::map<int, Bound> bound = bound_accesses(f, head, latch);
+  auto takes = [&](const Bound& b, int branch, int next) {
+    return b.on_jump == (next == f.code[static_cast<size_t>(branch)].target);
+  };
   std::map<Place, Reached> reached;
   using Entry = std::pair<int, Place>;  // length so far
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
@@ -83,12 +122,22 @@ std::vector<const Instruction*> fast_path(const Function& f, int head, int latch
     for (int next : successors(f, here.at)) {
       if (next <= head || next > latch) continue;
       if (here.bytes > kMostBytes) continue;
-      reach(place(f, next, here.bytes), so_far + length(f.code[static_cast<size_t>(next)]), here);
+      auto b = bound.find(here.at);
+      bool more = b != bound.end() && takes(b->second, here.at, next);
+      reach(place(f, next, here.bytes + (more ? b->second.bytes : 0)),
+            so_far + length(f.code[static_cast<size_t>(next)]), here);
     }
   }
   std::vector<const Instruction*> path;
+  std::set<int> not_made;
+  int next = -1;
   for (Place at = best; at != kNowhere; at = reached.at(at).before) {
-    path.push_back(&f.code[static_cast<size_t>(at.at)]);
+    auto b = bound.find(at.at);
+    if (b != bound.end() && !takes(b->second, at.at, next)) {
+      not_made.insert(b->second.accesses.begin(), b->second.accesses.end());
+    }
+    next = at.at;
+    if (!not_made.contains(at.at)) path.push_back(&f.code[static_cast<size_t>(at.at)]);
   }
   std::reverse(path.begin(), path.end());
   return path;
