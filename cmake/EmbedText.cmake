@@ -6,6 +6,7 @@ string(REGEX REPLACE "#[^\n]*\n" "" abi "${abi}")
 file(READ ${SOURCE}/cuda/prelude.cuh prelude)
 file(READ ${SOURCE}/cuda/prelude_tiles.cuh prelude_tiles)
 file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
+file(READ ${SOURCE}/cuda/prelude_lines.cuh prelude_lines)
 file(READ ${SOURCE}/c/prelude.h c_prelude)
 file(GLOB files ${SOURCE}/plan/expansions/*.sf)
 foreach(file IN LISTS files)
@@ -18,7 +19,8 @@ namespace stepfuse {
 std::string_view embedded_abi() { return R\"text(${abi})text\"; }
 std::string_view embedded_prelude() { return R\"text(${prelude}
 ${prelude_tiles}
-${prelude_reduce})text\"; }
+${prelude_reduce}
+${prelude_lines})text\"; }
 std::string_view embedded_c_prelude() { return R\"text(${c_prelude})text\"; }
 std::string_view embedded_expansions() { return R\"text(${expansions})text\"; }
 }  // namespace stepfuse

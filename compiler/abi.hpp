@@ -115,7 +115,7 @@ enum DeviceFlags : uint32_t {
 
 // The only parameter of a device kernel, by value: a Context of device pointers and what a grid
 // needs besides. Its `chunks` are those that a block works on. Small ones, which a warp does, have
-// at most kWarpElements elements, from the start of their tensor. `chunk_count` counts the slots of
+// at most kWarpElements elements. `chunk_count` counts the slots of
 // the step, however many chunks this launch has. step_args and group_args may both be null: then the
 // arguments stand in inline_args.
 struct DeviceContext {

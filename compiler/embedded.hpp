@@ -6,7 +6,7 @@
 namespace stepfuse {
 
 std::string_view embedded_abi();         // abi.hpp without its # lines
-std::string_view embedded_prelude();     // cuda/prelude.cuh and prelude_reduce.cuh
+std::string_view embedded_prelude();     // cuda/prelude.cuh and prelude_*.cuh
 std::string_view embedded_c_prelude();   // c/prelude.h
 std::string_view embedded_expansions();  // plan/expansions/*.sf
 

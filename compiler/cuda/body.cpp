@@ -76,8 +76,7 @@ class BodyEmitter {
     auto unroll = static_cast<size_t>(e_.options.unroll);
     size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
     size_t most = 16 * unroll;
-    // Where NVRTC optimises little, the last of four loads would wait.
-    if (short_way_.exists) most = e_.options.arch < 120 ? 32 : 16;
+    if (short_way_.exists) most = 32;
     most /= static_cast<size_t>(tile_);
     tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
     if (!body_.reductions.empty()) tiles_ = std::max(tiles_, kThreadLanes / tile_);
@@ -100,10 +99,9 @@ class BodyEmitter {
     e_.out.line(leader_ == nullptr ? "const i32 skew = 0;"
                                    : fmt::format("const i32 skew = skew_of<{}, {}>(p_{});",
                                                  c_type(leader_->dtype), tile_, name(*leader_)));
-    e_.out.line(fmt::format("const i32 stride = i32(work.workers) * {};", tile_));
+    e_.out.line(fmt::format("const i32 stride = kept(i32(work.workers) * {});", tile_));
     if (has_lanes()) {
-      e_.out.line(fmt::format(
-          "place = lane_place<{}>(skew, work.worker, work.workers, first_lane);", tile_));
+      e_.out.line(fmt::format("place = lane_place<{}>(skew, work.worker, work.workers);", tile_));
     }
     e_.out.line(fmt::format("i32 first = i32(work.worker) * {} - skew;", tile_));
     if (!asks()) return;

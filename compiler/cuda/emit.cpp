@@ -32,9 +32,7 @@ class KernelEmitter {
     emit_constants();
     for (int32_t i = first(); i < end(); ++i) {
       emit_phase(e_, i, kept(i));
-      if (i + 1 == end()) break;
-      emit_shared(i);
-      emit_barrier("grid barrier", [&] { emit_folds(e_, i, LastBlock::of_several); });
+      if (i + 1 < end()) emit_barrier("grid barrier", emit_shared_work(i));
     }
     emit_end();
     e_.out.close();
@@ -43,7 +41,7 @@ class KernelEmitter {
  private:
   int32_t first() const { return kernel_.first_phase; }
   int32_t end() const { return kernel_.end(); }
-  bool is_cooperative() const { return kernel_.phase_count > 1; }  // all blocks are resident
+  bool is_cooperative() const { return plan::blocks_wait(e_.plan, kernel_); }
   bool finishes() const { return &kernel_ == &e_.plan.kernels.back(); }
   // Of this kernel; -1 if it only finishes.
   int32_t last_phase() const { return kernel_.phase_count > 0 ? end() - 1 : -1; }
@@ -100,13 +98,12 @@ class KernelEmitter {
   }
 
   // All blocks wait until the last one to arrive has done the `work`; it alone releases the others.
-  template <class Work>
-  void emit_barrier(std::string_view comment, Work&& work) {
+  void emit_barrier(std::string_view comment, const std::vector<Work>& work) {
     e_.out.open("", std::string(comment));
     e_.out.line("u32 before = 0;");
     e_.out.line("if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);");
     e_.out.open("if (last_to_arrive(ctx.sync->arrived))");
-    work();
+    for (const Work& w : work) w.emit();
     e_.out.line("__syncthreads();");
     e_.out.line("if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);");
     e_.out.close("} else {");
@@ -116,28 +113,43 @@ class KernelEmitter {
     e_.out.line("__syncthreads();");
     e_.out.close();
   }
-  // One block would take long for the results of many tensors, and the others wait for it anyway.
-  void emit_shared(int32_t phase) {
-    if (!folds_tensors(e_.plan, phase)) return;
-    emit_barrier("grid barrier: slots stand", [] {});
-    emit_shared_folds(e_, phase);
+  // What all blocks do behind a phase, with a barrier before each; returns what is left to the last one at the next
+  // barrier.
+  std::vector<Work> emit_shared_work(int32_t phase) {
+    std::vector<Work> left;
+    for (Work& w : shared_work(e_, phase)) {
+      if (w.by == Blocks::last) {
+        left.push_back(std::move(w));
+        continue;
+      }
+      emit_barrier("grid barrier: slots stand", left);
+      left.clear();
+      w.emit();
+    }
+    return left;
   }
 
   void emit_end() {
     bool folds = kernel_.phase_count > 0 && e_.plan.phase(end() - 1).folds();
     if (!folds && !finishes()) return;
-    if (is_cooperative()) emit_shared(end() - 1);
+    std::vector<Work> left;
+    bool lines_done = is_cooperative() && finishes() && plan::writes_lines(e_.plan);
+    if (is_cooperative()) {
+      left = emit_shared_work(end() - 1);
+    } else if (folds) {
+      left.push_back({Blocks::last, [&] { emit_folds(e_, end() - 1, !finishes()); }});
+    }
+    if (lines_done) {
+      emit_barrier("grid barrier: nobody reads rows or columns any more", left);
+      left.clear();
+      emit_finish_of_lines(e_, last_phase());
+    }
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
     e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
-    if (folds) {
-      emit_folds(e_, end() - 1,
-                 is_cooperative() ? LastBlock::of_several
-                 : finishes()     ? LastBlock::alone
-                                  : LastBlock::of_split);
-    }
-    if (folds && finishes()) e_.out.line("__syncthreads();");
-    if (finishes()) emit_finish(e_, last_phase());
+    for (const Work& w : left) w.emit();
+    if (!left.empty() && finishes()) e_.out.line("__syncthreads();");
+    if (finishes()) emit_finish(e_, last_phase(), lines_done);
     e_.out.close();
   }
 

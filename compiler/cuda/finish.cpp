@@ -1,5 +1,5 @@
-// CUDA text of the end of a step: the last block of the last kernel writes the states. Knows the
-// plan.
+// CUDA text of the end of a step: the last block of the last kernel writes the states, all blocks those of rows and
+// columns where they wait for each other. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -38,12 +38,20 @@ class FinishEmitter {
     if (!own_.empty()) cuda::emit_struct(e_, struct_, own_);
   }
 
-  // A state's old value is read by its own writer only, or before anybody writes.
-  void emit() {
+  // Rows and columns; no other state is written before all blocks have.
+  void emit_shared() {
     emit_step();
+    emit_lines(Blocks::all);
+  }
+
+  // A state's old value is read by its own writer only, or before anybody writes.
+  void emit(bool lines_done) {
+    if (!lines_done) {
+      emit_step();
+      emit_lines(Blocks::last);
+    }
     const plan::Writes* of_step = nullptr;
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
-      if (block->domain > Domain::tensor) emit_lines(*block);
       if (block->domain == Domain::tensor) emit_tensors(*block);
       if (block->domain == Domain::group) emit_groups(*block);
       if (block->domain == Domain::step) of_step = &*block;
@@ -136,21 +144,24 @@ class FinishEmitter {
     return w.predicate != kNone && e_.plan[w.predicate].domain != Domain::step;
   }
 
-  // Rows or columns.
-  void emit_lines(const plan::Writes& block) {
-    e_.out.pragma("#pragma unroll 1");
-    e_.out.open("for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)");
+  void emit_lines(Blocks by) {
+    for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
+      if (block->domain > Domain::tensor) emit_lines(*block, by);
+    }
+    if (by == Blocks::last && plan::writes_lines(e_.plan)) e_.out.line("__syncthreads();");
+  }
+  void emit_lines(const plan::Writes& block, Blocks by) {
+    e_.out.open("", fmt::format("states per {}", info(block.domain).name));
+    open_members(e_, block.domain, by);
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
     if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
     emit_uniform_lines(e_, block.group);
     emit_uniform_lines(e_, block.tensor);
-    open_members(e_, block.domain);
     emit_uniform_lines(e_, block.domain == Domain::row ? block.row : block.column);
     emit_writes(block, info(block.domain).name);
     e_.out.close();
     e_.out.close();
-    e_.out.line("__syncthreads();");
   }
 
   void emit_groups(const plan::Writes& block) {
@@ -230,6 +241,10 @@ ValueSet inherited_values(Emission& e, int32_t phase) {
 
 void emit_finish_structs(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit_struct(); }
 
-void emit_finish(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit(); }
+void emit_finish_of_lines(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit_shared(); }
+
+void emit_finish(Emission& e, int32_t phase, bool lines_done) {
+  FinishEmitter(e, phase).emit(lines_done);
+}
 
 }  // namespace stepfuse::cuda

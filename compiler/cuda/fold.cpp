@@ -1,6 +1,7 @@
-// CUDA text of what stands behind a phase: slots to results, by the last block or, of tensors, by all
-// of a grid, and reductions of group and tensor values. Knows the plan.
+// CUDA text of what stands behind a phase: slots to results, and reductions of values between step and element; by the
+// last block or, of what there may be many, by all of a grid. Knows the plan.
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -39,10 +40,8 @@ std::string slot_count(Domain from) {
   internal_error("a step value is not reduced");
 }
 
-constexpr std::string_view kAlone = "0, 1";  // the last block
-constexpr std::string_view kAllBlocks = "blockIdx.x, gridDim.x";
-
-void emit_fold(Emission& e, int32_t number, std::string_view blocks = kAlone) {
+void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
+  std::string_view blocks = by == Blocks::last ? "0, 1" : "blockIdx.x, gridDim.x";
   const plan::Reduction& r = e.plan.reduction(number);
   bool any = r.op == Op::reduce_any;
   std::string slots = array_of(e, "slots", number);
@@ -63,53 +62,76 @@ void emit_fold(Emission& e, int32_t number, std::string_view blocks = kAlone) {
   e.out.line(call, e.comment(r.value));
 }
 
-// What is evaluated for a member of `from`, its number standing in `index`.
-void emit_operands(Emission& e, const plan::Rollup& rollup, std::string_view index) {
-  if (!rollup.uniform.group.empty() && rollup.from > Domain::group) {
-    e.out.line("const u32 group = tensor.group;");
-  }
-  emit_uniform_lines(e, rollup.uniform.group);
-  emit_uniform_lines(e, rollup.uniform.tensor);
+// What is evaluated for each member of `from`.
+void emit_operands(Emission& e, const plan::Rollup& rollup, Blocks by) {
   bool lines = rollup.from > Domain::tensor;
-  if (lines) open_members(e, rollup.from);
-  emit_uniform_lines(e, rollup.from == Domain::row ? rollup.uniform.row : rollup.uniform.column);
+  bool tensors = rollup.from >= Domain::tensor;
+  emit_uniform_lines(e, rollup.uniform.step);
+  if (lines) {
+    open_members(e, rollup.from, by);
+  } else {
+    e.out.pragma("#pragma unroll 1");
+    e.out.open(fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)",
+                           tensors ? "tensor_index" : "group", slot_count(rollup.from)));
+  }
+  if (tensors) e.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
+  if (!rollup.uniform.group.empty() && tensors) e.out.line("const u32 group = tensor.group;");
+  for (const auto* code : {&rollup.uniform.group, &rollup.uniform.tensor, &rollup.uniform.row,
+                           &rollup.uniform.column}) {
+    emit_uniform_lines(e, *code);
+  }
+  std::string_view index = lines ? info(rollup.from).name : tensors ? "tensor_index" : "group";
   for (const plan::Combine& c : rollup.reductions) {
     e.out.line(
         fmt::format("{}[{}] = {};", array_of(e, "slots", c.reduction), index, e.name(c.operand)),
         e.comment(e.plan.reduction(c.reduction).value));
   }
-  if (lines) e.out.close();
+  e.out.close();
 }
 
+std::string title(const plan::Rollup& rollup) {
+  return fmt::format("roll up {} values", info(rollup.from).name);
+}
+
+// By the last block.
 void emit_rollup(Emission& e, const plan::Rollup& rollup) {
-  bool lines = rollup.from > Domain::tensor;
-  bool tensors = rollup.from >= Domain::tensor;
-  std::string_view index = tensors ? "tensor_index" : "group";
-  e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));
+  e.out.open("", title(rollup));
   e.out.line("__syncthreads();", "results stand");
-  emit_uniform_lines(e, rollup.uniform.step);
-  e.out.pragma("#pragma unroll 1");
-  Domain walked = std::min(rollup.from, Domain::tensor);
-  e.out.open(
-      lines ? "for (u32 tensor_index = 0; tensor_index < ctx.step.tensor_count; ++tensor_index)"
-            : fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)", index,
-                          slot_count(walked)));
-  if (tensors) e.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
-  emit_operands(e, rollup, lines ? info(rollup.from).name : index);
-  e.out.close();
+  emit_operands(e, rollup, Blocks::last);
   e.out.line("__syncthreads();");
   for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
   e.out.close();
 }
 
+// Whether there may be so many results that one block would take long.
+bool is_many(const Emission& e, int32_t reduction) {
+  return e.plan.reduction(reduction).to >= Domain::tensor;
+}
+
+// Those of `all` that are many, by all blocks, and the others by the last one; nothing where there are none.
+void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, std::vector<Work>& out) {
+  std::vector<int32_t> own;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(own),
+               [&](int32_t r) { return is_many(e, r) == (by == Blocks::all); });
+  if (own.empty()) return;
+  out.push_back({by, [&e, own, by] {
+                   for (int32_t r : own) emit_fold(e, r, by);
+                 }});
+}
+
 }  // namespace
 
-void open_members(Emission& e, Domain domain) {
-  e.out.line(fmt::format("const u32* const {}s = {} + tensor_index;", info(domain).name,
-                         members_begin(domain)));
+void open_members(Emission& e, Domain domain, Blocks by) {
+  std::string_view first =
+      by == Blocks::last ? "threadIdx.x" : "blockIdx.x * kThreads + threadIdx.x";
+  std::string_view step = by == Blocks::last ? "kThreads" : "gridDim.x * kThreads";
+  std::string_view name = info(domain).name;
+  e.out.line(fmt::format("const u32* const {}s = {};", name, members_begin(domain)));
+  e.out.line(fmt::format("const u32 {0}_count = {0}s[ctx.step.tensor_count];", name));
   e.out.pragma("#pragma unroll 1");
-  e.out.open(fmt::format("for (u32 {0} = {0}s[0] + threadIdx.x; {0} < {0}s[1]; {0} += kThreads)",
-                         info(domain).name));
+  e.out.open(fmt::format("for (u32 {0} = {1}; {0} < {0}_count; {0} += {2})", name, first, step));
+  e.out.line(
+      fmt::format("const u32 tensor_index = owner_of({0}s, ctx.step.tensor_count, {0});", name));
 }
 
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
@@ -125,24 +147,37 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   return found;
 }
 
-void emit_shared_folds(Emission& e, int32_t phase) {
-  for (int32_t r : e.plan.phase(phase).reductions) {
-    if (e.plan.reduction(r).to >= Domain::tensor) emit_fold(e, r, kAllBlocks);
+std::vector<Work> shared_work(Emission& e, int32_t phase) {
+  const plan::Phase& p = e.plan.phase(phase);
+  std::vector<Work> out;
+  std::vector<int32_t> folded = p.reductions;
+  folded.insert(folded.end(), p.columns.begin(), p.columns.end());
+  add_folds(e, folded, Blocks::all, out);
+  add_folds(e, folded, Blocks::last, out);
+  for (const plan::Rollup& rollup : p.rollups) {
+    if (rollup.from <= Domain::tensor) {
+      out.push_back({Blocks::last, [&e, &rollup] { emit_rollup(e, rollup); }});
+      continue;
+    }
+    out.push_back({Blocks::all, [&e, &rollup] {
+                     e.out.open("", title(rollup));
+                     emit_operands(e, rollup, Blocks::all);
+                     e.out.close();
+                   }});
+    std::vector<int32_t> rolled;
+    for (const plan::Combine& c : rollup.reductions) rolled.push_back(c.reduction);
+    add_folds(e, rolled, Blocks::last, out);
+    add_folds(e, rolled, Blocks::all, out);
   }
-  for (int32_t r : e.plan.phase(phase).columns) emit_fold(e, r, kAllBlocks);
+  return out;
 }
 
-void emit_folds(Emission& e, int32_t phase, LastBlock last) {
+void emit_folds(Emission& e, int32_t phase, bool may_keep) {
   const plan::Phase& p = e.plan.phase(phase);
-  bool may_keep = last == LastBlock::of_split && !p.rollups.empty();
+  may_keep &= !p.rollups.empty();
   if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
-  for (int32_t r : p.reductions) {
-    bool done = last == LastBlock::of_several && e.plan.reduction(r).to >= Domain::tensor;
-    if (!done) emit_fold(e, r);
-  }
-  if (last != LastBlock::of_several) {
-    for (int32_t r : p.columns) emit_fold(e, r);
-  }
+  for (int32_t r : p.reductions) emit_fold(e, r);
+  for (int32_t r : p.columns) emit_fold(e, r);
   if (may_keep) e.out.close();
   for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }

@@ -1,6 +1,7 @@
 // CUDA text of one phase: uniform code, the loop over chunks, lanes to slots, slots to results.
 // Knows the plan.
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -37,12 +38,12 @@ class PhaseEmitter {
     local_ = shared.step;
     step_ = shared.step;
     step_.insert(kept.begin(), kept.end());
-    chunk_ = shared.chunk;
+    chunk_.emplace(phase_.uniform, shared.chunk);
   }
 
   void emit_structs() {
     if (!step_.empty()) emit_struct(e_, step_struct_, step_);
-    if (!chunk_.empty()) emit_struct(e_, chunk_struct_, chunk_);
+    chunk_->emit_struct(e_, chunk_struct_);
   }
 
   void emit() {
@@ -75,8 +76,8 @@ class PhaseEmitter {
       units = fmt::format("{} ? {} : 0", e_.name(phase_.guard), units);
     }
     e_.out.line(fmt::format("const u32 units = {};", units));
-    if (!chunk_.empty()) {
-      e_.out.line(fmt::format("__shared__ {} sections[1 + kWarps];", chunk_struct_));
+    if (!chunk_->empty()) {
+      chunk_->emit_sections(e_, chunk_struct_);
       e_.out.line("u32 seen = kNone;", fmt::format("the {} whose values stand in section 0",
                                                    by_rows() ? "row" : "tensor"));
     }
@@ -143,22 +144,17 @@ class PhaseEmitter {
 
   bool by_rows() const { return !phase_.uniform.row.empty(); }
   void emit_chunk_values() {
-    if (chunk_.empty()) return;
+    if (chunk_->empty()) return;
     std::string_view owner = by_rows() ? "row" : "tensor_index";
     e_.out.open(fmt::format("if (work.packed || {} != seen)", owner));
     e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
     e_.out.open("if (work.worker == 0)");
-    bool grouped = !phase_.uniform.group.empty();
-    if (grouped) e_.out.line("const u32 group = tensor.group;");
-    emit_uniform_lines(e_, phase_.uniform.group);
-    emit_uniform_lines(e_, phase_.uniform.tensor);
-    emit_uniform_lines(e_, phase_.uniform.row);
-    emit_copies_to(e_, "sections[work.section]", chunk_);
+    chunk_->emit(e_, chunk_struct_);
     e_.out.close();
     e_.out.line("synchronize(work.packed);");
     e_.out.line(fmt::format("seen = work.packed ? kNone : {};", owner));
     e_.out.close();
-    emit_copies_from(e_, "sections[work.section]", chunk_);
+    emit_copies_from(e_, "sections[work.section]", chunk_->used());
   }
 
   void emit_chunk() {
@@ -178,12 +174,7 @@ class PhaseEmitter {
   }
 
   void emit_accumulators() {
-    if (has_lanes()) {
-      std::string_view place = e_.plan.has_rows ? "u32(chunk.begin % tensor.columns)"
-                                                : "u32(tensor.offset + chunk.begin)";
-      e_.out.line(fmt::format("const u32 first_lane = work.packed ? 0 : {} % abi::kLanes;", place));
-      e_.out.line("LanePlace place = {0, work.workers * 4};");
-    }
+    if (has_lanes()) e_.out.line("LanePlace place = {0, work.workers * 4};");
     for (int32_t number : phase_.reductions) {
       const plan::Reduction& r = e_.plan.reduction(number);
       const std::string& name = e_.name(r.value);
@@ -221,7 +212,7 @@ class PhaseEmitter {
   std::string variable_, step_struct_, chunk_struct_;
   ValueSet step_;   // shared by thread 0
   ValueSet local_;  // those that this phase reads
-  ValueSet chunk_;
+  std::optional<ChunkValues> chunk_;
 };
 
 }  // namespace

@@ -211,14 +211,14 @@ SF_DEVICE u64 raw_of(i64 v) { return u64(v); }
 SF_DEVICE u64 raw_of(i32 v) { return u32(v); }
 SF_DEVICE u64 raw_of(bool v) { return v ? 1 : 0; }
 
-// Where arguments stand: in tables, or in the kernel's own parameter.
-SF_DEVICE const u64* step_args_of(const abi::DeviceContext& ctx) {
-  return ctx.step.step_args != nullptr ? ctx.step.step_args : ctx.inline_args;
+// Arguments stand in tables, or in the kernel's own parameter. Words are selected, not pointers to them: what
+// may be either is loaded like memory.
+SF_DEVICE u64 step_arg(const abi::DeviceContext& ctx, u32 i) {
+  return ctx.step.step_args != nullptr ? ctx.step.step_args[i] : ctx.inline_args[i];
 }
-SF_DEVICE const u64* group_args_of(const abi::DeviceContext& ctx, u32 step_count, u32 first) {
-  const u64* const all =
-      ctx.step.step_args != nullptr ? ctx.step.group_args : ctx.inline_args + step_count;
-  return all + first;
+// Of groups, and behind them of tensors.
+SF_DEVICE u64 member_arg(const abi::DeviceContext& ctx, u32 step_count, u32 i) {
+  return ctx.step.step_args != nullptr ? ctx.step.group_args[i] : ctx.inline_args[step_count + i];
 }
 template <class T>
 SF_DEVICE T arg(u64 raw) {

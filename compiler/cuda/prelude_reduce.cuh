@@ -134,13 +134,14 @@ SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
   return partial;
 }
 
-// Where a thread's eight lanes stand: four from `low`, four from `high`.
+// Where a thread's eight lanes stand: four from `low`, four from `high`. In which lane the chunk begins says nothing:
+// lanes that meet are so many apart, counted around the end.
 struct LanePlace {
   u32 low, high;
 };
 template <int kTile>
-SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers, u32 first_lane) {
-  const u32 low = worker * kTile - u32(skew) + first_lane;
+SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers) {
+  const u32 low = worker * kTile - u32(skew);
   return {low, low + (kTile == 8 ? 4 : workers * 4)};
 }
 
@@ -318,53 +319,6 @@ SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, La
       }
     }
     __syncthreads();
-  }
-}
-
-// One past the last row of the strip of row `line`.
-SF_DEVICE u64 strip_end(const abi::Tensor& tensor, u64 line) {
-  const u64 lines = tensor.size / tensor.columns;
-  const u64 end = line - line % abi::kStripRows + abi::kStripRows;
-  return end < lines ? end : lines;
-}
-
-// Of each column, what the strips of its tensor left, by a thread; in place.
-template <class R, class T>
-SF_DEVICE void fold_strips(const abi::Context& step, T* values, T* results, u32 block, u32 blocks) {
-#pragma unroll 1
-  for (u32 t = 0; t < step.tensor_count; ++t) {
-    const abi::Tensor& tensor = step.tensors[t];
-    const u32* const columns = step.parts[abi::kColumnsOfTensors].begin + t;
-    const bool here = (tensor.flags & abi::kPresent) != 0 && tensor.size != 0;
-    const u64 lines = here ? tensor.size / tensor.columns : 0;
-    const u64 step_size = tensor.columns;
-#pragma unroll 1
-    for (u32 c = columns[0] + block * kThreads + threadIdx.x; c < columns[1];
-         c += blocks * kThreads) {
-      T* const first = values + tensor.strip_base + (c - columns[0]);
-      u64 left = (lines + abi::kStripRows - 1) / abi::kStripRows;
-      auto combine = [&](u64 to, u64 from) {
-        first[to * step_size] = R::combine(first[to * step_size], first[from * step_size]);
-      };
-#pragma unroll 1
-      while (left > 1) {
-        u64 pieces = 0;
-#pragma unroll 1
-        for (u64 begin = 0; begin < left; begin += kPieceElements, ++pieces) {
-          const u64 n = left - begin < kPieceElements ? left - begin : kPieceElements;
-#pragma unroll 1
-          for (u64 i = abi::kLanes; i < n; ++i) combine(begin + i % abi::kLanes, begin + i);
-#pragma unroll 1
-          for (u64 d = abi::kLanes / 2; d > 0; d /= 2) {
-#pragma unroll 1
-            for (u64 l = 0; l < d && l + d < n; ++l) combine(begin + l, begin + l + d);
-          }
-          first[pieces * step_size] = first[begin * step_size];
-        }
-        left = pieces;
-      }
-      results[c] = lines == 0 ? R::template identity<T>() : *first;
-    }
   }
 }
 

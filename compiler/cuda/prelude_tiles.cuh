@@ -202,6 +202,13 @@ SF_DEVICE u32 room_of(i32 length) {
   return length >= kTile ? length - kTile + 1 : 0;
 }
 
+// Keeps a value in its register, where the compiler would compute it again at each use.
+SF_DEVICE i32 kept(i32 v) {
+  i32 same;
+  asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(v));
+  return same;
+}
+
 // For uses of a value's place: those outside of [0, length) stand for the nearest one inside.
 SF_DEVICE i32 inside(i32 k, i32 length) {
   const i32 below = k < length ? k : length - 1;

@@ -1,9 +1,11 @@
 // What the parts of the CUDA emitter share while one text is written. Knows the plan.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/cuda/options.hpp"
@@ -41,15 +43,38 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used);
 
 // "const float s_inv = …;  // %inv = rcp %scale : f32" for each value; operands are locals.
 void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code);
-// The rows, or columns, of the tensor at hand, by all threads of the block.
-void open_members(Emission& e, Domain domain);
 
-// struct NAME { float s_inv; … };
-void emit_struct(Emission& e, const std::string& name, const ValueSet& values);
+// struct NAME { float s_inv; … };, with other fields of 32 bits behind, an even number of them.
+void emit_struct(Emission& e, const std::string& name, const ValueSet& values,
+                 std::string_view others = "");
 
 // "const float s_inv = FROM.s_inv;" for each value, or the way back.
 void emit_copies_from(Emission& e, const std::string& from, const ValueSet& values);
 void emit_copies_to(Emission& e, const std::string& to, const ValueSet& values);
+
+// ---- chunk_values.cpp
+
+// Values of a phase's group, tensor and row code that the threads on a chunk share: section 0 of shared memory for
+// the block, another one for each warp and its small chunks.
+class ChunkValues {
+ public:
+  // `used`: by bodies, without those of the step. `code` must outlive this.
+  ChunkValues(const plan::Uniform& code, ValueSet used);
+  bool empty() const { return used_.empty(); }
+  const ValueSet& used() const { return used_; }
+
+  void emit_struct(Emission& e, const std::string& name) const;
+  void emit_sections(Emission& e, const std::string& name) const;
+  // By the chunk's first thread: fills its section.
+  void emit(Emission& e, const std::string& name) const;
+
+ private:
+  const plan::Uniform& code_;
+  ValueSet used_, fields_;
+  bool keeps_ = false;  // something is computed of tensors or groups, and may be the last tensor's
+  std::vector<plan::Inst> reads_, rest_;  // of a tensor's code
+  ValueSet for_rows_, kept_;              // of groups and tensors
+};
 
 // ---- arrays.cpp
 
@@ -94,18 +119,24 @@ std::string step_variable(int32_t phase);
 
 // ---- fold.cpp
 
-// By all blocks, behind a grid barrier: folds the slots of reductions to tensors, of which there may be
-// many.
-void emit_shared_folds(Emission& e, int32_t phase);
-enum class LastBlock {
-  alone,       // of a kernel of one phase
-  of_split,    // the same, in the `split` form, whose kernels look for kKeepResults
-  of_several,  // of a kernel whose blocks wait for each other: emit_shared_folds is done
+// Whose blocks do something behind a phase.
+enum class Blocks {
+  last,  // to arrive there: all of that block's threads
+  all,   // of the grid
 };
-// By the whole last block: folds the other slots of the phase's reductions into their results, and
-// rolls up behind them.
-void emit_folds(Emission& e, int32_t phase, LastBlock last);
-// Whether emit_folds needs the shared lanes.
+// What is done at once; what follows needs it.
+struct Work {
+  Blocks by = Blocks::last;
+  std::function<void()> emit;
+};
+// Behind a phase of a kernel whose blocks wait for each other, in order: folds the slots of the phase's reductions
+// into their results, and rolls up. All blocks do what there may be many of: tensors, rows, columns.
+std::vector<Work> shared_work(Emission& e, int32_t phase);
+// The same by the last block alone. `may_keep`: in the `split` form, whose kernels look for kKeepResults.
+void emit_folds(Emission& e, int32_t phase, bool may_keep);
+// The rows, or columns, of all tensors, with the number of their tensor.
+void open_members(Emission& e, Domain domain, Blocks by);
+// Whether a phase's folds need the shared lanes.
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 
 // ---- finish.cpp
@@ -113,6 +144,9 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 // Step values that the finish uses and `phase`, of the same kernel, computes anyway (-1: none).
 ValueSet inherited_values(Emission& e, int32_t phase);
 void emit_finish_structs(Emission& e, int32_t phase);
-void emit_finish(Emission& e, int32_t phase);
+// Rows and columns by all blocks, in front of emit_finish and in its scope or around it.
+void emit_finish_of_lines(Emission& e, int32_t phase);
+// By the last block. `lines_done`: behind emit_finish_of_lines.
+void emit_finish(Emission& e, int32_t phase, bool lines_done);
 
 }  // namespace stepfuse::cuda

@@ -27,12 +27,22 @@ std::string_view place(Domain d) {
   }
 }
 
+// The word of an argument.
+std::string argument(const ArgLayout& args, Domain domain, int32_t word) {
+  if (domain == Domain::step) return fmt::format("step_arg(ctx, {})", word);
+  std::string row = domain == Domain::group
+                        ? fmt::format("group * {}", args.group_words)
+                        : fmt::format("ctx.step.group_count * {} + tensor_index * {}",
+                                      args.group_words, args.tensor_words);
+  return fmt::format("member_arg(ctx, {}, {} + {})", args.step_words, row, word);
+}
+
 std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
   std::string_view type = c_type(inst.out);
   Domain domain = e.plan[inst.value].domain;
   switch (inst.op) {
     case Op::arg:
-      return fmt::format("arg<{}>({}_args[{}])", type, info(domain).name, inst.index);
+      return fmt::format("arg<{}>({})", type, argument(e.plan.args, domain, inst.index));
     case Op::read:
       return fmt::format("global<{}>(ctx.step.states, {})[{}]", type, inst.index, place(domain));
     case Op::present:
@@ -82,22 +92,6 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used) {
 }
 
 void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code) {
-  auto has_args = [&](Domain d) {
-    return std::any_of(code.begin(), code.end(), [&](const plan::Inst& inst) {
-      return inst.op == Op::arg && e.plan[inst.value].domain == d;
-    });
-  };
-  if (has_args(Domain::step)) e.out.line("const u64* const step_args = step_args_of(ctx);");
-  if (has_args(Domain::group)) {
-    e.out.line(fmt::format("const u64* const group_args = group_args_of(ctx, {}, group * {});",
-                           e.plan.args.step_words, e.plan.args.group_words));
-  }
-  if (has_args(Domain::tensor)) {
-    e.out.line(fmt::format(
-        "const u64* const tensor_args = group_args_of(ctx, {}, ctx.step.group_count * {} + "
-        "tensor_index * {});",
-        e.plan.args.step_words, e.plan.args.group_words, e.plan.args.tensor_words));
-  }
   for (const plan::Inst& inst : code) {
     e.out.line(fmt::format("const {} {} = {};", c_type(inst.out), e.name(inst.value),
                            uniform_expression(e, inst)),
@@ -105,7 +99,8 @@ void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code) {
   }
 }
 
-void emit_struct(Emission& e, const std::string& name, const ValueSet& values) {
+void emit_struct(Emission& e, const std::string& name, const ValueSet& values,
+                 std::string_view others) {
   e.out.open("struct " + name);
   for (size_t width : {8, 4}) {
     for (Id v : values) {
@@ -113,6 +108,7 @@ void emit_struct(Emission& e, const std::string& name, const ValueSet& values) {
       e.out.line(fmt::format("{} {};", field_type(e, v), e.name(v)));
     }
   }
+  if (!others.empty()) e.out.line(std::string(others));
   if (needs_padding(e, values)) e.out.line("u32 padding;");
   e.out.close("};");
 }

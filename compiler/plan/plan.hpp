@@ -285,13 +285,16 @@ void for_each_operand(const Body& body, F&& f) {
   }
 }
 
-// Whether elements of a phase are reduced to tensors or rows, of which there may be many: where the blocks of a grid wait for each
-// other, all of them fold these.
-inline bool folds_tensors(const KernelPlan& plan, int32_t phase) {
-  const Phase& p = plan.phase(phase);
-  return !p.columns.empty() ||
-         std::any_of(p.reductions.begin(), p.reductions.end(),
-                     [&](int32_t r) { return plan.reduction(r).to >= Domain::tensor; });
+// Whether the blocks of a grid that runs the kernel wait for each other: between phases, and behind a single one where
+// rows or columns, of which there may be many, are folded, rolled up or written. Then all of them are resident.
+inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
+  return plan.form == Form::fused && kernel.phase_count >= (plan.has_rows ? 1 : 2);
+}
+
+// Whether states of rows or columns are written.
+inline bool writes_lines(const KernelPlan& plan) {
+  return std::any_of(plan.finish.writes.begin(), plan.finish.writes.end(),
+                     [](const Writes& w) { return w.domain > Domain::tensor; });
 }
 
 // What is done in one level for blocks of one size; of 1: for each element.

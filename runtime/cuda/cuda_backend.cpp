@@ -43,7 +43,7 @@ class CudaBackend final : public Backend {
   void prepare(const Variant& variant, bool observe, CompileReport& report) override {
     variant_ = &variant;
     kernel_ = split_ = nullptr;
-    bool has_barrier = variant.plan.form == Form::fused && variant.plan.phases.size() > 1;
+    bool has_barrier = plan::blocks_wait(variant.plan, variant.plan.kernels.front());
     if (!has_barrier) {
       kernel_ = split_ = load(variant, report);
       return;

@@ -52,7 +52,7 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
             "cuOccupancyMaxActiveBlocksPerMultiprocessor");
       entry.first_phase = kernel.first_phase;
       entry.phase_count = kernel.phase_count;
-      entry.cooperative = kernel.phase_count > 1;
+      entry.cooperative = plan::blocks_wait(plan, kernel);
       for (int32_t p = kernel.first_phase; p < kernel.end(); ++p) {
         entry.splits |= plan.may_split(plan.phase(p));
       }

@@ -35,12 +35,10 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   slot_count_ = static_cast<uint32_t>(tables.chunks.size());
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     const abi::Chunk& chunk = tables.chunks[i];
-    // A warp has 256 lanes, the first ones of 2,048.
     const abi::Tensor& tensor = tables.tensors[chunk.tensor];
     // A worker goes on from the first row of a strip by itself.
     if (tables.has_columns && chunk.begin / tensor.columns % kStripRows != 0) continue;
-    uint64_t place = tables.has_rows ? chunk.begin % tensor.columns : tensor.offset + chunk.begin;
-    bool in_warp = chunk.length <= abi::kWarpElements && place % kLanes == 0;
+    bool in_warp = chunk.length <= abi::kWarpElements;
     (in_warp ? small_ : large_).push_back(chunk);
     if (!in_warp) block_elements_ += chunk.length;
   }

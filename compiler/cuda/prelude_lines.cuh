@@ -1,0 +1,82 @@
+// The device code of rows and columns: whose they are, and what the strips of a column make; stands after
+// prelude_reduce.cuh. Knows the others and abi.hpp.
+
+// One past the last row of the strip of row `line`.
+SF_DEVICE u64 strip_end(const abi::Tensor& tensor, u64 line) {
+  const u64 lines = tensor.size / tensor.columns;
+  const u64 end = line - line % abi::kStripRows + abi::kStripRows;
+  return end < lines ? end : lines;
+}
+
+// The tensor that a row, or a column, is of; `begin`: the first one of each tensor.
+SF_DEVICE u32 owner_of(const u32* begin, u32 tensors, u32 member) {
+  u32 owner = 0;
+#pragma unroll 1
+  for (u32 end = tensors; end - owner > 1;) {
+    const u32 middle = owner + (end - owner) / 2;
+    if (begin[middle] <= member) {
+      owner = middle;
+    } else {
+      end = middle;
+    }
+  }
+  return owner;
+}
+
+// Combines values[(k + d) * step] into values[k * step] for k = 0 … count - 1, none of which is another's operand.
+template <class R, class T>
+SF_DEVICE void combine_all(T* values, u64 step, u64 d, u64 count) {
+  constexpr u64 kAtOnce = 8;
+#pragma unroll 1
+  for (u64 first = 0; first < count; first += kAtOnce) {
+    T low[kAtOnce], high[kAtOnce];
+#pragma unroll
+    for (u64 k = 0; k < kAtOnce; ++k) {
+      const u64 at = first + k < count ? first + k : first;
+      low[k] = values[at * step];
+      high[k] = values[(at + d) * step];
+    }
+#pragma unroll
+    for (u64 k = 0; k < kAtOnce; ++k) {
+      if (first + k < count) values[(first + k) * step] = R::combine(low[k], high[k]);
+    }
+  }
+}
+
+// Of each column, what the strips of its tensor left, by a thread; in place.
+template <class R, class T>
+SF_DEVICE void fold_strips(const abi::Context& step, T* values, T* results, u32 block, u32 blocks) {
+  const u32* const begin = step.parts[abi::kColumnsOfTensors].begin;
+  const u32 count = begin[step.tensor_count];
+#pragma unroll 1
+  for (u32 c = block * kThreads + threadIdx.x; c < count; c += blocks * kThreads) {
+    const u32 t = owner_of(begin, step.tensor_count, c);
+    const abi::Tensor& tensor = step.tensors[t];
+    const u64 columns = tensor.columns;
+    const u64 lines = (tensor.flags & abi::kPresent) != 0 ? tensor.size / columns : 0;
+    T* const first = values + tensor.strip_base + (c - begin[t]);
+    u64 left = (lines + abi::kStripRows - 1) / abi::kStripRows;
+#pragma unroll 1
+    while (left > 1) {
+      u64 pieces = 0;
+#pragma unroll 1
+      for (u64 at = 0; at < left; at += kPieceElements, ++pieces) {
+        const u64 n = left - at < kPieceElements ? left - at : kPieceElements;
+        T* const piece = first + at * columns;
+        // Rows of lanes one after the other, then the lanes.
+#pragma unroll 1
+        for (u64 row = abi::kLanes; row < n; row += abi::kLanes) {
+          combine_all<R>(piece, columns, row, n - row < abi::kLanes ? n - row : abi::kLanes);
+        }
+        const u64 lanes = n < abi::kLanes ? n : abi::kLanes;
+#pragma unroll 1
+        for (u64 d = abi::kLanes / 2; d > 0; d /= 2) {
+          if (d < lanes) combine_all<R>(piece, columns, d, lanes - d < d ? lanes - d : d);
+        }
+        first[pieces * columns] = *piece;
+      }
+      left = pieces;
+    }
+    results[c] = lines == 0 ? R::template identity<T>() : *first;
+  }
+}
