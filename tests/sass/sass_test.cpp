@@ -170,7 +170,7 @@ TEST_CASE("sass: loads under a branch's predicate count on their way") {
     }));
     std::vector<Loop> loops = streaming_loops(functions[0]);
     REQUIRE(loops.size() == 1);
-    return budget_of(loops[0], 4, 0);
+    return budget_of(loops[0], {.read = 4});
   };
   Budget jumping = judged("@!P0");
   CHECK(jumping.elements == 8);
