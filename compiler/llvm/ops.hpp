@@ -75,6 +75,7 @@ class Ops {
 
   std::string half() const;
   std::string widen_f16(const std::string& v, std::string_view hint);
+  std::string narrow_bf16(const std::string& v, std::string_view hint);
   std::string narrow_f16(const std::string& v, std::string_view hint);
 
   Module& m_;

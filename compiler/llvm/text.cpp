@@ -36,6 +36,8 @@ Module::Module(const CpuTarget& target)
     : lanes(target.vector_bits / 32),
       has_fma(has_feature(target.features, "fma") || has_feature(target.features, "neon")),
       has_f16(has_feature(target.features, "f16c") || has_feature(target.features, "neon")),
+      has_bf16(target.vector_bits == 512 && has_feature(target.features, "avx512bf16") &&
+               has_feature(target.features, "avx512dq")),
       has_rounding(has_feature(target.features, "sse4.1") || has_feature(target.features, "neon")),
       has_permutes((lanes == 8 && has_feature(target.features, "avx2")) ||
                    (lanes == 16 && has_feature(target.features, "avx512f"))),

@@ -21,6 +21,7 @@ struct Module {
   int lanes = 4;                       // 32-bit elements of one explicit vector
   bool has_fma = false;                // else fma is made of other operations
   bool has_f16 = false;                // conversions between f16 and f32 in hardware
+  bool has_bf16 = false;               // rounding of whole vectors to bf16
   bool has_rounding = false;           // to integers, in the float's own format
   bool has_permutes = false;           // of a vector's lanes, by numbers in another
   bool has_masks = false;              // loads and stores of some lanes only, of any element size
