@@ -54,6 +54,12 @@ BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access, int3
   return {static_cast<int32_t>(program_.buffers.size()) - 1};
 }
 
+void Builder::only_of(BufferRef buffer, uint64_t from, uint64_t below) {
+  Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
+  b.from = from;
+  b.below = below;
+}
+
 void Builder::init_zero(BufferRef buffer) {
   program_.buffers[static_cast<size_t>(buffer.slot)].init = Buffer::Init::zero;
 }

@@ -47,6 +47,8 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   BufferRef buffer(std::string name, DTypeSet dtypes, Access access, int32_t block = 1);
+  // Which tensors have it (Buffer::from and below).
+  void only_of(BufferRef buffer, uint64_t from, uint64_t below);
   // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
   void init_zero(BufferRef buffer);
   void init_copy(BufferRef buffer, BufferRef from);

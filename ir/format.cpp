@@ -67,9 +67,12 @@ void check_function(const Format& f, const Program& p, Access of_parts) {
     if (inst.predicate != kNoValue) fail(f, fmt::format("@{} stores without conditions", p.name));
   }
   for (const Buffer& part : parts_of(p)) {
-    if (part.access == of_parts && part.dtypes.size() == 1 && part.init == Buffer::Init::none)
+    if (part.access == of_parts && part.dtypes.size() == 1 && part.init == Buffer::Init::none &&
+        part.is_of_all()) {
       continue;
-    fail(f, fmt::format("part @{} of @{} is of one type, {}", part.name, p.name, name(of_parts)));
+    }
+    fail(f, fmt::format("part @{} of @{} is of one type, {}, of every tensor", part.name, p.name,
+                        name(of_parts)));
   }
 }
 
@@ -92,11 +95,17 @@ void check_pair(const Format& f) {
   if (stores(f.decode) != 1) fail(f, "@decode stores @x");
 }
 
+// What a buffer kept in a format is called, and whose it is.
+struct Parts {
+  bool lower_bits = false;  // as with_lower_bits() names them
+  uint64_t from = 0;        // smaller tensors keep the buffer itself
+};
+
 // Keeps one buffer of a program in a format.
 class Rewriting {
  public:
-  Rewriting(const Program& from, std::string_view buffer, const Format& format, bool lower_bits)
-      : from_(from), format_(format), lower_bits_(lower_bits), slot_(from.find_buffer(buffer)) {
+  Rewriting(const Program& from, std::string_view buffer, const Format& format, Parts parts)
+      : from_(from), format_(format), wanted_(parts), slot_(from.find_buffer(buffer)) {
     check(buffer);
     names_.insert(from.names.begin(), from.names.end());
   }
@@ -121,7 +130,7 @@ class Rewriting {
     }
     if (buffer().init == Buffer::Init::copy) refuse(name, "it begins as a copy of another");
     for (const Buffer& b : from_.buffers) {
-      if (!lower_bits_ && b.init == Buffer::Init::copy && b.init_from == slot_) {
+      if (!wanted_.lower_bits && b.init == Buffer::Init::copy && b.init_from == slot_) {
         refuse(name, fmt::format("@{} begins as its copy", b.name));
       }
     }
@@ -133,7 +142,7 @@ class Rewriting {
     }
   }
 
-  // The parts stand where the buffer stood.
+  // The parts stand where the buffer stood, behind itself where small tensors keep it.
   void declare() {
     to_.name = from_.name;
     to_.states = from_.states;
@@ -151,18 +160,27 @@ class Rewriting {
         to_.buffers.push_back(kept);
         continue;
       }
+      if (wanted_.from > kept.from) keep_small(kept);
       for (const Buffer& part : parts_of(format_.encode)) {
-        bool is_rest = lower_bits_ && !parts_.empty() && kept.access != Access::out;
+        bool is_rest = wanted_.lower_bits && !parts_.empty() && kept.access != Access::out;
         parts_[part.name] = static_cast<int32_t>(to_.buffers.size());
-        to_.buffers.push_back(
-            {.name = lower_bits_ ? part.name
-                                 : fmt::format("{}.{}.{}", kept.name, format_.name, part.name),
-             .dtypes = part.dtypes,
-             .access = kept.access,
-             .init = is_rest ? Buffer::Init::zero : kept.init,
-             .block = part.block});
+        to_.buffers.push_back({.name = wanted_.lower_bits ? part.name
+                                                          : fmt::format("{}.{}.{}", kept.name,
+                                                                        format_.name, part.name),
+                               .dtypes = part.dtypes,
+                               .access = kept.access,
+                               .init = is_rest ? Buffer::Init::zero : kept.init,
+                               .block = part.block,
+                               .from = std::max(kept.from, wanted_.from),
+                               .below = kept.below});
       }
     }
+  }
+  void keep_small(Buffer kept) {
+    kept.dtypes = DType::f32;
+    kept.below = std::min(kept.below, wanted_.from);
+    small_ = static_cast<int32_t>(to_.buffers.size());
+    to_.buffers.push_back(std::move(kept));
   }
 
   ValueId append(Inst inst, std::string name, SourceLoc loc) {
@@ -196,15 +214,41 @@ class Rewriting {
     }
     bool memory = inst.op == Op::load || inst.op == Op::store;
     if (memory && inst.slot == slot_) {
-      map_[v] = inst.op == Op::load ? inline_step(format_.decode, kNoValue, kNoValue, loc)
-                                    : encode(inst, loc);
+      map_[v] = inst.op == Op::load ? decode(inst, loc) : encode(inst, loc);
       return;
     }
     if (memory) inst.slot = moved_[static_cast<size_t>(inst.slot)];
     map_[v] = append(inst, from_.names[static_cast<size_t>(v)], loc);
   }
 
-  ValueId encode(const Inst& store, SourceLoc loc) {
+  ValueId decode(Inst load, SourceLoc loc) {
+    ValueId decoded = inline_step(format_.decode, kNoValue, kNoValue, loc);
+    if (small_ < 0) return decoded;
+    load.slot = small_;
+    ValueId itself = append(load, fresh("itself"), loc);
+    if (is_small_ == kNoValue) ask_size(loc);
+    return append({.op = Op::select, .type = load.type, .operands = {is_small_, itself, decoded}},
+                  fresh("either"), loc);
+  }
+  // Whether the tensor keeps the buffer itself.
+  void ask_size(SourceLoc loc) {
+    Type count{DType::i64, Domain::tensor};
+    ValueId size = append({.op = Op::element_count, .type = count}, fresh("elements"), loc);
+    ValueId from = append({.op = Op::constant,
+                           .type = {DType::i64, Domain::step},
+                           .literal = Bits::of(static_cast<int64_t>(wanted_.from))},
+                          fresh("from"), loc);
+    is_small_ = append({.op = Op::lt,
+                        .type = {DType::boolean, Domain::tensor},
+                        .operands = {size, from, kNoValue}},
+                       fresh("is_small"), loc);
+  }
+
+  ValueId encode(Inst store, SourceLoc loc) {
+    if (small_ >= 0) {
+      store.slot = small_;
+      append(store, "", loc);
+    }
     ValueId x = store.operands[0];
     const Type& type = to_[x].type;
     if (type.domain != Domain::element || type.block > 1) x = spread(x, loc);
@@ -265,8 +309,10 @@ class Rewriting {
 
   const Program& from_;
   const Format& format_;
-  bool lower_bits_;
+  Parts wanted_;
   int32_t slot_;
+  int32_t small_ = -1;  // the buffer itself, where small tensors keep it
+  ValueId is_small_ = kNoValue;
   Program to_;
   std::vector<int32_t> moved_;            // [buffer] its new number
   std::map<std::string, int32_t> parts_;  // by name
@@ -309,12 +355,13 @@ Format built_in_format(std::string_view name) {
                                             fmt::join(list_formats(), ", ")));
 }
 
-Program with_format(const Program& program, std::string_view buffer, const Format& format) {
-  return Rewriting(program, buffer, format, false).run();
+Program with_format(const Program& program, std::string_view buffer, const Format& format,
+                    uint64_t from) {
+  return Rewriting(program, buffer, format, {.from = from}).run();
 }
 
 Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format) {
-  return Rewriting(program, buffer, format, true).run();
+  return Rewriting(program, buffer, format, {.lower_bits = true}).run();
 }
 
 Program conversion(std::string_view from, std::string_view to) {

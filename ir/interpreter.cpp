@@ -341,7 +341,14 @@ class Interpreter {
     auto first = begin / static_cast<uint64_t>(p_.buffers[buffer].block);
     return static_cast<char*>(tensor.data[buffer]) + first * size_of(tensor.dtypes[buffer]);
   }
+  bool has(size_t t, size_t buffer) const {
+    return p_.buffers[buffer].is_of(data_.tensors[t].element_count());
+  }
   void load(size_t t, size_t buffer, uint64_t begin, int n, uint32_t* out) const {
+    if (!has(t, buffer)) {
+      std::fill(out, out + n, 0);
+      return;
+    }
     DType d = data_.tensors[t].dtypes[buffer];
     int block = p_.buffers[buffer].block;
     const char* p = array(t, buffer, begin);
@@ -396,6 +403,7 @@ class Interpreter {
     for (const Inst& inst : p_.insts) {
       if (inst.op != Op::store) continue;
       auto buffer = static_cast<size_t>(inst.slot);
+      if (!has(t, buffer)) continue;
       DType d = tensor.dtypes[buffer];
       uint32_t broadcast[2];
       Column value = column(inst.operands[0], t, broadcast[0]);

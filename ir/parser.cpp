@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <set>
 #include <span>
@@ -292,9 +293,24 @@ class Parser : TokenReader {
       fail_expected("in, out or inout");
     next();
     if (at_punctuation("=")) parse_buffer_init(b);
+    if (at_word("from")) b.from = parse_tensor_size();
+    if (at_word("below")) b.below = parse_tensor_size();
     buffers_.emplace(b.name, static_cast<int>(program_.buffers.size()));
     program_.buffers.push_back(std::move(b));
     program_.buffer_locs.push_back(loc);
+  }
+
+  // Behind `from` or `below`.
+  uint64_t parse_tensor_size() {
+    next();
+    Token t = expect(TokenKind::word, "how many elements a tensor has, as in 'below 4096'");
+    uint64_t size = 0;
+    auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), size);
+    if (error == std::errc() && end == t.text.data() + t.text.size() && size != 0 &&
+        size != Buffer::kAnySize) {
+      return size;
+    }
+    lexer_.fail(t.loc, fmt::format("'{}' is no count of elements from 1 on", t.text.substr(0, 40)));
   }
 
   void parse_buffer_init(Buffer& b) {

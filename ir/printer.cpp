@@ -18,6 +18,11 @@ std::string init_text(const Program& p, const Buffer& b) {
   return "";
 }
 
+std::string sizes_text(const Buffer& b) {
+  std::string from = b.from == 0 ? "" : fmt::format(" from {}", b.from);
+  return b.below == Buffer::kAnySize ? from : fmt::format("{} below {}", from, b.below);
+}
+
 // A value, or a buffer's types, with how many elements share it.
 std::string block_text(const std::string& types, int32_t block) {
   return block > 1 ? fmt::format("<{}/{}>", types, block) : types;
@@ -104,8 +109,9 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}{}\n", b.name,
-                       block_text(names(b.dtypes, "|"), b.block), name(b.access), init_text(p, b));
+    out +=
+        fmt::format("  buffer @{} : {} {}{}{}\n", b.name, block_text(names(b.dtypes, "|"), b.block),
+                    name(b.access), init_text(p, b), sizes_text(b));
   }
   for (const State& s : p.states) {
     std::string initial = s.initial == Bits{} ? "" : " = " + literal_text(s.initial, s.type.dtype);

@@ -1,4 +1,6 @@
 // Look-ups by name in a Program. Knows ir only.
+#include <set>
+
 #include <stepfuse/program.hpp>
 
 namespace stepfuse {
@@ -27,5 +29,14 @@ std::string_view name(Access a) {
 int Program::find_buffer(std::string_view n) const { return find_named(buffers, n); }
 int Program::find_state(std::string_view n) const { return find_named(states, n); }
 int Program::find_arg(std::string_view n) const { return find_named(args, n); }
+
+std::vector<uint64_t> tensor_classes(const Program& program) {
+  std::set<uint64_t> begins = {0};
+  for (const Buffer& b : program.buffers) {
+    begins.insert(b.from);
+    if (b.below != Buffer::kAnySize) begins.insert(b.below);
+  }
+  return {begins.begin(), begins.end()};
+}
 
 }  // namespace stepfuse

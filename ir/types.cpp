@@ -44,8 +44,11 @@ std::string shortest_low(Bits v, DType t) {
 }
 }  // namespace
 
-std::string_view name(DType t) { return t >= DType::bound ? "bound" : info(t).name; }
+std::string_view name(DType t) {
+  return t == DType::absent ? "none" : t == DType::bound ? "bound" : info(t).name;
+}
 size_t size_of(DType t) {
+  if (t == DType::absent) return 0;
   check_internal(t < DType::bound, "a bound type has no row: resolve it first");
   return info(t).bytes;
 }

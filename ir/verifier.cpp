@@ -132,6 +132,12 @@ class Verifier {
              b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
     if (!is_block(b.block)) report(13, "buffer @{} has a value for {} elements", b.name, b.block);
+    if (b.is_of_all()) return;
+    if (b.from >= b.below)
+      report(13, "buffer @{} is of no tensor: it ends where it begins", b.name);
+    if (b.dtypes.size() != 1) {
+      report(13, "buffer @{} is of tensors of some sizes, and so of one storage type", b.name);
+    }
   }
 
   void check_buffer_init(size_t slot) {
@@ -147,6 +153,10 @@ class Verifier {
       return;
     }
     const Buffer& from = p_.buffers[static_cast<size_t>(b.init_from)];
+    if (from.from > b.from || from.below < b.below) {
+      report(13, "@{} is initialised from @{}, which not all of its tensors have", b.name,
+             from.name);
+    }
     if (from.block != b.block || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
       report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
              b.name, from.name);

@@ -57,7 +57,16 @@ void Binding::fail_overlap(const Range& a, const Range& b) const {
 }
 
 void Binding::check_pointer(const Range& r, void* pointer) const {
-  if (layout_.tensors()[r.tensor].size == 0) return;
+  const TensorSpec& tensor = layout_.tensors()[r.tensor];
+  if (tensor.size == 0) return;
+  bool absent = is_absent(r.tensor, r.buffer);
+  if (absent && pointer == nullptr) return;
+  if (absent) {
+    throw Error(ErrorKind::bind,
+                fmt::format("{} is bound, but a tensor of {} elements has no such array: give it "
+                            "nullptr",
+                            describe(r), tensor.element_count()));
+  }
   if (pointer == nullptr) {
     throw Error(ErrorKind::bind, fmt::format("{} is null", describe(r)));
   }
@@ -175,7 +184,7 @@ void Binding::check_overlaps() {
   for (size_t t = 0; t < layout_.size(); ++t) {
     if (layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate) continue;
     for (size_t b = 0; b < bound_.size(); ++b) {
-      if (static_cast<int>(b) == gradient_) continue;
+      if (static_cast<int>(b) == gradient_ || is_absent(t, b)) continue;
       (is_written(b) ? written_ : read_).push_back(range(t, b, tables_.pointer(t, b)));
     }
   }

@@ -57,6 +57,9 @@ class Binding {
   };
   std::string describe(const Range& r) const;
   Range range(size_t tensor, size_t buffer, void* pointer) const;
+  bool is_absent(size_t tensor, size_t buffer) const {
+    return tables_.dtype(tensor, buffer) == DType::absent;
+  }
   bool is_written(size_t buffer) const { return program_.buffers[buffer].access != Access::in; }
   void check_pointer(const Range& r, void* pointer) const;
   void find_duplicates();

@@ -66,6 +66,7 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
   for (size_t b = 0; b < p.buffers.size(); ++b) {
     if (p.buffers[b].init == Buffer::Init::none) continue;
     for (size_t t = 0; t < step.plan->layout.size(); ++t) {
+      if (tables.dtype(t, b) == DType::absent) continue;
       uint64_t size = p.buffers[b].count(step.plan->layout.tensors()[t].size);
       if (size > 0 && tables.pointer(t, b) == nullptr) {
         throw Error(ErrorKind::bind,
@@ -90,6 +91,17 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
+// Of the full tensors, where some are shards: "50000 33". Who loads does not ask, who converts does.
+std::string full_sizes_text(const Layout& layout) {
+  std::string text;
+  bool shards = false;
+  for (const TensorSpec& t : layout.tensors()) {
+    shards |= t.element_count() != t.offset + t.size;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", t.element_count());
+  }
+  return shards ? text : "";
+}
+
 void expect(const TensorReader& file, const char* key, const std::string& value,
             std::string_view what) {
   auto it = file.metadata().find(key);
@@ -106,6 +118,18 @@ void check_metadata(const TensorReader& file, const Step::Impl& step) {
   expect(file, "layout", layout_text(step.plan->layout), "a checkpoint of another layout");
 }
 
+// How `stepfuse convert` is asked for a moment as the step keeps it.
+std::string flags_for(const Program& p, std::string_view moment) {
+  for (const Buffer& b : p.buffers) {
+    std::string array = fmt::format("buffer.{}.0", b.name);
+    BufferName at = buffer_name(array);
+    if (at.moment != moment || at.form.empty()) continue;
+    std::string below = b.from == 0 ? "" : fmt::format(" --moments-below={}", b.from);
+    return fmt::format("--moments='{}={}'{}", moment, at.form, below);
+  }
+  return fmt::format("--moments='{}=f32'", moment);
+}
+
 // Where the file keeps a moment in another form than the step does: which, and what to do.
 void check_form(const TensorReader& file, const Step::Impl& step, const std::string& array) {
   BufferName wanted = buffer_name(array);
@@ -118,9 +142,9 @@ void check_form(const TensorReader& file, const Step::Impl& step, const std::str
         ErrorKind::usage,
         fmt::format(
             "{}: it keeps '{}' as {}, step @{} as {}; make the step with the --moments that it "
-            "was saved with, or convert it: stepfuse convert {} NEW --moments='{}={}'",
+            "was saved with, or convert it: stepfuse convert {} NEW {}",
             file.path(), found.moment, shown(found.form), step.program.name, shown(wanted.form),
-            file.path(), wanted.moment, wanted.form.empty() ? "f32" : wanted.form));
+            file.path(), flags_for(step.program, wanted.moment)));
   }
 }
 
@@ -179,13 +203,14 @@ void save_checkpoint(const std::string& path, const Step& step) {
   std::vector<Piece> pieces = pieces_of(impl);
   std::vector<ArrayHead> heads;
   for (const Piece& p : pieces) heads.push_back(p.head);
-  TensorWriter file(path,
-                    {{"format", kFormat},
-                     {"version", kVersion},
-                     {"step", impl.program.name},
-                     {"layout", layout_text(impl.plan->layout)},
-                     {"index", std::to_string(impl.next_index())}},
-                    heads);
+  TensorMetadata metadata = {{"format", kFormat},
+                             {"version", kVersion},
+                             {"step", impl.program.name},
+                             {"layout", layout_text(impl.plan->layout)},
+                             {"index", std::to_string(impl.next_index())}};
+  std::string full_sizes = full_sizes_text(impl.plan->layout);
+  if (!full_sizes.empty()) metadata["full_sizes"] = full_sizes;
+  TensorWriter file(path, metadata, heads);
   std::vector<char> portion(kPortion);
   impl.wait();
   for (const Piece& p : pieces) {

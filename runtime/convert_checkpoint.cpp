@@ -27,9 +27,14 @@ constexpr uint64_t kPortion = uint64_t{1} << 18;  // elements at a time: whole b
 // What a moment is to become: by its name, or "" for all.
 using Forms = std::map<std::string, std::string, std::less<>>;
 
-Forms forms_of(std::string_view moments, const std::string& step) {
+Forms forms_of(std::string_view moments, const std::string& step, uint64_t below) {
   RecipeOptions options;
   set_option(options, "moments", moments);  // which says what there is
+  if (below != 0 && options.moments_format.empty()) {
+    throw Error(ErrorKind::usage,
+                "--moments-below says which tensors have no moments in a format; add one, as in "
+                "--moments=dyn8");
+  }
   std::vector<std::string> every;
   for (const auto& f : formula::built_in_formulas()) {
     if (f->name == step) every = formula::moments_of(*f);
@@ -82,20 +87,23 @@ struct Output {
 
 class Conversion {
  public:
-  Conversion(const TensorReader& file, const Forms& forms) : file_(file) {
+  // Tensors of fewer than `below` elements have f32.
+  Conversion(const TensorReader& file, const Forms& forms, uint64_t below) : file_(file) {
     std::vector<uint64_t> sizes = sizes_of(file.text("layout"));
+    std::vector<uint64_t> full_sizes = full_sizes_of(file);
     for (const auto& [array, stored] : file.arrays()) {
       BufferName at = buffer_name(array);
       auto form = forms.find(at.moment);
       if (at.moment.empty() || form == forms.end()) continue;
       used_.insert(form->first);
-      std::string from = at.form.empty() ? form_of(stored) : std::string(at.form);
-      if (from == form->second) continue;
       uint64_t tensor = std::strtoull(std::string(at.tensor).c_str(), nullptr, 10);
       if (tensor >= sizes.size()) fail(array, "is of no tensor of the layout");
-      moments_.try_emplace({std::string(at.moment), std::string(at.tensor)},
-                           Moment{std::string(at.moment), std::string(at.tensor), from,
-                                  form->second, sizes[tensor]});
+      std::string from = at.form.empty() ? form_of(stored) : std::string(at.form);
+      std::string to = full_sizes[tensor] < below ? "f32" : form->second;
+      if (from == to) continue;
+      moments_.try_emplace(
+          {std::string(at.moment), std::string(at.tensor)},
+          Moment{std::string(at.moment), std::string(at.tensor), from, to, sizes[tensor]});
     }
     for (const auto& [array, stored] : file.arrays()) {
       BufferName at = buffer_name(array);
@@ -143,14 +151,33 @@ class Conversion {
     throw Error(ErrorKind::usage,
                 fmt::format("{}: '{}' {}", file_.path(), array.substr(0, 80), what));
   }
+  // "3000:0 33:16384#4": elements, where a shard begins, and an id.
   static std::vector<uint64_t> sizes_of(const std::string& layout) {
-    std::vector<uint64_t> sizes;
-    for (const char* at = layout.c_str(); *at != '\0';) {
-      sizes.push_back(std::strtoull(at, nullptr, 10));
+    return numbers_of(layout, [](uint64_t size, uint64_t) { return size; });
+  }
+  std::vector<uint64_t> full_sizes_of(const TensorReader& file) const {
+    auto known = file.metadata().find("full_sizes");
+    bool says = known != file.metadata().end();
+    auto behind = [](uint64_t size, uint64_t offset) { return offset + size; };
+    std::vector<uint64_t> sizes = numbers_of(says ? known->second : file.text("layout"), behind);
+    if (sizes.size() != sizes_of(file.text("layout")).size()) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("{}: its full_sizes are not one for each tensor", file.path()));
+    }
+    return sizes;
+  }
+  template <class Make>
+  static std::vector<uint64_t> numbers_of(const std::string& words, Make&& make) {
+    std::vector<uint64_t> numbers;
+    for (const char* at = words.c_str(); *at != '\0';) {
+      char* end = nullptr;
+      uint64_t size = std::strtoull(at, &end, 10);
+      uint64_t offset = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 0;
+      numbers.push_back(make(size, offset));
       while (*at != '\0' && *at != ' ') ++at;
       while (*at == ' ') ++at;
     }
-    return sizes;
+    return numbers;
   }
   const Program& program(const Moment& m) {
     auto [it, made] = programs_.try_emplace({m.from, m.to});
@@ -199,12 +226,13 @@ class Conversion {
 
 }  // namespace
 
-void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments) {
+void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments,
+                        uint64_t below) {
   TensorReader file(from);
   check_is_checkpoint(file);
   file.check_digest();
-  Forms forms = forms_of(moments, file.text("step"));
-  Conversion conversion(file, forms);
+  Forms forms = forms_of(moments, file.text("step"), below);
+  Conversion conversion(file, forms, below);
   bool whole = moments.find('=') == std::string_view::npos;
   for (const auto& [moment, form] : forms) {
     if (conversion.used().contains(moment) || (whole && !conversion.used().empty())) continue;

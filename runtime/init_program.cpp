@@ -27,6 +27,7 @@ std::optional<Program> make_init_program(const Program& program) {
     if (!target && !source) continue;
     Access access = target && source ? Access::inout : target ? Access::out : Access::in;
     refs[i] = b.buffer(buffer.name, buffer.dtypes, access, buffer.block);
+    b.only_of(refs[i], buffer.from, buffer.below);
   }
   Value zero = b.constant(DType::f32, 0);
   // A chain (`= @b` where @b itself begins as zeros or a copy) takes the value, not the old bytes.
@@ -50,7 +51,7 @@ Layout init_layout(const Program& init, const Layout& layout, size_t first) {
   Layout out;
   for (size_t i = first; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    TensorSpec spec{.name = t.name, .size = t.size};
+    TensorSpec spec{.name = t.name, .size = t.size, .full_size = t.element_count()};
     for (const Buffer& b : init.buffers) {
       auto it = t.dtypes.find(b.name);
       if (it != t.dtypes.end()) spec.dtypes.insert(*it);

@@ -49,7 +49,9 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
   for (size_t t = 0; t < step.plan->layout.size(); ++t) {
     TensorSpec spec = step.plan->layout.tensors()[t];
     for (size_t b = 0; b < r.program.buffers.size(); ++b) {
-      spec.dtypes[r.program.buffers[b].name] = tables.dtype(t, b);
+      const Buffer& buffer = r.program.buffers[b];
+      bool absent = tables.dtype(t, b) == DType::absent;
+      spec.dtypes[buffer.name] = absent ? buffer.dtypes.only() : tables.dtype(t, b);
     }
     r.layout.add(std::move(spec));
     r.present.push_back((tables.tensors[t].flags & abi::kPresent) != 0 ? 1 : 0);

@@ -121,9 +121,10 @@ void load_layout(const TensorReader& file, StepRecord& r) {
                                  stepfuse::name(array.dtype), buffer.name));
       }
       spec.dtypes[buffer.name] = array.dtype;
-      // Of a gradient that was absent there is nothing.
-      bool absent = buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0;
-      if (!absent) file.at(name, array.dtype, buffer.count(spec.size));
+      // Of a gradient that was absent there is nothing, nor of what the tensor has not.
+      bool absent = (buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0) ||
+                    !buffer.is_of(spec.element_count());
+      file.at(name, array.dtype, absent ? 0 : buffer.count(spec.size));
       seen |= !absent;
       r.buffers[b][t] = file.read(array);
     }

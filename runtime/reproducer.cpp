@@ -14,14 +14,18 @@
 namespace stepfuse {
 namespace {
 
-// One tensor per signature: a run over it makes the same kernel.
+// One tensor per signature, as small as it may be: a run over it makes the same kernel.
 std::string layout_text(const Variant& variant) {
   auto tensors = nlohmann::ordered_json::array();
   for (size_t s = 0; s < variant.signatures.size(); ++s) {
-    nlohmann::ordered_json tensor = {{"name", fmt::format("signature.{}", s)}, {"shape", {1}}};
+    uint64_t elements =
+        std::max<uint64_t>(1, sizes_of(variant.program, variant.signatures[s]).from);
+    nlohmann::ordered_json tensor = {{"name", fmt::format("signature.{}", s)},
+                                     {"shape", {elements}}};
     for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
       const Buffer& buffer = variant.program.buffers[b];
-      tensor["dtypes"][buffer.name] = name(variant.signatures[s][b]);
+      DType type = variant.signatures[s][b];
+      if (type != DType::absent) tensor["dtypes"][buffer.name] = name(type);
     }
     tensors.push_back(std::move(tensor));
   }

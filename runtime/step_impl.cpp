@@ -112,6 +112,7 @@ void check_full_sizes(const Program& program, const Layout& layout) {
   bool counts = std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
     return inst.op == Op::element_count || inst.op == Op::column_count;
   });
+  counts |= tensor_classes(program).size() > 1;
   for (size_t t = 0; counts && t < layout.size(); ++t) {
     const TensorSpec& spec = layout.tensors()[t];
     if (spec.offset == 0 || spec.full_size != 0) continue;
@@ -146,6 +147,13 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   }
   check_tensor_flags(program, layout);
   check_full_sizes(program, layout);
+  int gradient = program.find_buffer(options.gradient);
+  if (gradient >= 0 && !program.buffers[static_cast<size_t>(gradient)].is_of_all()) {
+    throw Error(ErrorKind::bind,
+                fmt::format("@{} is the gradient, which tensors of every size have: leave out "
+                            "`from` and `below`",
+                            options.gradient));
+  }
   bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device, interpreted);

@@ -42,7 +42,7 @@ Signature signature_of(const Program& p, const TensorSpec& t, size_t index) {
                        b.name));
     }
   }
-  return signature;
+  return of_size(p, t.element_count(), std::move(signature));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
   if (tables.signatures.empty()) {
     Signature any;
     for (const Buffer& b : program.buffers) any.push_back(b.dtypes.only());
-    tables.signatures.push_back(std::move(any));
+    tables.signatures.push_back(of_size(program, 0, std::move(any)));
   }
   return tables;
 }

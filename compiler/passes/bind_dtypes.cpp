@@ -16,14 +16,14 @@ DTypeSet used_types(const Program& p, size_t b, std::span<const Signature> signa
                   fmt::format("a signature names {} storage types, but step @{} has {} buffers",
                               s.size(), p.name, p.buffers.size()));
     }
-    if (s[b] == DType::bound || !p.buffers[b].dtypes.contains(s[b])) {
+    if (!can_be(p.buffers[b], s[b])) {
       throw Error(ErrorKind::compile,
                   fmt::format("buffer @{} is bound to {}, which its declaration does not list",
                               p.buffers[b].name, name(s[b])));
     }
-    used = used | s[b];
+    if (s[b] != DType::absent) used = used | s[b];
   }
-  return used;
+  return used.empty() ? p.buffers[b].dtypes : used;  // of none of these tensors
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "compiler/abi.hpp"
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
+#include "compiler/schedule/tensor_class.hpp"
 #include "ir/code_table.hpp"
 #include "ir/reduction.hpp"
 
@@ -56,6 +57,7 @@ class Lowering {
     declare_tables();
     declare_reductions();
     declare_columns();
+    declare_zeros();
     find_last_loads();
     for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
     for (const Kernel& k : s_.kernels) {
@@ -117,8 +119,9 @@ class Lowering {
   }
   DType array_dtype(size_t array, size_t signature) const {
     size_t buffers = p_.buffers.size();
-    return array < buffers ? s_.signatures[signature][array]
-                           : s_.resolve(s_.scratch[array - buffers], signature);
+    if (array >= buffers) return s_.resolve(s_.scratch[array - buffers], signature);
+    DType t = s_.signatures[signature][array];
+    return t == DType::absent ? p_.buffers[array].dtypes.only() : t;
   }
   int32_t array_of(const Kept& k) const {
     return k.buffer >= 0 ? k.buffer : out_.buffer_count + k.scratch;
@@ -215,6 +218,32 @@ class Lowering {
     return p_[reduction].type.domain == Domain::column;
   }
 
+  // --- buffers that only some tensors have
+
+  // What is loaded where there is nothing is one of these, cast.
+  void declare_zeros() {
+    bool of_all = std::all_of(p_.buffers.begin(), p_.buffers.end(),
+                              [](const Buffer& b) { return b.is_of_all(); });
+    for (DType t : {DType::f32, DType::i32}) {
+      if (of_all) return;
+      zeros_[t] = static_cast<plan::Id>(out_.values.size());
+      out_.values.push_back({.name = names_.unique(fmt::format("s_zero_{}", stepfuse::name(t))),
+                             .dtype = t,
+                             .is_constant = true});
+    }
+  }
+  bool loads_nothing(ValueId v, size_t s) const {
+    return p_[v].op == Op::load &&
+           s_.signatures[s][static_cast<size_t>(p_[v].slot)] == DType::absent;
+  }
+  static plan::Inst copy(plan::Id to, DType t, plan::Id from, DType in) {
+    return {.value = to,
+            .op = Op::cast,
+            .in = in,
+            .out = t,
+            .operands = {from, plan::kNone, plan::kNone}};
+  }
+
   // --- code outside of the element domain
 
   std::vector<plan::Inst> lower_code(const std::vector<ValueId>& code) const {
@@ -273,7 +302,7 @@ class Lowering {
     plan::Bodies out;
     if (body.empty()) return out;
     for (size_t s = 0; s < s_.signatures.size(); ++s) {
-      plan::Body lowered = lower_body(body, s);
+      plan::Body lowered = lower_body(body_for(s_, body, s), s);
       auto same = std::find_if(out.begin(), out.end(), [&](const plan::Body& b) {
         return b.arrays == lowered.arrays && b.code == lowered.code && b.stores == lowered.stores;
       });
@@ -299,7 +328,7 @@ class Lowering {
     };
     for (const Kept& k : body.fetches) use(array_of(k)).loaded = true;
     for (ValueId v : body.code) {
-      if (p_[v].op == Op::load) use(p_[v].slot).loaded = true;
+      if (p_[v].op == Op::load && !loads_nothing(v, s)) use(p_[v].slot).loaded = true;
       if (int32_t a = column_array(v); a >= 0) use_columns(a, p_[v].type.dtype).loaded = true;
     }
     for (ValueId r : body.reductions) {
@@ -327,7 +356,7 @@ class Lowering {
     for (const Kept& k : body.fetches) load(k.value, array_of(k));
     for (ValueId v : body.code) {
       int32_t array = p_[v].op == Op::load ? p_[v].slot : column_array(v);
-      if (array >= 0) {
+      if (array >= 0 && !loads_nothing(v, s)) {
         load(v, array);
       } else {
         out.code.push_back(lower_element(v, s));
@@ -363,8 +392,14 @@ class Lowering {
   }
 
   plan::Inst lower_element(ValueId v, size_t s) const {
+    DType t = s_.dtype_of(v, s);
+    if (loads_nothing(v, s)) {
+      DType zero = is_float(t) ? DType::f32 : DType::i32;
+      return copy(v, t, zeros_.at(zero), zero);
+    }
+    if (ValueId one = chosen(s_, v, s); one != kNoValue) return copy(v, t, one, t);
     plan::Inst out = lower_inst(v);
-    out.in = out.out = s_.dtype_of(v, s);
+    out.in = out.out = t;
     if (is_computed(out.op) || out.reduces_block())
       out.in = operand_dtype(p_[v].operands[plan::deciding_operand(out.op)], s);
     drop_rounding(&out);
@@ -390,6 +425,7 @@ class Lowering {
       bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty();
       out.guards = all ? plan::Guard::launch : plan::Guard::chunk;
     }
+    plan::drop_unneeded(&out);
     for (const Rollup& rollup : phase.rollups) {
       plan::Rollup r{rollup.from, lower_uniform(rollup.uniform), {}};
       for (ValueId v : rollup.reductions) {
@@ -429,20 +465,13 @@ class Lowering {
 
   // What of the finish's code these writes need.
   void add_code(plan::Writes* block) const {
-    std::set<ValueId> needed;
+    std::set<plan::Id> needed;
     for (const plan::Write& w : block->writes) {
       needed.insert(w.value);
       if (w.predicate != plan::kNone) needed.insert(w.predicate);
     }
     auto take = [&](const std::vector<ValueId>& list) {
-      std::vector<plan::Inst> code;
-      for (auto v = list.rbegin(); v != list.rend(); ++v) {
-        if (!needed.contains(*v) || out_[*v].is_constant) continue;
-        code.push_back(lower_inst(*v));
-        for_each_operand(code.back(), [&](plan::Id o) { needed.insert(o); });
-      }
-      std::reverse(code.begin(), code.end());
-      return code;
+      return plan::needed_code(lower_code(list), &needed);
     };
     block->column = take(s_.finish.uniform.column);
     block->row = take(s_.finish.uniform.row);
@@ -458,6 +487,7 @@ class Lowering {
   std::map<int32_t, int32_t> column_states_;  // -> its array
   std::map<ValueId, ColumnReduction> column_reductions_;
   std::vector<int> last_load_;  // [array]
+  std::map<DType, plan::Id> zeros_;
 };
 
 }  // namespace

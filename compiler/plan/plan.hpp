@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -296,6 +297,11 @@ inline bool writes_lines(const KernelPlan& plan) {
   return std::any_of(plan.finish.writes.begin(), plan.finish.writes.end(),
                      [](const Writes& w) { return w.domain > Domain::tensor; });
 }
+
+// Of code outside of bodies the part that `needed` needs, to which its operands are added.
+std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* needed);
+// Leaves of a phase's uniform code what its guard and its bodies need: what a condition of sizes decides needs it no more.
+void drop_unneeded(Phase* phase);
 
 // What is done in one level for blocks of one size; of 1: for each element.
 struct Section {

@@ -21,7 +21,10 @@ class EarlyStores {
       std::vector<ValueId> can;
       for (ValueId s : roots_.back().stores) {
         bool known = level[index(s)] <= static_cast<int>(phase);
-        if (known && p_[p_[s].operands[0]].type.domain == Domain::element) can.push_back(s);
+        // From a buffer that only some tensors have, others could not read back.
+        bool of_all = p_.buffers[static_cast<size_t>(p_[s].slot)].is_of_all();
+        if (known && of_all && p_[p_[s].operands[0]].type.domain == Domain::element)
+          can.push_back(s);
       }
       move_to(phase, can);
     }

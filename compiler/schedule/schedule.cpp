@@ -21,7 +21,7 @@ void check_signature(const Program& p, const Signature& s) {
                     p.name, s.size(), p.buffers.size()));
   }
   for (size_t b = 0; b < s.size(); ++b) {
-    if (s[b] == DType::bound || !p.buffers[b].dtypes.contains(s[b])) {
+    if (!can_be(p.buffers[b], s[b])) {
       throw Error(ErrorKind::compile, fmt::format("buffer @{} of step @{} cannot be stored as {}",
                                                   p.buffers[b].name, p.name, name(s[b])));
     }

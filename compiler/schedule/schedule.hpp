@@ -107,7 +107,8 @@ struct Finish {
 struct Schedule {
   Form form = Form::fused;
   Program program;
-  std::vector<Signature> signatures;  // at least one; each buffer has one of its declared dtypes
+  std::vector<Signature>
+      signatures;  // at least one; each buffer has one of its declared dtypes, or is absent
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;
   Finish finish;

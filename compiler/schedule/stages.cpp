@@ -122,8 +122,9 @@ class Stages {
     for (ValueId s = 0; s < p_.size(); ++s) {
       const Inst& store = p_[s];
       if (store.op != Op::store || store.operands[0] != v) continue;
-      bool ok = kernel_[index(s)] == kernel_[index(v)] &&
-                p_.buffers[static_cast<size_t>(store.slot)].block == p_[v].type.block;
+      const Buffer& buffer = p_.buffers[static_cast<size_t>(store.slot)];
+      bool ok = kernel_[index(s)] == kernel_[index(v)] && buffer.block == p_[v].type.block &&
+                buffer.is_of_all();
       for (int k : uses_[index(v)]) {
         if (k > kernel_[index(s)]) ok &= only_feeds(v, k, store.predicate);
       }

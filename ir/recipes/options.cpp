@@ -1,5 +1,6 @@
 // The table of recipe options. Knows ir and fmt.
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@ namespace stepfuse {
 namespace {
 
 using Options = RecipeOptions;
+
+constexpr uint64_t kMostElements = uint64_t{1} << 44;
 
 RecipeOption flag(std::string_view name, bool Options::* member, std::string_view help) {
   return {name,
@@ -129,7 +132,7 @@ void set_moments(Options& o, std::string_view text) {
   o.moments = text == "bf16" ? DType::bf16 : DType::f32;
   o.moments_format = text == "f32" || text == "bf16" ? "" : text;
   for (const auto& [moment, form] : recipes::moment_forms(o.moments_format)) {
-    built_in_format(form);  // which says what there is
+    if (form != "f32" || moment.empty()) built_in_format(form);  // which says what there is
   }
 }
 
@@ -146,6 +149,28 @@ RecipeOption moments_option() {
       [](const Options& o) {
         return o.moments_format.empty() ? std::string(stepfuse::name(o.moments)) : o.moments_format;
       }};
+  row.open = true;
+  return row;
+}
+
+RecipeOption moments_below_option() {
+  RecipeOption row = {
+      "moments-below",
+      {"4096"},
+      "",
+      "with a format of --moments: tensors of fewer elements keep theirs in f32",
+      [](Options& o, std::string_view text) {
+        auto [end, error] =
+            std::from_chars(text.data(), text.data() + text.size(), o.moments_below);
+        if (error == std::errc() && end == text.data() + text.size() &&
+            o.moments_below <= kMostElements) {
+          return;
+        }
+        throw Error(ErrorKind::usage,
+                    fmt::format("--moments-below: '{}' is no count of elements, as 4096 is",
+                                text.substr(0, 40)));
+      },
+      [](const Options& o) { return o.moments_below == 0 ? "" : std::to_string(o.moments_below); }};
   row.open = true;
   return row;
 }
@@ -204,6 +229,7 @@ std::vector<RecipeOption> make_table() {
       flag("grad-scale", &Options::grad_scale,
            "stored gradients have a scale for each tensor, undone by arg grad_scale_inv"),
       moments_option(),
+      moments_below_option(),
       choice(
           "master", &Options::master, kMaster, "f32",
           "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),

@@ -139,12 +139,12 @@ Program with_moments(Program program, const Context& c) {
     refuse_rows(c.settings, program.name, "blocks", "--moments=f32 or bf16");
   }
   for (const auto& [wanted, form] : moment_forms(text)) {
-    Format format = built_in_format(form);
     bool found = false;
     for (const std::string& moment : c.moments) {
       if (!wanted.empty() && moment != wanted) continue;
-      program = with_format(program, moment, format);
       found = true;
+      if (form == "f32") continue;
+      program = with_format(program, moment, built_in_format(form), o.moments_below);
     }
     if (found) continue;
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", text, program.name,

@@ -63,6 +63,9 @@ void check_storage(const RecipeOptions& o) {
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
   require(o.moments == DType::f32 || o.moments_format.empty(),
           "moments in a format are f32 where they are computed with; leave out bf16");
+  require(o.moments_below == 0 || !o.moments_format.empty(),
+          "--moments-below says which tensors have no moments in a format; add one, as in "
+          "--moments=dyn8");
   require(!o.master || !o.weight_rounding,
           "--weight-rounding is for weights without a master; leave out --master");
   require(o.master || o.weight_rounding || !o.model,

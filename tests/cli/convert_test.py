@@ -32,9 +32,9 @@ def f32(number):
 
 
 class Convert(Case):
-    def converted(self, source, moments):
+    def converted(self, source, moments, *more):
         path = self.file("new.safetensors", "")
-        self.ok("convert", source, path, f"--moments={moments}")
+        self.ok("convert", source, path, f"--moments={moments}", *more)
         return path
 
     def test_moments_become_codes_and_scales_and_numbers_again(self):
@@ -71,6 +71,24 @@ class Convert(Case):
         path = self.converted(CHECKPOINT, "exp_avg=dyn4|exp_avg_sq=lin4")
         self.assertEqual(path.read_bytes(), self.converted(path, "exp_avg=dyn4|exp_avg_sq=lin4").read_bytes())
         self.assertEqual(read(self.converted(CHECKPOINT, "f32"))[1], old)
+        # One of two, as the message of a step that keeps it otherwise has it.
+        _, one = read(self.converted(self.converted(CHECKPOINT, "fp8"), "exp_avg=f32"))
+        self.assertIn("buffer.exp_avg.1", one)
+        self.assertIn("buffer.exp_avg_sq.fp8.code.1", one)
+
+    def test_small_tensors_keep_f32(self):
+        _, old = read(CHECKPOINT)
+        path = self.converted(CHECKPOINT, "dyn8", "--moments-below=300")
+        _, new = read(path)
+        self.assertEqual({n for n in new if n in old}, {"state.step", "buffer.exp_avg.1", "buffer.exp_avg_sq.1"})
+        self.assertEqual(new["buffer.exp_avg.1"], old["buffer.exp_avg.1"])
+        self.assertIn("buffer.exp_avg.dyn8.code.0", new)
+        self.assertEqual(read(self.converted(CHECKPOINT, "dyn8", "--moments-below=301"))[1], old)
+        # And the codes of those that are small become numbers.
+        self.assertEqual(self.converted(self.converted(CHECKPOINT, "dyn8"), "dyn8", "--moments-below=300").stat().st_size,
+                         path.stat().st_size)
+        self.fails(2, "--moments-below", "convert", CHECKPOINT, path, "--moments=dyn8", "--moments-below=few")
+        self.fails(2, "add one, as in", "convert", CHECKPOINT, path, "--moments=bf16", "--moments-below=300")
 
     def test_a_file_may_be_converted_in_place(self):
         path = self.file("run.safetensors", "")

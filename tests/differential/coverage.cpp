@@ -55,7 +55,8 @@ std::map<std::string, std::map<std::string, int>> all_features() {
   for (const char* f :
        {"stage", "shared state", "report", "bound buffer", "several signatures", "absent tensor",
         "empty tensor", "one-element tensor", "several pieces", "misaligned tensor", "shard",
-        "several groups", "no tensor", "special inputs", "normal inputs"}) {
+        "several groups", "no tensor", "special inputs", "normal inputs", "buffer of some sizes",
+        "buffer that a tensor has not", "select by size"}) {
     all["program with"][f] = 0;
   }
   return all;
@@ -85,6 +86,11 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
     return std::any_of(layout.tensors.begin(), layout.tensors.end(), test);
   };
   using T = const LayoutTensor&;
+  auto selects_by_size = [&](const Inst& inst) {
+    if (inst.op != Op::select || !is_of_elements(inst.type.domain)) return false;
+    const Inst& condition = program[inst.operands[0]];
+    return condition.op == Op::lt && program[condition.operands[0]].op == Op::element_count;
+  };
   auto any_state = [&](auto test) {
     return std::any_of(program.states.begin(), program.states.end(), test);
   };
@@ -93,6 +99,13 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
   with("report", any_state([](const State& s) { return s.report; }));
   with("bound buffer", std::any_of(program.buffers.begin(), program.buffers.end(),
                                    [](const Buffer& b) { return b.dtypes.size() > 1; }));
+  with("buffer of some sizes", std::any_of(program.buffers.begin(), program.buffers.end(),
+                                           [](const Buffer& b) { return !b.is_of_all(); }));
+  with("buffer that a tensor has not", any_tensor([&](T t) {
+         const Signature& s = layout.signatures[static_cast<size_t>(t.signature)];
+         return t.size > 0 && std::find(s.begin(), s.end(), DType::absent) != s.end();
+       }));
+  with("select by size", std::any_of(program.insts.begin(), program.insts.end(), selects_by_size));
   with("several signatures",
        any_tensor([&](T t) { return t.signature != layout.tensors[0].signature; }));
   with("absent tensor", any_tensor([](T t) { return !t.present && t.size > 0; }));

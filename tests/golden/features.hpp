@@ -143,6 +143,31 @@ inline const std::vector<Feature> kFeatures = {
   write @steps, %all
 })",
      {"plan", "cuda", "c"}},
+    {"sizes",  // buffers that only tensors of some sizes have
+     R"(step @sizes {
+  buffer @small : f32 inout below 100
+  buffer @code : u8 inout from 100
+  buffer @scale : <f32/32> inout from 100
+  buffer @weight : f32 inout
+  %m0 = load @small : [f32]
+  %code = load @code : [u8]
+  %wide = cast %code : [i32]
+  %part = cast %wide : [f32]
+  %scale = load @scale : <f32/32>
+  %m1 = mul %part, %scale : [f32]
+  %n = element_count : <i64>
+  %limit = const 100 : i64
+  %is_small = lt %n, %limit : <bool>
+  %m = select %is_small, %m0, %m1 : [f32]
+  %w = load @weight : [f32]
+  %w1 = sub %w, %m : [f32]
+  store @weight, %w1
+  store @small, %w1
+  %size = abs %w1 : [f32]
+  %most = reduce_max %size : <f32/32>
+  store @scale, %most
+})",
+     {"plan"}},
     {"scratch",  // values that cross kernels
      R"(step @scratch {
   buffer @grad : f16 in

@@ -32,7 +32,8 @@ std::vector<DType> grad_types(const Point& point) {
   return types;
 }
 
-std::vector<Signature> signatures_of(const Program& program, const Point& point) {
+// Of tensors that have every buffer.
+std::vector<Signature> types_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures;
   for (DType grad : grad_types(point)) {
     Signature s;
@@ -40,6 +41,17 @@ std::vector<Signature> signatures_of(const Program& program, const Point& point)
       s.push_back(b.name == "grad" ? grad : b.dtypes.only());
     }
     signatures.push_back(s);
+  }
+  return signatures;
+}
+
+// Of tensors of every class.
+std::vector<Signature> signatures_of(const Program& program, const Point& point) {
+  std::vector<Signature> signatures;
+  for (uint64_t elements : tensor_classes(program)) {
+    for (const Signature& s : types_of(program, point)) {
+      signatures.push_back(of_size(program, elements, s));
+    }
   }
   return signatures;
 }
@@ -60,7 +72,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
   const std::string& kind = point.at("layout");
   Rng rng(seed, "layout");
   TestLayout layout;
-  layout.signatures = signatures_of(program, point);
+  layout.signatures = types_of(program, point);
   bool has_blocks = std::any_of(program.buffers.begin(), program.buffers.end(),
                                 [](const Buffer& b) { return b.block > 1; });
   layout.group_count = 3;  // the last one has one tensor
@@ -82,6 +94,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     layout.tensors.push_back(t);
   }
   if (!layout.tensors.empty()) layout.tensors[rng.below(layout.tensors.size())].group = 2;
+  layout.fit_sizes(program);
   return layout;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -120,6 +121,17 @@ void TestLayout::add(LayoutTensor tensor, const Signature& types) {
   tensors.push_back(tensor);
 }
 
+void TestLayout::fit_sizes(const Program& program) {
+  if (tensor_classes(program).size() == 1) return;
+  std::vector<Signature> types = std::exchange(signatures, {});
+  std::vector<LayoutTensor> all = std::exchange(tensors, {});
+  for (const LayoutTensor& t : all) {
+    uint64_t elements = t.full_size != 0 ? t.full_size : t.offset + t.size;
+    add(t, of_size(program, elements, types[static_cast<size_t>(t.signature)]));
+  }
+  if (all.empty()) signatures.push_back(of_size(program, 0, types[0]));
+}
+
 // Whole rows, short and long ones, or one of all.
 void cut_at_rows(Rng& rng, LayoutTensor& tensor, bool whole) {
   constexpr uint64_t kLengths[] = {1, 7, 8, 40, 248, 256, 300, 2048, 2500, 16384, 20000};
@@ -179,6 +191,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     tensor.shift = rng.chance(50) ? 0 : rng.below(32);
     layout.tensors.push_back(tensor);
   }
+  layout.fit_sizes(program);
   return layout;
 }
 
@@ -200,7 +213,7 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
                              .dtypes = types});
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       size_t width = size_of(types[b]);
-      size_t count = program.buffers[b].count(from.size);
+      size_t count = types[b] == DType::absent ? 0 : program.buffers[b].count(from.size);
       arrays_[t].emplace_back(count * width, from.shift * width);
       Rng rng(seed + t, program.buffers[b].name);
       for (size_t i = 0; i < count; ++i) {
@@ -227,8 +240,12 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
 
 void TestData::rebind() {
   for (size_t t = 0; t < arrays_.size(); ++t) {
-    step_.tensors[t].data.clear();
-    for (const GuardedArray& a : arrays_[t]) step_.tensors[t].data.push_back(a.data());
+    StepTensor& tensor = step_.tensors[t];
+    tensor.data.clear();
+    for (size_t b = 0; b < arrays_[t].size(); ++b) {
+      bool absent = tensor.dtypes[b] == DType::absent;
+      tensor.data.push_back(absent ? nullptr : arrays_[t][b].data());
+    }
   }
 }
 
@@ -245,6 +262,7 @@ std::optional<std::string> difference(const Program& program, const TestData& ex
                            tensor.size);
       }
       DType type = tensor.dtypes[b];
+      if (type == DType::absent) continue;
       for (size_t i = 0; i < buffer.count(tensor.size); ++i) {
         Bits x = canonical_nan(load_bits(e.data() + i * size_of(type), type), type);
         Bits y = canonical_nan(load_bits(a.data() + i * size_of(type), type), type);

@@ -56,6 +56,8 @@ struct TestLayout {
   int32_t group_count = 1;
   // A tensor of these types.
   void add(LayoutTensor tensor, const Signature& types);
+  // Leaves of each tensor's types those of the buffers that it has.
+  void fit_sizes(const Program& program);
 };
 
 TestLayout random_layout(const Program& program, uint64_t seed);

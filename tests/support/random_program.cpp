@@ -63,11 +63,13 @@ class Generator : RandomTypes {
       add_buffer(any_storage(), rng_.pick({Access::in, Access::inout, Access::inout, Access::out}));
     }
   }
-  BufferRef add_buffer(DTypeSet types, Access access) {
-    return add_buffer(types, access, !has_lines() && rng_.chance(12) ? any_block() : 1);
-  }
-  BufferRef add_buffer(DTypeSet types, Access access, int32_t block) {
-    return b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
+  BufferRef add_buffer(DTypeSet types, Access access, int32_t block = 0) {
+    if (block == 0) block = !has_lines() && rng_.chance(12) ? any_block() : 1;
+    BufferRef buffer =
+        b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
+    auto [from, below] = any_sizes(types);
+    b_.only_of(buffer, from, below);
+    return buffer;
   }
   StateRef add_state(Type t) {
     bool shared = t.domain == Domain::step && rng_.chance(20);
@@ -143,8 +145,8 @@ class Generator : RandomTypes {
     }
     switch (d) {
       case Domain::step:
-        if (rng_.chance(60)) return constant(t);
-        return read({t, d});
+        if (!rng_.chance(60)) return read({t, d});
+        return b_.constant(t, t != DType::boolean ? interesting() : rng_.chance(50) ? 1 : 0);
       case Domain::group:
       case Domain::row:
       case Domain::column:
@@ -214,10 +216,6 @@ class Generator : RandomTypes {
     return b_.read(found.empty() || rng_.chance(25) ? add_state(t) : rng_.pick(found));
   }
 
-  Value constant(DType t) {
-    if (t == DType::boolean) return b_.constant(t, rng_.chance(50) ? 1 : 0);
-    return b_.constant(t, interesting());
-  }
   void grow() {
     Domain d = any_domain();
     if (rows_ && rng_.chance(20)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
@@ -273,7 +271,9 @@ class Generator : RandomTypes {
       case TypeRule::select: {
         DType t = rng_.chance(15) ? DType::boolean : number_in(d);
         size_t fine = rng_.below(3);
-        Value c = pick(DType::boolean, fine == 0 ? d : up_to(d));
+        bool by_size = limit_ != 0 && d >= Domain::tensor && sizes_.chance(70);
+        Value c = by_size ? b_.apply(Op::lt, {b_.element_count(), b_.constant(DType::i64, limit_)})
+                          : pick(DType::boolean, fine == 0 ? d : up_to(d));
         Value x = pick(t, fine == 1 ? d : up_to(d));
         Value y = pick(t, fine == 2 ? d : up_to(d));
         return add(b_.select(c, x, y));

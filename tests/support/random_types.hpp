@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <stepfuse/ops.hpp>
-#include <stepfuse/types.hpp>
+#include <stepfuse/program.hpp>
 
 #include "tests/support/rng.hpp"
 
@@ -20,7 +19,11 @@ inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group,  Domain::t
 class RandomTypes {
  protected:
   explicit RandomTypes(uint64_t seed)
-      : rng_(seed, "program"), rows_(rng_.chance(25)), columns_(rng_.chance(rows_ ? 40 : 10)) {}
+      : rng_(seed, "program"),
+        rows_(rng_.chance(25)),
+        columns_(rng_.chance(rows_ ? 40 : 10)),
+        sizes_(seed, "sizes"),
+        limit_(sizes_.chance(20) ? sizes_.pick({1, 4, 16, 64, 200, 300, 4000, 20000}) : 0) {}
 
   DTypeSet any_storage() {
     switch (rng_.weighted({30, 28, 12, 24, 8, 10})) {
@@ -37,6 +40,13 @@ class RandomTypes {
       default:
         return DTypeSet(narrow_integer());
     }
+  }
+  // Which tensors have a buffer: from and below.
+  std::pair<uint64_t, uint64_t> any_sizes(DTypeSet types) {
+    auto limit = static_cast<uint64_t>(limit_);
+    if (limit == 0 || types.size() != 1 || sizes_.chance(40)) return {0, Buffer::kAnySize};
+    if (sizes_.chance(50)) return {0, limit};
+    return {limit, Buffer::kAnySize};
   }
   int32_t any_block() { return kBlocks[rng_.below(std::size(kBlocks))]; }
 
@@ -107,6 +117,7 @@ class RandomTypes {
   }
 
   Op any_op() {
+    if (limit_ != 0 && sizes_.chance(20)) return Op::select;
     if (rng_.chance(7)) return rng_.chance(80) ? Op::reduce_max : Op::reduce_any;
     // Casts and the plain arithmetic of real steps more often than the rest.
     if (rng_.chance(15)) return rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
@@ -140,6 +151,9 @@ class RandomTypes {
   Rng rng_;
   // There are values of rows, or columns, and so neither blocks nor random numbers.
   bool rows_, columns_;
+  Rng sizes_;
+  // If not 0: some buffers are only of tensors with fewer elements, and some only of others.
+  double limit_;
 };
 
 }  // namespace stepfuse::testing

@@ -18,10 +18,15 @@ inline Signature signature_of(const Program& program, DType several = DType::f32
   return s;
 }
 
+// Each of tensors of every class that there is.
 inline std::vector<Signature> signatures_of(const Program& program,
                                             const std::vector<DType>& several = {DType::f32}) {
   std::vector<Signature> all;
-  for (DType t : several) all.push_back(signature_of(program, t));
+  for (DType t : several) {
+    for (uint64_t elements : tensor_classes(program)) {
+      all.push_back(of_size(program, elements, signature_of(program, t)));
+    }
+  }
   return all;
 }
 

@@ -254,6 +254,10 @@ TEST_CASE("a step with its moments in a format has their parts for buffers") {
   set_option(o, "moments", "exp_avg=int8|exp_avg_sq=sqrt8");
   p = make_recipe("adamw", o);
   CHECK(p.find_buffer("exp_avg_sq.sqrt8.code") >= 0);
+  set_option(o, "moments", "exp_avg=f32|exp_avg_sq=sqrt8");
+  p = make_recipe("adamw", o);
+  CHECK(p.find_buffer("exp_avg") >= 0);
+  CHECK(p.find_buffer("exp_avg_sq.sqrt8.code") >= 0);
   set_option(o, "moments", "momentum=int8");
   CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("exp_avg, exp_avg_sq"), Error);
   CHECK_THROWS_WITH_AS(set_option(o, "moments", "f64"), doctest::Contains("fp8"), Error);

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse convert run.safetensors run8.safetensors --moments=fp8
   stepfuse convert run.safetensors run8.safetensors --moments='exp_avg=int8|exp_avg_sq=sqrt8'
+  stepfuse convert run.safetensors run8.safetensors --moments=dyn8 --moments-below=4096
   stepfuse convert run8.safetensors run.safetensors --moments=f32
 
 So a run switches at a checkpoint: each number is rounded once, here. What has the form already, and all
@@ -22,6 +23,7 @@ struct Options {
   std::string from;
   std::string to;
   std::string moments;
+  uint64_t below = 0;
 };
 
 }  // namespace
@@ -35,9 +37,12 @@ void add_convert(CLI::App& app, Action& action) {
   verb->add_option("--moments", options->moments,
                    "f32, bf16, a format, or of some NAME=FORM|NAME=FORM")
       ->required();
+  verb->add_option("--moments-below", options->below,
+                   "Tensors of fewer elements have f32, as with the option of recipes [0]")
+      ->type_name("N");
   verb->callback([&action, options] {
     action = [options] {
-      convert_checkpoint(options->from, options->to, options->moments);
+      convert_checkpoint(options->from, options->to, options->moments, options->below);
       return kOk;
     };
   });

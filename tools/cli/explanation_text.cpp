@@ -65,6 +65,7 @@ class Writer {
     const Variant& variant = e_.forms[0].variant;
     std::string words;
     for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
+      if (variant.signatures[s][b] == DType::absent) continue;
       words +=
           fmt::format(" {}={}", variant.program.buffers[b].name, name(variant.signatures[s][b]));
     }

@@ -50,8 +50,9 @@ Bytes count(const Explanation& e) {
   for (size_t s = 0; s < e.elements.size(); ++s) {
     auto n = static_cast<double>(e.elements[s]);
     for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
-      double size = n * static_cast<double>(size_of(variant.signatures[s][b]));
-      const std::string& name = variant.program.buffers[b].name;
+      const Buffer& buffer = variant.program.buffers[b];
+      double size = n * static_cast<double>(size_of(variant.signatures[s][b])) / buffer.block;
+      const std::string& name = buffer.name;
       (name == "grad" ? bytes.gradients : name == "weight" ? bytes.weights : bytes.state) += size;
     }
   }

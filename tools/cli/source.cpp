@@ -180,7 +180,11 @@ std::vector<Signature> signatures_of(const Source& source, const SourceArguments
                       source.program.name, kMaxSignatures, b.name, name(b.dtypes.first())));
     }
   }
-  return all;
+  std::vector<Signature> of_sizes;
+  for (uint64_t elements : tensor_classes(source.program)) {
+    for (const Signature& s : all) of_sizes.push_back(of_size(source.program, elements, s));
+  }
+  return of_sizes;
 }
 
 uint64_t parse_count(const std::string& text, std::string_view what) {

@@ -37,7 +37,8 @@ Workload::Workload(const Program& program, const LayoutFile& file, const Binding
     std::vector<ArraySet::Spec> specs;
     for (size_t t = 0; t < file.tensors.size(); ++t) {
       const TensorSpec& tensor = layout_.tensors()[t];
-      specs.push_back({buffer.count(tensor.size), tensor.dtypes.at(buffer.name),
+      bool has = buffer.is_of(tensor.element_count());
+      specs.push_back({has ? buffer.count(tensor.size) : 0, tensor.dtypes.at(buffer.name),
                        file.tensors[t].misalign_for(buffer.name) + shift});
     }
     return specs;

@@ -36,7 +36,14 @@ struct Buffer {
   Init init = Init::none;
   int32_t init_from = -1;  // with Init::copy: an earlier buffer
   int32_t block = 1;       // so many elements share a value of it (Type::block)
+  // Only tensors of so many elements have it, of a shard the full tensor's: `from 4096`, `below 4096`. To others a
+  // load gives zeros, and a store is nothing.
+  uint64_t from = 0;
+  uint64_t below = kAnySize;
+  static constexpr uint64_t kAnySize = ~uint64_t{0};
 
+  bool is_of(uint64_t full_tensor) const { return from <= full_tensor && full_tensor < below; }
+  bool is_of_all() const { return from == 0 && below == kAnySize; }
   // Values in the array of a tensor, or shard, of so many elements.
   uint64_t count(uint64_t elements) const {
     auto n = static_cast<uint64_t>(block);
@@ -132,6 +139,9 @@ inline bool has_values_of(const Program& p, Domain d) {
 inline bool has_columns(const Program& p) { return has_values_of(p, Domain::column); }
 // Whether some value is one of rows or columns: then each piece is of one row.
 inline bool has_rows(const Program& p) { return has_values_of(p, Domain::row) || has_columns(p); }
+
+// Of each class of tensors that have the same buffers the smallest count of elements, rising from 0.
+std::vector<uint64_t> tensor_classes(const Program& program);
 
 // Calls f(operand) for every value operand and the predicate.
 template <class F>

@@ -90,6 +90,8 @@ struct RecipeOptions {
   DType moments = DType::f32;  // f32 or bf16
   // The name of a built-in format in which moments are kept (stepfuse/format.hpp); `moments` is f32 then.
   std::string moments_format = {};
+  // With moments_format: tensors of fewer elements, shards by their full tensor's, have their moments in f32.
+  uint64_t moments_below = 0;
   Master master = Master::none;
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};

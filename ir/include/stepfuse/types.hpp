@@ -10,12 +10,14 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x.
+// `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x. `absent` is no
+// value's: it says of a tensor's buffer that the tensor has none (Buffer::is_of).
 enum class DType : uint8_t {
 #define X(enumerator, ...) enumerator,
 #include <stepfuse/dtypes.def>
 #undef X
-  bound
+  bound,
+  absent
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::bound);
 
@@ -105,20 +107,18 @@ constexpr bool is_of_elements(Domain d) { return d >= Domain::column; }
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view text);
 
-// Bytes that one value occupies in a buffer, a state or an argument (bool: 1).
+// Bytes that one value occupies in a buffer, a state or an argument (bool: 1; where it is absent: 0).
 size_t size_of(DType t);
 
-constexpr bool is_float(DType t) {
-  return t != DType::bound && info(t).kind == DTypeKind::floating;
-}
+constexpr bool is_float(DType t) { return t < DType::bound && info(t).kind == DTypeKind::floating; }
 // One that is computed with: i32 or i64.
 constexpr bool is_integer(DType t) {
-  return t != DType::bound && info(t).kind == DTypeKind::integer && info(t).bytes >= 4;
+  return t < DType::bound && info(t).kind == DTypeKind::integer && info(t).bytes >= 4;
 }
 constexpr bool is_low_precision(DType t) { return is_float(t) && info(t).bytes < 4; }
 // Storage only, as the floats below f32 are: loaded, stored, and cast from and to i32.
 constexpr bool is_narrow_integer(DType t) {
-  return t != DType::bound && info(t).bytes < 4 &&
+  return t < DType::bound && info(t).bytes < 4 &&
          (info(t).kind == DTypeKind::integer || info(t).kind == DTypeKind::natural);
 }
 constexpr bool is_storage_only(DType t) { return is_low_precision(t) || is_narrow_integer(t); }

@@ -27,9 +27,8 @@
 // stepfuse_<handle>_destroy, which takes NULL, too. A handle is used by one thread at a time; programs
 // and layouts may be freed as soon as a step was made of them, a scaler only after its steps.
 //
-// Structs begin with their size, which the initialisers STEPFUSE_DEVICE and the like fill in: later
-// versions append fields, and what is 0 or NULL is the default, always. Functions are never changed or
-// removed under their symbol version.
+// Structs begin with their size, which STEPFUSE_DEVICE and the like fill in: later versions append
+// fields, and 0 or NULL is the default. Functions are never changed or removed under their version.
 #ifndef STEPFUSE_STEPFUSE_H
 #define STEPFUSE_STEPFUSE_H
 
@@ -124,6 +123,7 @@ typedef struct stepfuse_buffer {
   int32_t initialised;  // by stepfuse_step_init_state
   int32_t init_from;    // with a copy of that buffer; -1: with zeros
   int32_t block;  // so many elements share a value: an array has one for each block of a tensor
+  uint64_t from, below;  // only tensors of from <= elements < below have it; NULL for others
 } stepfuse_buffer;
 typedef struct stepfuse_state {
   size_t size;
@@ -142,7 +142,7 @@ typedef struct stepfuse_arg {
   int32_t has_default;
   double default_value;
 } stepfuse_arg;
-#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1}
+#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1, 0, UINT64_MAX}
 #define STEPFUSE_STATE {sizeof(stepfuse_state), NULL, 0, 0, 0, 0, 0}
 #define STEPFUSE_ARG {sizeof(stepfuse_arg), NULL, 0, 0, 0, 0.0}
 STEPFUSE_API size_t stepfuse_program_buffer_count(const stepfuse_program* program);
@@ -289,7 +289,7 @@ typedef struct stepfuse_compile_report {
 STEPFUSE_API stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
                                                           stepfuse_compile_report* report);
 
-// The arrays of a buffer, one pointer per tensor (NULL where it has no elements).
+// The arrays of a buffer, one pointer per tensor (NULL where it has no elements, or no such array).
 STEPFUSE_API stepfuse_status stepfuse_step_bind(stepfuse_step* step, const char* buffer,
                                                 void* const* pointers, size_t count);
 // States and buffers to their initial values; or those of the tensors from `first` on only.

@@ -315,9 +315,9 @@ class Step {
   void prepare();
   const CompileReport& compile_report() const;
 
-  // The arrays of a buffer, one pointer per tensor of the layout in its order (null where the size
-  // is 0). Checked here: count, null, alignment to the element size, overlap with other arrays.
-  // Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
+  // The arrays of a buffer, one pointer per tensor of the layout in its order (null where the size is 0, or the
+  // tensor has no such array: Buffer::is_of). Checked here: count, null, alignment to the element size, overlap with
+  // other arrays. Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
   // updated once.
   void bind(std::string_view buffer, Pointers pointers);
   // Buffers as the program says (`= 0`, `= @weight`), states that the step writes to their initial values; others, as a
