@@ -13,6 +13,7 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/c/ops.hpp"
+#include "compiler/c/tables.hpp"
 #include "compiler/embedded.hpp"
 #include "compiler/text.hpp"
 #include "ir/reduction.hpp"
@@ -36,7 +37,7 @@ class Emitter {
                                   r.op == Op::reduce_any ? "sf_or" : "sf_" + suffix(r)));
     }
     for (const std::string& line : reducers) out_.line(line);
-    for (const plan::Table& t : plan_.tables) emit_table(t);
+    for (const plan::Table& t : plan_.tables) emit_table(out_, t);
     for (size_t p = 0; p < plan_.phases.size(); ++p) emit_phase(p);
     emit_finish();
     emit_run();
@@ -117,27 +118,10 @@ class Emitter {
     if (reads_table(inst.op)) {
       const plan::Table& t = plan_.table(inst);
       return inst.op == Op::lookup ? fmt::format("{}({})", t.name, operands[0])
-                                   : fmt::format("{}({})", t.tree_name, operands[0]);
+                                   : fmt::format("{}({})", t.bounds_name, operands[0]);
     }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
   }
-  // Functions, for a compiler warns of arrays that nothing reads.
-  void emit_table(const plan::Table& t) {
-    out_.open(fmt::format("static inline float {}(int32_t code)", t.name), t.text);
-    emit_values("values", t.values);
-    out_.line(fmt::format("return values[sf_code(code, {})];", t.last()));
-    out_.close();
-    out_.open(fmt::format("static inline int32_t {}(float x)", t.tree_name), t.text);
-    emit_values("tree", t.tree);
-    out_.line(fmt::format("return sf_code(sf_nearest(tree, {}, x), {});", t.tree.size(), t.last()));
-    out_.close();
-  }
-  void emit_values(std::string_view name, const std::vector<float>& values) {
-    std::vector<std::string> texts;
-    for (float v : values) texts.push_back(literal(Bits::of(v), DType::f32));
-    out_.array(fmt::format("static const float {}[{}] =", name, texts.size()), texts);
-  }
-
   void emit_value(const Inst& inst, const std::string& expression) {
     const plan::Value& value = plan_[inst.value];
     out_.line(fmt::format("const {} {} = {};", value_type(inst.out), value.name, expression),

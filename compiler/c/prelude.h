@@ -114,9 +114,14 @@ SF_INTEGER(int64_t, uint64_t, i64)
 SF_REAL(float, f32)
 SF_REAL(double, f64)
 
-// Code tables: a code within 0 … last, and one found down a tree of bounds.
+// Code tables: a code within 0 … last, what is held within bounds (NaN is the low one), and a code found down a tree of
+// bounds.
 static inline int32_t sf_code(int32_t code, int32_t last) {
   return code < 0 ? 0 : code > last ? last : code;
+}
+static inline float sf_held(float x, float low, float high) {
+  x = x > low ? x : low;
+  return x < high ? x : high;
 }
 static inline int32_t sf_nearest(const float* tree, uint32_t nodes, float x) {
   uint32_t k = 1;

@@ -140,17 +140,30 @@ std::string expression(const KernelPlan& plan, const plan::Inst& inst) {
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
   }
   const plan::Table& t = plan.table(inst);
-  return inst.op == Op::lookup
-             ? fmt::format("{}[code_within({}, {})]", t.name, operands[0], t.last())
-             : fmt::format("code_within(code_of({}, {}), {})", t.tree_name, operands[0], t.last());
+  if (inst.op == Op::lookup) {
+    return fmt::format("{}[code_within({}, {})]", t.name, operands[0], t.last());
+  }
+  if (!t.guess) {
+    return fmt::format("code_within(code_of({}, {}), {})", t.bounds_name, operands[0], t.last());
+  }
+  auto number = [](float v) { return c_literal(Bits::of(v), DType::f32); };
+  const plan::CodeGuess& g = *t.guess;
+  return fmt::format("guessed_code({}, {}, {}, {}, {}, {}, {}, {}, {}, {})", t.slopes_name,
+                     t.offsets_name, t.bounds_name, number(g.low), number(g.high), number(g.scale),
+                     number(g.grain), g.shift, number(g.center), operands[0]);
 }
 
 void emit_table(Text& out, const plan::Table& t) {
-  for (const auto& [name, values] : {std::pair(t.name, &t.values), {t.tree_name, &t.tree}}) {
+  auto array = [&](const std::string& name, const std::vector<float>& values) {
     std::vector<std::string> texts;
-    for (float v : *values) texts.push_back(c_literal(Bits::of(v), DType::f32));
+    for (float v : values) texts.push_back(c_literal(Bits::of(v), DType::f32));
     out.array(fmt::format("__device__ const float {}[{}] =", name, texts.size()), texts, t.text);
-  }
+  };
+  array(t.name, t.values);
+  array(t.bounds_name, t.bounds);
+  if (!t.guess) return;
+  array(t.slopes_name, t.guess->slopes);
+  array(t.offsets_name, t.guess->offsets);
 }
 
 std::string_view combiner(Op reduction) {

@@ -122,7 +122,7 @@ SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
 SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
 SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
-// Code tables: a code within 0 ... last, and one found down a tree of bounds.
+// Code tables: a code within 0 ... last, and one found by a line and the bound above it, or down a tree of bounds.
 SF_DEVICE i32 code_within(i32 code, i32 last) { return code < 0 ? 0 : code > last ? last : code; }
 template <u32 kNodes>
 SF_DEVICE i32 code_of(const float (&tree)[kNodes], float x) {
@@ -130,6 +130,18 @@ SF_DEVICE i32 code_of(const float (&tree)[kNodes], float x) {
 #pragma unroll
   for (u32 level = 1; level < kNodes; level *= 2) k = 2 * k + (tree[k] <= x ? 1 : 0);
   return i32(k - kNodes);
+}
+template <u32 kLines>
+SF_DEVICE i32 guessed_code(const float (&slopes)[kLines], const float (&offsets)[kLines],
+                           const float* bounds, float low, float high, float scale, float grain,
+                           u32 shift, float center, float x) {
+  x = x > low ? x : low;  // and of NaN
+  x = x < high ? x : high;
+  float y = __fmaf_rn(absolute(x), scale, grain);
+  u32 line = (__float_as_uint(y) >> shift) % kLines;
+  u32 u = __float_as_uint(__fmaf_rn(y, slopes[line], offsets[line]));
+  i32 code = __float2int_rz(center + __uint_as_float(u ^ (__float_as_uint(x) & 0x80000000u)));
+  return code - (x < bounds[code] ? 1 : 0);
 }
 
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.

@@ -1,7 +1,7 @@
 // A body with blocks, unit by unit. Knows the plan, the kernel ABI, and the reduction order.
 //
-// A unit is as many elements as the largest block has; what a block, or a later level, needs of them is
-// kept on the stack. Of the unit that a chunk ends with, the arrays are copied to the stack and back, so
+// A unit is as many elements as the largest block may have, so that small blocks have long loops, too; what a block, or a
+// later level, needs of them is kept on the stack. Of the unit that a chunk ends with, the arrays are copied to the stack and back, so
 // that nothing outside the chunk is ever touched.
 #include <algorithm>
 #include <array>
@@ -64,8 +64,9 @@ void BodyEmitter::emit_units(const std::string& done) {
   std::string next = f_.name("first.next");
   unit_.first = f_.set("first", "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, next_label);
   unit_.left = f_.set("left", "sub i64 {}, {}", chunk_.length, unit_.first);
-  unit_.ragged = f_.set("ragged", "icmp ult i64 {}, {}", unit_.left, body_.unit);
-  unit_.size = f_.set("size", "select i1 {}, i64 {}, i64 {}", unit_.ragged, unit_.left, body_.unit);
+  unit_.ragged = f_.set("ragged", "icmp ult i64 {}, {}", unit_.left, kLargestBlock);
+  unit_.size =
+      f_.set("size", "select i1 {}, i64 {}, i64 {}", unit_.ragged, unit_.left, kLargestBlock);
   pass_position_ = f_.set("position", "add i64 {}, {}", chunk_.position, unit_.first);
   for (Stream& s : streams_) {
     std::string at = f_.set("at", "udiv i64 {}, {}", unit_.first, block_of(s));
@@ -86,7 +87,7 @@ void BodyEmitter::emit_units(const std::string& done) {
   f_.jump(next_label);
 
   f_.block(next_label);
-  f_.line("{} = add nuw i64 {}, {}", next, unit_.first, body_.unit);
+  f_.line("{} = add nuw i64 {}, {}", next, unit_.first, kLargestBlock);
   std::vector<std::string> sums;
   for (const Reducer& r : reducers_) {
     sums.push_back(r.in_lanes ? "" : vector_.load(r.dtype, r.array, r.name));
@@ -231,24 +232,33 @@ void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k,
 std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
   fill_with_identities(inst, k, i);
+  // Magnitudes and NaN are in the order of their bits; the identity's are a negative integer.
+  bool by_bits = inst.op == Op::reduce_max && k.dtype == DType::f32 &&
+                 std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& i) {
+                   return i.value == inst.operands[0] && i.op == Op::abs;
+                 });
+  DType t = by_bits ? DType::i32 : k.dtype;
   int block = plan_[inst.value].block;
   std::string first = f_.set("at", "mul i64 {}, {}", i, block);
   std::string base = f_.address("at", k.array, first, size_of(k.dtype));
   std::vector<std::string> parts;
   for (int v = 0; v < block / m_.lanes; ++v) {
     std::string at = f_.address("at", base, std::to_string(v), vector_bytes(k.dtype));
-    parts.push_back(vector_.load(k.dtype, at, name(inst.operands[0])));
+    parts.push_back(vector_.load(t, at, name(inst.operands[0])));
   }
   auto combined = [&](const std::string& a, const std::string& b) {
     std::array<std::string, 2> args = {a, b};
-    return vector_.apply(reduction_combiner(inst.op), k.dtype, k.dtype, args, name(inst.value));
+    return vector_.apply(reduction_combiner(inst.op), t, t, args, name(inst.value));
   };
   for (size_t d = parts.size() / 2; d > 0; d /= 2) {
     for (size_t v = 0; v < d; ++v) parts[v] = combined(parts[v], parts[v + d]);
   }
-  for (int d = m_.lanes / 2; d > 0; d /= 2)
-    parts[0] = combined(parts[0], rotated(parts[0], k.dtype, d));
-  return f_.set(name(inst.value), "extractelement {} {}, i32 0", vector_.type(k.dtype), parts[0]);
+  for (int d = m_.lanes / 2; d > 0; d /= 2) parts[0] = combined(parts[0], rotated(parts[0], t, d));
+  std::string first_lane =
+      f_.set(name(inst.value), "extractelement {} {}, i32 0", vector_.type(t), parts[0]);
+  return by_bits ? scalar_.apply(Op::bitcast, DType::i32, DType::f32, {&first_lane, 1},
+                                 name(inst.value))
+                 : first_lane;
 }
 
 void BodyEmitter::emit_blocks(const plan::Section& section) {

@@ -65,10 +65,16 @@ class Ops {
 
   std::string lookup(const plan::Table& table, const std::string& code, std::string_view hint);
   std::string nearest(const plan::Table& table, const std::string& x, std::string_view hint);
+  std::string guessed(const plan::Table& table, const std::string& x, std::string_view hint);
+  std::string searched(const plan::Table& table, const std::string& x, std::string_view hint);
   std::string bound_of(const plan::Table& table, const std::string& node,
                        std::span<const std::string> is_above, std::string_view hint);
   std::string gather(const std::string& array, const std::vector<float>& values,
                      const std::string& index, std::string_view hint);
+  std::string chosen(const std::string& array, const std::vector<float>& values,
+                     const std::string& index, std::string_view hint);
+  std::string bounded(std::string_view op, const std::string& v, float bound,
+                      std::string_view hint);
   bool can_permute(size_t count) const;
   std::string permuted(std::span<const float> values, const std::string& index,
                        std::string_view hint);

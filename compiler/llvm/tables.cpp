@@ -86,22 +86,28 @@ std::string Ops::permuted(std::span<const float> values, const std::string& inde
   return found[0];
 }
 
+// The value of that number.
+std::string Ops::chosen(const std::string& array, const std::vector<float>& values,
+                        const std::string& index, std::string_view hint) {
+  if (!can_permute(values.size())) return gather(array, values, index, hint);
+  std::vector<float> filled = values;
+  filled.resize(std::bit_ceil(values.size()));
+  return permuted(filled, index, hint);
+}
+
 std::string Ops::lookup(const plan::Table& table, const std::string& code, std::string_view hint) {
   std::array<std::string, 2> low = {code, constant(DType::i32, {})};
   std::array<std::string, 2> high = {call("smax", DType::i32, low, hint),
                                      constant(DType::i32, Bits::of(table.last()))};
   std::string within = call("smin", DType::i32, high, hint);
-  if (!can_permute(table.values.size())) return gather(table.name, table.values, within, hint);
-  std::vector<float> values = table.values;
-  values.resize(std::bit_ceil(values.size()));
-  return permuted(values, within, hint);
+  return chosen(table.name, table.values, within, hint);
 }
 
 // The bound at a node of the level behind these answers.
 std::string Ops::bound_of(const plan::Table& table, const std::string& node,
                           std::span<const std::string> is_above, std::string_view hint) {
   size_t level = size_t{1} << is_above.size();
-  std::span<const float> tree = table.tree;
+  std::span<const float> tree = table.bounds;
   auto lanes = static_cast<size_t>(lanes_);
   if (can_permute(level)) {
     bool few = 2 * level <= lanes;  // with the levels before, in one vector
@@ -109,21 +115,21 @@ std::string Ops::bound_of(const plan::Table& table, const std::string& node,
                     node, hint);
   }
   if (lanes_ == 1 || is_above.size() >= kChosenLevels) {
-    return gather(table.tree_name, table.tree, node, hint);
+    return gather(table.bounds_name, table.bounds, node, hint);
   }
-  auto chosen = [&](auto&& self, size_t known, size_t k) -> std::string {
+  auto among = [&](auto&& self, size_t known, size_t k) -> std::string {
     if (known == is_above.size()) return constant(DType::f32, Bits::of(tree[k]));
     return select(is_above[known], type(DType::f32), self(self, known + 1, 2 * k + 1),
                   self(self, known + 1, 2 * k), hint);
   };
-  return chosen(chosen, 0, 1);
+  return among(among, 0, 1);
 }
 
-std::string Ops::nearest(const plan::Table& table, const std::string& x, std::string_view hint) {
+std::string Ops::searched(const plan::Table& table, const std::string& x, std::string_view hint) {
   std::string integers = type(DType::i32);
   std::string node = constant(DType::i32, Bits::of(1));
   std::vector<std::string> is_above;
-  for (size_t level = 1; level < table.tree.size(); level *= 2) {
+  for (size_t level = 1; level < table.bounds.size(); level *= 2) {
     std::string bound = bound_of(table, node, is_above, hint);
     is_above.push_back(f_.set(hint, "fcmp ole {} {}, {}", type(DType::f32), bound, x));
     std::string twice = f_.set(hint, "add {} {}, {}", integers, node, node);
@@ -131,11 +137,69 @@ std::string Ops::nearest(const plan::Table& table, const std::string& x, std::st
         f_.set(hint, "zext {} {} to {}", type(DType::boolean), is_above.back(), integers);
     node = f_.set(hint, "add {} {}, {}", integers, twice, one);
   }
-  auto nodes = static_cast<int32_t>(table.tree.size());
+  auto nodes = static_cast<int32_t>(table.bounds.size());
   std::string code =
       f_.set(hint, "sub {} {}, {}", integers, node, constant(DType::i32, Bits::of(nodes)));
   std::array<std::string, 2> last = {code, constant(DType::i32, Bits::of(table.last()))};
   return call("smin", DType::i32, last, hint);
+}
+
+// The larger or the smaller one, or the bound for a NaN. Vectors by x86's instructions, whose operands LLVM leaves alone, where it would
+// draw what follows into a select.
+std::string Ops::bounded(std::string_view op, const std::string& v, float bound,
+                         std::string_view hint) {
+  std::string floats = type(DType::f32);
+  std::string other = constant(DType::f32, Bits::of(bound));
+  if (!can_permute(1)) {
+    std::string within =
+        f_.set(hint, "fcmp {} {} {}, {}", op == "min" ? "olt" : "ogt", floats, v, other);
+    return select(within, floats, v, other, hint);
+  }
+  std::string callee = lanes_ == 16 ? fmt::format("@llvm.x86.avx512.{}.ps.512", op)
+                                    : fmt::format("@llvm.x86.avx.{}.ps.256", op);
+  bool rounds = lanes_ == 16;  // an operand that keeps the mode
+  m_.declarations.insert(
+      fmt::format("declare {0} {1}({0}, {0}{2})", floats, callee, rounds ? ", i32" : ""));
+  return f_.set(hint, "call {0} {1}({0} {2}, {0} {3}{4})", floats, callee, v, other,
+                rounds ? ", i32 4" : "");
+}
+
+std::string Ops::guessed(const plan::Table& table, const std::string& x, std::string_view hint) {
+  const plan::CodeGuess& guess = *table.guess;
+  std::string floats = type(DType::f32);
+  std::string integers = type(DType::i32);
+  auto real = [&](float v) { return constant(DType::f32, Bits::of(v)); };
+  auto integer = [&](uint64_t v) { return integer_text(32, v, lanes_); };
+  auto bits_of = [&](const std::string& v) {
+    return f_.set(hint, "bitcast {} {} to {}", floats, v, integers);
+  };
+  std::string held = bounded("min", bounded("max", x, guess.low, hint), guess.high, hint);
+  std::string size = call("fabs", DType::f32, {&held, 1}, hint);
+  std::array<std::string, 3> scaled = {size, real(guess.scale), real(guess.grain)};
+  std::string y = fma(DType::f32, scaled, hint);
+  std::string line = f_.set(hint, "lshr {} {}, {}", integers, bits_of(y), integer(guess.shift));
+  if (!can_permute(guess.slopes.size())) {
+    line = f_.set(hint, "and {} {}, {}", integers, line, integer(guess.slopes.size() - 1));
+  }
+  std::array<std::string, 3> terms = {y, chosen(table.slopes_name, guess.slopes, line, hint),
+                                      chosen(table.offsets_name, guess.offsets, line, hint)};
+  std::string u = fma(DType::f32, terms, hint);
+  if (guess.low < 0) {
+    std::string sign = f_.set(hint, "and {} {}, {}", integers, bits_of(held), integer(1U << 31));
+    std::string turned = f_.set(hint, "xor {} {}, {}", integers, bits_of(u), sign);
+    u = f_.set(hint, "bitcast {} {} to {}", integers, turned, floats);
+  }
+  std::string whole = f_.set(hint, "fadd {} {}, {}", floats, u, real(guess.center));
+  std::string code = f_.set(hint, "fptosi {} {} to {}", floats, whole, integers);
+  std::string bound = chosen(table.bounds_name, table.bounds, code, hint);
+  // -1 where x is below: the sign of what it is more, without a mask.
+  std::string above = f_.set(hint, "fsub {} {}, {}", floats, held, bound);
+  std::string sign = f_.set(hint, "ashr {} {}, {}", integers, bits_of(above), integer(31));
+  return f_.set(hint, "add {} {}, {}", integers, code, sign);
+}
+
+std::string Ops::nearest(const plan::Table& table, const std::string& x, std::string_view hint) {
+  return table.guess ? guessed(table, x, hint) : searched(table, x, hint);
 }
 
 }  // namespace stepfuse::llvm

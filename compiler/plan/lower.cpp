@@ -130,9 +130,19 @@ class Lowering {
   void declare_tables() {
     for (const Table& t : p_.tables) {
       std::string name = names_.unique("t_" + identifier(t.name));
-      std::string tree_name = names_.unique(name + "_tree");
-      out_.tables.push_back({std::move(name), std::move(tree_name), "@" + t.name, t.values,
-                             search_tree(table_bounds(t.values))});
+      auto named = [&](std::string_view part) {
+        return names_.unique(fmt::format("{}_{}", name, part));
+      };
+      plan::Table table = {
+          name, named("bounds"), named("slopes"), named("offsets"), "@" + t.name, t.values, {}, {}};
+      table.bounds = table_bounds(t.values);
+      table.guess = plan::guess_of(table.bounds);
+      if (table.guess) {
+        table.bounds.insert(table.bounds.begin(), std::numeric_limits<float>::lowest());
+      } else {
+        table.bounds = search_tree(std::move(table.bounds));
+      }
+      out_.tables.push_back(std::move(table));
     }
   }
 

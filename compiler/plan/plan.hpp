@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include <stepfuse/types.hpp>
 
 #include "compiler/plan/arg_layout.hpp"
+#include "compiler/plan/code_guess.hpp"
 
 namespace stepfuse::plan {
 
@@ -66,14 +68,16 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-// What `lookup` and `nearest` take: the values of codes, and a tree of the bounds between them
-// (ir/code_table.hpp), so many of which are not above x as x's code is. Behind node k stand 2k and, where
-// its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the code. Bounds
-// are filled up with the largest number to one less than a power of two.
+// What `lookup` and `nearest` take: the values of codes, and the bounds between them (ir/code_table.hpp), so many of
+// which are not above x as x's code is. With a guess, number k is the first of code k; number 0 is below all. Without, they
+// are a tree: behind node k stand 2k and, where its bound is not above x, 2k + 1; node 1 is the first, and what is
+// behind the last ones the code. A tree is filled up with the largest number to one less than a power of two.
 struct Table {
-  std::string name, tree_name;  // in the text
-  std::string text;             // in comments: "@dynamic"
-  std::vector<float> values, tree;
+  std::string name, bounds_name;          // in the text
+  std::string slopes_name, offsets_name;  // with a guess
+  std::string text;                       // in comments: "@dynamic"
+  std::vector<float> values, bounds;
+  std::optional<CodeGuess> guess;
   int32_t last() const { return static_cast<int32_t>(values.size()) - 1; }
   friend bool operator==(const Table&, const Table&) = default;
 };

@@ -57,7 +57,8 @@ class Printer {
            s.shared ? ", shared" : "");
     }
     for (const Table& t : plan_.tables)
-      line(0, "table {} {}: {} codes", t.name, t.text, t.values.size());
+      line(0, "table {} {}: {} codes, {}", t.name, t.text, t.values.size(),
+           t.guess ? fmt::format("guessed by {} lines", t.guess->slopes.size()) : "searched");
     for (const Array& a : plan_.arrays) {
       if (a.scratch()) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
       if (a.of_columns()) line(0, "{} {}: {}", a.text, a.name, columns_of(a));

@@ -55,7 +55,7 @@ class Verifier {
     for (const Array& a : plan_.arrays) check(a.name);
     for (const Table& t : plan_.tables) {
       check(t.name);
-      check(t.tree_name);
+      for (const std::string& name : {t.bounds_name, t.slopes_name, t.offsets_name}) check(name);
     }
     seen.clear();
     for (const Kernel& k : plan_.kernels) check(k.name);

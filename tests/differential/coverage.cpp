@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/passes.hpp"
+#include "compiler/plan/code_guess.hpp"
 #include "compiler/schedule/analysis.hpp"
+#include "ir/code_table.hpp"
 
 namespace stepfuse::testing {
 namespace {
@@ -49,6 +51,7 @@ std::map<std::string, std::map<std::string, int>> all_features() {
     }
   }
   for (const char* f : {"loaded", "stored", "stored in part"}) all["block"][f] = 0;
+  for (const char* f : {"guessed", "searched"}) all["nearest"][f] = 0;
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
   for (int n = 0; n <= 2; ++n) all["reduction levels"][std::to_string(n)] = 0;
@@ -132,6 +135,10 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
   } else if (is_reduction(inst.op)) {
     Domain from = program[inst.operands[0]].type.domain;
     ++seen_["reduction"][reduction_name(from, inst.type.domain)];
+  }
+  if (inst.op == Op::nearest) {
+    std::vector<float> bounds = table_bounds(program.tables[static_cast<size_t>(inst.slot)].values);
+    ++seen_["nearest"][plan::guess_of(bounds) ? "guessed" : "searched"];
   }
   bool memory = inst.op == Op::load || inst.op == Op::store;
   if (memory && program.buffers[static_cast<size_t>(inst.slot)].block > 1) {

@@ -50,8 +50,9 @@ class RandomTypes {
   }
   int32_t any_block() { return kBlocks[rng_.below(std::size(kBlocks))]; }
 
-  // Of a code table.
+  // Of a code table: at random, or spaced as those that people make are.
   std::vector<float> rising_values() {
+    if (rng_.chance(50)) return spaced_values();
     int count = rng_.chance(30) ? 256 : rng_.between(2, 33);
     std::vector<float> values = {static_cast<float>(rng_.unit() * -4)};
     while (values.size() < static_cast<size_t>(count)) {
@@ -59,6 +60,22 @@ class RandomTypes {
       auto next = last + static_cast<float>(std::ldexp(rng_.unit(), rng_.between(-24, 0)));
       if (last < 0 && rng_.chance(5)) next = 0;
       values.push_back(next > last ? next : std::nextafter(last, 1e9F));
+    }
+    return values;
+  }
+
+  // Evenly, or in decades of one sign or of both.
+  std::vector<float> spaced_values() {
+    int count = rng_.chance(50) ? rng_.between(100, 256) : rng_.between(2, 33);
+    double step = std::ldexp(1 + rng_.unit(), rng_.between(-9, 0));
+    bool even = rng_.chance(40);
+    int first = rng_.chance(40) ? 0 : -count / 2;
+    std::vector<float> values;
+    for (int i = 0; i < count; ++i) {
+      int n = first + i;
+      double size =
+          even ? std::abs(n) : std::ldexp(1 + std::abs(n) % 16 / 16.0, std::abs(n) / 16) - 1;
+      values.push_back(static_cast<float>(n < 0 ? -size * step : size * step));
     }
     return values;
   }

@@ -218,20 +218,21 @@ TEST_CASE("a scratch array has room for the widest type that its values are boun
   }
 }
 
-TEST_CASE("two tables' values and search trees have four names") {
+TEST_CASE("what belongs to two tables has a name each") {
   Program p = parse(R"(step @tables {
     buffer @w : f32 inout
     table @x : f32 = 0, 1
-    table @x_tree : f32 = 0, 2
+    table @x_bounds : f32 = 0, 2
     %w = load @w : [f32]
     %a = nearest @x, %w : [i32]
-    %b = nearest @x_tree, %w : [i32]
+    %b = nearest @x_bounds, %w : [i32]
     %c = add %a, %b : [i32]
     %d = lookup @x, %c : [f32]
     store @w, %d
   })");
   KernelPlan plan = plan_of(p, Form::fused, signatures_of(p));
   std::set<std::string> names;
-  for (const plan::Table& t : plan.tables) names.insert({t.name, t.tree_name});
-  CHECK(names.size() == 4);
+  for (const plan::Table& t : plan.tables)
+    names.insert({t.name, t.bounds_name, t.slopes_name, t.offsets_name});
+  CHECK(names.size() == 8);
 }
