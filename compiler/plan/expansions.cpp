@@ -241,7 +241,8 @@ class Needed {
     for (const Inst& inst : code) add(inst.op, inst.in, inst.out, within);
   }
   void add(const Uniform& code) {
-    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row}) add(*list);
+    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column})
+      add(*list);
   }
   void add(const Bodies& bodies) {
     for (const Body& body : bodies) {
