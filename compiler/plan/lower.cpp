@@ -139,6 +139,7 @@ class Lowering {
       table.guess = plan::guess_of(table.bounds);
       if (table.guess) {
         table.bounds.insert(table.bounds.begin(), std::numeric_limits<float>::lowest());
+        table.bounds.resize(std::bit_ceil(table.bounds.size()), std::numeric_limits<float>::max());
       } else {
         table.bounds = search_tree(std::move(table.bounds));
       }
