@@ -3,8 +3,6 @@
 #include "compiler/plan/lower.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -16,7 +14,6 @@
 #include "compiler/names.hpp"
 #include "compiler/schedule/analysis.hpp"
 #include "compiler/schedule/tensor_class.hpp"
-#include "ir/code_table.hpp"
 #include "ir/reduction.hpp"
 
 namespace stepfuse {
@@ -25,18 +22,6 @@ static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
 static_assert(abi::kStripRows == kStripRows);
 
 namespace {
-
-std::vector<float> search_tree(std::vector<float> bounds) {
-  size_t nodes = std::bit_ceil(bounds.size() + 1);
-  bounds.resize(nodes - 1, std::numeric_limits<float>::max());
-  std::vector<float> tree(nodes);
-  for (size_t k = 1; k < nodes; ++k) {
-    size_t level = std::bit_floor(k);
-    size_t step = nodes / level;  // between the bounds of the level
-    tree[k] = bounds[(k - level) * step + step / 2 - 1];
-  }
-  return tree;
-}
 
 // A value of a bound type is held as f32 outside of the element domain.
 DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
@@ -135,14 +120,7 @@ class Lowering {
       };
       plan::Table table = {
           name, named("bounds"), named("slopes"), named("offsets"), "@" + t.name, t.values, {}, {}};
-      table.bounds = table_bounds(t.values);
-      table.guess = plan::guess_of(table.bounds);
-      if (table.guess) {
-        table.bounds.insert(table.bounds.begin(), std::numeric_limits<float>::lowest());
-        table.bounds.resize(std::bit_ceil(table.bounds.size()), std::numeric_limits<float>::max());
-      } else {
-        table.bounds = search_tree(std::move(table.bounds));
-      }
+      plan::fill_bounds(&table);
       out_.tables.push_back(std::move(table));
     }
   }

@@ -81,6 +81,8 @@ struct Table {
   int32_t last() const { return static_cast<int32_t>(values.size()) - 1; }
   friend bool operator==(const Table&, const Table&) = default;
 };
+// Bounds, and a guess where there is one, of its values.
+void fill_bounds(Table* table);
 
 // Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each strip and column), are folded into the members
 // of `to` that they belong to, in the canonical order of ir/reduction.hpp.
