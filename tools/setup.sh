@@ -63,6 +63,7 @@ have_llvm() {
     [[ -e $(llvm-config --includedir)/llvm-c/Core.h ]]
 }
 
+have_archive() { [[ -e $("${CXX:-g++}" -print-file-name="$1") ]]; }
 have_browser() { have chromium-headless-shell || have chromium || have google-chrome; }
 
 # Prints the folder that holds libnvrtc.so.13 or .12, or "loader" where the dynamic loader knows it.
@@ -132,6 +133,8 @@ find_missing() {
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
     wish chromium-headless-shell "Chromium (chromium-headless-shell: the tests of stepfuse explore)" have_browser
+    wish libzstd-dev "libzstd.a (libzstd-dev: the wheel's own LLVM)" have_archive libzstd.a
+    wish zlib1g-dev "libz.a (zlib1g-dev: likewise)" have_archive libz.a
     wish ccache "ccache (the tests build the library more than once)" have ccache
   fi
   if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then
