@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
 #
-#   tools/test.sh                 all of it, in about half an hour on two cores
+#   tools/test.sh                 all of it, in about 40 minutes on two cores
 #   tools/test.sh --quick         without lint
 #   tools/test.sh --long          with the tests that take long
 #   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
