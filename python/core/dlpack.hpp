@@ -11,6 +11,7 @@ struct Type {
   uint8_t code;
   uint8_t bits;
   uint16_t lanes;
+  friend bool operator==(const Type&, const Type&) = default;
 };
 constexpr Type kF32 = {2, 32, 1};
 constexpr Type kBool = {6, 8, 1};

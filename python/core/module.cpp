@@ -34,12 +34,13 @@ PyObject* walk_add(PyObject* self, PyObject* args) {
     PyObject* strides = nullptr;
     PyObject* gradient_strides = nullptr;
     PyObject* local = nullptr;
-    if (PyArg_ParseTuple(args, "OiKOOO|O:add", &param, &part, &slot, &address, &strides,
-                         &gradient_strides, &local) == 0) {
+    PyObject* like = nullptr;
+    if (PyArg_ParseTuple(args, "OiKOOO|OO:add", &param, &part, &slot, &address, &strides,
+                         &gradient_strides, &local, &like) == 0) {
       throw Raised();
     }
     self_of<Walk>(self).add(param, part, slot, to_address(address), strides, gradient_strides,
-                            local == nullptr ? param : local);
+                            local == nullptr ? param : local, like == nullptr ? param : like);
     return none();
   });
 }
@@ -160,7 +161,7 @@ PyMethodDef functions[] = {
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
      "add(parameter, part or -1, slot, address, strides, strides of its gradient, local tensor or "
-     "itself)"},
+     "itself, a tensor of its gradient's type or itself)"},
     {"watch", walk_watch, METH_VARARGS,
      "watch(state, groups, choices, free): remembers what is bound of the dict of dicts and of the "
      "list of dicts, whose items stand for `choices` but for the keys in `free`."},

@@ -72,7 +72,7 @@ bool Walk::fit(const Strides& strides, const dlpack::Tensor& tensor) const {
 }
 
 void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
-               PyObject* gradient_strides, PyObject* local) {
+               PyObject* gradient_strides, PyObject* local, PyObject* like) {
   if (part >= 0) {
     auto index = static_cast<size_t>(part);
     if (parts_.size() <= index) parts_.resize(index + 1);
@@ -85,7 +85,7 @@ void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* 
   if (own.get() == nullptr) PyErr_Clear();
   bool direct = get_ != nullptr && own.get() == grad_.get();
   entries_.push_back({Ref::borrow(param), direct ? type : nullptr, part, slot, address,
-                      this->strides(strides), this->strides(gradient_strides)});
+                      this->strides(strides), this->strides(gradient_strides), type_of(like)});
 }
 
 void Walk::watch(PyObject* state) {
@@ -112,9 +112,16 @@ bool Walk::same_state(PyObject* state) const {
          next == state_.end();
 }
 
-// Where a plain tensor lies; false where it has no address or other strides.
-bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address,
-                  const void*& inside) const {
+// What elements are; all alike without the exchange API, where torch has gradients of the parameters' type only.
+dlpack::Type Walk::type_of(PyObject* tensor) const {
+  dlpack::Tensor view{};
+  if (exchange_ != nullptr && exchange_->tensor_from_object(tensor, &view) != 0) PyErr_Clear();
+  return view.type;
+}
+
+// Where a plain tensor lies; false where it has no address, or other strides or another type.
+bool Walk::locate(PyObject* tensor, const Strides& strides, const dlpack::Type* type,
+                  void*& address, const void*& inside) const {
   if (exchange_ != nullptr) {
     dlpack::Tensor view{};
     if (exchange_->tensor_from_object(tensor, &view) != 0) {
@@ -123,7 +130,7 @@ bool Walk::locate(PyObject* tensor, const Strides& strides, void*& address,
     }
     address = static_cast<char*>(view.data) + view.byte_offset;
     inside = view.shape;  // a tensor has its sizes in itself
-    return fit(strides, view);
+    return fit(strides, view) && (type == nullptr || *type == view.type);
   }
   Ref found(PyObject_CallMethodObjArgs(tensor, stride_name_.get(), nullptr));
   Ref number(found.get() == nullptr
@@ -152,14 +159,15 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) const {
   entry.gradient = grad.get();
   // A subclass may report address 0, or that of something else.
   if (reinterpret_cast<PyObject*>(Py_TYPE(grad.get())) != tensor_type_.get()) return Gradient::odd;
-  return locate(grad.get(), entry.gradient_strides, address, entry.gradient_inside)
+  return locate(grad.get(), entry.gradient_strides, &entry.gradient_type, address,
+                entry.gradient_inside)
              ? Gradient::plain
              : Gradient::odd;
 }
 
 bool Walk::moved(const Entry& entry) const {
   void* address = nullptr;
-  return !locate(entry.param.get(), entry.strides, address, entry.inside) ||
+  return !locate(entry.param.get(), entry.strides, nullptr, address, entry.inside) ||
          address != entry.address;
 }
 

@@ -19,9 +19,9 @@ class Walk {
   Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type);
 
   // A parameter in the order of the groups, its strides, and those that its gradient must have to be
-  // read in place; part < 0: it has had no gradient so far.
+  // read in place, with the type of `like`; part < 0: it has had no gradient so far.
   void add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
-           PyObject* gradient_strides, PyObject* local);
+           PyObject* gradient_strides, PyObject* local, PyObject* like);
   // Remembers whose state is bound.
   void watch(PyObject* state);
 
@@ -52,6 +52,7 @@ class Walk {
     void* address = nullptr;
     Strides strides;
     Strides gradient_strides;
+    dlpack::Type gradient_type{};
     // Where libtorch's part of the parameter was at the last look, its gradient, and that one's part.
     mutable const void* inside = nullptr;
     mutable const void* gradient = nullptr;
@@ -62,7 +63,9 @@ class Walk {
   bool fit(const Strides& strides, const dlpack::Tensor& tensor) const;
   Ref gradient_of(const Entry& entry) const;
   Gradient read(const Entry& entry, void*& address) const;
-  bool locate(PyObject* tensor, const Strides& strides, void*& address, const void*& inside) const;
+  bool locate(PyObject* tensor, const Strides& strides, const dlpack::Type* type, void*& address,
+              const void*& inside) const;
+  dlpack::Type type_of(PyObject* tensor) const;
   bool same_state(PyObject* state) const;
   bool moved(const Entry& entry) const;
   void fetch(size_t index) const;

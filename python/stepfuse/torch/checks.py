@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .tensors import is_dense, is_distributed, overlaps_itself, type_name
+from .tensors import gradient_dtype, is_dense, is_distributed, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from .parts import Mode, Part
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+TAKEN = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -30,9 +31,11 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
     if p.layout != torch.strided:
         raise TypeError(f"{who} does not take sparse parameters; {name} is one")
     if p.dtype not in DTYPES:
-        taken = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
-        raise TypeError(f"{who} takes parameters in {taken}; {name} is {p.dtype}: give it "
+        raise TypeError(f"{who} takes parameters in {TAKEN}; {name} is {p.dtype}: give it "
                         f"to an optimizer of its own, of torch.optim, or make it float32")
+    if (gradient := gradient_dtype(p)) not in DTYPES:
+        raise TypeError(f"{who} takes gradients in {TAKEN}; that of {name} is {gradient}: "
+                        "cast it, or set grad_dtype")
     if p.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
     if overlaps_itself(p):
@@ -54,7 +57,7 @@ def check_together(parts: list[Part], mode: Mode) -> None:
                           "optimizer instead")
     if mode.norm is not None and any("clip=agc" in part.kind for part in parts):
         raise ValueError("gradients are clipped by clip_factor= already: leave out clip_grad_norm_")
-    if mode.deferred and mode.scaler is not None and any(part.params[0].dtype == torch.float16 for part in parts):
+    if mode.deferred and mode.scaler is not None and any("grad=f16" in part.kind for part in parts):
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
 

@@ -19,7 +19,7 @@ from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
-    Place, column_count, columns_of, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout, type_name,
+    Place, column_count, columns_of, gradient_dtype, increment_versions, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout, type_name,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master") 
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
+
+SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
 
 _programs: dict[tuple[str, tuple[str, ...]], Any] = {}
 
@@ -56,7 +58,7 @@ class Engine:
         self.mode = Mode()
         self.max_norm = 0.0
         self.parts: list[Part] = []
-        self.order: list[tuple[Tensor, str, Tensor]] = []  # parameter, name, what its gradient is laid out as
+        self.order: list[tuple[Tensor, str, Tensor, torch.dtype]] = []  # parameter, name, what its gradient is laid out as, and its type
         self.walk: Any = None
         self.measured = False
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
@@ -110,7 +112,7 @@ class Engine:
         if self.walk is not None and self.mode == mode and not (
                 self.spread and any(local(p).data_ptr() != at for p, at in self.spread)):
             odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
-        if odd is None:
+        if odd is None or any(gradient_dtype(p) != dtype for p, _, _, dtype in map(self.order.__getitem__, odd)):
             self.mode = mode
             self.bind()
             kept = {}
@@ -132,7 +134,7 @@ class Engine:
                  "step count": [str(self.ranks.step)],
                  "loss scale": ["none" if scaler is None else str(scaler.get_scale())]}
         if optimizer._group is None:  # DTensors of one mesh
-            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {p.placements}" for p, name, _ in self.order]
+            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {p.placements}" for p, name, *_ in self.order]
         self.ranks.agree(facts)
 
     def reduce(self) -> None:
@@ -202,7 +204,7 @@ class Engine:
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
-        p, name, like = self.order[index]
+        p, name, like, _ = self.order[index]
         grad = p.grad
         who = type(self.optimizer).__name__
         if is_distributed(p) and is_distributed(grad):
@@ -210,7 +212,7 @@ class Engine:
                 raise RuntimeError(f"{who}: {name} is placed as {p.placements}, its gradient as {grad.placements}; "
                                    "redistribute() it before the step")
             grad = grad._local_tensor
-            if same_layout(grad, like) and grad.dtype == p.dtype:
+            if same_layout(grad, like):
                 self.walk.set(index, grad.data_ptr())
                 return grad
         if type(grad) is not Tensor:
@@ -276,8 +278,8 @@ class Engine:
         self.order = []
         for p, name, part, slot in places:
             weight = like.get(id(p), p)
-            self.order.append((p, name, weight))
-            walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride(), local(p))
+            self.order.append((p, name, weight, gradient_dtype(p)))
+            walk.add(p, part, slot, p.data_ptr(), p.stride(), weight.stride(), local(p), SAMPLES.get(gradient_dtype(p), p))
         for part in self.parts:
             for number in part.numbers:
                 walk.number(part.step, *number)
@@ -335,7 +337,7 @@ class Engine:
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
-        options = [f"grad={dtype}", *self.optimizer._options(group), *self.shared_options(group)]
+        options = [f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group), *self.shared_options(group)]
         if dtype != "f32":
             rounding, master = group.get("weight_rounding"), group.get("master")
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]

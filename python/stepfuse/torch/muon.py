@@ -12,6 +12,7 @@ from .checks import DTYPES
 from .engine import PLAIN, Engine
 from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
+from .tensors import gradient_dtype
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -36,7 +37,7 @@ class MomentumEngine(Engine):
         if self.optimizer._is_shard(p):
             raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, of which this rank has a part "
                             "only: take DDP, where every rank has all")
-        return (f"grad={DTYPES[p.dtype]}", *self.optimizer._options(group), *self.moments(group, p))
+        return (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group), *self.moments(group, p))
 
 
 class UpdateEngine(Engine):
@@ -113,7 +114,7 @@ class Muon(Fused, Base):
                 if p.grad is not None:
                     group = part.groups[g]
                     made = orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
-                    found.append((p, torch.empty_like(p).copy_(made)))
+                    found.append((p, torch.empty_like(p, dtype=p.grad.dtype).copy_(made)))
         return found
 
     def _step_along(self, directions: list[tuple[Tensor, Tensor]]) -> None:

@@ -45,6 +45,11 @@ def local(value: Tensor) -> Tensor:
     return value._local_tensor if is_distributed(value) else value
 
 
+def gradient_dtype(p: Tensor) -> torch.dtype:
+    """What its gradients are: of its own type but where `grad_dtype` (torch >= 2.10) says otherwise."""
+    return p.grad.dtype if p.grad is not None else getattr(p, "grad_dtype", None) or p.dtype
+
+
 def is_first_copy(p: Tensor) -> bool:
     """Whether no other rank of its mesh that holds the same elements comes before this one."""
     return not is_distributed(p) or not any(
