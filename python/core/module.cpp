@@ -55,7 +55,7 @@ PyObject* walk_watch(PyObject* self, PyObject* args) {
                          &choices, &free) == 0) {
       throw Raised();
     }
-    self_of<Walk>(self).watch(state);
+    self_of<Walk>(self).watch(state, groups);
     self_of<Walk>(self).groups.watch(groups, choices, free);
     return none();
   });

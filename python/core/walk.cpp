@@ -88,7 +88,13 @@ void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* 
                       this->strides(strides), this->strides(gradient_strides), type_of(like)});
 }
 
-void Walk::watch(PyObject* state) {
+void Walk::watch(PyObject* state, PyObject* groups) {
+  sizes_.clear();
+  for_each(groups, [&](PyObject* group) {
+    Ref list = checked(PyObject_GetItem(group, params_name_.get()));
+    sizes_.push_back(PyList_Size(list.get()));
+    if (sizes_.back() < 0) throw Raised();
+  });
   state_.clear();
   state_dicts_.clear();
   every_item(
@@ -187,6 +193,7 @@ void Walk::fetch(size_t index) const {
 Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyObject* touch,
                        std::vector<size_t>& odd) {
   size_t index = 0;
+  auto size = sizes_.begin();  // groups.same() says that there are as many groups
   if (!groups.same(dicts, choices)) return Found::changed;
   bool changed = false;
   for_each(dicts, [&](PyObject* group) {
@@ -194,6 +201,7 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
     PyObject* params = list.get();
     Py_ssize_t count = PyList_Size(params);
     if (count < 0) throw Raised();
+    changed = changed || count != *size++;
     for (Py_ssize_t i = 0; i < count && !changed; ++i, ++index) {
       if (index >= entries_.size() || entries_[index].param.get() != PyList_GetItem(params, i)) {
         changed = true;

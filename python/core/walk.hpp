@@ -22,8 +22,8 @@ class Walk {
   // read in place, with the type of `like`; part < 0: it has had no gradient so far.
   void add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
            PyObject* gradient_strides, PyObject* local, PyObject* like);
-  // Remembers whose state is bound.
-  void watch(PyObject* state);
+  // Remembers whose state is bound, and how many parameters each of the groups has.
+  void watch(PyObject* state, PyObject* groups);
 
   enum class Found { same, changed };
   // Fills the parts' addresses and sets the steps' numbers; `odd` are the parameters whose gradient only Python
@@ -82,6 +82,7 @@ class Walk {
   std::vector<int64_t> strides_;
   std::vector<Ref> locals_;  // lists of kTouched entries' each
   std::vector<std::vector<void*>> parts_;
+  std::vector<Py_ssize_t> sizes_;  // of the groups
   std::vector<Ref> state_;
   std::vector<const void*> state_dicts_;
 };

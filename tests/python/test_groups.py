@@ -99,6 +99,20 @@ def test_a_parameter_moves_to_another_group_with_its_state(dtype):
     assert moved.state_dict()["state"][2]["step"] == 6
 
 
+def test_a_parameter_that_moves_to_its_neighbours_group_is_noticed():
+    """The order of all parameters stays."""
+    a, b, c = (nn.Parameter(torch.ones(4)) for _ in range(3))
+    optimizer = SGD([{"params": [a], "lr": 1.0}, {"params": [b, c], "lr": 0.0}])
+    give((a, b, c), 0)
+    optimizer.step()
+    optimizer.move(b, 0)
+    optimizer.step()
+    assert torch.equal(b, 1 - b.grad)
+    optimizer.param_groups[1]["params"].insert(0, optimizer.param_groups[0]["params"].pop())
+    optimizer.step()
+    assert torch.equal(b, 1 - b.grad)
+
+
 @pytest.mark.parametrize("more", [{}, {"max_norm": 0.5}], ids=["plain", "clipped"])
 @pytest.mark.parametrize("cls", [AdamW, LAMB], ids=lambda c: c.__name__)
 def test_the_average_is_torchs(cls, more):
