@@ -294,6 +294,19 @@ PyObject* step_partials(PyObject* self, PyObject* args) {
   });
 }
 
+PyObject* step_numbers(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    const char* name = nullptr;
+    int device_type = 0;
+    int device_id = 0;
+    if (PyArg_ParseTuple(args, "sii:numbers", &name, &device_type, &device_id) == 0) throw Raised();
+    const Step& step = self_of<Step>(self);
+    void* address = nullptr;
+    check(stepfuse_step_device_state(step.handle.get(), name, &address));
+    return number_capsule(self, address, device_type, device_id, dlpack::kF32, step.tensors);
+  });
+}
+
 PyObject* step_stats(PyObject* self, PyObject* args) {
   return guarded([&] {
     int wait = 0;
@@ -340,6 +353,10 @@ PyMethodDef step_methods[] = {
     {"partials", step_partials, METH_VARARGS,
      "partials(DLPack's device type, device, pieces): what is reduced over the gradients, by name, "
      "each a DLPack capsule of its place on the device; or of what it is folded from"},
+    {"numbers", step_numbers, METH_VARARGS,
+     "numbers(name, DLPack's device type, device): an f32 state of tensors, a DLPack capsule of "
+     "its "
+     "place on the device"},
     {"stats", step_stats, METH_VARARGS, "stats(wait, stream): the newest finished step's reports"},
     {}};
 PyType_Slot step_slots[] = {

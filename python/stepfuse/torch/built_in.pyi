@@ -13,7 +13,8 @@ class ADOPT(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class AdEMAMix(Formula):
     """AdEMAMix: Adam with a second, slow momentum. Further arguments as of AdamW."""
@@ -23,7 +24,7 @@ class AdEMAMix(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class AdaBelief(Formula):
     """AdaBelief: steps by how the gradient was predicted. Further arguments as of AdamW."""
@@ -32,7 +33,8 @@ class AdaBelief(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class AdamWCautiousDecay(Formula):
     """AdamW Cautious Decay: weight decay where the update agrees. Further arguments as of AdamW."""
@@ -41,7 +43,8 @@ class AdamWCautiousDecay(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class AdamWIndependentDecay(Formula):
     """AdamW Independent Decay: weight decay that lr does not scale. Further arguments as of AdamW."""
@@ -50,7 +53,8 @@ class AdamWIndependentDecay(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class Adammini(Formula):
     """Adam-mini: one second moment for each tensor. Further arguments as of AdamW."""
@@ -59,7 +63,8 @@ class Adammini(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class Adan(Formula):
     """Adan: adaptive Nesterov momentum. Further arguments as of AdamW."""
@@ -69,7 +74,7 @@ class Adan(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class CautiousAdamW(Formula):
     """Cautious AdamW: only where momentum and gradient agree. Further arguments as of AdamW."""
@@ -78,7 +83,8 @@ class CautiousAdamW(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class CautiousLion(Formula):
     """Cautious Lion: only where direction and gradient agree. Further arguments as of AdamW."""
@@ -87,7 +93,7 @@ class CautiousLion(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class LAMB(Formula):
     """LAMB: layer-wise rates for large batches. Further arguments as of AdamW."""
@@ -96,7 +102,8 @@ class LAMB(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class LARS(Formula):
     """LARS: layer-wise rates for SGD. Further arguments as of AdamW."""
@@ -105,7 +112,8 @@ class LARS(Formula):
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
                  external_norm: bool = False, scaler: LossScaler | None = None, weight_rounding: str | None = None,
                  seed: int = 0, ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class Lion(Formula):
     """Lion: the sign of the interpolated momentum. Further arguments as of AdamW."""
@@ -114,7 +122,7 @@ class Lion(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class MARS(Formula):
     """MARS: AdamW with variance reduction. Further arguments as of AdamW."""
@@ -123,7 +131,8 @@ class MARS(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class NovoGrad(Formula):
     """NovoGrad: second moments of whole tensors. Further arguments as of AdamW."""
@@ -132,7 +141,8 @@ class NovoGrad(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class Prodigy(Formula):
     """Prodigy: Adam without a learning rate to tune. Further arguments as of AdamW."""
@@ -142,7 +152,8 @@ class Prodigy(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class SM3(Formula):
     """SM3: second moments of rows and columns, the smaller one counts. Further arguments as of AdamW."""
@@ -151,7 +162,7 @@ class SM3(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class ScheduleFreeAdamW(ScheduleFree):
     """Schedule-Free AdamW: an average in place of a schedule. Further arguments as of AdamW."""
@@ -160,7 +171,8 @@ class ScheduleFreeAdamW(ScheduleFree):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class ScheduleFreeSGD(ScheduleFree):
     """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
@@ -169,7 +181,7 @@ class ScheduleFreeSGD(ScheduleFree):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class Signum(Formula):
     """Signum: the sign of the momentum. Further arguments as of AdamW."""
@@ -178,7 +190,7 @@ class Signum(Formula):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
-                 clip_factor: float | None = None) -> None: ...
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
 
 class Sophia(Formula):
     """Sophia: clipped steps by the Hessian's diagonal. Further arguments as of AdamW."""
@@ -187,7 +199,8 @@ class Sophia(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class StableAdamW(Formula):
     """StableAdamW: AdamW that large gradients slow down. Further arguments as of AdamW."""
@@ -196,6 +209,7 @@ class StableAdamW(Formula):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None) -> None: ...
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 __all__ = ['ADOPT', 'AdEMAMix', 'AdaBelief', 'AdamWCautiousDecay', 'AdamWIndependentDecay', 'Adammini', 'Adan', 'CautiousAdamW', 'CautiousLion', 'LAMB', 'LARS', 'Lion', 'MARS', 'NovoGrad', 'Prodigy', 'SM3', 'ScheduleFreeAdamW', 'ScheduleFreeSGD', 'Signum', 'Sophia', 'StableAdamW']

@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .groups import names_of
 from .tensors import gradient_dtype, is_dense, is_distributed, overlaps_itself, type_name
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .parts import Mode, Part
     from .fused import Fused
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 TAKEN = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
+COPY_SCALES = ("delayed", "current", "mx")
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -47,6 +51,32 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...]) -> None
     if kept and is_distributed(p) and any(not placement.is_replicate() for placement in p.placements):
         raise TypeError(f"{who}: {kept[0]} keeps elements in blocks, which the shards of a DTensor cut, as those of {name}; take "
                         "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
+
+
+def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
+    """Of 8-bit copies with a scale (copy_scale=), whether there are any, and what else they go with."""
+    scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
+    for index, group in scaled:
+        if group["copy_scale"] not in COPY_SCALES:
+            raise ValueError(f"copy_scale is one of {', '.join(COPY_SCALES)}, or None, not {group['copy_scale']!r}")
+        if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
+            raise ValueError("copy_scale= is of copies of f32 masters: leave out weight_rounding= and master=")
+        for p, name in zip(group["params"], names_of(group, index)):
+            check_copy(who, p, name, group)
+    if scaled and not any(p.dtype.itemsize == 1 for _, group in scaled for p in group["params"]):
+        raise ValueError(f"{who}: copy_scale= is of 8-bit parameters, and there is none: make those whose f32 masters it shall keep "
+                         "torch.float8_e4m3fn or torch.float8_e5m2, or leave it out")
+
+
+def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
+    if group.get("copy_scale") is None or p.dtype == torch.float32:  # which is its own master
+        return
+    if p.dtype.itemsize != 1:
+        raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
+                        "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
+    if is_distributed(p):
+        raise TypeError(f"{who}: copy_scale= is of whole parameters, and {name} is a DTensor, whose shards would have scales of their own: "
+                        "take DDP, or copy_scale=None")
 
 
 def check_together(parts: list[Part], mode: Mode) -> None:

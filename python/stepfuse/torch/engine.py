@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from .. import __version__, _core
-from . import formats, masters, parts
-from .checks import DTYPES, check_disjoint, check_moments, check_parameter, check_together, check_whole
-from .groups import SCALES, scaled
+from . import copies, formats, masters, parts
+from .checks import DTYPES, check_copy, check_disjoint, check_moments, check_parameter, check_together, check_whole
+from .groups import SCALES, names_of, scaled
 from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
-OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master")  # of a group, that a step depends on
+OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master", "copy_scale")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
@@ -94,6 +94,7 @@ class Engine:
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
+            copies.publish(part)
             for p, copy in part.copies:
                 p.copy_(copy)
             part.early.clear()
@@ -300,12 +301,12 @@ class Engine:
         places = []
         who = type(self.optimizer).__name__
         for g, group in enumerate(self.optimizer.param_groups):
-            names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
-            for i, (p, name) in enumerate(zip(group["params"], names)):
+            for i, (p, name) in enumerate(zip(group["params"], names_of(group, g))):
                 if p.grad is None and not self.optimizer._at_once and id(p) not in known and not state.get(p):
                     places.append((p, name, -1, 0))
                     continue
                 check_parameter(who, p, name)
+                check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
                 check_moments(who, p, name, key.kind)
@@ -342,6 +343,7 @@ class Engine:
             rounding, master = group.get("weight_rounding"), group.get("master")
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
+            options += [f"copy-scale={way}" for way in (copies.how(group, p),) if way is not None]
         return (*options, *self.moments(group, p))
 
     def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
@@ -389,6 +391,8 @@ class Engine:
                 int(bool(formats.find(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
         part.states = kept_states(made)
         for name, (dtype, domain, initial) in part.states.items():
+            if name in copies.NAMES:
+                continue
             if domain == PER_TENSOR:
                 first = from_bits(initial, dtype)
                 values = part.kept[name] = torch.tensor([state[p].get(name, first) for p in part.params], dtype=NUMBERS[dtype])
@@ -419,19 +423,27 @@ class Engine:
     def bind_arrays(self, part: Part) -> list[Tensor]:
         """Binds weights and state; returns what each parameter's gradient has to be laid out as."""
         weights = []
+        made = program(self.optimizer._recipe, part.options)
+        if "weight" in made.buffers():
+            known = self.optimizer._live_scales()
+            for p, g in zip(part.params, part.group_of):
+                copies.adopt(known, self.optimizer.state[p], p, copies.how(part.groups[g], p))
+            copies.bind(part, self.optimizer.state)
         for p in part.locals:
             weight = p.detach()
             if not is_dense(p):
                 weight = p.detach().contiguous()
                 part.copies.append((p, weight))
             weights.append(weight)
-        for name, made in program(self.optimizer._recipe, part.options).buffers().items():
-            buffer = formats.Buffer(*made)
+        for name, declared in made.buffers().items():
+            buffer = formats.Buffer(*declared)
             if name == "grad":
                 continue
             if name == "weight":
                 arrays = weights
-            elif buffer.is_output:
+            elif name == "weight_scale":
+                arrays = [self.optimizer.state[p][name] for p in part.params]
+            elif buffer.is_output and name != "master":  # which is there before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
                 arrays = [self.array(p, w, label, name, buffer) for p, w, label in zip(part.params, weights, part.names)]
@@ -457,7 +469,9 @@ class Engine:
             masters.change(state, name, p)
             return self.array(p, weight, label, name, buffer)
         made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
-        if have is None:
+        if have is None and name == "master" and copies.find(state):
+            made.copy_(copies.values(state, weight))
+        elif have is None:
             made.copy_(weight) if buffer.source >= 0 else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():
             made.copy_(have.reshape(weight.shape))

@@ -15,6 +15,7 @@ from torch import Tensor
 from .. import _core
 from . import parts
 from .checks import DTYPES
+from .groups import KEPT
 from .tensors import is_dense, same_layout
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def unpickled(values: dict[str, Any]) -> dict[str, Any]:
 
 def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
     """A state_dict with moments and masters in f32."""
-    from . import masters
+    from . import copies, masters
 
     state = dict(state_dict["state"])
     for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
@@ -169,5 +170,7 @@ def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any
         if (rest := masters.find(mine)) not in (None, "master"):
             mine["master"] = masters.values(mine, p)
             del mine[rest]
-    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min", "master")} for g in state_dict["param_groups"]]
+        for name in [name for name in copies.STATES if name in mine]:
+            del mine[name]
+    groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}

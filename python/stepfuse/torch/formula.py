@@ -100,7 +100,7 @@ class Formula(Fused):
         lr: the learning rate; None: the formula's default.
         formula: its text, where the class has none.
         maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min, master,
-            clip_factor: as AdamW's.
+            clip_factor, copy_scale: as AdamW's.
         hyper: the formula's hyperparameters and options.
     """
 
@@ -117,7 +117,7 @@ class Formula(Fused):
                  external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
-                 clip_factor: float | None = None, **hyper: Any) -> None:
+                 clip_factor: float | None = None, copy_scale: str | None = None, **hyper: Any) -> None:
         if formula is not None:
             self.formula = formula
         if not self.formula:
@@ -132,7 +132,7 @@ class Formula(Fused):
                 raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
         super().__init__(params, {**defaults, **hyper, "maximize": maximize})
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
     @property
     def _recipe(self) -> str:
@@ -214,5 +214,5 @@ def signature(takes: Declared) -> inspect.Signature:
     others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
     rest = [general[name] for name in (
         "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed", "ema_decay",
-        "moments", "moments_min", "master", "clip_factor")]
+        "moments", "moments_min", "master", "clip_factor", "copy_scale")]
     return inspect.Signature([*positional, *others, *rest], return_annotation="None")

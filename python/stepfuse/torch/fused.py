@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from . import formats, torchao
+from . import copies, formats, masters, torchao
+from .checks import check_copies
 from .engine import PLAIN, Engine, Mode, program
-from .groups import move, set_scales
+from .groups import KEPT, find, move, set_scales
 from .scaler import LossScaler
 from .tensors import is_distributed, local
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 ROUNDINGS = ("nearest", "stochastic", "kahan")
 MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
-KEPT = ("moments", "moments_min", "master")  # of a group: what the optimizer was made with, whatever it loads
 CLIP_EPS = 1e-3  # as timm has it
 NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
@@ -67,6 +67,7 @@ class Fused(torch.optim.Optimizer):
     _engine_type = Engine
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
+    _scales: dict[Tensor, Tensor] | None = None  # of scaled copies: state that stays the same tensors, by parameter
     _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
 
     def _options(self, group: dict[str, Any]) -> list[str]:
@@ -88,7 +89,7 @@ class Fused(torch.optim.Optimizer):
 
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
-                moments: str | None, moments_min: int, master: str | None, clip_factor: float | None) -> None:
+                moments: str | None, moments_min: int, master: str | None, clip_factor: float | None, copy_scale: str | None) -> None:
         if weight_rounding not in (None, *ROUNDINGS):
             raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
         if weight_rounding is not None:  # of each group, where a state_dict keeps it
@@ -99,11 +100,14 @@ class Fused(torch.optim.Optimizer):
             self.defaults.update(moments=moments, moments_min=int(moments_min))
         if master is not None:
             self.defaults.update(master=master)
+        if copy_scale is not None:
+            self.defaults.update(copy_scale=copy_scale)
         if clip_factor is not None:
             if max_norm is not None:
                 raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
             self.defaults.update(clip_factor=float(clip_factor), clip_eps=CLIP_EPS)
         self._complete_groups()
+        check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
             if group.get("moments") is not None:  # a name that the library does not have it refuses now
                 program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
@@ -274,6 +278,56 @@ class Fused(torch.optim.Optimizer):
         """Moves a parameter, with its state and scales, to another of the groups."""
         move(self.param_groups, param, group)
 
+    @torch.no_grad()
+    def set_weight(self, param: Tensor | str, values: Tensor) -> None:
+        """Makes a parameter these values, to f32: with its master, or what it keeps in its place, and the scale of an 8-bit copy.
+
+        Example:
+            >>> optimizer.set_weight(layer.weight, torch.randn(layer.weight.shape) * 0.02)
+        """
+        group, place = find(self.param_groups, param)
+        p = group["params"][place]
+        state, way = self.state[p], copies.how(group, p)
+        if way is not None:
+            state[copies.name_of(way)] = copies.live(self._live_scales(), state, p, way)
+            return copies.begin(state, p, way, values)
+        if masters.find(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
+            state["master"] = torch.empty_like(p, dtype=torch.float32)
+        masters.keep(state, p, values)
+
+    def copy_scale_inv(self, param: Tensor | str) -> Tensor:
+        """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
+
+        One f32 number; with "mx" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows are of a
+        multiple of 32, in its shape, else in the order of memory.
+        """
+        p, way = self._scaled(param)
+        return copies.shaped(copies.live(self._live_scales(), self.state.get(p, {}), p, way), p)
+
+    def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
+        """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
+        in 8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
+
+        Example:
+            >>> linear(x, optimizer.dequantized(weight))
+        """
+        p, way = self._scaled(param)
+        return copies.Dequantized.apply(p, copies.live(self._live_scales(), self.state.get(p, {}), p, way), dtype)
+
+    def _scaled(self, param: Tensor | str) -> tuple[Tensor, str]:
+        group, place = find(self.param_groups, param)
+        p = group["params"][place]
+        way = copies.how(group, p)
+        if way is None:
+            raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
+                             "with copy_scale= of its group")
+        return p, way
+
+    def _live_scales(self) -> dict[Tensor, Tensor]:
+        if self._scales is None:
+            self._scales = {}
+        return self._scales
+
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
         """Inside of it the parameters are their moving averages (ema_decay=): to evaluate or save the model.
@@ -282,20 +336,23 @@ class Fused(torch.optim.Optimizer):
             >>> with optimizer.averaged():
             ...     validate(model)
         """
-        shown = [(local(p), local(s["ema"])) for p, s in self.state.items() if "ema" in s]
-        if not shown:
+        states = [(p, s) for p, s in self.state.items() if "ema" in s]
+        if not states:
             raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
-        params, averages = zip(*shown)
-        weights = [p.detach().clone() for p in params]
+        scaled = [(p, s) for p, s in states if copies.find(s)]
+        shown = [local(p) for p, _ in states] + [s[copies.find(s)] for _, s in scaled]
+        weights = [t.detach().clone() for t in shown]
         with torch.no_grad():
-            torch._foreach_copy_(params, averages)
+            torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
+            for p, s in scaled:
+                copies.show(s, p, s["ema"])
         self._shows_averages = True
         try:
             yield
         finally:
             self._shows_averages = False
             with torch.no_grad():
-                torch._foreach_copy_(params, weights)
+                torch._foreach_copy_(shown, weights)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here
@@ -366,6 +423,9 @@ class Fused(torch.optim.Optimizer):
             for key in KEPT:
                 group.pop(key, None)
             group.update(kept)
+        with torch.no_grad():
+            for p in self._scales or ():
+                copies.take_over(self._scales, self.state.get(p, {}), p)
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()

@@ -10,12 +10,18 @@ from typing import Any
 
 from torch import Tensor
 
+KEPT = ("moments", "moments_min", "master", "copy_scale")  # what an optimizer was made with, whatever it loads
 SCALES = {"lr": "lr_scales", "weight_decay": "weight_decay_scales"}  # hyperparameter, and the group's key
 
 
 def scaled(group: dict[str, Any]) -> tuple[str, ...]:
     """The hyperparameters that have a factor for each parameter of the group."""
     return tuple(name for name, key in SCALES.items() if key in group)
+
+
+def names_of(group: dict[str, Any], index: int) -> list[str]:
+    """What messages call a group's parameters."""
+    return group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
 
 
 def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, Any], int]:

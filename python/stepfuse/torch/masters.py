@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import formats
+from . import copies, formats
 from .tensors import is_dense, like_parameter, local, same_layout
 
 FORMS = {"master": "f32", "remainder": "remainder", "correction": "ecc24"}  # by the state's name
@@ -22,7 +22,7 @@ def values(state: dict[str, Any], p: Tensor) -> Tensor:
     """The parameter in f32: the master itself, or what it is with what it lacks; of one that keeps nothing, itself."""
     name = find(state)
     if name is None or name == "master":
-        return p if name is None else state[name]
+        return state[name] if name else copies.values(state, p) if copies.find(state) else p
     weight = local(p).detach()
     weight = weight if is_dense(weight) else weight.contiguous()
     rest = local(state[name]).to(weight.device)
@@ -38,6 +38,11 @@ def keep(state: dict[str, Any], p: Tensor, new: Tensor) -> None:
     """Makes the parameter and what it keeps these values, which may be what values() gave, changed in place."""
     name = find(state)
     new = local(new)
+    if copies.find(state):
+        copies.show(state, p, new)
+        if name is not None and state[name] is not new:
+            state[name].copy_(new)
+        return
     if name is None or name == "master":
         targets = {"weight": local(p), **({} if name is None else {"master": local(state[name])})}
         made = dict.fromkeys(targets, new)

@@ -60,6 +60,7 @@ class Update(Fused):
     param_groups = property(lambda self: self.whole.param_groups)
     state = property(lambda self: self.whole.state)
     defaults = property(lambda self: self.whole.defaults)
+    _scales = property(lambda self: self.whole._live_scales())
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         options = ["profile=torch-foreach"] + ["check"] * self.whole._may_skip
@@ -88,10 +89,10 @@ class Muon(Fused, Base):
                  max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
                  scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
                  ema_decay: float | None = None, moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=torch-foreach"] + ["nesterov"] * bool(group["nesterov"])

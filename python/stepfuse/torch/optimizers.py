@@ -41,6 +41,9 @@ class AdamW(Fused, torch.optim.AdamW):
             A group may have its own.
         clip_factor: clip each row of a gradient to this times the norm of its weights (adaptive gradient clipping, timm's
             adaptive_clip_grad): 0.01, say. A group may have its own, and `clip_eps`, 1e-3: the least norm of weights.
+        copy_scale: 8-bit parameters are their f32 masters times a scale: "delayed" and "current" of the parameter, by its
+            largest values so far or now, or "mx", a power of two for 32 elements. copy_scale_inv() has what undoes it,
+            dequantized() does, and set_weight() begins with f32 values. A group may have its own.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -58,11 +61,11 @@ class AdamW(Fused, torch.optim.AdamW):
                  external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class Adam(Fused, torch.optim.Adam):
@@ -78,12 +81,12 @@ class Adam(Fused, torch.optim.Adam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=decoupled_weight_decay)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class SGD(Fused, torch.optim.SGD):
@@ -99,11 +102,11 @@ class SGD(Fused, torch.optim.SGD):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
                          foreach=foreach, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -118,11 +121,11 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
                          differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -137,11 +140,11 @@ class Adagrad(Fused, torch.optim.Adagrad):
                  scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
                          maximize=maximize, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class NAdam(Fused, torch.optim.NAdam):
@@ -156,11 +159,11 @@ class NAdam(Fused, torch.optim.NAdam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class RAdam(Fused, torch.optim.RAdam):
@@ -175,11 +178,11 @@ class RAdam(Fused, torch.optim.RAdam):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
                          maximize=maximize, capturable=capturable, differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class Adamax(Fused, torch.optim.Adamax):
@@ -193,11 +196,11 @@ class Adamax(Fused, torch.optim.Adamax):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
                          differentiable=differentiable, capturable=capturable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
@@ -211,11 +214,11 @@ class Adadelta(Fused, torch.optim.Adadelta):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
                          differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class ASGD(Fused, torch.optim.ASGD):
@@ -229,10 +232,10 @@ class ASGD(Fused, torch.optim.ASGD):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
 
 class Rprop(Fused, torch.optim.Rprop):
@@ -246,11 +249,11 @@ class Rprop(Fused, torch.optim.Rprop):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None) -> None:
+                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
                          differentiable=differentiable)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),
@@ -272,10 +275,10 @@ class Adafactor(Fused, torch.optim.Adafactor):
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
-                 clip_factor: float | None = None) -> None:
+                 clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, beta2_decay, eps, d, weight_decay, foreach=foreach, maximize=maximize)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor)
+                     master, clip_factor, copy_scale)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"eps1": ("eps", 0), "eps2": ("eps", 1)}.get(name, (name, -1))

@@ -100,6 +100,8 @@ class Part:
         self.counts: Tensor | None = None  # f32, what torch's state calls `step`
         self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
         self.outputs: dict[str, list[Tensor]] = {}  # arrays that the step writes, and nobody keeps
+        self.shown: list[Tensor] = []  # the parameters' copy_scale_inv, and where the step writes them
+        self.written: list[Tensor] = []
         self.args: list[tuple[int, str]] = []  # those that no group has
         self.numbers: list[tuple[int, int, int, str, int]] = []  # those that groups have, as the walk is told of them
         self.scales: list[tuple[int, str]] = []  # arguments with a value for each parameter, and the groups' key

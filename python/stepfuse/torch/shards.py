@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import formats, torchao
 from .engine import PER_TENSOR, program
-from .fused import KEPT
+from .groups import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

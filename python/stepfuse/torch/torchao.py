@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .groups import KEPT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -93,7 +95,7 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
                     raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, of which torchao makes no "
                                      f"whole blocks of {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
-    groups = [{k: v for k, v in g.items() if k not in ("moments", "moments_min", "master")} for g in state_dict["param_groups"]]
+    groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}
 
 

@@ -66,6 +66,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         super().__init__(params, {})
         if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Fused)):
             raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
+        if any(g.get("copy_scale", defaults.get("copy_scale")) is not None for g in self.param_groups):
+            raise TypeError("ZeroRedundancyOptimizer: copy_scale= is of whole parameters, of which ranks have parts: take DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
         self._all = [p for g in self.param_groups for p in g["params"]]
         self._names = [n for i, g in enumerate(self.param_groups) for n in (

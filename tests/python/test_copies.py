@@ -1,0 +1,431 @@
+"""8-bit parameters as scaled copies of f32 masters (copy_scale=): beside the C++ step and the published rules to the bit."""
+
+import copy
+import io
+
+import pytest
+import torch
+
+import stepfuse.torch as sft
+from stepfuse import _core
+from stepfuse.torch import AdamW, copies, formats, parts
+
+HOWS = ("delayed", "current", "mx")
+TYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
+SHAPES = ((70, 96), (5, 40), (33,), (0, 4), ())
+ON_CUDA = parts.on_cuda(torch.device("cpu"))
+WIDE = hasattr(torch.Tensor, "grad_dtype")  # gradients in f32
+
+
+def parameters(dtype=TYPES[0], shapes=SHAPES):
+    torch.manual_seed(1)
+    return [torch.nn.Parameter(torch.randn(s).to(dtype)) for s in shapes]
+
+
+def gradients(params, k):
+    """Of sizes that change, so that the largest weights of a history matter; f32 where they may be."""
+    generator = torch.Generator().manual_seed(k)
+    for p in params:
+        if WIDE:
+            p.grad_dtype = torch.float32
+        p.grad = (torch.randn(p.shape, generator=generator) * 4.0 ** (k % 4)).to(torch.float32 if WIDE else p.dtype)
+
+
+def train(optimizer, steps):
+    params = [p for g in optimizer.param_groups for p in g["params"]]
+    for k in steps:
+        gradients(params, k)
+        optimizer.step()
+
+
+def bits(t):
+    t = t.detach().contiguous()
+    return t.view({1: torch.uint8, 4: torch.int32, 8: torch.int64}[t.element_size()]).clone()
+
+
+def everything(optimizer):
+    """Weights and state, as bits."""
+    state = optimizer.state_dict()["state"]
+    params = [p for g in optimizer.param_groups for p in g["params"]]
+    return [{"weight": bits(p), **{k: bits(v) for k, v in state.get(i, {}).items()}} for i, p in enumerate(params)]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(x.keys() == y.keys() and all(torch.equal(x[k], y[k]) for k in x) for x, y in zip(a, b))
+
+
+def fits(optimizer, p, exactly=True):
+    """Whether a copy is its master's, as its scales are."""
+    state = optimizer.state[p]
+    master, scale = state["master"], optimizer.copy_scale_inv(p)
+    if scale.ndim == 0:
+        near = (optimizer.dequantized(p).detach() - master).abs().max() <= master.abs().max() * 2.0**-3
+        return bool(near) and (not exactly or torch.equal(bits((master / scale).to(p.dtype)), bits(p)))
+    made = formats.encode(master, form := f"mx{parts_of(p)}")
+    return torch.equal(bits(made[f".{form}.weight"]), bits(p)) and torch.equal(made[f".{form}.weight_scale"], state["weight_scale"])
+
+
+def parts_of(p):
+    return "e4m3" if p.dtype == torch.float8_e4m3fn else "e5m2"
+
+
+class Walked:
+    """What a step's walk asks of a tensor."""
+
+    def __init__(self, tensor):
+        self.tensor, self.grad = tensor, None
+
+    def data_ptr(self):
+        return self.tensor.data_ptr()
+
+    def stride(self):
+        return (1,)
+
+
+class Native:
+    """The C++ step itself, over arrays of the test's."""
+
+    def __init__(self, params, how, dtype):
+        options = [f"grad={'f32' if WIDE else 'f8' + parts_of(params[0])}", "profile=torch-foreach", f"model=f8{parts_of(params[0])}",
+                   "master=f32", f"copy-scale={how}"]
+        self.program = _core.Program("adamw", options)
+        self.codes = [p.detach().flatten().clone() for p in params]
+        self.arrays = {"weight": self.codes, "master": [c.float() for c in self.codes],
+                       "exp_avg": [torch.zeros(c.numel()) for c in self.codes], "exp_avg_sq": [torch.zeros(c.numel()) for c in self.codes]}
+        if how == "mx":
+            self.arrays["weight_scale"] = [torch.full((-(-c.numel() // 32),), 127, dtype=torch.uint8) for c in self.codes]
+        self.step = _core.Step(self.program, [(f"t{i}", c.numel(), 0, False, i) for i, c in enumerate(self.codes)], 0, 0, 1, None, False)
+        for name, arrays in self.arrays.items():
+            self.step.bind(name, [a.data_ptr() for a in arrays])
+        self.step.adopt_state()
+        for index, name in enumerate(self.program.args()):
+            self.step.set(index, -1, {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 1e-2}[name])
+        self.params = [Walked(c) for c in self.codes]
+        self.groups = [{"params": self.params}]
+        self.walk = _core.Walk(None, Walked)
+        for slot, p in enumerate(self.params):
+            self.walk.add(p, 0, slot, p.data_ptr(), (1,), (1,))
+        self.walk.watch({}, self.groups, [], set())
+
+    def run(self, params):
+        for mine, p in zip(self.params, params):
+            mine.grad = Walked(p.grad.flatten())
+        assert self.walk.scan(self.groups, {}, list) == []
+        self.step.run(self.walk, 0, 0)
+
+    def numbers(self, name):
+        return torch.tensor(self.step.read_state(name), dtype=torch.int64).to(torch.int32).view(torch.float32)
+
+
+@pytest.mark.skipif(ON_CUDA, reason="its C++ step is on the CPU")
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("how", HOWS)
+def test_bits_are_those_of_the_step_in_cpp(how, dtype):
+    params = parameters(dtype)
+    optimizer, native = AdamW(params, lr=0.01, copy_scale=how), Native(params, how, dtype)
+    for k in range(40):
+        gradients(params, k)
+        native.run(params)
+        optimizer.step()
+        for i, p in enumerate(params):
+            state = optimizer.state[p]
+            assert torch.equal(bits(p).flatten(), bits(native.codes[i]))
+            assert torch.equal(bits(state["master"]).flatten(), bits(native.arrays["master"][i]))
+            if how == "mx":
+                assert torch.equal(state["weight_scale"], native.arrays["weight_scale"][i])
+            else:
+                assert torch.equal(state["copy_scale_inv"], native.numbers("copy_scale_inv")[i])
+    optimizer.state_dict()
+    for i, p in enumerate(params if how == "delayed" else ()):
+        assert torch.equal(optimizer.state[p]["copy_scale"], native.numbers("copy_scale")[i])
+        assert torch.equal(optimizer.state[p]["amax_history"], torch.stack([native.numbers(f"amax_{a + 1}")[i] for a in range(15)]))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_masters_are_those_of_plain_copies(how):
+    params, plain = parameters(), parameters()
+    a, b = AdamW(params, lr=0.01, max_norm=0.5, copy_scale=how), AdamW(plain, lr=0.01, max_norm=0.5)
+    train(a, range(8))
+    train(b, range(8))
+    for p, q in zip(params, plain):
+        assert torch.equal(a.state[p]["master"], b.state[q]["master"])
+        assert how == "delayed" or p.numel() == 0 or fits(a, p, exactly=how == "mx")
+
+
+def test_delayed_scales_follow_the_published_rule():
+    (p,) = params = parameters(shapes=((64, 64),))
+    optimizer = AdamW(params, lr=0.5, copy_scale="delayed")
+    history, scale = [0.0] * 16, 1.0
+    for k in range(30):
+        train(optimizer, [k])
+        master = optimizer.state[p]["master"]
+        assert optimizer.copy_scale_inv(p) == 1 / torch.tensor(scale)
+        assert torch.equal(bits((master * scale).to(p.dtype)), bits(p))
+        history = [master.abs().max().item(), *history[:15]]
+        scale = (torch.tensor(448.0) / torch.tensor(max(history))).item()
+    assert scale != 1
+
+
+def classes():
+    return [cls for name in sft.__all__ for cls in [getattr(sft, name)]
+            if isinstance(cls, type) and issubclass(cls, sft.fused.Fused) and cls is not sft.Formula]
+
+
+@pytest.mark.skipif(ON_CUDA, reason="many kernels")
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("cls", classes(), ids=lambda v: v.__name__)
+def test_every_optimizer_has_it_or_says_why_not(cls, how):
+    params = parameters(shapes=((15, 20),))
+    optimizer = cls(params, copy_scale=how)
+    try:
+        train(optimizer, range(2))
+    except Exception as e:
+        assert how == "mx" and "rows" in str(e)
+        return
+    assert params[0].float().isfinite().all()
+    if not isinstance(optimizer, sft.formula.ScheduleFree):
+        assert copies.find(optimizer.state[params[0]]) == copies.name_of(how)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_goes_on_from_a_file_to_the_bit(how):
+    whole, half = parameters(), parameters()
+    train(first := AdamW(whole, copy_scale=how, scaler=sft.LossScaler(init_scale=2.0)), range(20))
+    train(second := AdamW(half, copy_scale=how, scaler=sft.LossScaler(init_scale=2.0)), range(9))
+    file = io.BytesIO()
+    torch.save({"model": [p.detach() for p in half], "optimizer": second.state_dict()}, file)
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    again = parameters()
+    third = AdamW(again, copy_scale=how, scaler=sft.LossScaler(init_scale=2.0))
+    scales = [third.copy_scale_inv(p) for p in again]  # as a model has them
+    with torch.no_grad():
+        for p, q in zip(again, saved["model"]):
+            p.copy_(q)
+    third.load_state_dict(saved["optimizer"])
+    assert all(torch.equal(bits(s), bits(second.copy_scale_inv(q))) for s, q in zip(scales, half))
+    assert same(everything(third), everything(second))
+    third._make_state()
+    assert same(everything(third), everything(second))
+    train(third, range(9, 20))
+    assert same(everything(third), everything(first))
+    assert all(s.data_ptr() == third.copy_scale_inv(p).data_ptr() for s, p in zip(scales, again))
+    assert all(torch.equal(bits(s), bits(first.copy_scale_inv(q))) for s, q in zip(scales, whole))
+
+
+def test_copies_of_the_optimizer_have_scales_of_their_own():
+    params = parameters(shapes=((40, 32),))
+    train(optimizer := AdamW(params, copy_scale="delayed"), range(3))
+    other = copy.deepcopy(optimizer)
+    before = everything(optimizer)
+    train(other, range(3, 5))
+    assert same(everything(optimizer), before)
+    train(optimizer, range(3, 5))
+    assert same(everything(optimizer), everything(other))
+
+
+@pytest.mark.parametrize("source", [None, *HOWS])
+@pytest.mark.parametrize("target", [None, *HOWS])
+def test_a_group_changes_its_way_between_steps(source, target):
+    params = parameters()
+    optimizer = AdamW(params, copy_scale=source)
+    train(optimizer, range(4))
+    masters = [optimizer.state[p]["master"].clone() for p in params]
+    codes = [bits(p) for p in params]
+    optimizer.param_groups[0]["copy_scale"] = target
+    optimizer._make_state()
+    for p, master, code in zip(params, masters, codes):
+        assert torch.equal(optimizer.state[p]["master"], master)
+        assert target is None or source is None or p.numel() == 0 or fits(optimizer, p, exactly=target == "mx")
+        if source in (None, target) or {source, target} == {"delayed", "current"}:
+            assert torch.equal(bits(p), code)
+        elif target is None:
+            assert torch.equal(bits(p), bits(master.to(p.dtype)))
+        left = {name for name in copies.STATES if name in optimizer.state[p]}
+        assert left == {None: set(), "mx": {"weight_scale"}, "current": {"copy_scale_inv"},
+                        "delayed": {"copy_scale_inv", "copy_scale", "amax_history"}}[target]
+    train(optimizer, range(4, 6))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("how", HOWS)
+def test_weights_are_set_to_f32(how, dtype):
+    p, q = parameters(dtype, shapes=((40, 64), (40, 64)))
+    optimizer = AdamW([p, q], lr=0.0, weight_decay=0.0, copy_scale=how)
+    inv = optimizer.copy_scale_inv(p)
+    values = torch.randn(40, 64) * 0.02
+    for _ in range(2):  # before the first step, and later
+        values = values * 3
+        optimizer.set_weight(p, values)
+        assert torch.equal(optimizer.state[p]["master"], values)
+        assert (optimizer.dequantized(p) - values).abs().max() <= values.abs().max() * (0.125 if how == "mx" or dtype != TYPES[0] else 0.04)
+        assert inv.data_ptr() == optimizer.copy_scale_inv(p).data_ptr()
+        code, scale = bits(p), bits(inv)
+        train(optimizer, range(3))
+        assert torch.equal(bits(p), code) and torch.equal(bits(inv), scale)
+        assert torch.equal(optimizer.state[p]["master"], values)
+    assert torch.equal(optimizer.state[q]["master"], parameters(dtype, shapes=((40, 64), (40, 64)))[1].float())
+
+
+@pytest.mark.parametrize("kw", [{}, {"master": "remainder"}, {"weight_rounding": "nearest"}], ids=str)
+def test_other_weights_are_set_too(kw):
+    p = torch.nn.Parameter(torch.zeros(300, dtype=torch.bfloat16))
+    optimizer = AdamW([p], lr=0.0, weight_decay=0.0, **kw)
+    for _ in range(2):
+        values = torch.randn(300)
+        optimizer.set_weight(p, values)
+        p.grad = torch.randn(300).bfloat16()
+        optimizer.step()
+        kept = sft.masters.values(optimizer.state[p], p)
+        assert torch.equal(kept.float(), values if "weight_rounding" not in kw else values.bfloat16().float())
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_given_codes_and_scales_make_the_master(how):
+    (p,) = parameters(shapes=((40, 64),))
+    optimizer = AdamW([p], lr=0.0, weight_decay=0.0, copy_scale=how)
+    if how == "mx":
+        optimizer.copy_scale_inv(p).view(torch.uint8).fill_(120)
+    else:
+        optimizer.copy_scale_inv(p).fill_(2.0**-7)
+    expected = p.detach().float() * 2.0**-7
+    assert torch.equal(optimizer.dequantized(p), expected)
+    train(optimizer, range(1))
+    assert torch.equal(optimizer.state[p]["master"], expected)
+
+
+@pytest.mark.skipif(not WIDE, reason="this torch has no grad_dtype")
+@pytest.mark.parametrize("how", HOWS)
+def test_gradients_reach_the_parameter_through_the_copy(how):
+    (p,) = parameters(shapes=((40, 64),))
+    optimizer = AdamW([p], copy_scale=how)
+    p.grad_dtype = torch.float32
+    values = torch.randn(40, 64)
+    optimizer.set_weight(p, values * 0.01)
+    (optimizer.dequantized(p) * values).sum().backward()
+    assert p.grad.dtype == torch.float32 and torch.equal(p.grad, values)
+    assert optimizer.dequantized(p, torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_averages_are_shown_with_scales_of_their_own(how):
+    params = parameters(shapes=((40, 64), (33,)))
+    optimizer = AdamW(params, lr=0.1, copy_scale=how, ema_decay=0.9)
+    train(optimizer, range(4))
+    before = everything(optimizer)
+    with optimizer.averaged():
+        for p in params:
+            ema = optimizer.state[p]["ema"]
+            assert (optimizer.dequantized(p) - ema).abs().max() <= ema.abs().max() * 0.125
+    assert same(everything(optimizer), before)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_schedule_free_moves_masters_and_copies(how):
+    params, plain = parameters(), parameters()
+    a, b = sft.ScheduleFreeAdamW(params, copy_scale=how), sft.ScheduleFreeAdamW(plain)
+    for optimizer in (a, b):
+        train(optimizer, range(3))
+        optimizer.eval()
+    for p, q in zip(params, plain):
+        assert torch.equal(a.state[p]["master"], b.state[q]["master"])
+        assert p.numel() == 0 or fits(a, p, exactly=how == "mx")
+    for optimizer in (a, b):
+        optimizer.train()
+        train(optimizer, range(3, 5))
+    assert all(torch.equal(a.state[p]["master"], b.state[q]["master"]) for p, q in zip(params, plain))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_parameters_in_other_orders_in_memory(how):
+    """In channels_last, and with gaps: the elements are stepped as they lie, with the same masters."""
+    torch.manual_seed(3)
+    start = torch.randn(8, 4, 5, 5).to(TYPES[0])
+    plain = torch.nn.Parameter(start.clone())
+    last = torch.nn.Parameter(start.clone().contiguous(memory_format=torch.channels_last))
+    gaps = torch.nn.Parameter(torch.zeros(8, 4, 5, 10, dtype=TYPES[0])[..., ::2])
+    gaps.data.copy_(start)
+    made = []
+    for p in (plain, last, gaps):
+        made.append(AdamW([p], lr=0.1, copy_scale=how))
+        train(made[-1], range(4))
+    for p, optimizer in zip((last, gaps), made[1:]):
+        assert torch.equal(optimizer.state[p]["master"], made[0].state[plain]["master"])
+        if how == "mx":
+            assert torch.allclose(optimizer.dequantized(p), optimizer.state[p]["master"], atol=0.2, rtol=0.13)
+        else:
+            assert torch.equal(bits(p), bits(plain))
+    assert how != "mx" or torch.equal(bits(gaps), bits(plain))
+    # What was saved of one is loaded into another.
+    other = torch.nn.Parameter(last.detach().clone().contiguous())
+    optimizer = AdamW([other], copy_scale=how)
+    optimizer.load_state_dict(made[1].state_dict())
+    optimizer._make_state()
+    assert torch.equal(bits(other), bits(plain)) and torch.equal(optimizer.dequantized(other), made[0].dequantized(plain))
+
+
+def test_skipped_steps_and_missing_gradients_leave_scales_alone():
+    p, q = params = parameters(shapes=((40, 64), (33,)))
+    optimizer = AdamW(params, lr=0.1, copy_scale="delayed", scaler=sft.LossScaler(init_scale=2.0))
+    train(optimizer, range(3))
+    before = everything(optimizer)
+    gradients(params, 3)
+    p.grad = torch.full_like(p.grad, torch.inf if WIDE else torch.nan)
+    optimizer.step()
+    assert same(everything(optimizer), before)
+    gradients(params, 4)
+    q.grad = None
+    optimizer.step()
+    after = everything(optimizer)
+    assert same(after[1:], before[1:]) and not torch.equal(after[0]["amax_history"], before[0]["amax_history"])
+
+
+def test_in_torchs_terms():
+    params = parameters()
+    train(optimizer := AdamW(params, copy_scale="delayed"), range(3))
+    plain = optimizer.plain_state_dict()
+    assert plain["state"][0].keys() == {"step", "exp_avg", "exp_avg_sq", "master"}
+    assert "copy_scale" not in plain["param_groups"][0]
+    torch.optim.AdamW([p.detach().float() for p in params]).load_state_dict(plain)
+
+
+def test_groups_have_their_own_beside_f32():
+    a, b = parameters(shapes=((40, 64), (40, 64)))
+    c, d = torch.nn.Parameter(torch.randn(40)), torch.nn.Parameter(torch.randn(40).bfloat16())
+    optimizer = sft.Lion([{"params": [a, c]}, {"params": [b], "copy_scale": "mx"}, {"params": [d], "copy_scale": None}], copy_scale="current")
+    for p in (c, d):
+        p.grad = torch.randn(40).to(p.dtype)
+    gradients((a, b), 0)
+    optimizer.step()
+    assert [copies.find(optimizer.state[p]) for p in (a, b, c, d)] == ["copy_scale_inv", "weight_scale", None, None]
+    optimizer.move(b, 0)
+    optimizer._make_state()
+    assert copies.find(optimizer.state[b]) == "copy_scale_inv"
+
+
+def test_what_does_not_go_together_is_refused():
+    params = parameters()
+    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, or None, not 'fp8'"):
+        AdamW(params, copy_scale="fp8")
+    for other in ({"master": "remainder"}, {"weight_rounding": "nearest"}):
+        with pytest.raises(ValueError, match="leave out weight_rounding= and master="):
+            AdamW(params, copy_scale="mx", **other)
+    wide, low = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(3).bfloat16())
+    with pytest.raises(ValueError, match="there is none: make those .* torch.float8_e4m3fn"):
+        AdamW([wide], copy_scale="mx")
+    with pytest.raises(TypeError, match="weight is torch.bfloat16: give it a group of its own with copy_scale=None"):
+        AdamW([("weight", low)], copy_scale="mx")
+    optimizer = AdamW(params, copy_scale="mx")
+    optimizer.add_param_group({"params": [low]})
+    low.grad = torch.zeros(3).bfloat16()
+    with pytest.raises(TypeError, match="parameter 0 of group 1 is torch.bfloat16: give it"):
+        optimizer.step()
+    with pytest.raises(ValueError, match=r"shape \(3,\) in torch.bfloat16 has no scale: make it 8-bit"):
+        optimizer.copy_scale_inv(low)
+    train(optimizer := AdamW(params, copy_scale="mx"), range(1))
+    spoiled = copy.deepcopy(optimizer.state_dict())
+    spoiled["state"][0]["weight_scale"] = torch.zeros(3, dtype=torch.uint8)
+    fresh = AdamW(parameters(), copy_scale="mx")
+    fresh.load_state_dict(spoiled)
+    with pytest.raises(ValueError, match=r"state 'weight_scale' of a parameter of shape \(70, 96\) has 3 values, not 210"):
+        fresh._make_state()
