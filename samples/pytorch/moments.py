@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains a network on the digits and a small GPT with moments and weights kept in fewer bytes: losses and bytes of each.
 
-Same seeds, same batches, same AdamW; only how weights and moments are kept differs. Prints losses and measured bytes a
+Same seeds, same batches, same AdamW; only how weights and moments are kept differs. Of those with weights in fp8 the matrices are
+8-bit copies of f32 masters, and forward and backward see what the copies say. Prints losses and measured bytes a
 parameter, and draws the losses with --svg.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import pathlib
+import sys
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -18,7 +20,7 @@ from weight_rounding import TRAIN, digits, kept_bytes, network, panel, svg
 
 import stepfuse.torch
 
-LOW = torch.bfloat16
+LOW, EIGHT = torch.bfloat16, torch.float8_e4m3fn
 WAYS = {  # the weights' type, what the optimizer is told, and a colour
     "f32": (torch.float32, {}, "#222222"),
     "bf16 remainder": (LOW, {"master": "remainder"}, "#e377c2"),
@@ -31,21 +33,45 @@ WAYS = {  # the weights' type, what the optimizer is told, and a colour
     "moments 8 bits": (torch.float32, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u"}, "#ff7f0e"),
     "moments 4 bits": (torch.float32, {"moments": "exp_avg=dyn4|exp_avg_sq=lin4"}, "#7f7f7f"),
     "8 bits, stochastic": (LOW, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u", "weight_rounding": "stochastic"}, "#17becf"),
+    "weights fp8 delayed": (EIGHT, {"copy_scale": "delayed"}, "#006d2c"),
+    "weights mxfp8": (EIGHT, {"copy_scale": "mx"}, "#7b3294"),
 }
 
 
 def state_bytes(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> float:
-    return kept_bytes(model, optimizer) - next(model.parameters()).element_size()
+    weights = list(model.parameters())
+    return kept_bytes(model, optimizer) - sum(p.numel() * p.element_size() for p in weights) / sum(p.numel() for p in weights)
 
 
-def optimizer_of(params, lr: float, seed: int, told: dict) -> torch.optim.Optimizer:
-    return stepfuse.torch.AdamW(params, lr=lr, max_norm=1.0, seed=seed, **told)
+class Kept:
+    """A model of f32 with its weights and moments kept as a way says; called as the model is."""
+
+    def __init__(self, way: str, model: torch.nn.Module, divided, lr: float, seed: int) -> None:
+        dtype, told, _ = WAYS[way]
+        self.model = model
+        self.eight = {name: p for name, p in model.named_parameters() if dtype == EIGHT and p.dim() > 1}
+        self.input = torch.float32 if dtype == EIGHT else dtype
+        values = {name: p.detach().clone() for name, p in self.eight.items()}
+        for p in model.parameters():
+            p.data = p.data.to(self.input)
+        for p in self.eight.values():
+            p.data = p.data.to(EIGHT)
+            p.grad_dtype = torch.float32
+        self.optimizer = stepfuse.torch.AdamW(divided(model), lr=lr, max_norm=1.0, seed=seed, **told)
+        for name, p in self.eight.items():
+            self.optimizer.set_weight(p, values[name])
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        weights = {name: self.optimizer.dequantized(p) for name, p in self.eight.items()}
+        return torch.func.functional_call(self.model, weights, (x,)).float()
+
+    def result(self, losses: list[float]) -> dict:
+        return {"losses": losses, "bytes": kept_bytes(self.model, self.optimizer), "state": state_bytes(self.model, self.optimizer)}
 
 
 def on_digits(way: str, epochs: int, seed: int) -> dict:
-    dtype, told, _ = WAYS[way]
-    model = network(seed, dtype)
-    optimizer = optimizer_of(model.parameters(), 1e-3, seed, told)
+    model = Kept(way, network(seed, torch.float32), lambda model: model.parameters(), 1e-3, seed)
+    optimizer = model.optimizer
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: 0.5 + 0.5 * math.cos(math.pi * e / epochs))
     images, labels = digits()
     order = torch.Generator().manual_seed(seed)
@@ -53,24 +79,23 @@ def on_digits(way: str, epochs: int, seed: int) -> dict:
     for _ in range(epochs):
         total = 0.0
         for batch in torch.randperm(TRAIN, generator=order).split(48):
-            loss = cross_entropy(model(images[batch].to(dtype)).float(), labels[batch])
+            loss = cross_entropy(model(images[batch].to(model.input)), labels[batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             total += loss.item() * len(batch)
         schedule.step()
         losses.append(total / TRAIN)
-    return {"losses": losses, "bytes": kept_bytes(model, optimizer), "state": state_bytes(model, optimizer)}
+    return model.result(losses)
 
 
 def on_text(way: str, steps: int, seed: int) -> dict:
-    dtype, told, _ = WAYS[way]
     letters = TEXT.read_text(encoding="utf-8")
     symbols = sorted(set(letters))
     text = torch.tensor([symbols.index(c) for c in letters])
     torch.manual_seed(seed)
-    model = Gpt(len(symbols)).to(dtype)
-    optimizer = optimizer_of(groups(model), 3e-3, seed, told)
+    model = Kept(way, Gpt(len(symbols)), groups, 3e-3, seed)
+    optimizer = model.optimizer
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda i: min(1, (i + 1) / 20) * (0.55 + 0.45 * math.cos(math.pi * i / steps)))
     draw = torch.Generator().manual_seed(seed)
@@ -78,7 +103,7 @@ def on_text(way: str, steps: int, seed: int) -> dict:
     for _ in range(steps):
         starts = torch.randint(len(text) - CONTEXT - 1, (2 * BATCH,), generator=draw)
         batch = torch.stack([text[s:s + CONTEXT + 1] for s in starts.tolist()])
-        loss = cross_entropy(model(batch[:, :-1]).float().flatten(0, 1), batch[:, 1:].flatten())
+        loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -87,7 +112,7 @@ def on_text(way: str, steps: int, seed: int) -> dict:
         if len(recent) == 10:
             losses.append(sum(recent) / 10)
             recent = []
-    return {"losses": losses, "bytes": kept_bytes(model, optimizer), "state": state_bytes(model, optimizer)}
+    return model.result(losses)
 
 
 def main() -> None:
@@ -100,7 +125,11 @@ def main() -> None:
     torch.set_num_threads(1)
     tasks = {"digits": (on_digits, options.epochs, f"digits: training loss over {options.epochs} epochs"),
              "GPT": (on_text, options.steps, f"small GPT: training loss over {options.steps} steps, means of 10")}
-    runs = {task: {way: train(way, length, options.seed) for way in WAYS} for task, (train, length, _) in tasks.items()}
+    runs: dict[str, dict] = {task: {} for task in tasks}
+    for task, (train, length, _) in tasks.items():
+        for way in WAYS:
+            print(f"{task}, {way} …", file=sys.stderr)
+            runs[task][way] = train(way, length, options.seed)
     print("| kept | digits: last loss | state, bytes a parameter | with weights | GPT: last loss | state | with weights |\n"
           "|---|---|---|---|---|---|---|")
     for way in WAYS:

@@ -74,4 +74,5 @@ def test_trains_with_state_in_fewer_bytes(monkeypatch, tmp_path, capsys):
     assert (exact[1:3], same[1:3]) == ([8, 12], [10, 12])
     for name, (loss, _, whole, text_loss, _, text_whole) in rows.items():
         assert loss == pytest.approx(exact[0], rel=0.3) and text_loss == pytest.approx(exact[3], rel=0.05), name
-        assert whole <= 12 and text_whole <= 12
+        most = 13.1 if name.startswith("weights") else 12  # an f32 master beside 8 bits
+        assert whole <= most and text_whole <= most
