@@ -55,6 +55,10 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
 
 double PhaseTraffic::bytes() const { return total(arrays); }
 double PhaseTraffic::skipped_bytes() const { return total(skipped); }
+bool PhaseTraffic::writes() const {
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const ArrayTraffic& a) { return a.written > 0; });
+}
 
 double Traffic::bytes() const {
   double sum = 0;

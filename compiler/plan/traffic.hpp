@@ -25,6 +25,7 @@ struct PhaseTraffic {
   std::vector<ArrayTraffic> skipped;  // of a step whose guard is false, if the phase has one
   double bytes() const;
   double skipped_bytes() const;
+  bool writes() const;  // any array, in a step that is taken
 };
 
 struct Traffic {

@@ -37,7 +37,8 @@ class Bench(Case):
     def test_the_table_has_forms_streams_and_the_floor(self):
         text = self.ok("bench", "adamw", "--loss-scale", "--clip", *self.SMALL, "--threads", "1")
         self.assertIn("20,000 parameters in 1 tensor", text)
-        for row, bytes_ in (("fused", 32), ("split", 32), ("unfused", 48), ("stream", 28)):
+        for row, bytes_ in (("fused", 32), ("split", 32), ("unfused", 48), ("stream", 28),
+                            ("reading", 16)):
             self.assertRegex(text, rf"(?m)^{row}, 1 thread +\S+ +\S+ +{bytes_} ")
 
     def test_json_has_every_turn(self):
@@ -49,6 +50,17 @@ class Bench(Case):
             self.assertEqual(len(row["seconds"]), 2)
             self.assertGreater(min(row["seconds"]), 0)
             self.assertGreaterEqual(row["median_s"], min(row["seconds"]))
+
+    def test_the_roof_is_that_of_the_phases(self):
+        for options, reading in ((("--loss-scale", "--clip"), 4), (("--clip", "--grad", "bf16"), 2), ((), 0)):
+            out = json.loads(self.ok("bench", "adamw", *options, *self.SMALL, "--threads", "1", "--json"))
+            stream, alone = (s["median_s"] / s["bytes_per_parameter"] for s in out["streams"])
+            fused = out["rows"][0]
+            self.assertEqual(fused["bytes_of_reading"], reading)
+            roof = (fused["bytes_per_parameter"] - reading) * stream + reading * alone
+            self.assertAlmostEqual(fused["of_roof"] * fused["median_s"], roof, delta=1e-9 * roof)
+            floor = fused["bytes_per_parameter"] * stream
+            self.assertAlmostEqual(fused["of_floor"] * fused["median_s"], floor, delta=1e-9 * floor)
 
     def test_the_picture_is_well_formed(self):
         with tempfile.TemporaryDirectory() as folder:

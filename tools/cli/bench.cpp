@@ -25,7 +25,8 @@ constexpr std::string_view kFooter = R"(Examples:
 
 Forms, streams and rivals take turns in one run. The stream reads four arrays and writes three of them in
 place, as an Adam update does; the floor is the time in which the fused form's bytes pass at its
-speed. --against torch runs PyTorch's unscale_, clip_grad_norm_, step and update over the same shapes, fused
+speed. Reading alone is slower, byte for byte: the roof is the time of a form's own bytes where phases
+that write nothing read at that speed. --against torch runs PyTorch's unscale_, clip_grad_norm_, step and update over the same shapes, fused
 and foreach, in a process of its own (torch-compile: compiled as well). This measures the CPU; a GPU: see
 tools/gpu_check.sh.)";
 

@@ -30,19 +30,20 @@ std::string bench_text(const BenchReport& r) {
                   r.title, with_commas(r.parameters), with_commas(r.tensors),
                   r.tensors == 1 ? "" : "s", r.layout, r.cpu, r.rounds);
   Table table;
-  table.row({"", "median ms", "least ms", "B/parameter", "GB/s", "of floor", "x fused"});
+  table.row({"", "median ms", "least ms", "B/parameter", "GB/s", "of floor", "of roof", "x fused"});
   for (const BenchRow& row : r.rows) {
     bool counted = row.bytes_per_parameter > 0;
     table.row({label_of(row), milliseconds(row.median()), milliseconds(row.least()),
                counted ? short_number(row.bytes_per_parameter) : "",
                counted ? fmt::format("{:.1f}", gigabytes_per_second(row, n)) : "",
                fmt::format("{:.2f}", r.floor_seconds(row.threads) / row.median()),
+               counted ? fmt::format("{:.2f}", r.roof_seconds(row) / row.median()) : "",
                fmt::format("{:.2f}", row.median() / r.fused(row.threads).median())});
   }
   for (const BenchRow& row : r.streams) {
     table.row({label_of(row), milliseconds(row.median()), milliseconds(row.least()),
                short_number(row.bytes_per_parameter),
-               fmt::format("{:.1f}", gigabytes_per_second(row, n)), "", ""});
+               fmt::format("{:.1f}", gigabytes_per_second(row, n)), "", "", ""});
   }
   return text + table.text();
 }
@@ -57,6 +58,10 @@ std::string bench_json(const BenchReport& r) {
       Json o = {{"name", row.name}, {"threads", row.threads}, {"median_s", row.median()}};
       if (row.bytes_per_parameter > 0) o["bytes_per_parameter"] = row.bytes_per_parameter;
       if (steps) o["of_floor"] = r.floor_seconds(row.threads) / row.median();
+      if (steps && row.bytes_per_parameter > 0) {
+        o["bytes_of_reading"] = row.bytes_of_reading;
+        o["of_roof"] = r.roof_seconds(row) / row.median();
+      }
       if (steps) o["times_fused"] = row.median() / r.fused(row.threads).median();
       o["seconds"] = row.seconds;
       out.push_back(o);

@@ -17,7 +17,9 @@ namespace {
 
 constexpr Form kForms[] = {Form::fused, Form::split, Form::unfused};
 constexpr uint64_t kMostRepeats = 1000;
-constexpr double kStreamBytes = 28;  // an element
+// An element, of four arrays of which three are written, and of four that are read.
+constexpr double kStreamBytes = 28;
+constexpr double kReadBytes = 16;
 
 double seconds_of(const std::function<void()>& f) {
   auto start = std::chrono::steady_clock::now();
@@ -25,16 +27,22 @@ double seconds_of(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Bytes a parameter of a form, over the layout's elements.
-double bytes_of(const Source& source, const Layout& layout, const StepTables& tables, Form form) {
+// The row of a form that is yet to be measured: its bytes a parameter, over the layout's elements.
+BenchRow row_of(const Source& source, const Layout& layout, const StepTables& tables, Form form,
+                int threads) {
   Variant variant =
       make_variant(optimize(source.program, tables.signatures), tables.signatures, form);
-  double bytes = 0;
+  BenchRow row{.name = std::string(name(form)), .threads = threads, .seconds = {}};
   for (size_t t = 0; t < layout.size(); ++t) {
-    bytes += static_cast<double>(layout.tensors()[t].size) *
-             traffic_of(variant.plan, tables.signature_of[t]).bytes();
+    double share =
+        static_cast<double>(layout.tensors()[t].size) / static_cast<double>(layout.element_count());
+    Traffic traffic = traffic_of(variant.plan, tables.signature_of[t]);
+    row.bytes_per_parameter += share * traffic.bytes();
+    for (const PhaseTraffic& phase : traffic.phases) {
+      if (!phase.writes()) row.bytes_of_reading += share * phase.bytes();
+    }
   }
-  return layout.element_count() == 0 ? 0 : bytes / static_cast<double>(layout.element_count());
+  return row;
 }
 
 // A step in one form on so many threads. All of them work on the same arrays: none has better pages.
@@ -82,8 +90,11 @@ double median_of(std::vector<double> values) {
 // The arrays of the streams: four, as an Adam update has.
 struct StreamArrays {
   explicit StreamArrays(size_t n) : count(n), a(n), b(n), c(n), d(n) {}
-  void run(const Streams& streams) const {
+  void update(const Streams& streams) const {
     streams.update(a.data(), b.data(), c.data(), d.data(), count);
+  }
+  void read(const Streams& streams) const {
+    streams.read({a.data(), b.data(), c.data(), d.data()}, count);
   }
   size_t count;
   HugeArray a, b, c, d;
@@ -94,16 +105,31 @@ struct StreamArrays {
 double BenchRow::median() const { return median_of(seconds); }
 double BenchRow::least() const { return *std::min_element(seconds.begin(), seconds.end()); }
 
+namespace {
+
+const BenchRow& row_with(const std::vector<BenchRow>& rows, std::string_view name, int threads) {
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const BenchRow& r) { return r.threads == threads && r.name == name; });
+}
+
+double seconds_a_byte(const BenchRow& stream) {
+  return stream.median() / stream.bytes_per_parameter;
+}
+
+}  // namespace
+
 const BenchRow& BenchReport::fused(int threads) const {
-  return *std::find_if(rows.begin(), rows.end(), [&](const BenchRow& r) {
-    return r.threads == threads && r.name == name(Form::fused);
-  });
+  return row_with(rows, name(Form::fused), threads);
 }
 
 double BenchReport::floor_seconds(int threads) const {
-  auto stream = std::find_if(streams.begin(), streams.end(),
-                             [&](const BenchRow& r) { return r.threads == threads; });
-  return stream->median() * fused(threads).bytes_per_parameter / stream->bytes_per_parameter;
+  return fused(threads).bytes_per_parameter * seconds_a_byte(row_with(streams, kStream, threads));
+}
+
+double BenchReport::roof_seconds(const BenchRow& row) const {
+  return (row.bytes_per_parameter - row.bytes_of_reading) *
+             seconds_a_byte(row_with(streams, kStream, row.threads)) +
+         row.bytes_of_reading * seconds_a_byte(row_with(streams, kReading, row.threads));
 }
 
 namespace {
@@ -158,13 +184,12 @@ BenchReport bench(const Source& source, const LayoutFile& file, const BenchOptio
     for (Form form : kForms) {
       progress(0, "compiling");
       steps.push_back(std::make_unique<OwnStep>(source, file, layout, form, n, options.args));
-      report.rows.push_back({.name = std::string(name(form)),
-                             .threads = n,
-                             .bytes_per_parameter = bytes_of(source, layout, tables, form),
-                             .seconds = {}});
+      report.rows.push_back(row_of(source, layout, tables, form, n));
     }
     report.streams.push_back(
-        {.name = "stream", .threads = n, .bytes_per_parameter = kStreamBytes, .seconds = {}});
+        {.name = kStream, .threads = n, .bytes_per_parameter = kStreamBytes, .seconds = {}});
+    report.streams.push_back(
+        {.name = kReading, .threads = n, .bytes_per_parameter = kReadBytes, .seconds = {}});
   }
   for (Rival* rival : options.rivals) {
     report.rows.push_back({.name = rival->name(), .threads = rival->threads(), .seconds = {}});
@@ -181,7 +206,9 @@ BenchReport bench(const Source& source, const LayoutFile& file, const BenchOptio
   std::vector<Contestant> contestants;
   for (BenchRow& row : report.streams) {
     auto streams = std::make_shared<Streams>(row.threads);
-    contestants.push_back({&row, repeated([&arrays, streams] { arrays.run(*streams); })});
+    contestants.push_back({&row, row.name == kStream
+                                     ? repeated([&arrays, streams] { arrays.update(*streams); })
+                                     : repeated([&arrays, streams] { arrays.read(*streams); })});
   }
   for (size_t k = 0; k < steps.size(); ++k) {
     OwnStep* step = steps[k].get();

@@ -16,10 +16,14 @@ struct BenchRow {
   std::string name;  // "fused", "split", "unfused", "PyTorch fused=True", …
   int threads = 0;
   double bytes_per_parameter = 0;  // that it has to move; 0: not known
+  double bytes_of_reading = 0;     // those of them that pass in phases that write nothing
   std::vector<double> seconds;     // of one step, of every counted turn
   double median() const;
   double least() const;
 };
+
+inline constexpr const char* kStream = "stream";
+inline constexpr const char* kReading = "reading";
 
 struct BenchReport {
   std::string title, layout, cpu;
@@ -29,6 +33,8 @@ struct BenchReport {
   std::vector<BenchRow> streams;  // by number of threads; bytes_per_parameter are the stream's
   // The time in which the fused form's bytes go through memory at the stream's speed.
   double floor_seconds(int threads) const;
+  // That of a form's own bytes, where phases that only read do so at the speed of reading alone.
+  double roof_seconds(const BenchRow& row) const;
   const BenchRow& fused(int threads) const;
 };
 

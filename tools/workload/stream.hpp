@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 
 #include "runtime/cpu/cpu_executor.hpp"
 
@@ -32,6 +33,10 @@ class Streams {
   // 28 bytes an element.
   void update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
               size_t count) const;
+
+  // Reads alone, 4 bytes an element of each array, as a phase does that takes a norm: slower, byte for byte, than
+  // `update`, whose writes pass beside its reads. Returns the sum of some of them.
+  float read(std::initializer_list<const float*> arrays, size_t count) const;
 
   // STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
   void triad(float* a, const float* b, const float* c, size_t count) const;
