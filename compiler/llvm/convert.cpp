@@ -58,12 +58,10 @@ std::string Ops::narrow_bf16(const std::string& v, std::string_view hint) {
   m_.declarations.insert(fmt::format("declare {}, i32)", kClass));
   m_.declarations.insert(fmt::format("declare {})", kRound));
   std::string odd = f_.set(hint, "call {} {}, i32 {})", kClass, v, kNanOrSubnormal);
-  std::string mask = f_.set(hint, "bitcast <16 x i1> {} to i16", odd);
-  std::string any = f_.set(hint, "icmp ne i16 {}, 0", mask);
   std::string fast = f_.label("round.fast");
   std::string slow = f_.label("round.slow");
   std::string end = f_.label("rounded");
-  f_.line("br i1 {}, label %{}, label %{}, !prof !1", any, slow, fast);
+  f_.line("br i1 {}, label %{}, label %{}, !prof !1", any(odd, hint), slow, fast);
   f_.block(fast);
   std::string rounded = f_.set(hint, "call {} {})", kRound, v);
   std::string quick = f_.set(hint, "bitcast <16 x bfloat> {} to {}", rounded, itype(16));

@@ -62,9 +62,7 @@ std::string BodyEmitter::is_far(plan::Id x, const std::string& value, const std:
     std::string some = f_.set(hint, "icmp ne {} {}, {}", i32, size, integer(0));
     far = f_.set(hint, "and {} {}, {}", vector_.type(DType::boolean), beyond, some);
   }
-  std::string mask =
-      f_.set(hint, "bitcast {} {} to i{}", vector_.type(DType::boolean), far, m_.lanes);
-  return f_.set(hint, "icmp ne i{} {}, 0", m_.lanes, mask);
+  return vector_.any(far, hint);
 }
 
 std::string BodyEmitter::divide(const plan::Inst& inst, const Divisor& divisor) {

@@ -50,6 +50,15 @@ std::string Ops::splat(DType t, const std::string& scalar, std::string_view hint
                 type(t), lanes_);
 }
 
+// A mask is tested among the processor's integers: `kortest`, which LLVM would choose, made a loop with three such
+// tests a quarter slower on a Zen 5. The empty assembly only hides from LLVM that they came from a mask.
+std::string Ops::any(const std::string& bools, std::string_view hint) {
+  std::string mask = f_.set(hint, "bitcast {} {} to i{}", type(DType::boolean), bools, lanes_);
+  std::string bits = f_.set(hint, "zext i{} {} to i32", lanes_, mask);
+  std::string plain = f_.set(hint, "call i32 asm \"\", \"=r,0\"(i32 {})", bits);
+  return f_.set(hint, "icmp ne i32 {}, 0", plain);
+}
+
 std::string Ops::load(DType t, const std::string& address, std::string_view hint) {
   // Alignment is run-time data; the hardware takes any.
   std::string v = f_.set(hint, "load {}, ptr {}, align 1", memory_type_text(t, lanes_), address);

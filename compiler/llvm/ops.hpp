@@ -35,6 +35,9 @@ class Ops {
   // A scalar in every lane.
   std::string splat(DType t, const std::string& scalar, std::string_view hint);
 
+  // An i1: whether any of a vector's booleans is true.
+  std::string any(const std::string& bools, std::string_view hint);
+
   std::string load(DType t, const std::string& address, std::string_view hint);
   void store(DType t, const std::string& value, const std::string& address);
 
