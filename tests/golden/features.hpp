@@ -184,7 +184,7 @@ inline const std::vector<Feature> kFeatures = {
   %w = cast %c : [f16]
   store @weight, %w
 })",
-     {"schedule", "plan", "c"},
+     {"schedule", "plan"},
      Form::unfused},
 };
 

@@ -33,6 +33,17 @@ std::string without_prelude(std::string text) {
   return text;
 }
 
+// The functions that walk chunks; the others open the context, or are what every module has.
+std::string phases_of(const std::string& module) {
+  std::string kept;
+  for (size_t at = 0; (at = module.find("define void @sf_phase_", at)) != std::string::npos;) {
+    size_t end = module.find("\n}\n", at) + 3;
+    kept += module.substr(at, end - at);
+    at = end;
+  }
+  return kept;
+}
+
 std::string text_of(const Schedule& schedule, std::string_view stage) {
   if (stage == "schedule") return print(schedule);
   KernelPlan plan = lower(schedule);
@@ -42,7 +53,7 @@ std::string text_of(const Schedule& schedule, std::string_view stage) {
   // A target of no machine in particular.
   CpuTarget target{.cpu = "x86-64-v3", .features = "+avx2,+f16c,+fma", .vector_bits = 256};
   REQUIRE(stage == "llvm");
-  return emit_llvm(plan, target);
+  return phases_of(emit_llvm(plan, target));
 }
 
 }  // namespace

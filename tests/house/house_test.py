@@ -105,6 +105,12 @@ class Layers(unittest.TestCase):
         self.expect("the cap is 500", "ir/a.cpp", "\n" * 500)
         self.assertIn("one-sentence comment", self.faults({"ir/a.cpp": "int a;\n"})[0])
 
+    def test_golden_lines_are_counted_in_all(self):
+        half = "line\n" * 1500
+        files = {"tests/golden/expected/a/b.txt": half, "tests/golden/expected/c.txt": half}
+        self.assertEqual(self.faults(files), [])
+        self.assertIn("3001 lines; the cap is 3000", self.faults({**files, "tests/golden/expected/a/d.sf": "line\n"})[0])
+
 
 class TorchEnvironment(unittest.TestCase):
     def test_what_cannot_be_installed_is_skipped_with_its_reason(self):
