@@ -68,6 +68,17 @@ bool wants_four_blocks(const KernelPlan& plan) {
   return !wants_unrolling(plan) && loads(plan, 48, 72);
 }
 
+// Encoding one value at a time fits into three blocks' registers or nearly; of two, with an update, no kernel has.
+bool wants_three_blocks(const KernelPlan& plan) {
+  auto encodes_two = [](const plan::Body& body) {
+    return std::count_if(body.code.begin(), body.code.end(),
+                         [](const plan::Inst& i) { return i.reduces_block(); }) > 1;
+  };
+  return std::none_of(plan.phases.begin(), plan.phases.end(), [&](const plan::Phase& phase) {
+    return std::any_of(phase.bodies.begin(), phase.bodies.end(), encodes_two);
+  });
+}
+
 // $STEPFUSE_CUDA_CODE: "ptx", "cubin", or nothing.
 std::string_view forced_kind() {
   const char* forced = std::getenv("STEPFUSE_CUDA_CODE");
@@ -117,6 +128,7 @@ std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget&
     if (rung.min_blocks == 4 &&
         (!wants_four_blocks(plan) || tuning_of(target.arch).most_blocks < 4))
       continue;
+    if (rung.min_blocks == 3 && !wants_three_blocks(plan)) continue;
     CudaOptions options = with_options(rung, target.options);
     options.arch = target.arch;
     if (ladder.empty() || ladder.back() != options) ladder.push_back(options);

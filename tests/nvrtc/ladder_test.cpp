@@ -59,6 +59,18 @@ TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
   CHECK(rungs(variant_of("sgd", {}), "")[0] == "min-blocks=3,unroll=1");
 }
 
+TEST_CASE("the ladder begins where registers may do") {
+  auto with_moments = [](const char* recipe, const char* format) {
+    return rungs(
+        variant_of(recipe, {.grad = DType::bf16, .moments_format = format, .master = true}), "")[0];
+  };
+  CHECK(with_moments("lion", "int8") == "min-blocks=3,unroll=1");
+  CHECK(with_moments("adamw", "exp_avg=fp8") == "min-blocks=3,unroll=2");
+  for (const char* two : {"fp8", "exp_avg=int8|exp_avg_sq=sqrt8", "exp_avg=dyn4|exp_avg_sq=lin4"}) {
+    CHECK(with_moments("adamw", two) == "min-blocks=2,unroll=1");
+  }
+}
+
 TEST_CASE("named options hold on every rung") {
   Variant adamw = variant_of("adamw", {.clip = Clip::l2});
   CHECK(rungs(adamw, "unroll=2") == List{"min-blocks=4,unroll=2", "min-blocks=3,unroll=2",
