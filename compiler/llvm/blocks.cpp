@@ -17,8 +17,8 @@ const std::string& Storage::unit(std::string_view purpose, size_t number) {
 }
 
 // A loop from 0 to `count`; `body` emits what is done with the number.
-template <class F>
-void BodyEmitter::loop(std::string_view hint, const std::string& count, F&& body) {
+void BodyEmitter::loop(std::string_view hint, const std::string& count,
+                       const std::function<void(const std::string&)>& body) {
   std::string before = f_.label(fmt::format("{}s", hint));
   std::string head = f_.label(hint);
   std::string latch = f_.label(fmt::format("{}.next", hint));
@@ -146,6 +146,7 @@ std::vector<plan::Id> BodyEmitter::given_to(const plan::Section& section) const 
 }
 
 void BodyEmitter::emit_elements(const plan::Section& section) {
+  decode_bytes(section);
   loop("vector", count_in_unit(m_.lanes), [&](const std::string& i) {
     for (Stream& s : streams_) {
       if (block_of(s) == 1) s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
@@ -163,7 +164,13 @@ void BodyEmitter::emit_elements(const plan::Section& section) {
     }
     for (const plan::Inst* inst : section.code) {
       f_.comment(plan_[inst->value].text);
-      evaluate(*inst, i);
+      auto decoded = decoded_.find(inst->value);
+      if (decoded == decoded_.end()) {
+        evaluate(*inst, i);
+      } else {
+        std::string at = f_.address("at", decoded->second, i, vector_bytes(DType::f32));
+        vectors_[inst->value] = vector_.load(DType::f32, at, name(inst->value));
+      }
       auto kept = kept_.find(inst->value);
       if (kept == kept_.end()) continue;
       std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst->out));

@@ -2,6 +2,7 @@
 // plan, the kernel ABI, and the expression table.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -122,12 +123,16 @@ class BodyEmitter {
   void emit_short(const std::string& next);
 
   void emit_units(const std::string& done);
-  template <class F>
-  void loop(std::string_view hint, const std::string& count, F&& body);
+  void loop(std::string_view hint, const std::string& count,
+            const std::function<void(const std::string&)>& body);
   std::string count_in_unit(int elements);
   void copy_unit(bool in);
   std::vector<plan::Id> given_to(const plan::Section& section) const;
   void emit_elements(const plan::Section& section);
+  void decode_bytes(const plan::Section& section);
+  void decode(const plan::ByteFunction& function, const Stream& stream, const std::string& array);
+  std::string byte_of(const plan::ByteFunction& function, int number, const std::string& codes,
+                      const std::string& is_upper);
   void combine_unit(const plan::Section& section, const std::string& i);
   void emit_blocks(const plan::Section& section);
   void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i);
@@ -193,6 +198,7 @@ class BodyEmitter {
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
+  std::map<plan::Id, std::string> decoded_;  // arrays of the unit's values, of the section at hand
   Unit unit_;
   std::map<plan::Id, Divisor> divisors_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store

@@ -41,6 +41,7 @@ Module::Module(const CpuTarget& target)
       has_rounding(has_feature(target.features, "sse4.1") || has_feature(target.features, "neon")),
       has_permutes((lanes == 8 && has_feature(target.features, "avx2")) ||
                    (lanes == 16 && has_feature(target.features, "avx512f"))),
+      has_byte_permutes(lanes == 16 && has_feature(target.features, "avx512vbmi")),
       has_masks(has_feature(target.features, "avx512bw") &&
                 has_feature(target.features, "avx512vl")) {
   check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),

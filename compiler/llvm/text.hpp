@@ -24,6 +24,7 @@ struct Module {
   bool has_bf16 = false;               // rounding of whole vectors to bf16
   bool has_rounding = false;           // to integers, in the float's own format
   bool has_permutes = false;           // of a vector's lanes, by numbers in another
+  bool has_byte_permutes = false;      // of 64 bytes among 128
   bool has_masks = false;              // loads and stores of some lanes only, of any element size
   std::set<std::string> declarations;  // of intrinsics
   std::map<std::string, std::string> helpers;  // internal functions, by name

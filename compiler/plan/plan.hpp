@@ -322,6 +322,14 @@ void find_levels(const KernelPlan& plan, Body* body);
 // Those of a body with blocks, in order; none is empty.
 std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
 
+// An f32 of a body that follows from one of its loaded bytes: what each of the 256 patterns makes it. Of those that take
+// more than a lookup, the ones that anything else uses.
+struct ByteFunction {
+  Id value = kNone, byte = kNone;  // `byte` is the load
+  std::vector<float> values;
+};
+std::vector<ByteFunction> byte_functions_of(const KernelPlan& plan, const Body& body);
+
 // Internal consistency: throws std::logic_error (a bug of ours).
 void verify(const KernelPlan& plan);
 

@@ -1,0 +1,116 @@
+// Functions of a byte of memory, looked up for 64 of them at once. Knows the plan and the text vocabulary.
+//
+// A table of 256 floats are four tables of their bytes, each in four registers: one permutation finds the bytes of
+// 64 codes among 128. Then bytes of one float are brought together within each quarter of the registers, so that
+// the codes are first put where their floats come out in order.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "compiler/llvm/body.hpp"
+
+namespace stepfuse::llvm {
+namespace {
+
+constexpr size_t kCodes = 64;  // at once
+constexpr const char* kBytes = "<64 x i8>";
+
+std::string list_of(std::span<const uint8_t> bytes) {
+  std::string list;
+  for (uint8_t b : bytes) list += fmt::format("{}i8 {}", list.empty() ? "" : ", ", b);
+  return fmt::format("{} <{}>", kBytes, list);
+}
+
+// The lower or the upper halves of two vectors' quarters, one element from each in turn.
+std::string turns(size_t lanes, bool upper) {
+  std::string mask;
+  size_t quarter = lanes / 4;
+  for (size_t k = 0; k < lanes; ++k) {
+    size_t from = k / quarter * quarter + (upper ? quarter / 2 : 0) + k % quarter / 2;
+    mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", from + (k % 2 == 0 ? 0 : lanes));
+  }
+  return fmt::format("<{} x i32> <{}>", lanes, mask);
+}
+
+}  // namespace
+
+// What byte `number` of the values is.
+std::string BodyEmitter::byte_of(const plan::ByteFunction& function, int number,
+                                 const std::string& codes, const std::string& is_upper) {
+  std::array<uint8_t, 256> bytes;
+  std::transform(function.values.begin(), function.values.end(), bytes.begin(), [&](float v) {
+    return static_cast<uint8_t>(std::bit_cast<uint32_t>(v) >> (8 * number));
+  });
+  std::span<const uint8_t> all(bytes);
+  if (std::adjacent_find(bytes.begin(), bytes.end(), std::not_equal_to<>()) == bytes.end()) {
+    return list_of(all.first(kCodes)).substr(std::string_view(kBytes).size() + 1);
+  }
+  constexpr const char* kPermute = "@llvm.x86.avx512.vpermi2var.qi.512";
+  m_.declarations.insert(fmt::format("declare {0} {1}({0}, {0}, {0})", kBytes, kPermute));
+  auto among = [&](std::span<const uint8_t> half) {
+    return f_.set("byte", "call {} {}({}, {} {}, {})", kBytes, kPermute,
+                  list_of(half.first(kCodes)), kBytes, codes, list_of(half.last(kCodes)));
+  };
+  std::string low = among(all.first(128));
+  if (std::equal(bytes.begin(), bytes.begin() + 128, bytes.begin() + 128)) return low;
+  return f_.set("byte", "select <64 x i1> {}, {} {}, {} {}", is_upper, kBytes, among(all.last(128)),
+                kBytes, low);
+}
+
+// The unit's values of a function, to an array.
+void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& stream,
+                         const std::string& array) {
+  loop("codes", count_in_unit(kCodes), [&](const std::string& i) {
+    f_.comment(plan_[function.value].text);
+    std::string at = f_.address("at", stream.pointer, i, kCodes);
+    std::string loaded = f_.set("codes", "load <16 x i32>, ptr {}, align 1", at);
+    std::string order;
+    for (int k = 0; k < 16; ++k) {
+      order += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k % 4 * 4 + k / 4);
+    }
+    std::string turned =
+        f_.set("codes", "shufflevector <16 x i32> {0}, <16 x i32> poison, <16 x i32> <{1}>", loaded,
+               order);
+    std::string codes = f_.set("codes", "bitcast <16 x i32> {} to {}", turned, kBytes);
+    std::string is_upper = f_.set("upper", "icmp slt {} {}, zeroinitializer", kBytes, codes);
+    std::array<std::string, 4> bytes;
+    for (int b = 0; b < 4; ++b)
+      bytes[static_cast<size_t>(b)] = byte_of(function, b, codes, is_upper);
+    std::string to = f_.address("to", array, i, kCodes * sizeof(float));
+    auto pair = [&](const std::string& a, const std::string& b, bool upper) {
+      std::string both =
+          f_.set("pair", "shufflevector {0} {1}, {0} {2}, {3}", kBytes, a, b, turns(kCodes, upper));
+      return f_.set("pair", "bitcast {} {} to <32 x i16>", kBytes, both);
+    };
+    for (size_t half = 0; half < 2; ++half) {
+      std::string low = pair(bytes[0], bytes[1], half == 1);
+      std::string high = pair(bytes[2], bytes[3], half == 1);
+      for (size_t part = 0; part < 2; ++part) {
+        std::string whole = f_.set("whole", "shufflevector <32 x i16> {}, <32 x i16> {}, {}", low,
+                                   high, turns(32, part == 1));
+        f_.line("store <32 x i16> {}, ptr {}, align 64", whole,
+                f_.address("to", to, std::to_string(2 * half + part), 64));
+      }
+    }
+    f_.end_comment();
+  });
+}
+
+// Decodes what the section makes of bytes; their vectors are then loaded.
+void BodyEmitter::decode_bytes(const plan::Section& section) {
+  decoded_.clear();
+  if (!m_.has_byte_permutes) return;
+  for (const plan::ByteFunction& f : plan::byte_functions_of(plan_, body_)) {
+    auto makes = [&](plan::Id v) {
+      return std::find_if(section.code.begin(), section.code.end(),
+                          [&](const plan::Inst* i) { return i->value == v; });
+    };
+    auto load = makes(f.byte);
+    if (load == section.code.end() || makes(f.value) == section.code.end()) continue;
+    std::string& array = decoded_[f.value];
+    array = storage_.unit("decoded", decoded_.size());
+    decode(f, streams_[static_cast<size_t>((*load)->index)], array);
+  }
+}
+
+}  // namespace stepfuse::llvm
