@@ -36,7 +36,7 @@ class Verifier {
     }
     current_ = kNoValue;
     check_reports();
-    check_rows();
+    check_columns();
     if (std::none_of(p_.insts.begin(), p_.insts.end(),
                      [](const Inst& i) { return i.op == Op::store || i.op == Op::write; })) {
       report(17, "the step has no effect: it stores and writes nothing");
@@ -430,17 +430,14 @@ class Verifier {
     check_predicate(inst, s.type);
   }
 
-  // Blocks and random numbers are counted from a tensor's start, and rows end anywhere.
-  void check_rows() {
-    if (!has_rows(p_)) return;
+  // A block has the value of one row, but not of one column.
+  void check_columns() {
+    if (!has_columns(p_)) return;
     bool blocks = std::any_of(p_.buffers.begin(), p_.buffers.end(),
-                              [](const Buffer& b) { return b.block > 1; });
-    for (const Inst& inst : p_.insts) {
-      blocks = blocks || inst.type.block > 1 || inst.op == Op::random;
-    }
-    if (blocks) {
-      report(19, "a step with values of rows or columns has neither blocks nor random numbers");
-    }
+                              [](const Buffer& b) { return b.block > 1; }) ||
+                  std::any_of(p_.insts.begin(), p_.insts.end(),
+                              [](const Inst& inst) { return inst.type.block > 1; });
+    if (blocks) report(19, "a step with values of columns has no blocks");
   }
 
   void check_reports() {

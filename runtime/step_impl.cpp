@@ -74,6 +74,28 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
   }
 }
 
+// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that they are for.
+void check_blocks(const Program& program, const TensorSpec& spec, size_t t) {
+  if (spec.row_count() < 2) return;
+  int32_t block = 1;
+  bool lacks = false;
+  for (const Buffer& b : program.buffers) {
+    if (b.block == 1) continue;
+    if (b.is_of(spec.element_count())) {
+      block = std::max(block, b.block);
+    } else {
+      lacks = true;
+    }
+  }
+  for (const Inst& inst : program.insts) block = std::max(block, lacks ? 1 : inst.type.block);
+  if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
+  throw Error(ErrorKind::bind,
+              fmt::format("tensor {} '{}' has rows of {}, which are no whole blocks of {}, and "
+                          "step @{} has values of rows and of such blocks: keep in f32 what is in "
+                          "blocks, by a step of such tensors' own",
+                          t, spec.name.substr(0, 80), spec.column_count(), block, program.name));
+}
+
 // A row's reduction is over all of it, and a column's.
 void check_rows(const Program& program, const Layout& layout) {
   uint64_t rows = 0;
@@ -83,6 +105,7 @@ void check_rows(const Program& program, const Layout& layout) {
     rows += spec.row_count();
     columns += spec.own_columns();
     if (spec.size == 0) continue;
+    check_blocks(program, spec, t);
     if (has_columns(program) && (spec.offset != 0 || spec.size != spec.element_count())) {
       throw Error(
           ErrorKind::bind,

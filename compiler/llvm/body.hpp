@@ -154,6 +154,7 @@ class BodyEmitter {
   std::string is_far(plan::Id x, const std::string& value, const std::string& hint);
   void prepare_draw(const plan::Inst& inst);
   std::string draw(const plan::Inst& inst, const std::string& i);
+  std::string draw_at(const plan::Inst& inst, const std::string& first);
   void reduce(Reducer& r, const std::string& i);
   std::string identity(const Reducer& r) const;
   // What the current element's values make of a vector of the reduction, in the active lanes.

@@ -3,7 +3,7 @@
 //
 // A block's four words stand side by side in the lanes of its four elements, [c0 c1 c2 c3], so a round is
 // one widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors
-// begin at multiples of four of the full tensor: shards and pieces do.
+// begin at multiples of four of the full tensor, as shards and pieces do; in a step with rows anywhere.
 #include "ir/random.hpp"
 
 #include <cstddef>
@@ -59,6 +59,25 @@ void BodyEmitter::prepare_draw(const plan::Inst& inst) {
 }
 
 std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
+  const std::string& hint = name(inst.value);
+  std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
+  std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
+  if (!plan_.has_rows) return draw_at(inst, first);
+  // Out of the two vectors around it.
+  std::string words = vector_.type(DType::i32);
+  std::string skew = f_.set(hint, "and i64 {}, {}", first, m_.lanes - 1);
+  std::string begin = f_.set(hint, "sub i64 {}, {}", first, skew);
+  std::string behind = f_.set(hint, "add i64 {}, {}", begin, m_.lanes);
+  std::string room = f_.allocate(hint, fmt::format("[{} x i32]", 2 * m_.lanes), 64);
+  std::string second = f_.set(hint, "getelementptr i32, ptr {}, i64 {}", room, m_.lanes);
+  f_.line("store {} {}, ptr {}, align 4", words, draw_at(inst, begin), room);
+  f_.line("store {} {}, ptr {}, align 4", words, draw_at(inst, behind), second);
+  std::string at = f_.set(hint, "getelementptr i32, ptr {}, i64 {}", room, skew);
+  return f_.set(hint, "load {}, ptr {}, align 4", words, at);
+}
+
+// Of the elements from position `first` on, a multiple of four.
+std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& first) {
   const Draw& draw = draws_.at(inst.value);
   const std::string& hint = name(inst.value);
   int halves = m_.lanes / 2;
@@ -69,8 +88,6 @@ std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
     return text + ">";
   };
   // The number of the vector's first block, its high bits above the stream's.
-  std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
-  std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
   std::string block = f_.set(hint, "lshr i64 {}, 2", first);
   std::string low = f_.set(hint, "and i64 {}, 4294967295", block);
   std::string high = f_.set(hint, "lshr i64 {}, 32", block);

@@ -179,14 +179,6 @@ bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay d
          (read.contains("g") && decay == WeightDecay::l2);
 }
 
-bool has_rows(const std::vector<const Statement*>& statements) {
-  auto read = names_read(statements);
-  bool keeps = std::any_of(statements.begin(), statements.end(), [](const Statement* s) {
-    return s->kind == Kind::state && (s->domain == Domain::row || s->domain == Domain::column);
-  });
-  return keeps || read.contains("row") || read.contains("column");
-}
-
 bool asks_for_profile(const Formula& formula, std::string_view profile) {
   bool found = false;
   visit_all(formula.body, [&](const Statement& s) {

@@ -21,8 +21,6 @@ std::vector<std::string> moments_of(const Formula& formula);
 // Whether statements give the weight a new value, and whether they ask for the old one.
 bool assigns_weight(const std::vector<const Statement*>& statements);
 bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay decay);
-// Whether some of their values are of rows or columns.
-bool has_rows(const std::vector<const Statement*>& statements);
 bool asks_for_profile(const Formula& formula, std::string_view profile);
 
 // What the text says beside the declaration of that name; "" where it says nothing.

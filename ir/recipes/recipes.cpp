@@ -97,10 +97,19 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
+// Elements of a block are of one row, but of several columns.
+void check_columns(const Program& program, std::string_view instead) {
+  if (!has_columns(program)) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("{} has values of columns, which blocks do not go with; take {}",
+                          program.name, instead));
+}
+
 // The step with its weights in two arrays, where options --master and --copy-scale say so.
 Program with_weights(Program program, const Settings& s) {
   const RecipeOptions& o = s.options;
   if (o.copy_scale == CopyScale::mx) {
+    check_columns(program, "another --copy-scale");
     std::string_view format = s.model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2";
     return with_lower_bits(program, "weight", built_in_format(format));
   }
@@ -111,22 +120,6 @@ Program with_weights(Program program, const Settings& s) {
   return program;
 }
 
-// What has values of rows or columns goes with neither random numbers nor blocks.
-[[noreturn]] void refuse_rows(const Settings& s, std::string_view name, std::string_view what,
-                              std::string_view instead) {
-  throw Error(ErrorKind::usage,
-              fmt::format("{} has values of rows or columns, which {} do not go with; take {}",
-                          s.clips_rows() ? "--clip=agc" : name, what, instead));
-}
-void check_rows(const Settings& s, std::string_view name) {
-  if (s.options.weight_rounding == WeightRounding::stochastic) {
-    refuse_rows(s, name, "random numbers", "another --weight-rounding, or --master");
-  }
-  if (s.options.copy_scale == CopyScale::mx) {
-    refuse_rows(s, name, "blocks", "another --copy-scale");
-  }
-}
-
 // The step with its moments in the formats of option --moments.
 Program with_moments(Program program, const Context& c) {
   const RecipeOptions& o = c.settings.options;
@@ -135,9 +128,7 @@ Program with_moments(Program program, const Context& c) {
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
                                               text.empty() ? name(o.moments) : text, program.name));
   }
-  if (!text.empty() && has_rows(program)) {
-    refuse_rows(c.settings, program.name, "blocks", "--moments=f32 or bf16");
-  }
+  if (!text.empty()) check_columns(program, "--moments=f32 or bf16");
   for (const auto& [wanted, form] : moment_forms(text)) {
     bool found = false;
     for (const std::string& moment : c.moments) {
@@ -170,7 +161,6 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   bool reads =
       updates || settings.clips_rows() || formula::reads_weight(statements, settings.weight_decay);
   if (!updates) check_other_weights(formula, options);
-  if (settings.clips_rows() || formula::has_rows(statements)) check_rows(settings, formula.name);
   Builder b{formula.name};
   Context c(b, settings);
   c.declare(all_args(formula, statements, settings));

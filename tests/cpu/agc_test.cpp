@@ -1,6 +1,7 @@
 // Adaptive gradient clipping beside a model of timm's adaptive_clip_grad in double, on every device and form.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "ir/narrow.hpp"
+#include "ir/semantics.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;
@@ -181,14 +183,106 @@ TEST_CASE("agc: shards that are cut between rows have the bits of the whole") {
                       {.size = kAll / 2, .offset = kAll / 2, .full_size = kAll, .columns = kRow}}));
 }
 
-TEST_CASE("agc: what values of rows do not go with is said in options' names") {
-  RecipeOptions drawn{.clip = Clip::agc};
+namespace {
+
+void fill(std::vector<uint8_t>& bytes, const Buffer& buffer) {
+  if (buffer.dtypes.only() == DType::f8e4m3) return;  // a copy
+  for (size_t i = 0; i < bytes.size() / size_of(buffer.dtypes.only()); ++i) {
+    float value = std::sin(static_cast<float>(i)) * (i % 700 < 300 ? 1.0F : 1e-3F);
+    Bits bits = sem::cast(Bits::of(value), DType::f32, buffer.dtypes.only());
+    std::memcpy(bytes.data() + i * size_of(buffer.dtypes.only()), &bits.raw,
+                size_of(buffer.dtypes.only()));
+  }
+}
+
+// Some steps of AdamW over rows, as all arrays' bytes.
+std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
+                                          const std::vector<Shape>& shapes, const Device& device,
+                                          Form form) {
+  Program program = make_recipe("adamw", options);
+  Layout layout;
+  for (const Shape& s : shapes) {
+    layout.add({.size = s.rows * s.columns, .columns = s.rows == 1 ? 0 : s.columns});
+  }
+  Step step(program, layout, device, {.form = form});
+  std::vector<std::vector<uint8_t>> arrays;
+  std::vector<std::vector<float>> grads(shapes.size());
+  std::vector<void*> list;
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.name == "grad") continue;
+    size_t first = arrays.size();
+    for (const Shape& s : shapes) {
+      arrays.emplace_back(buffer.count(s.rows * s.columns) * size_of(buffer.dtypes.only()), 0);
+    }
+    std::vector<void*> bound;
+    for (size_t t = first; t < arrays.size(); ++t) {
+      if (buffer.name == "weight" || buffer.name == "master") fill(arrays[t], buffer);
+      bound.push_back(arrays[t].data());
+    }
+    step.bind(buffer.name, bound);
+  }
+  step.prepare();
+  step.init_state();
+  for (size_t t = 0; t < shapes.size(); ++t) {
+    grads[t].resize(shapes[t].rows * shapes[t].columns);
+    list.push_back(grads[t].data());
+  }
+  Args args = step.make_args();
+  args.set("clip_factor", 0.5);
+  args.set("lr", 0.05);
+  for (int k = 0; k < 3; ++k) {
+    for (size_t t = 0; t < shapes.size(); ++t) {
+      for (size_t i = 0; i < grads[t].size(); ++i) {
+        float size = std::exp2(static_cast<float>(i / shapes[t].columns % 12) - 9);
+        grads[t][i] = size * std::sin(static_cast<float>(i * 7 + static_cast<size_t>(k)));
+      }
+    }
+    step.run(list, args);
+  }
+  return arrays;
+}
+
+}  // namespace
+
+TEST_CASE("agc: with moments in blocks and weights rounded by chance, the same on all devices") {
+  RecipeOptions drawn{.model = DType::bf16, .clip = Clip::agc};
   drawn.weight_rounding = WeightRounding::stochastic;
-  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", drawn); }),
-            "take another .weight_rounding, or .master"));
+  std::vector<Shape> anywhere = {{9, 147, 0}, {1, 77, 0}, {5, 3, 0}, {2, 16390, 0}, {30, 256, 0}};
   RecipeOptions blocks{.moments_format = "fp8", .clip = Clip::agc};
-  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", blocks); }),
-            "take .moments = f32 or bf16"));
+  RecipeOptions copies{
+      .master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx, .clip = Clip::agc};
+  std::vector<Shape> whole = {{9, 256, 0}, {1, 77, 0}, {3, 512, 0}, {2, 16640, 0}, {1, 40000, 0}};
+  for (const auto& [options, shapes] :
+       {std::pair{drawn, anywhere}, {blocks, whole}, {copies, whole}}) {
+    auto expected = trained(options, shapes, Device::interpreter(), Form::fused);
+    for (const Device& device : {Device::cpu(1), Device::cpu(3)}) {
+      for (Form form : {Form::fused, Form::split, Form::unfused}) {
+        CHECK(trained(options, shapes, device, form) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("agc: what blocks do not go with is said") {
+  RecipeOptions blocks{.moments_format = "fp8", .clip = Clip::agc};
+  CHECK(has(message_of(ErrorKind::bind,
+                       [&] {
+                         Layout layout;
+                         layout.add({.name = "w", .size = 9 * 147, .columns = 147});
+                         Step step(make_recipe("adamw", blocks), layout, Device::cpu(1));
+                       }),
+            "tensor 0 'w' has rows of 147, which are no whole blocks of 256"));
+  blocks.moments_below = 4096;
+  Layout layout;
+  layout.add({.name = "w", .size = 9 * 147, .columns = 147});
+  Step small(make_recipe("adamw", blocks), layout, Device::cpu(1));  // has no such moments
+  RecipeOptions moments{.moments_format = "fp8"};
+  Optimizer columns = parse_optimizer(
+      "optimizer o \"\" {\n  hyper lr = 1\n  moment m\n  m = m + g\n  w = w - lr * m / norm(g, "
+      "column)\n}");
+  CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe(columns, moments); }),
+            "o has values of columns, which blocks do not go with; take .moments = f32 or bf16"));
   RecipeOptions groups{.clip = Clip::agc, .clip_per_group = true};
   CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", groups); }), "l2, l1 or inf"));
 }

@@ -55,11 +55,28 @@ std::map<std::string, std::map<std::string, int>> all_features() {
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
   for (int n = 0; n <= 2; ++n) all["reduction levels"][std::to_string(n)] = 0;
-  for (const char* f :
-       {"stage", "shared state", "report", "bound buffer", "several signatures", "absent tensor",
-        "empty tensor", "one-element tensor", "several pieces", "misaligned tensor", "shard",
-        "several groups", "no tensor", "special inputs", "normal inputs", "buffer of some sizes",
-        "buffer that a tensor has not", "select by size"}) {
+  for (const char* f : {"stage",
+                        "shared state",
+                        "report",
+                        "bound buffer",
+                        "several signatures",
+                        "absent tensor",
+                        "empty tensor",
+                        "one-element tensor",
+                        "several pieces",
+                        "misaligned tensor",
+                        "shard",
+                        "several groups",
+                        "no tensor",
+                        "special inputs",
+                        "normal inputs",
+                        "buffer of some sizes",
+                        "buffer that a tensor has not",
+                        "select by size",
+                        "blocks in rows",
+                        "buffer of blocks in several rows",
+                        "random numbers in rows",
+                        "random numbers in a row that begins anywhere"}) {
     all["program with"][f] = 0;
   }
   return all;
@@ -94,6 +111,18 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
     const Inst& condition = program[inst.operands[0]];
     return condition.op == Op::lt && program[condition.operands[0]].op == Op::element_count;
   };
+  bool rows = has_rows(program);
+  bool draws = std::any_of(program.insts.begin(), program.insts.end(),
+                           [](const Inst& inst) { return inst.op == Op::random; });
+  with("blocks in rows", rows && std::any_of(program.insts.begin(), program.insts.end(),
+                                             [](const Inst& i) { return i.type.block > 1; }));
+  bool block_buffers = std::any_of(program.buffers.begin(), program.buffers.end(),
+                                   [](const Buffer& b) { return b.block > 1; });
+  auto several_rows = [](T t) { return t.columns != 0 && t.size > t.columns; };
+  with("buffer of blocks in several rows", rows && block_buffers && any_tensor(several_rows));
+  with("random numbers in rows", rows && draws && any_tensor(several_rows));
+  with("random numbers in a row that begins anywhere",
+       rows && draws && any_tensor([&](T t) { return several_rows(t) && t.columns % 4 != 0; }));
   auto any_state = [&](auto test) {
     return std::any_of(program.states.begin(), program.states.end(), test);
   };

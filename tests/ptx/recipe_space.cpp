@@ -86,11 +86,12 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     t.columns = rng.chance(50) ? 0 : 1 + rng.below(300);
     if (has_rows(program)) {
       t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
+      if (has_blocks) t.columns = t.columns / 64 * kLargestBlock;
       t.offset = has_columns(program) ? 0 : t.columns * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
     // Blocks are cut nowhere; of other shards only the API asks as much.
-    if (has_blocks) t.offset -= t.offset % kPieceElements;
+    if (has_blocks) t.offset -= has_rows(program) ? t.offset : t.offset % kPieceElements;
     layout.tensors.push_back(t);
   }
   if (!layout.tensors.empty()) layout.tensors[rng.below(layout.tensors.size())].group = 2;

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import re
 
 import pytest
 import torch
@@ -180,7 +181,7 @@ def test_every_optimizer_has_it_or_says_why_not(cls, how):
     try:
         train(optimizer, range(2))
     except Exception as e:
-        assert how == "mx" and "rows" in str(e)
+        assert how == "mx" and re.search("values of columns|rows of 20, which are no whole blocks", str(e))
         return
     assert params[0].float().isfinite().all()
     if not isinstance(optimizer, sft.formula.ScheduleFree):

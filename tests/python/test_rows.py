@@ -75,12 +75,19 @@ def test_checkpoints_and_pickles_go_on_to_the_bit():
     assert all(torch.equal(p, q) for p, q in zip(a, b))
 
 
-def test_what_rows_do_not_go_with():
+def test_rows_beside_loss_scale_and_formats():
     p = [torch.nn.Parameter(torch.randn(40, 40).bfloat16())]
     optimizer = Rows(p, scaler=LossScaler(init_scale=2.0), max_norm=1.0)
     p[0].grad = torch.randn(40, 40).bfloat16()
     optimizer.step()
     assert optimizer.state[p[0]]["second"].shape == (40,)
     text = TEXT.replace("state second", "moment m\n  m = m + g\n  state second")
-    with pytest.raises(Exception, match="has values of rows or columns, which blocks do not go with"):
-        Formula([torch.nn.Parameter(torch.randn(4, 4))], formula=text, moments="int8", moments_min=0)
+    p = [torch.nn.Parameter(torch.randn(4, n)) for n in (4, 64)]  # shorter and longer than a block
+    optimizer = Formula(p, formula=text, moments="int8", moments_min=0)
+    for q in p:
+        q.grad = torch.ones_like(q)
+    optimizer.step()
+    assert ["m" in optimizer.state[q] for q in p] == [True, False]
+    text = text.replace("g * g, row)", "g * g, column)").replace(": row", ": column")
+    with pytest.raises(Exception, match="has values of columns, which blocks do not go with"):
+        Formula(p, formula=text, moments="int8", moments_min=0)

@@ -124,11 +124,11 @@ TEST_CASE("a tensor of a step with values of columns is whole") {
   step_of({.name = "w", .size = 16384, .columns = 4096});
 }
 
-TEST_CASE("what goes with neither random numbers nor blocks is refused by the options' names") {
-  RecipeOptions drawn;
-  drawn.grad = {DType::bf16};
-  drawn.weight_rounding = WeightRounding::stochastic;
-  std::string said = message_of(ErrorKind::usage, [&] { make_recipe(optimizer("column"), drawn); });
-  CHECK(has(said, "o has values of rows or columns"));
-  CHECK(has(said, "another .weight_rounding"));
+TEST_CASE("columns and blocks are refused by the options' names") {
+  RecipeOptions copies{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx};
+  std::string said =
+      message_of(ErrorKind::usage, [&] { make_recipe(optimizer("column"), copies); });
+  CHECK(has(said, "o has values of columns, which blocks do not go with"));
+  CHECK(has(said, "another .copy_scale"));
+  CHECK(has_rows(make_recipe(optimizer("row"), copies)));
 }

@@ -132,11 +132,14 @@ void TestLayout::fit_sizes(const Program& program) {
   if (all.empty()) signatures.push_back(of_size(program, 0, types[0]));
 }
 
-// Whole rows, short and long ones, or one of all.
-void cut_at_rows(Rng& rng, LayoutTensor& tensor, bool whole) {
+// Whole rows, short and long ones, or one of all; with blocks rows of a multiple of them.
+void cut_at_rows(Rng& rng, LayoutTensor& tensor, bool whole, bool blocks) {
   constexpr uint64_t kLengths[] = {1, 7, 8, 40, 248, 256, 300, 2048, 2500, 16384, 20000};
   tensor.columns = rng.chance(20) ? 0 : kLengths[rng.below(std::size(kLengths))];
+  if (blocks) tensor.columns = (tensor.columns + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   tensor.offset = tensor.columns * (tensor.offset == 0 ? 0 : rng.below(100));
+  bool is_short = tensor.size < 2 * tensor.columns && tensor.columns <= 2500;
+  if (is_short && rng.chance(60)) tensor.size = tensor.columns * (2 + rng.below(4));
   if (tensor.columns != 0) tensor.size -= tensor.size % tensor.columns;
   tensor.full_size = 0;
   if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + 3 * tensor.columns;
@@ -184,7 +187,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     if (rng.chance(50))
       tensor.columns = 1 + rng.below(5000);  // rows may end within: nobody sees it
-    if (has_rows(program)) cut_at_rows(rng, tensor, has_columns(program));
+    if (has_rows(program)) cut_at_rows(rng, tensor, has_columns(program), blocks);
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));

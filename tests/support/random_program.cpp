@@ -64,7 +64,7 @@ class Generator : RandomTypes {
     }
   }
   BufferRef add_buffer(DTypeSet types, Access access, int32_t block = 0) {
-    if (block == 0) block = !has_lines() && rng_.chance(12) ? any_block() : 1;
+    if (block == 0) block = !columns_ && rng_.chance(rows_ ? 35 : 12) ? any_block() : 1;
     BufferRef buffer =
         b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
     auto [from, below] = any_sizes(types);
@@ -135,7 +135,7 @@ class Generator : RandomTypes {
       if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::i32, d), t);
     }
-    if (d == Domain::element && !is_low_precision(t) && !has_lines() && rng_.chance(12)) {
+    if (d == Domain::element && !is_low_precision(t) && !columns_ && rng_.chance(12)) {
       return reduce_blocks(t, any_block());
     }
     if (is_low_precision(t)) {
@@ -166,7 +166,7 @@ class Generator : RandomTypes {
                       {pick(n, Domain::element), pick(n, up_to(Domain::element))});
     }
     if (t == DType::i32) {
-      if (!has_lines() && rng_.chance(30)) return random();
+      if (rng_.chance(30)) return random();
       return rng_.chance(50) ? b_.element_index() : b_.load(loadable(DType::i32));
     }
     return element_f32();
@@ -218,7 +218,7 @@ class Generator : RandomTypes {
 
   void grow() {
     Domain d = any_domain();
-    if (rows_ && rng_.chance(20)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
+    if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
     if (columns_ && rng_.chance(25)) return grow_cast(Domain::column);
     if (rows_ && columns_ && rng_.chance(10))  // which together are of elements
       return add(pick(DType::f32, Domain::row) * pick(DType::f32, Domain::column));
@@ -259,7 +259,7 @@ class Generator : RandomTypes {
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
         DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
-        if (has_lines()) return;
+        if (columns_) return;
         return add(reduce_blocks(t, any_block()));
       }
       case TypeRule::powi: {

@@ -20,7 +20,7 @@ class RandomTypes {
  protected:
   explicit RandomTypes(uint64_t seed)
       : rng_(seed, "program"),
-        rows_(rng_.chance(25)),
+        rows_(rng_.chance(30)),
         columns_(rng_.chance(rows_ ? 40 : 10)),
         sizes_(seed, "sizes"),
         limit_(sizes_.chance(20) ? sizes_.pick({1, 4, 16, 64, 200, 300, 4000, 20000}) : 0) {}
@@ -166,7 +166,7 @@ class RandomTypes {
   }
 
   Rng rng_;
-  // There are values of rows, or columns, and so neither blocks nor random numbers.
+  // There are values of rows, or columns, and then no blocks.
   bool rows_, columns_;
   Rng sizes_;
   // If not 0: some buffers are only of tensors with fewer elements, and some only of others.

@@ -59,7 +59,8 @@ float sum_of(std::span<const float> row) {
 TEST_CASE("values of rows have a text, and rules") {
   CHECK(print(parse(kNormal)) == kNormal);
   CHECK(has(error_of("%r = reduce_add %w : <f32/rows>"), "'rows' elements are no block"));
-  CHECK(has(error_of("%r = reduce_add %w : <f32/row>\n%b = reduce_max %w : <f32/16>"), "[V19]"));
+  CHECK(error_of("%r = reduce_add %w : <f32/row>\n%b = reduce_max %w : <f32/16>\n"
+                 "%c = mul %r, %b : <f32/16>") == "no error");
   CHECK(has(error_of("%r = reduce_add %w : <f32/row>\n%t = reduce_add %r : <f32/row>"), "[V3]"));
   CHECK(has(error_of("%t = reduce_add %w : <f32>\n%r = reduce_add %t : <f32/row>"), "[V3]"));
   CHECK(has(message_of([] {

@@ -43,7 +43,7 @@ enum class Clip : uint8_t {
   value,
   zclip,  // by the l2 norm, where it is unusual against its moving mean and variance
   adagc,  // each tensor by the moving average of its own norm
-  agc,    // each row by the norm of its weights; with neither blocks nor random numbers
+  agc,    // each row by the norm of its weights
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
 

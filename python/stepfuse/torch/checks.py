@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import _core
 from .groups import names_of
-from .tensors import gradient_dtype, is_dense, is_distributed, overlaps_itself, type_name
+from .tensors import gradient_dtype, has_whole_rows, is_dense, is_distributed, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -93,7 +93,14 @@ def check_together(parts: list[Part], mode: Mode) -> None:
 
 def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
-    own = [name for name in re.findall(r"%(\S+) = reduce_\w+ %\S+ : (?!<\w+/\d)", step) if name not in exchanged]
+    found = re.findall(r"%(\S+) = reduce_\w+ %\S+ : (<\w+/\w+>)?", step)
+    in_rows = r"\d+" if re.search(r"state @\S+ : <\w+/row>", step) else r"\d+|row"  # such states would be parts of longer ones
+    if "row" in in_rows and any(of == "<f32/row>" for _, of in found):
+        for p, name, place in zip(part.params, part.names, part.places):
+            if not has_whole_rows(p, place):
+                raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are in parts on several ranks, and the step reduces over rows: give "
+                                  "it a group of its own (with clip_factor=None), or take DDP")
+    own = [name for name, of in found if name not in exchanged and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

@@ -5,6 +5,7 @@ Everything is bound lazily, at the first step and whenever the walk says that so
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,12 @@ def program(recipe: str, options: tuple[str, ...]) -> Any:
     if key not in _programs:
         _programs[key] = _core.Program(recipe, options)
     return _programs[key]
+
+
+@functools.lru_cache(maxsize=256)
+def has_rows(recipe: str, options: tuple[str, ...]) -> bool:
+    """Whether that step has values of rows, which blocks of a format must not end in."""
+    return "/row>" in program(recipe, options).text()
 
 
 def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
@@ -344,17 +351,20 @@ class Engine:
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
             options += [f"copy-scale={way}" for way in (copies.how(group, p),) if way is not None]
-        return (*options, *self.moments(group, p))
+        return (*options, *self.moments(group, p, tuple(options)))
 
-    def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
-        """How its moments are kept; those of small parameters in f32, where that makes no second value of what all share."""
+    def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
+        """How its moments are kept; those of small parameters, or whose rows end within blocks, in f32, where that makes no second value of what all share."""
         kept = group.get("moments")
-        small = self.place(p, 0).full_size < group.get("moments_min", 0) and not self.optimizer._couples
+        place = self.place(p, 0)
+        cut = not formats.fits_rows(kept, place) and has_rows(self.optimizer._recipe, options)
+        small = (cut or place.full_size < group.get("moments_min", 0)) and not self.optimizer._couples
         return [] if kept in (None, "f32") or small and kept not in formats.STORED else [f"moments={kept}"]
 
     def make_step(self, part: Part, old: Part | None, shared: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
         made = program(self.optimizer._recipe, part.options)
+        check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
         scaler = self.mode.scaler
         flags = "tensor-flags" in part.options
         layout = [(name, mine.numel(), g, flags and not counted, *place) for name, mine, g, counted, place in zip(
@@ -366,7 +376,6 @@ class Engine:
                                self.mode.deferred or shared and self.mode != PLAIN, parts.allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
-        check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
         part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
         if self.optimizer._pieces is not None:
             part.pieces = {name: torch.utils.dlpack.from_dlpack(values) for name, values in part.step.partials(
@@ -408,10 +417,10 @@ class Engine:
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
-    def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor], int]) -> Tensor:
+    def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor, int], int]) -> Tensor:
         """What a step keeps of the parameters' rows, or columns, one behind the other; each parameter's state is its part of that."""
         state = self.optimizer.state
-        counts = [count(p) for p in part.locals]
+        counts = [count(p, place.columns) for p, place in zip(part.locals, part.places)]
         kept = [state[p].get(name) for p in part.params]
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]

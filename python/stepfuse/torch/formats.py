@@ -7,6 +7,7 @@ are of elements as they lie in memory.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ from .tensors import is_dense, same_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .tensors import Place
 
 STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
 
@@ -53,6 +56,13 @@ def block(name: str) -> int:
     parts = buffers(form) if form else {}
     part = name.removeprefix(moment)
     return parts[part].block if part in parts else 1
+
+
+def fits_rows(kept: str | None, place: Place) -> bool:
+    """Whether rows are of whole blocks of a choice of formats, as where rows have values of their own."""
+    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
+    return place.columns in (0, place.full_size) or all(
+        place.columns % part.block == 0 for form in forms for part in buffers(form).values())
 
 
 def find(state: dict[str, Any], moment: str) -> list[str]:

@@ -153,7 +153,7 @@ class Fused(torch.optim.Optimizer):
 
     def _is_shard(self, p: Tensor) -> bool:
         """Whether a parameter is a part of a longer one."""
-        return bool(self._shards) or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
+        return self._group is not None and bool(self._shards) or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
 
     def _find_ranks(self) -> Ranks | None:
         """Who shares norm and verdict with this rank."""

@@ -37,13 +37,14 @@ class MomentumEngine(Engine):
         if self.optimizer._is_shard(p):
             raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, of which this rank has a part "
                             "only: take DDP, where every rank has all")
-        return (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group), *self.moments(group, p))
+        options = (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group))
+        return (*options, *self.moments(group, p, options))
 
 
 class UpdateEngine(Engine):
     """The half behind, whose gradients are the orthogonal matrices: it keeps no moments."""
 
-    def moments(self, group: dict[str, Any], p: Tensor) -> list[str]:
+    def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
         return []
 
 

@@ -8,11 +8,17 @@ import torch
 from torch import Tensor
 
 from .ranks import PIECE, fold
+from .tensors import columns_of
 
 if TYPE_CHECKING:
     from .engine import Engine
     from .parts import Key
     from .zero import ZeroRedundancyOptimizer
+
+
+def pieces(size: int, columns: int) -> int:
+    """Of so many elements; where the step has values of rows a piece is of one row."""
+    return size // columns * -(-columns // PIECE) if columns else -(-size // PIECE)
 
 
 class Pieces:
@@ -44,7 +50,9 @@ class Pieces:
                 members += [at + i for i, p in enumerate(outer["params"]) if engine.key(outer, p) == key]
                 at += len(outer["params"])
             by_rank = [{s.param: s for bucket in zero._buckets for s in bucket.slices[rank]} for rank in range(zero._world)]
-            counts = [[-(-by_rank[r][i].size // PIECE) if i in by_rank[r] else 0 for i in members] for r in range(zero._world)]
+            by_rows = "clip=agc" in key.kind
+            counts = [[pieces(by_rank[r][i].size, columns_of(zero._all[i]) if by_rows else 0) if i in by_rank[r] else 0 for i in members]
+                      for r in range(zero._world)]
             width = max(sum(c) for c in counts)
             nexts = [r * width for r in range(zero._world)]
             order: list[int] = []

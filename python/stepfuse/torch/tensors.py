@@ -22,16 +22,24 @@ class Place(NamedTuple):
     columns: int  # elements of a row, of what has several dimensions; else 0
 
 
-def row_count(p: Tensor) -> int:
-    return 0 if p.numel() == 0 else p.shape[0] if p.ndim > 1 else 1
+def row_count(p: Tensor, columns: int) -> int:
+    return 0 if p.numel() == 0 else p.numel() // columns if columns else 1
 
 
-def column_count(p: Tensor) -> int:
-    return 0 if p.numel() == 0 else columns_of(p) or p.numel()
+def column_count(p: Tensor, columns: int) -> int:
+    return 0 if p.numel() == 0 else columns or p.numel()
 
 
 def columns_of(p: Tensor) -> int:
     return p.numel() // p.shape[0] if p.ndim > 1 and p.shape[0] else 0
+
+
+def has_whole_rows(p: Tensor, place: Place) -> bool:
+    """Whether no row of it is in parts, here or on another rank of its mesh. What has one dimension is one row."""
+    if is_distributed(p):
+        return all(placement.is_replicate() or placement.is_shard(0) and p.ndim > 1 for placement in p.placements)
+    columns = place.columns or place.full_size
+    return place.full_size == p.numel() or place.offset % columns == p.numel() % columns == 0
 
 
 def is_distributed(value: Any) -> bool:

@@ -94,6 +94,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         for bucket in self._buckets if self._world > 1 else ():
             self._comm.wait("the broadcast of the weights", self._comm.begin(
                 "the broadcast of the weights", dist.broadcast, bucket.weights, src=dist.get_global_rank(group, 0), group=group))
+        self._check_rows(defaults)
         self._make_inner(optimizer_class, defaults)
         self._hooks = [p.register_post_accumulate_grad_hook(self._hook(bucket, i))
                        for bucket in self._buckets for i, p in enumerate(bucket.params) if reduce_gradients]
@@ -109,6 +110,20 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                        f"exact={self._exact}", f"reduce_gradients={self._reduces}", f"bucket_bytes={bucket_bytes}",
                        f"scaler={scaler and scaler.state_dict()}"],
             "layout": [f"{name} {tuple(p.shape)} {p.stride()} {p.dtype}" for name, p in zip(self._names, self._all)]})
+
+    def _check_rows(self, defaults: dict[str, Any]) -> None:
+        """On all ranks alike: rows are clipped where they are whole."""
+        at = 0
+        for group in self.param_groups:
+            own = range(at, at := at + len(group["params"]))
+            if group.get("clip_factor", defaults.get("clip_factor")) is None:
+                continue
+            for s in (s for bucket in self._buckets for rank in bucket.slices for s in rank if s.param in own):
+                p = self._all[s.param]
+                row = columns_of(p) or p.numel()
+                if s.offset % row or s.size % row:
+                    raise ValueError(f"clip_factor= clips rows, and one of {self._names[s.param]}, of {row} elements, is in parts on two ranks: give "
+                                     "it a group with clip_factor=None, or take DistributedDataParallel")
 
     def _make_inner(self, optimizer_class: type[Fused], defaults: dict[str, Any]) -> None:
         """The optimizer of this rank's share: a parameter for each slice, and an empty one for each dtype and group."""
@@ -147,7 +162,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         if self._world > 1:
             self._inner.share_norm(self._comm.groups[0])
             self._inner._ranks = self._comm
-            self._inner._shards = places
+        self._inner._shards = places
+        if self._world > 1:
             self._inner._pieces = Pieces(self) if self._exact else None
         self.defaults = self._inner.defaults
         for outer, inner in zip(self.param_groups, self._inner.param_groups):
