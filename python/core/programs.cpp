@@ -74,9 +74,11 @@ PyObject* program_buffers(PyObject* self, PyObject*) {
     check(stepfuse_program_buffer(program, i, &buffer));
     name = buffer.name;
     bool one = std::has_single_bit(buffer.dtypes);
-    return Py_BuildValue("(isii)", buffer.init_from,
+    return Py_BuildValue("(isiiKK)", buffer.init_from,
                          one ? stepfuse_dtype_name(std::countr_zero(buffer.dtypes)) : "",
-                         buffer.block, buffer.is_written != 0 && buffer.initialised == 0);
+                         buffer.block, buffer.is_written != 0 && buffer.initialised == 0,
+                         static_cast<unsigned long long>(buffer.from),
+                         static_cast<unsigned long long>(buffer.below));
   });
 }
 
@@ -106,9 +108,8 @@ PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
      "Of each buffer the index of the one that it begins as a copy of, else -1; its storage type, "
-     "where it has one; how many elements share a value; and whether it is written, but kept for "
-     "no "
-     "step."},
+     "where it has one; how many elements share a value; whether it is written, but kept for no "
+     "step; and of how many elements a tensor has it, from the first number to below the second."},
     {"states", program_states, METH_NOARGS,
      "Of each state: its type, its domain (0: one for the step, 1: for a group, 2: for a tensor), "
      "whether it is a report or another's, and its first value's bits."},

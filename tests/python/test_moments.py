@@ -207,6 +207,7 @@ def test_small_parameters_keep_f32():
     assert [sorted(optimizer.state[x]) for x in p] == [
         ["exp_avg", "exp_avg_sq", "step"],
         ["exp_avg.fp8.code", "exp_avg.fp8.scale", "exp_avg_sq.fp8.code", "exp_avg_sq.fp8.scale", "step"]]
+    assert len(optimizer._engine.parts) == 1  # one launch
     # One norm of both.
     torch.manual_seed(0)
     for x in p:
@@ -217,6 +218,35 @@ def test_small_parameters_keep_f32():
     # bf16 is no format: nobody has it for a whole block.
     train(optimizer := sft.AdamW(p, moments="bf16"), range(1))
     assert optimizer.state[p[0]]["exp_avg"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("cls", [sft.AdamW, sft.Lion, sft.SGD, sft.Muon], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("form", ["int8", "fp8"])
+def test_small_parameters_step_as_in_f32_and_others_as_in_the_form(cls, form):
+    shapes = ((63, 60), (70, 70), (3, 5), (64, 64), (4095, 1))
+    kw = {"momentum": 0.9} if cls is sft.SGD else {}
+    a, b, c = (parameters(shapes=shapes) for _ in range(3))
+    both, narrow, wide = cls(a, moments=form, **kw), cls(b, moments=form, moments_min=0, **kw), cls(c, **kw)
+    for optimizer in (both, narrow, wide):
+        train(optimizer, range(4), missing={(2, 1), (1, 2)})
+    for i, (x, y, z) in enumerate(zip(a, b, c)):
+        like, mine, its = (wide, x, z) if x.numel() < 4096 else (narrow, x, y)
+        assert torch.equal(mine, its), i
+        assert equal({"state": {0: both.state[mine]}}, {"state": {0: like.state[its]}}), i
+    assert len(both._engine.parts) == 1
+
+
+def test_the_border_moves_between_steps():
+    """State of either side is brought to the other's form; a limit beyond all sizes exempts all."""
+    p = parameters()
+    optimizer = sft.AdamW(p, moments="fp8", moments_min=1 << 60)
+    train(optimizer, range(2))
+    assert all("exp_avg" in optimizer.state[x] for x in p)
+    for border, kept in ((6000, [True, False, False]), (0, [True, True, True]), (5001, [True, False, False]), (10**9, [False] * 3)):
+        optimizer.param_groups[0]["moments_min"] = border
+        train(optimizer, range(2, 3))
+        assert ["exp_avg.fp8.code" in optimizer.state[x] for x in p] == kept
+        assert ["exp_avg" in optimizer.state[x] for x in p] == [not k for k in kept]
 
 
 def test_a_formula_that_couples_parameters_has_no_exemption():

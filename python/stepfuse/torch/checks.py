@@ -46,9 +46,10 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
         raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
 
 
-def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...]) -> None:
+def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int) -> None:
     kept = [option for option in kind if option.startswith("moments=") and option[len("moments="):] not in DTYPES.values()]
-    if kept and is_distributed(p) and any(not placement.is_replicate() for placement in p.placements):
+    exempt = any(elements < int(option[len("moments-below="):]) for option in kind if option.startswith("moments-below="))
+    if kept and not exempt and is_distributed(p) and any(not placement.is_replicate() for placement in p.placements):
         raise TypeError(f"{who}: {kept[0]} keeps elements in blocks, which the shards of a DTensor cut, as those of {name}; take "
                         "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
 

@@ -33,6 +33,7 @@ PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
 OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master", "copy_scale")  # of a group, that a step depends on
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
+MOST = 1 << 44  # elements that the library knows of
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
@@ -316,7 +317,7 @@ class Engine:
                 check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
-                check_moments(who, p, name, key.kind)
+                check_moments(who, p, name, key.kind, self.place(p, 0).full_size)
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
@@ -354,12 +355,16 @@ class Engine:
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
-        """How its moments are kept; those of small parameters, or whose rows end within blocks, in f32, where that makes no second value of what all share."""
+        """How its moments are kept: in a format but for small parameters, in one step. Where rows end within blocks in f32."""
         kept = group.get("moments")
-        place = self.place(p, 0)
-        cut = not formats.fits_rows(kept, place) and has_rows(self.optimizer._recipe, options)
-        small = (cut or place.full_size < group.get("moments_min", 0)) and not self.optimizer._couples
-        return [] if kept in (None, "f32") or small and kept not in formats.STORED else [f"moments={kept}"]
+        if kept in (None, "f32"):
+            return []
+        if kept in formats.STORED or self.optimizer._couples:  # one value of what all share
+            return [f"moments={kept}"]
+        least, place = min(int(group.get("moments_min", 0)), MOST), self.place(p, 0)
+        if place.full_size >= least and not formats.fits_rows(kept, place) and has_rows(self.optimizer._recipe, options):
+            return []
+        return [f"moments={kept}", *([f"moments-below={least}"] if least > 0 else [])]
 
     def make_step(self, part: Part, old: Part | None, shared: bool) -> None:
         """Compiles, or takes the old step where only addresses are new."""
@@ -455,8 +460,9 @@ class Engine:
             elif buffer.is_output and name != "master":  # which is there before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
-                arrays = [self.array(p, w, label, name, buffer) for p, w, label in zip(part.params, weights, part.names)]
-            part.step.bind(name, [a.data_ptr() for a in arrays])
+                arrays = [self.array(p, w, label, name, buffer) if buffer.is_of(place) else None
+                          for p, w, label, place in zip(part.params, weights, part.names, part.places)]
+            part.step.bind(name, [0 if a is None else a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
 

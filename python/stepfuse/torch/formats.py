@@ -34,11 +34,16 @@ class Buffer(NamedTuple):
     dtype: str
     block: int  # so many elements share a value
     is_output: bool  # written, and nothing before
+    least: int  # elements of a tensor that has it, and
+    below: int  # the first count again of one that has not
 
     def torch_dtype(self) -> torch.dtype:
         if self.dtype not in STORED:
             raise _core.Error(f"this torch has no type for arrays of {self.dtype}; choose another of the optimizer's moments=…")
         return STORED[self.dtype]
+
+    def is_of(self, place: Place) -> bool:
+        return self.least <= place.full_size < self.below
 
     def count(self, weight: Tensor) -> int:
         return -(-weight.numel() // self.block)

@@ -15,9 +15,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
-from . import late
+from . import formats, late
 from .buckets import Bucket, Slice, divide
-from .fused import MOMENTS_MIN, Fused
+from .fused import Fused
 from .groups import SCALES, set_scales
 from .optimizers import AdamW
 from .pieces import Pieces
@@ -134,23 +134,24 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         self._origins: list[list[int]] = []  # of each group inside, where its parameters stand in the group outside
         for group in self.param_groups:
             slices, kinds = [], set()
-            small = group.get("moments_min", defaults.get("moments_min", MOMENTS_MIN))
+            moments = group.get("moments", defaults.get("moments"))
             self._origins.append([])
             for i in range(at, at + len(group["params"])):
                 dtype = self._all[i].dtype
-                kind = (dtype, self._all[i].numel() < small)
+                whole = Place(i, 0, self._all[i].numel(), columns_of(self._all[i]))
+                kind = (dtype, formats.fits_rows(moments, whole))
                 if i in mine:
                     bucket, s = mine[i]
                     part = torch.nn.Parameter(bucket.own_weights[s.begin:s.begin + s.size])
                     if self._reduces:
                         part.grad = bucket.own_gradients[s.begin:s.begin + s.size]
                     self._shard[i] = (part, s)
-                    places[id(part)] = Place(i, s.offset, self._all[i].numel(), columns_of(self._all[i]))
+                    places[id(part)] = whole._replace(offset=s.offset)
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
                 elif kind not in kinds:  # so that all ranks have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
-                    places[id(part)] = Place(i, 0, self._all[i].numel(), columns_of(self._all[i]))
+                    places[id(part)] = whole
                     slices.append((f"nothing of {self._names[i]}", part))
                 if len(slices) > len(self._origins[-1]):
                     self._origins[-1].append(i - at)
