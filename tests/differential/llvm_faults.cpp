@@ -123,7 +123,9 @@ std::vector<PlantedFault> structure_faults() {
 
 // In the functions that prepare reductions of group and tensor values.
 std::vector<PlantedFault> rollup_faults() {
-  auto in_rollup = [](TextEdit edit) { return within("define void @sf_rollup", "\n}\n", edit); };
+  auto in_rollup = [](TextEdit edit) {
+    return within("define void @sf_rollup", "\n}\n", std::move(edit));
+  };
   return {
       {"absent tensors count as present in a rollup",
        in_rollup(replace_in_lines("= icmp", "icmp ne i32 %present, 0", "icmp eq i32 0, 0"))},
