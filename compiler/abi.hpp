@@ -41,7 +41,8 @@ struct Tensor {
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
   uint64_t strip_base;    // the same of its first strip in the slots of every reduction to columns
   uint32_t id;            // tells its random numbers from those of other tensors
-  uint32_t reserved;
+  uint32_t
+      square_base;  // position of its first square in the results of every reduction to squares
 };
 static_assert(sizeof(Tensor) == 64);
 
@@ -69,6 +70,8 @@ inline constexpr uint32_t kColumnsOfTensors = partition_index(4, 2);
 
 // So many rows make a strip. Slots of a reduction to columns: a value for each column, strip by strip.
 inline constexpr uint32_t kStripRows = 64;
+// And so many rows and columns a square; those of a tensor are numbered row by row.
+inline constexpr uint32_t kSquareSide = 128;
 
 // The only parameter of a CPU kernel, by pointer.
 struct Context {

@@ -54,6 +54,12 @@ BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access, int3
   return {static_cast<int32_t>(program_.buffers.size()) - 1};
 }
 
+BufferRef Builder::squares(std::string name, DTypeSet dtypes, Access access) {
+  BufferRef buffer = this->buffer(std::move(name), dtypes, access, kSquareSide);
+  program_.buffers.back().rows = kSquareSide;
+  return buffer;
+}
+
 void Builder::only_of(BufferRef buffer, uint64_t from, uint64_t below) {
   Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   b.from = from;
@@ -103,8 +109,8 @@ Value Builder::constant(DType dtype, double value) {
 Value Builder::load(BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   Inst inst{.op = Op::load};
-  inst.type = b.dtypes.size() == 1 ? Type{b.dtypes.only(), Domain::element, -1, b.block}
-                                   : Type{DType::bound, Domain::element, buffer.slot, b.block};
+  inst.type = b.place().of(b.dtypes.size() == 1 ? b.dtypes.only() : DType::bound);
+  if (b.dtypes.size() != 1) inst.type.buffer = buffer.slot;
   inst.slot = buffer.slot;
   return append(inst, "");
 }
@@ -171,29 +177,28 @@ Value Builder::apply(Op op, std::initializer_list<Value> operands) {
 
 Value Builder::cast(Value v, DType to) {
   if (v.type().dtype == to) return v;
-  Inst inst{.op = Op::cast, .type = {to, v.type().domain, -1, v.type().block}};
+  Inst inst{.op = Op::cast, .type = v.type().of(to)};
   inst.operands[0] = v.id;
   return append(inst, "");
 }
 
 Value Builder::bitcast(Value v, DType to) {
-  Inst inst{.op = Op::bitcast, .type = {to, v.type().domain, -1, v.type().block}};
+  Inst inst{.op = Op::bitcast, .type = v.type().of(to)};
   inst.operands[0] = v.id;
   return append(inst, "");
 }
 
 Value Builder::cast_sr(Value v, Value random, DType to) {
   Type fine = join(v.type(), random.type());
-  return append({.op = Op::cast_sr,
-                 .type = {to, fine.domain, -1, fine.block},
-                 .operands = {v.id, random.id, kNoValue}},
+  return append({.op = Op::cast_sr, .type = fine.of(to), .operands = {v.id, random.id, kNoValue}},
                 "");
 }
 
 Value Builder::cast_to_buffer(Value v, BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   if (b.dtypes.size() == 1) return cast(v, b.dtypes.only());
-  Inst inst{.op = Op::cast, .type = {DType::bound, v.type().domain, buffer.slot, v.type().block}};
+  Inst inst{.op = Op::cast, .type = v.type().of(DType::bound)};
+  inst.type.buffer = buffer.slot;
   inst.operands[0] = v.id;
   return append(inst, "");
 }
@@ -208,6 +213,12 @@ Value Builder::reduce_blocks(Op op, Value v, int32_t block) {
   Inst inst{.op = op, .type = {v.type().dtype, Domain::element, -1, block}};
   inst.operands[0] = v.id;
   return append(inst, "");
+}
+
+Value Builder::reduce_squares(Op op, Value v) {
+  Value reduced = reduce_blocks(op, v, kSquareSide);
+  program_.insts.back().type.rows = kSquareSide;
+  return reduced;
 }
 
 void Builder::stage(std::string name) {

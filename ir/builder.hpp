@@ -47,6 +47,8 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   BufferRef buffer(std::string name, DTypeSet dtypes, Access access, int32_t block = 1);
+  // A value for each square.
+  BufferRef squares(std::string name, DTypeSet dtypes, Access access);
   // Which tensors have it (Buffer::from and below).
   void only_of(BufferRef buffer, uint64_t from, uint64_t below);
   // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
@@ -78,6 +80,7 @@ class Builder {
   Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
   Value reduce(Op op, Value v, Domain to = Domain::step);
   Value reduce_blocks(Op op, Value v, int32_t block);
+  Value reduce_squares(Op op, Value v);
   Value select(Value condition, Value if_true, Value if_false) {
     return apply(Op::select, {condition, if_true, if_false});
   }

@@ -8,7 +8,6 @@
 #include "ir/interpreter.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "ir/code_table.hpp"
@@ -31,10 +30,13 @@ class Interpreter {
         columns_(p.insts.size()),
         pieces_(p.insts.size()),
         strips_(p.insts.size()),
+        squares_(p.insts.size()),
         has_rows_(has_rows(p)) {
     for (size_t t = 0; t < data.tensors.size(); ++t) {
       first_row_.push_back(row_tensors_.size());
       if (has_rows_) row_tensors_.resize(first_row_[t] + data.tensors[t].row_count(), t);
+      first_square_.push_back(square_count_);
+      square_count_ += square_count(data.tensors[t].size, data.tensors[t].column_count());
       first_column_.push_back(column_tensors_.size());
       if (has_columns(p)) {
         column_tensors_.resize(first_column_[t] + data.tensors[t].own_columns(), t);
@@ -208,10 +210,13 @@ class Interpreter {
     bool last = level == last_level_;
     element_code_.clear();
     column_values_.clear();
+    square_values_.clear();
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
       bool is_value = inst.type.domain == Domain::element && !is_effect(inst.op);
-      if (is_value && level_[index(v)] <= level) element_code_.push_back(v);
+      if (is_value && level_[index(v)] <= level) {
+        (reduces_squares(inst) ? square_values_ : element_code_).push_back(v);
+      }
       bool of_columns = inst.type.domain == Domain::column && !is_effect(inst.op);
       if (of_columns && level_[index(v)] <= level) column_values_.push_back(v);
     }
@@ -226,7 +231,7 @@ class Interpreter {
           uint64_t row = begin / tensor.column_count();
           row_ = first_row_[t] + row;
           position = begin - row * tensor.column_count();
-          strip_ = row / kStripRows;
+          line_ = row;
           column_ = position;
           end = std::min(end, begin - position + tensor.column_count());
         }
@@ -260,11 +265,16 @@ class Interpreter {
     return sem::cast(bits, DType::f32, dtype_of(v, tensor));
   }
 
+  // Of the current piece.
+  uint32_t* values_of(ValueId v) {
+    auto& values = columns_[index(v)];
+    if (!values) values = std::make_unique<uint32_t[]>(kPieceElements);
+    return values.get();
+  }
   // To each element of a row's piece its column's value.
   void spread_columns(size_t t, int n) {
     for (ValueId v : column_values_) {
-      auto& out = columns_[index(v)];
-      if (!out) out = std::make_unique<uint32_t[]>(kPieceElements);
+      uint32_t* out = values_of(v);
       const Bits* values = uniform_[index(v)].data() + first_column_[t] + column_;
       DType to = dtype_of(v, t);
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
@@ -275,23 +285,40 @@ class Interpreter {
     }
   }
 
+  // Of element i of the piece, in its tensor.
+  uint64_t square_at(size_t t, int i) const {
+    constexpr uint64_t kSide = kSquareSide;
+    uint64_t per_row = (data_.tensors[t].column_count() + kSide - 1) / kSide;
+    return line_ / kSide * per_row + (column_ + static_cast<uint64_t>(i)) / kSide;
+  }
+  // To each element its square's value.
+  void spread_squares(size_t t, int n) {
+    for (ValueId v : square_values_) {
+      uint32_t* out = values_of(v);
+      const Bits* values = squares_[index(v)].data() + first_square_[t];
+      for (int i = 0; i < n; ++i) {
+        out[static_cast<size_t>(i)] = static_cast<uint32_t>(values[square_at(t, i)].raw);
+      }
+    }
+  }
+
   void compute_piece(size_t t, uint64_t begin, int n) {
     spread_columns(t, n);
+    spread_squares(t, n);
     for (ValueId v : element_code_) {
       const Inst& inst = p_[v];
-      auto& out = columns_[index(v)];
-      if (!out) out = std::make_unique<uint32_t[]>(kPieceElements);
+      uint32_t* out = values_of(v);
       if (inst.op == Op::load) {
-        load(t, static_cast<size_t>(inst.slot), begin, n, out.get());
+        load(t, static_cast<size_t>(inst.slot), begin, n, out);
       } else if (inst.op == Op::element_index) {
         uint64_t position = data_.tensors[t].offset + begin;
         for (int i = 0; i < n; ++i) {
           out[static_cast<size_t>(i)] = static_cast<uint32_t>(position + static_cast<uint64_t>(i));
         }
       } else if (inst.op == Op::random) {
-        draw(t, inst, data_.tensors[t].offset + begin, n, out.get());
+        draw(t, inst, data_.tensors[t].offset + begin, n, out);
       } else if (reduces_blocks(inst)) {
-        reduce_blocks(inst, columns_[index(inst.operands[0])].get(), n, out.get());
+        reduce_blocks(inst, columns_[index(inst.operands[0])].get(), n, out);
       } else if (reads_table(inst.op)) {
         uint32_t broadcast = 0;
         Column a = column(inst.operands[0], t, broadcast);
@@ -304,8 +331,7 @@ class Interpreter {
         Column a = column(inst.operands[0], t, broadcast[0]);
         Column b = column(inst.operands[1], t, broadcast[1]);
         Column c = column(inst.operands[2], t, broadcast[2]);
-        evaluate_column(inst.op, dtype_of(inst.operands[0], t), dtype_of(v, t), n, a, b, c,
-                        out.get());
+        evaluate_column(inst.op, dtype_of(inst.operands[0], t), dtype_of(v, t), n, a, b, c, out);
       }
     }
   }
@@ -318,27 +344,12 @@ class Interpreter {
     }
   }
 
-  // To every element its block's. Lane l + d is combined into lane l, for d from half a block down
-  // to 1; elements behind the tensor's end are identities.
-  static void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
-    std::array<Bits, kLargestBlock> lanes;
-    for (int first = 0; first < n; first += inst.type.block) {
-      int last = std::min(n, first + inst.type.block);
-      lanes.fill(reduction_identity(inst.op, inst.type.dtype));
-      for (int i = first; i < last; ++i) lanes[static_cast<size_t>(i - first)] = Bits{in[i]};
-      for (auto d = static_cast<size_t>(inst.type.block) / 2; d > 0; d /= 2) {
-        for (size_t l = 0; l < d; ++l) {
-          lanes[l] = reduction_combine(inst.op, inst.type.dtype, lanes[l], lanes[l + d]);
-        }
-      }
-      std::fill(out + first, out + last, static_cast<uint32_t>(lanes[0].raw));
-    }
-  }
-
   // A piece's part of an array, and what stands there for element i of it.
   char* array(size_t t, size_t buffer, uint64_t begin) const {
     const StepTensor& tensor = data_.tensors[t];
-    auto first = begin / static_cast<uint64_t>(p_.buffers[buffer].block);
+    auto first = p_.buffers[buffer].is_square()
+                     ? square_at(t, 0)
+                     : begin / static_cast<uint64_t>(p_.buffers[buffer].block);
     return static_cast<char*>(tensor.data[buffer]) + first * size_of(tensor.dtypes[buffer]);
   }
   bool has(size_t t, size_t buffer) const {
@@ -368,6 +379,10 @@ class Interpreter {
         add_to_strip(v, t, n);
         continue;
       }
+      if (reduces_squares(inst)) {
+        add_to_squares(v, t, n);
+        continue;
+      }
       PieceReducer reducer(inst.op, inst.type.dtype);
       if (data_.tensors[t].present) {
         const uint32_t* values = columns_[index(operand)].get();
@@ -392,9 +407,23 @@ class Interpreter {
     }
     if (!tensor.present) return;
     const uint32_t* values = columns_[index(inst.operands[0])].get();
-    Bits* at = all[t].data() + strip_ * columns + column_;
+    Bits* at = all[t].data() + line_ / kStripRows * columns + column_;
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       at[i] = reduction_combine(inst.op, inst.type.dtype, at[i], Bits{values[i]});
+    }
+  }
+
+  // What a row makes is combined in the order of rows.
+  void add_to_squares(ValueId v, size_t t, int n) {
+    const Inst& inst = p_[v];
+    std::vector<Bits>& all = squares_[index(v)];
+    all.resize(square_count_, reduction_identity(inst.op, inst.type.dtype));
+    if (!data_.tensors[t].present) return;
+    const uint32_t* values = columns_[index(inst.operands[0])].get();
+    for (int first = 0; first < n; first += kSquareSide) {
+      Bits& at = all[first_square_[t] + square_at(t, first)];
+      at = reduction_combine(inst.op, inst.type.dtype, at,
+                             fold_block(inst, values + first, n - first));
     }
   }
 
@@ -439,16 +468,20 @@ class Interpreter {
   std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (row or tensor, result)
   // [reduction to columns][tensor] a value for each strip and column, strip by strip
   std::vector<std::vector<std::vector<Bits>>> strips_;
+  std::vector<std::vector<Bits>> squares_;  // [reduction to squares] so far, or at last
   std::vector<ValueId> element_code_;
   std::vector<ValueId> column_values_;
+  std::vector<ValueId> square_values_;
   bool has_rows_;
   std::vector<size_t> row_tensors_;     // [row]
   std::vector<size_t> first_row_;       // [tensor]
   size_t row_ = 0;                      // of the piece at hand
-  size_t strip_ = 0;                    // of its row in the tensor
+  uint64_t line_ = 0;                   // its row in the tensor
   size_t column_ = 0;                   // of its first element
   std::vector<size_t> column_tensors_;  // [column]
   std::vector<size_t> first_column_;    // [tensor]
+  std::vector<size_t> first_square_;    // [tensor]
+  size_t square_count_ = 0;
 };
 
 }  // namespace

@@ -84,7 +84,7 @@ class Parser : TokenReader {
                     : at_word("column") ? Domain::column
                                         : Domain::element;
       if (type.domain == Domain::element) {
-        type.block = parse_block();
+        parse_block(&type.block, &type.rows);
       } else {
         next();
       }
@@ -93,14 +93,20 @@ class Parser : TokenReader {
     return type;
   }
 
-  // How many elements share a value: "/256".
-  int32_t parse_block() {
+  // How many elements share a value: "/256", or "/128x128".
+  void parse_block(int32_t* block, int32_t* rows) {
     Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
-    for (int32_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
-      if (t.text == std::to_string(block)) return block;
+    if (t.text == fmt::format("{0}x{0}", kSquareSide)) {
+      *block = *rows = kSquareSide;
+      return;
     }
-    lexer_.fail(t.loc, fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256",
-                                   t.text.substr(0, 40)));
+    for (*block = kSmallestBlock; *block <= kLargestBlock; *block *= 2) {
+      if (t.text == std::to_string(*block)) return;
+    }
+    lexer_.fail(t.loc,
+                fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256, "
+                            "or 128x128, as many rows",
+                            t.text.substr(0, 40)));
   }
 
   Type parse_type_after_colon(SourceLoc* loc = nullptr) {
@@ -280,7 +286,7 @@ class Parser : TokenReader {
     if (in_blocks) {
       if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
       next();
-      b.block = parse_block();
+      parse_block(&b.block, &b.rows);
       expect_punctuation(">");
     }
     if (at_word("in"))

@@ -24,7 +24,8 @@ std::string sizes_text(const Buffer& b) {
 }
 
 // A value, or a buffer's types, with how many elements share it.
-std::string block_text(const std::string& types, int32_t block) {
+std::string block_text(const std::string& types, int32_t block, int32_t rows) {
+  if (rows > 1) return fmt::format("<{}/{}x{}>", types, rows, block);
   return block > 1 ? fmt::format("<{}/{}>", types, block) : types;
 }
 
@@ -84,7 +85,7 @@ std::string print_type(const Program& p, Type type) {
   std::string t = type.dtype == DType::bound
                       ? "@" + p.buffers[static_cast<size_t>(type.buffer)].name
                       : std::string(name(type.dtype));
-  if (type.block > 1) return block_text(t, type.block);
+  if (type.block > 1) return block_text(t, type.block, type.rows);
   return fmt::format("{}{}{}", d.open, t, d.close);
 }
 
@@ -109,9 +110,9 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out +=
-        fmt::format("  buffer @{} : {} {}{}{}\n", b.name, block_text(names(b.dtypes, "|"), b.block),
-                    name(b.access), init_text(p, b), sizes_text(b));
+    out += fmt::format("  buffer @{} : {} {}{}{}\n", b.name,
+                       block_text(names(b.dtypes, "|"), b.block, b.rows), name(b.access),
+                       init_text(p, b), sizes_text(b));
   }
   for (const State& s : p.states) {
     std::string initial = s.initial == Bits{} ? "" : " = " + literal_text(s.initial, s.type.dtype);

@@ -8,8 +8,12 @@
 //
 // A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in rising order from the
 // identity. The strips' results are folded as those of pieces are.
+//
+// A square folds what it has of each row as a block, of kSquareSide elements, and combines that in rising order of rows,
+// from the identity.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include <stepfuse/ops.hpp>
+#include <stepfuse/program.hpp>
 #include <stepfuse/types.hpp>
 
 #include "ir/semantics.hpp"
@@ -26,6 +31,12 @@ namespace stepfuse {
 inline constexpr int kLanes = 2048;
 inline constexpr int kPieceElements = 16384;
 inline constexpr int kStripRows = 64;
+
+// So many rows, those of a strip or a square, are worked on one after the other; 0: in any order.
+inline int32_t rows_in_order(const Program& p) {
+  return has_squares(p) ? kSquareSide : has_columns(p) ? kStripRows : 0;
+}
+static_assert(kSquareSide % kStripRows == 0);
 
 // +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
 inline Bits reduction_identity(Op op, DType t) {
@@ -94,6 +105,31 @@ class PieceReducer {
   DType dtype_;
   std::array<Bits, kLanes> lanes_;
 };
+
+// Folds the first `n` values to one, or as many as inst.type.block says. Lane l + d is combined into lane l, for d from half
+// a block down to 1; behind the end are identities.
+inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
+  std::array<Bits, kLargestBlock> lanes;
+  lanes.fill(reduction_identity(inst.op, inst.type.dtype));
+  for (int i = 0; i < std::min(n, inst.type.block); ++i) {
+    lanes[static_cast<size_t>(i)] = Bits{values[i]};
+  }
+  for (auto d = static_cast<size_t>(inst.type.block) / 2; d > 0; d /= 2) {
+    for (size_t l = 0; l < d; ++l) {
+      lanes[l] = reduction_combine(inst.op, inst.type.dtype, lanes[l], lanes[l + d]);
+    }
+  }
+  return lanes[0];
+}
+
+// To every element of `n` its block's value.
+inline void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
+  for (int first = 0; first < n; first += inst.type.block) {
+    Bits all = fold_block(inst, in + first, n - first);
+    std::fill(out + first, out + std::min(n, first + inst.type.block),
+              static_cast<uint32_t>(all.raw));
+  }
+}
 
 // Folds a list of values (piece results, or values of a coarser domain) to one.
 inline Bits fold_values(Op op, DType t, std::vector<Bits> values) {

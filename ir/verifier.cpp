@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
 constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
 
-bool is_block(int32_t n) {
+bool is_block(int32_t n, int32_t rows) {
+  if (rows != 1) return rows == kSquareSide && n == kSquareSide;
   return n == 1 || (n >= kSmallestBlock && n <= kLargestBlock && (n & (n - 1)) == 0);
 }
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
@@ -131,7 +132,15 @@ class Verifier {
              "alone",
              b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
-    if (!is_block(b.block)) report(13, "buffer @{} has a value for {} elements", b.name, b.block);
+    if (!is_block(b.block, b.rows)) {
+      report(13, "buffer @{} has a value for {} elements", b.name, b.block);
+    }
+    if (b.is_square() && (b.access == Access::inout || b.init != Buffer::Init::none)) {
+      report(13,
+             "buffer @{} has a value for each square: row by row it would be loaded after it was "
+             "stored; declare it in or out, and without an initial value",
+             b.name);
+    }
     if (b.is_of_all()) return;
     if (b.from >= b.below)
       report(13, "buffer @{} is of no tensor: it ends where it begins", b.name);
@@ -157,7 +166,8 @@ class Verifier {
       report(13, "@{} is initialised from @{}, which not all of its tensors have", b.name,
              from.name);
     }
-    if (from.block != b.block || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
+    if (from.block != b.block || from.rows != b.rows ||
+        !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
       report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
              b.name, from.name);
     }
@@ -340,14 +350,15 @@ class Verifier {
   void check_load(const Inst& inst) {
     const Buffer& b = p_.buffers[static_cast<size_t>(inst.slot)];
     if (b.access == Access::out) report(6, "@{} is an `out` buffer and cannot be loaded", b.name);
-    expect_type(inst, storage_type(inst.slot, {DType::f32, Domain::element, -1, b.block}));
+    expect_type(inst, storage_type(inst.slot, b.place()));
   }
 
   // With the domain, and block, of a value.
   Type storage_type(int32_t slot, Type of) const {
     const Buffer& b = p_.buffers[static_cast<size_t>(slot)];
     bool known = b.dtypes.size() == 1;
-    return {known ? b.dtypes.only() : DType::bound, of.domain, known ? -1 : slot, of.block};
+    return {known ? b.dtypes.only() : DType::bound, of.domain, known ? -1 : slot, of.block,
+            of.rows};
   }
 
   void check_domain(const Inst& inst) {
@@ -355,7 +366,7 @@ class Verifier {
     for (int i = 0; i < inst.arity(); ++i) {
       finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
     }
-    if (!is_block(inst.type.block) ||
+    if (!is_block(inst.type.block, inst.type.rows) ||
         (inst.type.block > 1 && inst.type.domain != Domain::element)) {
       report(3, "{} elements, or those of a coarser domain, are no block", inst.type.block);
     }
@@ -372,12 +383,12 @@ class Verifier {
       if (inst.type.domain != Domain::element || inst.type.block > 1) {
         report(3, "random has a value for each element: [i32], not {}", text(inst.type));
       }
-    } else if (inst.arity() > 0 &&
-               (inst.type.domain != finest.domain || inst.type.block != finest.block)) {
-      report_part(kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
-                  info(inst.op).name,
-                  text({inst.type.dtype, finest.domain, inst.type.buffer, finest.block}),
-                  text(inst.type));
+    } else if (inst.arity() > 0 && !(inst.type.of(finest.dtype) == finest.of(finest.dtype))) {
+      report_part(
+          kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
+          info(inst.op).name,
+          text({inst.type.dtype, finest.domain, inst.type.buffer, finest.block, finest.rows}),
+          text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
     if (is_of_elements(inst.type.domain) && wide) {
@@ -393,6 +404,7 @@ class Verifier {
     if (t.dtype != DType::boolean || !broadcasts(t, guarded)) {
       std::string domain(info(guarded.domain).name);
       if (guarded.block > 1) domain = fmt::format("blocks of {}", guarded.block);
+      if (guarded.is_square()) domain = "squares";
       report_part(kPredicate, 10,
                   "the predicate has type {}; it must be bool in a domain no finer than {}",
                   text(t), domain);
@@ -407,12 +419,12 @@ class Verifier {
     if (!stored_.insert(inst.slot).second) report(7, "@{} is stored twice", b.name);
     Type v = operand(inst, 0);
     Type want = storage_type(inst.slot, v);
-    Type place{DType::f32, Domain::element, -1, b.block};
+    Type place = b.place();
     if (!(v == want)) {
       report_part(0, 8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
     } else if (!broadcasts(v, place)) {
       report_part(0, 8, "@{} has a value for {} elements; {} is finer: reduce it first", b.name,
-                  b.block, text(v));
+                  b.block * b.rows, text(v));
     }
     check_predicate(inst, place);
   }
@@ -430,14 +442,15 @@ class Verifier {
     check_predicate(inst, s.type);
   }
 
-  // A block has the value of one row, but not of one column.
+  // A block has the value of one row, but not of one column, and squares count theirs from a row's beginning.
   void check_columns() {
-    if (!has_columns(p_)) return;
+    if (!has_columns(p_) && !has_squares(p_)) return;
     bool blocks = std::any_of(p_.buffers.begin(), p_.buffers.end(),
-                              [](const Buffer& b) { return b.block > 1; }) ||
-                  std::any_of(p_.insts.begin(), p_.insts.end(),
-                              [](const Inst& inst) { return inst.type.block > 1; });
-    if (blocks) report(19, "a step with values of columns has no blocks");
+                              [](const Buffer& b) { return b.block > 1 && !b.is_square(); }) ||
+                  std::any_of(p_.insts.begin(), p_.insts.end(), [](const Inst& inst) {
+                    return inst.type.block > 1 && !inst.type.is_square();
+                  });
+    if (blocks) report(19, "a step with values of columns or squares has no blocks but squares");
   }
 
   void check_reports() {

@@ -44,7 +44,8 @@ std::string Binding::describe(const Range& r) const {
 
 Binding::Range Binding::range(size_t tensor, size_t buffer, void* pointer) const {
   auto begin = reinterpret_cast<uintptr_t>(pointer);
-  uint64_t values = program_.buffers[buffer].count(layout_.tensors()[tensor].size);
+  const TensorSpec& spec = layout_.tensors()[tensor];
+  uint64_t values = program_.buffers[buffer].count(spec.size, spec.column_count());
   uint64_t bytes = values * size_of(tables_.dtype(tensor, buffer));
   return {begin, begin + bytes, static_cast<uint32_t>(tensor), static_cast<uint32_t>(buffer)};
 }

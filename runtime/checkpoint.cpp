@@ -67,7 +67,8 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
     if (p.buffers[b].init == Buffer::Init::none) continue;
     for (size_t t = 0; t < step.plan->layout.size(); ++t) {
       if (tables.dtype(t, b) == DType::absent) continue;
-      uint64_t size = p.buffers[b].count(step.plan->layout.tensors()[t].size);
+      const TensorSpec& spec = step.plan->layout.tensors()[t];
+      uint64_t size = p.buffers[b].count(spec.size, spec.column_count());
       if (size > 0 && tables.pointer(t, b) == nullptr) {
         throw Error(ErrorKind::bind,
                     fmt::format("@{} is not bound: a checkpoint needs it", p.buffers[b].name));

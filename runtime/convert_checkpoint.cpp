@@ -115,9 +115,10 @@ class Conversion {
       const Program& p = program(m);
       for (const Buffer& b : p.buffers) {
         if (b.access != Access::out) {
-          file.at(m.array(b.name), b.dtypes.only(), b.count(m.elements));
+          file.at(m.array(b.name), b.dtypes.only(), b.count(m.elements, m.elements));
         } else {
-          outputs_.push_back({{m.array(b.name), b.dtypes.only(), b.count(m.elements)}, &m, b.name});
+          outputs_.push_back(
+              {{m.array(b.name), b.dtypes.only(), b.count(m.elements, m.elements)}, &m, b.name});
         }
       }
     }
@@ -202,9 +203,9 @@ class Conversion {
     for (const Buffer& b : p.buffers) {
       DType dtype = b.dtypes.only();
       if (b.name == o.buffer) wanted = arrays.size();
-      arrays.emplace_back(b.count(n) * size_of(dtype));
+      arrays.emplace_back(b.count(n, n) * size_of(dtype));
       if (b.access != Access::out) {
-        file_.read(file_.at(o.moment->array(b.name)), b.count(at) * size_of(dtype),
+        file_.read(file_.at(o.moment->array(b.name)), b.count(at, n) * size_of(dtype),
                    arrays.back().data(), arrays.back().size());
       }
       tensor.data.push_back(arrays.back().data());

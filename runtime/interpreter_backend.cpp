@@ -127,7 +127,8 @@ class InterpreterBackend final : public Backend {
     void* p = in.tables->pointer(tensor, buffer);
     if (is_host_ || p == nullptr) return p;
     std::string& copy = copies_[tensor * in.tables->buffer_count + buffer];
-    copy.resize(variant_->program.buffers[buffer].count(in.tables->tensors[tensor].size) *
+    const abi::Tensor& spec = in.tables->tensors[tensor];
+    copy.resize(variant_->program.buffers[buffer].count(spec.size, spec.columns) *
                 size_of(in.tables->dtype(tensor, buffer)));
     memory_->copy_to_host(copy.data(), p, copy.size(), in.stream);
     return copy.data();

@@ -63,7 +63,8 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
       const void* p = tables.pointer(t, b);
       bool absent = r.present[t] == 0 && r.program.buffers[b].name == r.gradient;
       if (p == nullptr || absent) continue;
-      arrays[t].resize(r.program.buffers[b].count(r.layout.tensors()[t].size) *
+      const TensorSpec& spec = r.layout.tensors()[t];
+      arrays[t].resize(r.program.buffers[b].count(spec.size, spec.column_count()) *
                        size_of(tables.dtype(t, b)));
       memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), nullptr);
     }

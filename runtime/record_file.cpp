@@ -124,7 +124,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       // Of a gradient that was absent there is nothing, nor of what the tensor has not.
       bool absent = (buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0) ||
                     !buffer.is_of(spec.element_count());
-      file.at(name, array.dtype, absent ? 0 : buffer.count(spec.size));
+      file.at(name, array.dtype, absent ? 0 : buffer.count(spec.size, spec.column_count()));
       seen |= !absent;
       r.buffers[b][t] = file.read(array);
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -80,14 +81,16 @@ void check_blocks(const Program& program, const TensorSpec& spec, size_t t) {
   int32_t block = 1;
   bool lacks = false;
   for (const Buffer& b : program.buffers) {
-    if (b.block == 1) continue;
+    if (b.block == 1 || b.is_square()) continue;
     if (b.is_of(spec.element_count())) {
       block = std::max(block, b.block);
     } else {
       lacks = true;
     }
   }
-  for (const Inst& inst : program.insts) block = std::max(block, lacks ? 1 : inst.type.block);
+  for (const Inst& inst : program.insts) {
+    if (!lacks && !inst.type.is_square()) block = std::max(block, inst.type.block);
+  }
   if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
   throw Error(ErrorKind::bind,
               fmt::format("tensor {} '{}' has rows of {}, which are no whole blocks of {}, and "
@@ -96,14 +99,29 @@ void check_blocks(const Program& program, const TensorSpec& spec, size_t t) {
                           t, spec.name.substr(0, 80), spec.column_count(), block, program.name));
 }
 
+// Where it is not all of its tensor, a shard has whole squares.
+void check_squares(const Program& program, const TensorSpec& spec, size_t index) {
+  uint64_t square = kSquareSide * spec.column_count();
+  bool ends = spec.offset + spec.size == spec.element_count();
+  if (spec.offset % square == 0 && (ends || spec.size % square == 0)) return;
+  throw Error(
+      ErrorKind::bind,
+      fmt::format("tensor {} '{}' is a shard that is cut within {} rows of {}, and step @{} "
+                  "has values of squares of them: cut it at multiples of {} elements",
+                  index, spec.name.substr(0, 80), kSquareSide, spec.column_count(), program.name,
+                  std::lcm(square, uint64_t{abi::kPieceElements})));
+}
+
 // A row's reduction is over all of it, and a column's.
 void check_rows(const Program& program, const Layout& layout) {
   uint64_t rows = 0;
   uint64_t columns = 0;
+  uint64_t squares = 0;
   for (size_t t = 0; has_rows(program) && t < layout.size(); ++t) {
     const TensorSpec& spec = layout.tensors()[t];
     rows += spec.row_count();
     columns += spec.own_columns();
+    squares += square_count(spec.size, spec.column_count());
     if (spec.size == 0) continue;
     check_blocks(program, spec, t);
     if (has_columns(program) && (spec.offset != 0 || spec.size != spec.element_count())) {
@@ -113,6 +131,7 @@ void check_rows(const Program& program, const Layout& layout) {
                       "are of all its rows: give it whole tensors",
                       t, spec.name.substr(0, 80), program.name));
     }
+    if (has_squares(program)) check_squares(program, spec, t);
     if (spec.offset % spec.column_count() == 0 && spec.size % spec.column_count() == 0) continue;
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} '{}' is a shard that ends within a row, and step @{} has "
@@ -121,11 +140,12 @@ void check_rows(const Program& program, const Layout& layout) {
                             t, spec.name.substr(0, 80), program.name, spec.column_count()));
   }
   if (!has_columns(program)) columns = 0;
-  if (std::max(rows, columns) >> 32 != 0) {
+  if (!has_squares(program)) squares = 0;
+  if (std::max({rows, columns, squares}) >> 32 != 0) {
     throw Error(ErrorKind::bind,
-                fmt::format("the tensors have {} rows and {} columns, and step @{} keeps values "
-                            "of them: there may be 2^32 - 1",
-                            rows, columns, program.name));
+                fmt::format("the tensors have {} rows, {} columns and {} squares, and step @{} "
+                            "keeps values of them: there may be 2^32 - 1",
+                            rows, columns, squares, program.name));
   }
 }
 

@@ -57,6 +57,8 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   uint64_t rows = tensor.size == 0 ? 0 : (tensor.size + tensor.columns - 1) / tensor.columns;
   tensor.strip_base = strip_values;
   if (has_columns) strip_values += (rows + kStripRows - 1) / kStripRows * tensor.columns;
+  tensor.square_base = static_cast<uint32_t>(square_values);
+  square_values += square_count(tensor.size, tensor.columns);
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
     // Cut where pieces of the full tensor, or of its rows, begin.
@@ -67,21 +69,28 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
     chunks.push_back({number, signature, length, static_cast<uint32_t>(chunks.size()), begin});
     begin += length;
   }
-  if (has_columns) join_strips(first_chunk.back(), tensor.columns);
+  if (rows_in_order > 0) put_rows_in_order(first_chunk.back(), tensor.columns);
   first_chunk.push_back(static_cast<uint32_t>(chunks.size()));
   tensors.push_back(tensor);
   pointers.resize(tensors.size() * buffer_count);
 }
 
-// The chunks of a strip that have the same columns stand together, in the order of rows.
-void StepTables::join_strips(size_t first, uint64_t columns) {
+// The chunks of so many rows that have the same columns stand together, in the order of rows.
+void StepTables::put_rows_in_order(size_t first, uint64_t columns) {
   std::stable_sort(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
-                   [columns](const abi::Chunk& a, const abi::Chunk& b) {
-                     uint64_t strip_a = a.begin / columns / kStripRows;
-                     uint64_t strip_b = b.begin / columns / kStripRows;
+                   [&](const abi::Chunk& a, const abi::Chunk& b) {
+                     auto rows = static_cast<uint64_t>(rows_in_order);
+                     uint64_t strip_a = a.begin / columns / rows;
+                     uint64_t strip_b = b.begin / columns / rows;
                      return strip_a != strip_b ? strip_a < strip_b
                                                : a.begin % columns < b.begin % columns;
                    });
+}
+
+void StepTables::describe(const Program& program) {
+  has_rows = stepfuse::has_rows(program);
+  has_columns = stepfuse::has_columns(program);
+  rows_in_order = stepfuse::rows_in_order(program);
 }
 
 void StepTables::set_group(size_t tensor, uint32_t group) {
@@ -92,8 +101,7 @@ void StepTables::set_group(size_t tensor, uint32_t group) {
 StepTables make_tables(const Program& program, const Layout& layout) {
   StepTables tables;
   tables.buffer_count = program.buffers.size();
-  tables.has_rows = has_rows(program);
-  tables.has_columns = has_columns(program);
+  tables.describe(program);
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -105,7 +113,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
                 .scratch_base = 0,
                 .strip_base = 0,
                 .id = t.id.value_or(static_cast<uint32_t>(i)),
-                .reserved = 0},
+                .square_base = 0},
                signature_of(program, t, i));
   }
   tables.make_parts(static_cast<uint32_t>(layout.group_count()));

@@ -23,11 +23,14 @@ struct StepTables {
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // of every scratch array
   uint64_t strip_values = 0;      // slots of every reduction to columns
+  uint64_t square_values = 0;     // results of every reduction to squares
   bool has_rows = false;          // the program has values of rows
   bool has_columns = false;       // or of columns
+  int32_t rows_in_order = 0;      // KernelPlan::rows_in_order
 
-  // The next tensor in bound order, with its chunks; its scratch_base and strip_base are found here. Once all
-  // are there, whoever adds them makes `parts`.
+  void describe(const Program& program);
+  // The next tensor in bound order, with its chunks; its bases are found here. Once all are there, whoever adds them
+  // makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
   void make_parts(uint32_t groups) {
     parts = Partitions(chunks, tensors, groups, {has_rows, has_columns});
@@ -45,7 +48,7 @@ struct StepTables {
   }
 
  private:
-  void join_strips(size_t first, uint64_t columns);
+  void put_rows_in_order(size_t first, uint64_t columns);
 };
 
 // Throws Error{bind} where a tensor's dtypes do not fit the program.

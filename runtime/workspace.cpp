@@ -65,7 +65,12 @@ size_t member_count(Domain domain, const StepTables& tables) {
                   tables.column_count());
 }
 
+size_t result_count(const plan::Reduction& r, const StepTables& tables) {
+  return r.to_squares ? tables.square_values : member_count(r.to, tables);
+}
+
 size_t slot_count(const plan::Reduction& r, const StepTables& tables) {
+  if (r.to_squares) return 0;
   if (r.to == Domain::column) return tables.strip_values;
   return r.from == Domain::element ? tables.chunks.size() : member_count(r.from, tables);
 }
@@ -87,7 +92,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   }
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
     const plan::Reduction& r = kernels.reductions[i];
-    if (!r.first_level) plan.results[i] = take(member_count(r.to, tables) * size_of(r.dtype));
+    if (!r.first_level) plan.results[i] = take(result_count(r, tables) * size_of(r.dtype));
   }
   place_partials(kernels, tables, plan);
   plan.scalars = take(kernels.values.size() * sizeof(uint64_t));

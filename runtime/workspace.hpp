@@ -34,7 +34,8 @@ struct WorkspacePlan {
 size_t member_count(Domain domain, const Layout& layout);
 // The same of any domain but the elements'.
 size_t member_count(Domain domain, const StepTables& tables);
-// How many values of a reduction are folded.
+// How many results a reduction has, and how many of its values are folded.
+size_t result_count(const plan::Reduction& reduction, const StepTables& tables);
 size_t slot_count(const plan::Reduction& reduction, const StepTables& tables);
 
 WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables);

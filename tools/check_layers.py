@@ -40,7 +40,7 @@ ROOMS = {
     "compiler/schedule/": (*IR, "compiler/signature.hpp", "compiler/names.hpp"),
     "compiler/plan/": (*IR, "compiler/abi.hpp", "compiler/names.hpp"),
     "compiler/plan/expansions.": (*IR, "compiler/plan/plan.hpp", "compiler/embedded.hpp", "compiler/names.hpp", "compiler/text.hpp"),
-    "compiler/plan/lower.": (*IR, *PLAN, "compiler/abi.hpp", "compiler/names.hpp", "compiler/schedule/"),
+    "compiler/plan/lower.": (*IR, *PLAN, "compiler/plan/lines.hpp", "compiler/abi.hpp", "compiler/names.hpp", "compiler/schedule/"),
     "compiler/variant.": (*IR, *PLAN, "compiler/signature.hpp", "compiler/plan/lower.hpp"),
     "compiler/cuda/": EMITTER,
     "compiler/llvm/": EMITTER,

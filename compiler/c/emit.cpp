@@ -72,7 +72,7 @@ class Emitter {
     return entry("slots", r, plan_.reduction(r).dtype, place);
   }
 
-  std::string_view chunk_slot() const { return plan_.has_columns ? "chunk->slot" : "c"; }
+  std::string_view chunk_slot() const { return plan_.rows_in_order > 0 ? "chunk->slot" : "c"; }
 
   // --- code
 
@@ -172,7 +172,7 @@ class Emitter {
                       abi::kRowsOfTensors));
     }
     emit_code(phase.uniform.row);
-    if (plan_.has_columns) {
+    if (plan_.rows_in_order > 0) {
       out_.line("const uint64_t line = chunk->begin / tensor->columns;");
       out_.line("const uint64_t column = chunk->begin % tensor->columns;");
     }
@@ -220,19 +220,23 @@ class Emitter {
     std::string begin = shared("chunk->begin", a.block);
     std::string column =
         fmt::format("ctx->parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
+    std::string square = fmt::format("line / {0} * ((tensor->columns + {1}) / {0}) + column / {0}",
+                                     kSquareSide, kSquareSide - 1);
     switch (a.kind) {
       case Kind::buffer:
         return {fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]", plan_.buffer_count,
                             a.index),
-                begin};
+                a.of_squares() ? square : begin};
       case Kind::scratch:
         return {fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
                             shared("tensor->scratch_base", a.block), a.max_bytes),
-                begin};
+                a.of_squares() ? square : begin};
       case Kind::state:
         return {fmt::format("ctx->states[{}]", a.index), column};
       case Kind::result:
         return {fmt::format("ctx->results[{}]", a.index), column};
+      case Kind::squares:
+        return {fmt::format("ctx->results[{}]", a.index), "tensor->square_base + " + square};
       case Kind::strips:
         break;
     }
@@ -272,12 +276,12 @@ class Emitter {
 
   void emit_element(const plan::Body& body, const Inst& inst) {
     if (inst.op != Op::load) return emit_value(inst, source(inst));
-    const plan::Array& a = plan_.array(body.arrays[static_cast<size_t>(inst.index)]);
+    const plan::ArrayUse& use = body.arrays[static_cast<size_t>(inst.index)];
+    const plan::Array& a = plan_.array(use);
     std::string value = fmt::format("{}[{}]", a.name, shared("i", a.block));
-    if (a.kind == plan::Array::Kind::strips) {
+    if (int32_t rows = plan::combined_rows(a, use)) {
       Bits identity = reduction_identity(plan_.reduction(a.index).op, inst.out);
-      value =
-          fmt::format("line % {} == 0 ? {} : {}", kStripRows, literal(identity, inst.out), value);
+      value = fmt::format("line % {} == 0 ? {} : {}", rows, literal(identity, inst.out), value);
     }
     emit_value(inst, value);
   }

@@ -30,7 +30,7 @@ enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
   uint64_t size, offset, full_size, columns, scratch_base, strip_base;
-  uint32_t id, reserved;
+  uint32_t id, square_base;
 } sf_tensor;
 
 // Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …

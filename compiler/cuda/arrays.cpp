@@ -11,6 +11,7 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
   using Kind = plan::Array::Kind;
   const plan::Array& a = e.plan.array(use);
   std::string per_block = a.block == 1 ? "" : fmt::format(" / {}", a.block);
+  std::string begin = a.of_squares() ? "first_square" : "chunk.begin" + per_block;
   auto at = [&](std::string_view table, std::string_view place) {
     return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype), table, a.index,
                        place);
@@ -19,20 +20,20 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
       fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
   switch (a.kind) {
     case Kind::buffer:
-      return fmt::format(
-          "global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + chunk.begin{}",
-          c_type(use.dtype), e.plan.buffer_count, a.index, per_block);
+      return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + {}",
+                         c_type(use.dtype), e.plan.buffer_count, a.index, begin);
     case Kind::scratch: {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
       size_t places = a.max_bytes / size_of(use.dtype);
       std::string scale = places == 1 ? "" : fmt::format(" * {}", places);
-      return at("scratch", fmt::format("tensor.scratch_base{}{} + chunk.begin{}", per_block, scale,
-                                       per_block));
+      return at("scratch", fmt::format("tensor.scratch_base{}{} + {}", per_block, scale, begin));
     }
     case Kind::state:
       return at("states", column);
     case Kind::result:
       return at("results", column);
+    case Kind::squares:
+      return at("results", "tensor.square_base + first_square");
     case Kind::strips:
       break;
   }

@@ -27,7 +27,8 @@ class BodyEmitter {
     // Read once: a store might change it, for all that a compiler knows.
     if (needs_origin()) {
       // What NVRTC does not know either: chunks of blocks begin with one.
-      std::string aligned = has_blocks() ? fmt::format(" & ~{}u", body_.unit - 1) : "";
+      bool begins_with_one = has_blocks() && !e_.plan.has_rows;
+      std::string aligned = begins_with_one ? fmt::format(" & ~{}u", body_.unit - 1) : "";
       e_.out.line(
           fmt::format("const u32 origin = (u32(tensor.offset) + u32(chunk.begin)){};", aligned));
     }
@@ -55,8 +56,14 @@ class BodyEmitter {
   int block_of(Id v) const { return e_.plan[v].block; }
   const Array& array(int32_t index) const { return body_.arrays[static_cast<size_t>(index)]; }
   std::string name(const Array& a) const { return e_.array_name(a); }
-  bool is_strips(const Array& a) const {
-    return e_.plan.array(a).kind == plan::Array::Kind::strips;
+  // In whose first row, of a strip or of squares, a load gives the identity.
+  int32_t combined_rows(const Array& a) const { return plan::combined_rows(e_.plan.array(a), a); }
+  // `loaded`, but where that gives the identity.
+  std::string or_identity(const Array& a, const std::string& loaded) const {
+    int32_t rows = combined_rows(a);
+    if (rows == 0) return loaded;
+    const plan::Reduction& r = e_.plan.reduction(e_.plan.array(a).index);
+    return fmt::format("line % {} == 0 ? {} : {}", rows, identity_of(r), loaded);
   }
   static size_t traffic(const Array& a) {
     return size_of(a.dtype) * ((a.loaded ? 1 : 0) + (a.stored ? 1 : 0));
@@ -144,7 +151,7 @@ class BodyEmitter {
   std::string words(std::string_view what, const Array& a) const {
     return fmt::format("u32 {}_{}[{}]{};", what, name(a),
                        static_cast<size_t>(elements()) * size_of(a.dtype) / 4,
-                       is_strips(a) && what == "in" ? " = {}" : "");
+                       combined_rows(a) > 0 && what == "in" ? " = {}" : "");
   }
 
   // One turn of the loop. Tiles that lie inside of the chunk, which most do, are asked for once and for all
@@ -198,7 +205,7 @@ class BodyEmitter {
         tiles == Tiles::whole
             ? fmt::format("load_whole{0}(in_{1}, p_{1}, stride);", access(a), name(a))
             : fmt::format("load{0}(in_{1}, p_{1}, first, stride, length);", access(a), name(a));
-    if (is_strips(a)) load = fmt::format("if (line != first_line) {}", load);
+    if (int32_t rows = combined_rows(a)) load = fmt::format("if (line % {} != 0) {}", rows, load);
     e_.out.line(load, load_of(a));
   }
   template <class Emit>
@@ -372,15 +379,12 @@ class BodyEmitter {
     if (inst.reduces_block()) return block_reduction(inst);
     if (inst.op == Op::load && block_of(inst.value) > 1) {
       const Array& a = array(inst.index);
-      return fmt::format("load_shared<{}>(p_{}, at, {}, length)", c_type(inst.out), name(a),
-                         block_of(a));
+      return or_identity(a, fmt::format("load_shared<{}>(p_{}, at, {}, length)", c_type(inst.out),
+                                        name(a), block_of(a)));
     }
     if (inst.op == Op::load) {
       const Array& a = array(inst.index);
-      std::string loaded = fmt::format("get<{}>(in_{}, e)", c_type(inst.out), name(a));
-      if (!is_strips(a)) return loaded;
-      const plan::Reduction& r = e_.plan.reduction(e_.plan.array(a).index);
-      return fmt::format("line == first_line ? {} : {}", identity_of(r), loaded);
+      return or_identity(a, fmt::format("get<{}>(in_{}, e)", c_type(inst.out), name(a)));
     }
     if (inst.op == Op::element_index) {
       return has_blocks() ? "i32(origin + u32(at))" : "i32(origin + u32(inside(at, length)))";

@@ -93,6 +93,7 @@ class PhaseEmitter {
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     if (by_strips()) open_strip();
     emit_absent();
+    if (uses_squares()) e_.out.line("const u64 first_square = square_of(tensor, line, column);");
     if (by_rows()) {
       e_.out.line(
           fmt::format("const u32 row = ctx.step.parts[{}].begin[tensor_index] + u32(chunk.begin / "
@@ -103,19 +104,30 @@ class PhaseEmitter {
     emit_chunk();
     if (by_strips()) {
       // Other threads may have the same columns of the next row.
-      if (!phase_.columns.empty()) e_.out.line("synchronize(work.packed);");
+      if (!phase_.columns.empty() || !phase_.squares.empty()) {
+        e_.out.line("synchronize(work.packed);");
+      }
       e_.out.close();
     }
     e_.out.close();
   }
 
-  bool by_strips() const { return e_.plan.has_columns; }
-  // The rows of a strip, one after the other.
+  bool by_strips() const { return e_.plan.rows_in_order > 0; }
+  bool uses_squares() const {
+    auto of_squares = [&](const plan::ArrayUse& use) { return e_.plan.array(use).of_squares(); };
+    auto uses = [&](const plan::Body& body) {
+      return std::any_of(body.arrays.begin(), body.arrays.end(), of_squares);
+    };
+    return std::any_of(phase_.bodies.begin(), phase_.bodies.end(), uses) ||
+           std::any_of(phase_.otherwise.begin(), phase_.otherwise.end(), uses);
+  }
+  // So many rows, one after the other.
   void open_strip() {
     e_.out.line("const u64 columns = tensor.columns;");
     e_.out.line("const u32 pieces = u32((columns + kPieceElements - 1) / kPieceElements);");
     e_.out.line("const u64 first_line = chunk.begin / columns, column = chunk.begin % columns;");
-    e_.out.line("const u64 last_line = strip_end(tensor, first_line);");
+    e_.out.line(fmt::format("const u64 last_line = last_in_order(tensor, first_line, {});",
+                            e_.plan.rows_in_order));
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(
         "for (u64 line = first_line; line < last_line; ++line, chunk.begin += columns, chunk.slot "

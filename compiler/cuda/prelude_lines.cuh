@@ -1,11 +1,16 @@
 // The device code of rows and columns: whose they are, and what the strips of a column make; stands after
 // prelude_reduce.cuh. Knows the others and abi.hpp.
 
-// One past the last row of the strip of row `line`.
-SF_DEVICE u64 strip_end(const abi::Tensor& tensor, u64 line) {
+// One past the last row of those that a worker does one after the other, of which `line` is one.
+SF_DEVICE u64 last_in_order(const abi::Tensor& tensor, u64 line, u64 rows) {
   const u64 lines = tensor.size / tensor.columns;
-  const u64 end = line - line % abi::kStripRows + abi::kStripRows;
+  const u64 end = line - line % rows + rows;
   return end < lines ? end : lines;
+}
+// Which of its tensor's squares has the element.
+SF_DEVICE u64 square_of(const abi::Tensor& tensor, u64 line, u64 column) {
+  constexpr u64 kSide = abi::kSquareSide;
+  return line / kSide * ((tensor.columns + kSide - 1) / kSide) + column / kSide;
 }
 
 // The tensor that a row, or a column, is of; `begin`: the first one of each tensor.

@@ -285,6 +285,7 @@ void BodyEmitter::emit_blocks(const plan::Section& section) {
       if (inst->op == Op::load) {
         const Stream& s = streams_[static_cast<size_t>(inst->index)];
         result = scalar_.load(s.dtype, place(s), name(inst->value));
+        result = or_identity(s, scalar_, result, name(inst->value));
       } else if (inst->reduces_block()) {
         result = reduce_block(*inst, i);
       } else {

@@ -78,35 +78,48 @@ void BodyEmitter::collect() {
   }
 }
 
-// Bases of the chunk in each array.
+// Where the chunk begins in the array.
+std::string BodyEmitter::base_of(const Stream& s) {
+  using Kind = plan::Array::Kind;
+  const plan::Array& array = plan_.array(*s.use);
+  auto slot = static_cast<size_t>(array.index);
+  size_t size = size_of(s.dtype);
+  auto values = [&](const std::string& elements) {  // that stand before so many elements
+    if (array.block == 1) return elements;
+    return f_.set("values", "udiv i64 {}, {}", elements, array.block);
+  };
+  auto begin = [&] { return array.of_squares() ? chunk_.in_squares : values(chunk_.begin); };
+  switch (array.kind) {
+    case Kind::state:
+      return u_.element(u_.states, slot, chunk_.column, size, array.name);
+    case Kind::result:
+      return u_.element(u_.results, slot, chunk_.column, size, array.name);
+    case Kind::strips:
+      return u_.element(u_.slots, slot, chunk_.in_strips, size, array.name);
+    case Kind::squares: {
+      std::string at = f_.set("square", "add i64 {}, {}", chunk_.square_base, chunk_.in_squares);
+      return u_.element(u_.results, slot, at, size, array.name);
+    }
+    case Kind::scratch: {
+      // Places are counted in the array's widest storage type, so that tensors never overlap.
+      std::string of_tensor =
+          u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
+      return f_.address(array.name, of_tensor, begin(), size);
+    }
+    case Kind::buffer:
+      break;
+  }
+  std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
+                               static_cast<size_t>(plan_.buffer_count) * sizeof(void*));
+  return u_.element(row, slot, begin(), size, array.name);
+}
+
 void BodyEmitter::open_streams(const std::string& is_large) {
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& s = streams_[i];
     const plan::Array& array = plan_.array(*s.use);
-    auto slot = static_cast<size_t>(array.index);
-    size_t size = size_of(s.dtype);
     s.tail = storage_.tail(i);
-    auto values = [&](const std::string& elements) {  // that stand before so many elements
-      if (array.block == 1) return elements;
-      return f_.set("values", "udiv i64 {}, {}", elements, array.block);
-    };
-    std::string begin = values(chunk_.begin);
-    if (array.of_columns()) {
-      bool strips = array.kind == plan::Array::Kind::strips;
-      const std::string& table = strips                                   ? u_.slots
-                                 : array.kind == plan::Array::Kind::state ? u_.states
-                                                                          : u_.results;
-      s.base = u_.element(table, slot, strips ? chunk_.in_strips : chunk_.column, size, array.name);
-    } else if (array.scratch()) {
-      // Places are counted in the array's widest storage type, so that tensors never overlap.
-      std::string of_tensor =
-          u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
-      s.base = f_.address(array.name, of_tensor, begin, size);
-    } else {
-      std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
-                                   static_cast<size_t>(plan_.buffer_count) * sizeof(void*));
-      s.base = u_.element(row, slot, begin, size, array.name);
-    }
+    s.base = base_of(s);
     if (!s.use->stored || s.read_first || array.block > 1) continue;
     // A line that is only written need not be read first; in-place stores past the caches would be
     // several times slower.
@@ -247,19 +260,25 @@ void BodyEmitter::emit_code(const std::string& i) {
   }
 }
 
+// What is combined row by row begins with the identity.
+std::string BodyEmitter::or_identity(const Stream& s, Ops& ops, const std::string& loaded,
+                                     const std::string& hint) {
+  const plan::Array& array = plan_.array(*s.use);
+  if (plan::combined_rows(array, *s.use) == 0) return loaded;
+  Bits identity = reduction_identity(plan_.reduction(array.index).op, s.dtype);
+  std::string type = ops.type(s.dtype);
+  return f_.set(hint, "select i1 {}, {} {}, {} {}",
+                array.of_squares() ? chunk_.begins_squares : chunk_.begins_strip, type,
+                ops.constant(s.dtype, identity), type, loaded);
+}
+
 void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
   const std::string& hint = name(inst.value);
   std::string& result = vectors_[inst.value];
   if (inst.op == Op::load) {
     const Stream& s = streams_[static_cast<size_t>(inst.index)];
     result = active_.empty() ? vector_.load(s.dtype, s.address, hint) : load_active(s, hint);
-    const plan::Array& array = plan_.array(*s.use);
-    if (array.kind == plan::Array::Kind::strips) {
-      Bits identity = reduction_identity(plan_.reduction(array.index).op, s.dtype);
-      std::string type = vector_.type(s.dtype);
-      result = f_.set(hint, "select i1 {}, {} {}, {} {}", chunk_.begins_strip, type,
-                      vector_.constant(s.dtype, identity), type, result);
-    }
+    result = or_identity(s, vector_, result, hint);
     return;
   }
   if (inst.op == Op::random) {

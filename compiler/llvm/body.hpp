@@ -18,9 +18,9 @@ struct ChunkNames {
   std::string scratch_base;  // of its tensor
   std::string record;        // the tensor's, a ptr
   std::string slot;          // of every reduction
-  // In a step with values of columns: where the chunk begins in its tensor's columns, and in what strips keep;
-  // and, an i1, whether its row begins a strip.
-  std::string column, in_strips, begins_strip;
+  // Where rows are in order: where the chunk begins in its tensor's columns, in what strips keep, and in the tensor's
+  // squares; the first of these; and, an i1, whether its row begins a strip, and squares.
+  std::string column, in_strips, in_squares, square_base, begins_strip, begins_squares;
 };
 
 // Stack memory that the bodies of a function share, by purpose.
@@ -109,6 +109,9 @@ class BodyEmitter {
 
   void collect();
   void open_streams(const std::string& is_large);
+  std::string base_of(const Stream& s);
+  std::string or_identity(const Stream& s, Ops& ops, const std::string& loaded,
+                          const std::string& hint);
   void open_lanes();
   void zero_lanes();
   void splat_uniforms();

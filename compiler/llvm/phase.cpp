@@ -91,8 +91,8 @@ class PhaseEmitter {
     std::string offset = field(tensor, "i64", offsetof(abi::Tensor, offset), "offset");
     chunk_.scratch_base = field(tensor, "i64", offsetof(abi::Tensor, scratch_base), "scratch_base");
     chunk_.position = f_.set("position", "add i64 {}, {}", offset, chunk_.begin);
-    chunk_.slot =
-        plan_.has_columns ? field(record, "i32", offsetof(abi::Chunk, slot), "slot") : chunk_.index;
+    chunk_.slot = plan_.rows_in_order > 0 ? field(record, "i32", offsetof(abi::Chunk, slot), "slot")
+                                          : chunk_.index;
 
     std::string is_here =
         f_.set("present", "and i64 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
@@ -128,7 +128,7 @@ class PhaseEmitter {
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
     row_ = f_.set("row", "add i64 {}, {}", u_.members_of(Domain::row, chunk_.tensor).first, row);
     u_.set_row(row_);
-    if (plan_.has_columns) enter_columns(row, columns);
+    if (plan_.rows_in_order > 0) enter_columns(row, columns);
   }
   void enter_columns(const std::string& row, const std::string& columns) {
     std::string first = u_.members_of(Domain::column, chunk_.tensor).first;
@@ -141,6 +141,20 @@ class PhaseEmitter {
     std::string before = f_.set("strip", "mul i64 {}, {}", strip, columns);
     std::string of_tensor = f_.set("strip", "add i64 {}, {}", before, in_row);
     chunk_.in_strips = f_.set("strip", "add i64 {}, {}", base, of_tensor);
+    enter_squares(row, in_row, columns);
+  }
+  void enter_squares(const std::string& row, const std::string& in_row,
+                     const std::string& columns) {
+    std::string of_square = f_.set("row.of", "urem i64 {}, {}", row, kSquareSide);
+    chunk_.begins_squares = f_.set("squares.begin", "icmp eq i64 {}, 0", of_square);
+    chunk_.square_base =
+        field(chunk_.record, "i32", offsetof(abi::Tensor, square_base), "square_base");
+    std::string up = f_.set("squares", "add i64 {}, {}", columns, kSquareSide - 1);
+    std::string squares = f_.set("squares", "udiv i64 {}, {}", up, kSquareSide);
+    std::string line = f_.set("square", "udiv i64 {}, {}", row, kSquareSide);
+    std::string before = f_.set("square", "mul i64 {}, {}", line, squares);
+    std::string along = f_.set("square", "udiv i64 {}, {}", in_row, kSquareSide);
+    chunk_.in_squares = f_.set("square", "add i64 {}, {}", before, along);
   }
 
   // Group, tensor and row code runs where the group, tensor or row is another than that of the chunk before, a

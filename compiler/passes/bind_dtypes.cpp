@@ -39,7 +39,7 @@ Program bind_dtypes(const Program& program, std::span<const Signature> signature
     Inst inst = r.remapped(v);
     if (inst.type.dtype == DType::bound) {
       DTypeSet left = buffers[static_cast<size_t>(inst.type.buffer)].dtypes;
-      if (left.size() == 1) inst.type = {left.only(), inst.type.domain, -1, inst.type.block};
+      if (left.size() == 1) inst.type = inst.type.of(left.only());
     }
     r.emit(v, inst);
   }

@@ -12,6 +12,7 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/names.hpp"
+#include "compiler/plan/lines.hpp"
 #include "compiler/schedule/analysis.hpp"
 #include "compiler/schedule/tensor_class.hpp"
 #include "ir/reduction.hpp"
@@ -20,6 +21,7 @@ namespace stepfuse {
 
 static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
 static_assert(abi::kStripRows == kStripRows);
+static_assert(abi::kSquareSide == kSquareSide);
 
 namespace {
 
@@ -28,20 +30,20 @@ DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
 
 class Lowering {
  public:
-  explicit Lowering(const Schedule& s) : s_(s), p_(s.program) {}
+  explicit Lowering(const Schedule& s) : s_(s), p_(s.program), lines_(p_) {}
 
   KernelPlan run() {
     out_.name = p_.name;
     out_.form = s_.form;
     out_.args = ArgLayout(p_.args);
     out_.has_rows = has_rows(p_);
-    out_.has_columns = has_columns(p_);
+    out_.rows_in_order = rows_in_order(p_);
     declare_values();
     declare_arrays();
     declare_states();
     declare_tables();
     declare_reductions();
-    declare_columns();
+    lines_.declare(reduction_, &names_, &out_);
     declare_zeros();
     find_last_loads();
     for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
@@ -80,13 +82,14 @@ class Lowering {
       }
     }
     using Kind = plan::Array::Kind;
-    auto add = [&](std::string name, std::string text, Kind kind, size_t index, int32_t block) {
+    auto add = [&](std::string name, std::string text, Kind kind, size_t index, const Type& place) {
       plan::Array a{names_.unique(std::move(name)),
                     std::move(text),
                     kind,
                     static_cast<int32_t>(index),
                     0,
-                    block};
+                    place.block,
+                    place.rows};
       for (size_t s = 0; s < s_.signatures.size(); ++s) {
         auto bytes = static_cast<uint32_t>(size_of(array_dtype(out_.arrays.size(), s)));
         a.max_bytes = std::max(a.max_bytes, bytes);
@@ -95,11 +98,10 @@ class Lowering {
     };
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const std::string& given = p_.buffers[b].name;
-      add("b_" + identifier(given), "@" + given, Kind::buffer, b, p_.buffers[b].block);
+      add("b_" + identifier(given), "@" + given, Kind::buffer, b, p_.buffers[b].place());
     }
     for (size_t i = 0; i < s_.scratch.size(); ++i) {
-      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Kind::scratch, i,
-          s_.scratch[i].block);
+      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Kind::scratch, i, s_.scratch[i]);
     }
   }
   DType array_dtype(size_t array, size_t signature) const {
@@ -145,66 +147,17 @@ class Lowering {
       const Inst& inst = p_[r];
       Domain from = p_[inst.operands[0]].type.domain;
       Domain to = inst.type.domain;
-      out_.reductions.push_back({.value = r,
-                                 .op = inst.op,
-                                 .dtype = inst.type.dtype,
-                                 .from = from,
-                                 .to = to,
-                                 .partition = abi::partition_index(static_cast<uint32_t>(from),
-                                                                   static_cast<uint32_t>(to)),
-                                 .first_level = phase_of[static_cast<size_t>(r)] == 0});
+      plan::Reduction reduction{
+          .value = r, .op = inst.op, .dtype = inst.type.dtype, .from = from, .to = to};
+      reduction.to_squares = reduces_squares(inst);
+      if (!reduction.to_squares) {
+        reduction.partition =
+            abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to));
+        reduction.first_level = phase_of[static_cast<size_t>(r)] == 0;
+      }
+      out_.reductions.push_back(reduction);
       reduction_[r] = static_cast<int32_t>(out_.reductions.size() - 1);
     }
-  }
-
-  // --- columns
-
-  // A column's states and results stand in bodies as arrays, and a reduction to columns is a load, an op and a
-  // store.
-  void declare_columns() {
-    using Kind = plan::Array::Kind;
-    auto add = [&](const std::string& name, std::string text, Kind kind, int32_t index) {
-      out_.arrays.push_back({.name = names_.unique("k_" + name),
-                             .text = std::move(text),
-                             .kind = kind,
-                             .index = index});
-      return static_cast<int32_t>(out_.arrays.size() - 1);
-    };
-    for (size_t i = 0; i < p_.states.size(); ++i) {
-      const State& s = p_.states[i];
-      if (s.type.domain != Domain::column) continue;
-      auto index = static_cast<int32_t>(i);
-      column_states_[index] = add(identifier(s.name), "@" + s.name, Kind::state, index);
-    }
-    for (const auto& [v, r] : reduction_) {
-      if (p_[v].type.domain != Domain::column) continue;
-      std::string given = p_.names[static_cast<size_t>(v)];
-      std::string name = identifier(given);
-      auto value = [&](std::string_view what) {
-        out_.values.push_back({.name = names_.unique(fmt::format("e_{}_{}", name, what)),
-                               .text = print_inst(p_, v),
-                               .domain = Domain::element,
-                               .dtype = p_[v].type.dtype});
-        return static_cast<plan::Id>(out_.values.size() - 1);
-      };
-      int32_t result = add(name, "%" + given, Kind::result, r);
-      int32_t strips = add(name + "_strips", "strips of %" + given, Kind::strips, r);
-      column_reductions_[v] = {result, strips, value("so_far"), value("combined")};
-    }
-  }
-  struct ColumnReduction {
-    int32_t result, strips;     // arrays
-    plan::Id before, combined;  // in a strip, without and with the row at hand
-  };
-  // The array in which a value of columns stands; -1: it is computed.
-  int32_t column_array(ValueId v) const {
-    const Inst& inst = p_[v];
-    if (inst.type.domain != Domain::column) return -1;
-    if (is_folded(inst)) return column_reductions_.at(v).result;
-    return inst.op == Op::read ? column_states_.at(inst.slot) : -1;
-  }
-  bool is_to_columns(ValueId reduction) const {
-    return p_[reduction].type.domain == Domain::column;
   }
 
   // --- buffers that only some tensors have
@@ -318,11 +271,11 @@ class Lowering {
     for (const Kept& k : body.fetches) use(array_of(k)).loaded = true;
     for (ValueId v : body.code) {
       if (p_[v].op == Op::load && !loads_nothing(v, s)) use(p_[v].slot).loaded = true;
-      if (int32_t a = column_array(v); a >= 0) use_columns(a, p_[v].type.dtype).loaded = true;
+      if (int32_t a = lines_.array(v); a >= 0) use_columns(a, p_[v].type.dtype).loaded = true;
     }
     for (ValueId r : body.reductions) {
-      if (!is_to_columns(r)) continue;
-      plan::ArrayUse& u = use_columns(column_reductions_.at(r).strips, p_[r].type.dtype);
+      if (!lines_.combines(r)) continue;
+      plan::ArrayUse& u = use_columns(lines_.so_far(r), p_[r].type.dtype);
       u.loaded = u.stored = true;
     }
     for (const StoreAction& a : body.stores) {
@@ -344,7 +297,7 @@ class Lowering {
     };
     for (const Kept& k : body.fetches) load(k.value, array_of(k));
     for (ValueId v : body.code) {
-      int32_t array = p_[v].op == Op::load ? p_[v].slot : column_array(v);
+      int32_t array = p_[v].op == Op::load ? p_[v].slot : lines_.array(v);
       if (array >= 0 && !loads_nothing(v, s)) {
         load(v, array);
       } else {
@@ -352,20 +305,10 @@ class Lowering {
       }
     }
     for (ValueId r : body.reductions) {
-      if (!is_to_columns(r)) out.reductions.push_back({reduction_.at(r), p_[r].operands[0]});
+      if (!lines_.combines(r)) out.reductions.push_back({reduction_.at(r), p_[r].operands[0]});
     }
     for (ValueId r : body.reductions) {
-      if (!is_to_columns(r)) continue;
-      const ColumnReduction& c = column_reductions_.at(r);
-      DType t = p_[r].type.dtype;
-      int32_t at = position[c.strips];
-      out.code.push_back({.value = c.before, .op = Op::load, .in = t, .out = t, .index = at});
-      out.code.push_back({.value = c.combined,
-                          .op = reduction_combiner(p_[r].op),
-                          .in = t,
-                          .out = t,
-                          .operands = {c.before, p_[r].operands[0], plan::kNone}});
-      out.stores.push_back({at, c.combined, t, plan::kNone, out_[r].text});
+      if (lines_.combines(r)) lines_.combine(r, position[lines_.so_far(r)], &out);
     }
     for (const StoreAction& a : body.stores) {
       ValueId v = p_[a.store].operands[0];
@@ -407,7 +350,10 @@ class Lowering {
     out.guard = phase.guard;
     out.bodies = lower_bodies(phase.body);
     for (ValueId r : phase.body.reductions) {
-      (is_to_columns(r) ? out.columns : out.reductions).push_back(reduction_.at(r));
+      (reduces_squares(p_[r]) ? out.squares
+       : lines_.combines(r)   ? out.columns
+                              : out.reductions)
+          .push_back(reduction_.at(r));
     }
     if (phase.guard != kNoValue) {
       out.otherwise = lower_bodies(phase.otherwise);
@@ -472,9 +418,8 @@ class Lowering {
   const Program& p_;
   KernelPlan out_;
   UniqueNames names_;
-  std::map<ValueId, int32_t> reduction_;      // -> its number
-  std::map<int32_t, int32_t> column_states_;  // -> its array
-  std::map<ValueId, ColumnReduction> column_reductions_;
+  std::map<ValueId, int32_t> reduction_;  // -> its number
+  plan::Lines lines_;
   std::vector<int> last_load_;  // [array]
   std::map<DType, plan::Id> zeros_;
 };

@@ -38,7 +38,7 @@ struct Value {
 };
 
 // What bodies walk along: an array over the elements of all tensors (a buffer, or a scratch array of the
-// unfused form), or one over their columns.
+// unfused form), or one over their columns or squares.
 struct Array {
   enum class Kind : uint8_t {
     buffer,
@@ -48,15 +48,20 @@ struct Array {
     // The slots of a reduction to columns: for each strip of rows what its columns combined so far. In the
     // first row of a strip a load gives the identity.
     strips,
+    // The results of a reduction to squares, and until its phase ends what each has combined so far: where they are
+    // stored, a load gives the identity in a square's first row.
+    squares,
   };
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
   Kind kind = Kind::buffer;
   int32_t index = 0;       // of the buffer of a tensor, scratch array, state or reduction
   uint32_t max_bytes = 0;  // of a value in the widest of its types; scratch places count in it
-  int32_t block = 1;       // so many elements share a value
+  int32_t block = 1;       // so many elements share a value,
+  int32_t rows = 1;        // those of so many rows: of a square
   bool scratch() const { return kind == Kind::scratch; }
-  bool of_columns() const { return kind >= Kind::state; }
+  bool of_columns() const { return kind >= Kind::state && kind <= Kind::strips; }
+  bool of_squares() const { return rows > 1; }
   friend bool operator==(const Array&, const Array&) = default;
 };
 
@@ -92,6 +97,8 @@ struct Reduction {
   DType dtype = DType::f32;
   Domain from = Domain::element;
   Domain to = Domain::step;
+  bool to_squares =
+      false;  // then `to` is elements, and it has no slots, nor parts: see Array::Kind::squares
   uint32_t partition = 0;  // of abi::Context::parts
   // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
   bool first_level = false;
@@ -151,13 +158,16 @@ struct Combine {
   friend bool operator==(const Combine&, const Combine&) = default;
 };
 
+// Where a body combines row by row into the array: in the first of so many rows a load gives the identity. Else 0.
+int32_t combined_rows(const Array& array, const ArrayUse& use);
+
 // What is done for each element of a chunk, in this order, where tensors have one mix of types.
 struct Body {
   std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
   std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
   std::vector<Inst> code;            // loads included
   std::vector<Combine>
-      reductions;             // of the phase, all of them; those to columns are loads and stores
+      reductions;  // of the phase, all of them; those to columns and squares are loads and stores
   std::vector<Store> stores;  // after everything of this element was loaded
   // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
   // body is done unit by unit, and in each level by level: first what blocks share, the largest blocks
@@ -191,12 +201,13 @@ struct Phase {
   Id guard = kNone;
   std::vector<int32_t> reductions;  // over the elements of this phase; absent tensors: identities
   std::vector<int32_t> columns;     // the same, to columns; folded behind the others
+  std::vector<int32_t> squares;     // to squares; nothing is left to fold
   Bodies bodies;
   Bodies otherwise;
   std::vector<Rollup> rollups;  // behind the fold of `reductions`, one after the other
   bool has_work() const { return !bodies.empty() || !otherwise.empty(); }
-  bool reduces() const { return !reductions.empty() || !columns.empty(); }
-  bool folds() const { return reduces() || !rollups.empty(); }
+  bool reduces() const { return !reductions.empty() || !columns.empty() || !squares.empty(); }
+  bool folds() const { return !reductions.empty() || !columns.empty() || !rollups.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
@@ -251,8 +262,9 @@ struct KernelPlan {
   Finish finish;
   // Some value is one of rows: chunks are cut where rows end, and pieces count from where they begin.
   bool has_rows = false;
-  // Or of columns: the chunks of a strip that have the same columns are done by one worker, in the order of rows.
-  bool has_columns = false;
+  // Or of columns or squares: of so many rows, counted from row 0, the chunks that have the same columns are done by one
+  // worker, in the order of rows. 0: in any order.
+  int32_t rows_in_order = 0;
   int32_t reduced_phases = 1;  // so many make all reductions of the first level
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
@@ -261,7 +273,7 @@ struct KernelPlan {
   const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
-  bool may_split(const Phase& p) const { return !has_columns && !p.reduces(); }
+  bool may_split(const Phase& p) const { return rows_in_order == 0 && !p.reduces(); }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
   size_t scratch_count() const {
     auto n =

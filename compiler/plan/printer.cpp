@@ -62,12 +62,17 @@ class Printer {
     for (const Array& a : plan_.arrays) {
       if (a.scratch()) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
       if (a.of_columns()) line(0, "{} {}: {}", a.text, a.name, columns_of(a));
+      if (a.kind == Array::Kind::squares) {
+        line(0, "{} {}: results of reduction {}, by squares", a.text, a.name, a.index);
+      }
     }
     for (size_t i = 0; i < plan_.reductions.size(); ++i) {
       const Reduction& r = plan_.reductions[i];
-      line(0, "reduction {} {}: {} of {}, {} -> {}, partition {}{}", i, operand(r.value),
-           info(r.op).name, stepfuse::name(r.dtype), place(r.from), place(r.to), r.partition,
-           r.first_level ? ", first level" : "");
+      std::string parts = r.to_squares ? "square"
+                                       : fmt::format("{}, partition {}{}", place(r.to), r.partition,
+                                                     r.first_level ? ", first level" : "");
+      line(0, "reduction {} {}: {} of {}, {} -> {}", i, operand(r.value), info(r.op).name,
+           stepfuse::name(r.dtype), place(r.from), parts);
       comment_reduction(static_cast<int32_t>(i));
     }
   }
@@ -156,7 +161,9 @@ class Printer {
     line(2, "per element of signature {}{}{}", fmt::join(body.signatures, ", "), guard, units);
     for (const ArrayUse& a : body.arrays) {
       int32_t block = plan_.array(a).block;
-      std::string blocks = block > 1 ? fmt::format(" of {} elements", block) : "";
+      std::string blocks = plan_.array(a).of_squares() ? " of squares"
+                           : block > 1                 ? fmt::format(" of {} elements", block)
+                                                       : "";
       line(3, "array {} : {}{}{}{}{}{}", array(a), stepfuse::name(a.dtype), blocks,
            a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
            a.loaded_later ? ", loaded later" : "");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/plan/plan.hpp"
+#include "ir/reduction.hpp"
 
 namespace stepfuse::plan {
 namespace {
@@ -30,6 +31,11 @@ void find_kept(const KernelPlan& plan, const std::map<Id, int32_t>& made, Body* 
 }
 
 }  // namespace
+
+int32_t combined_rows(const Array& array, const ArrayUse& use) {
+  if (array.kind == Array::Kind::squares) return use.stored ? kSquareSide : 0;
+  return array.kind == Array::Kind::strips ? kStripRows : 0;
+}
 
 void find_levels(const KernelPlan& plan, Body* body) {
   for (const ArrayUse& a : body->arrays) body->unit = std::max(body->unit, plan.array(a).block);

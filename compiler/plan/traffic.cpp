@@ -40,8 +40,9 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
     if (at == body.signatures.end()) continue;
     for (const plan::ArrayUse& use : body.arrays) {
       const plan::Array& a = plan.array(use);
-      if (a.of_columns()) continue;  // which stay in the caches
-      double bytes = static_cast<double>(size_of(use.dtype)) / a.block;
+      bool stays = a.of_columns() || a.kind == plan::Array::Kind::squares;
+      if (stays) continue;  // in the caches
+      double bytes = static_cast<double>(size_of(use.dtype)) / a.block / a.rows;
       out.push_back({.buffer = a.scratch() ? -1 : a.index,
                      .scratch = a.scratch() ? a.index : -1,
                      .read = use.loaded ? bytes : 0,

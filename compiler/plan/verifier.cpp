@@ -22,6 +22,11 @@ class Verifier {
   void run() {
     check_names();
     for (const Reduction& r : plan_.reductions) {
+      if (r.to_squares) {
+        require(r.to == Domain::element && !r.first_level,
+                "squares are of elements, and one's own");
+        continue;
+      }
       require(r.from != r.to && broadcasts(r.to, r.from), "a reduction goes to a coarser domain");
       require(r.partition ==
                   abi::partition_index(static_cast<uint32_t>(r.from), static_cast<uint32_t>(r.to)),
@@ -120,6 +125,10 @@ class Verifier {
       require(plan_.reduction(r).to == Domain::column, "these reductions are to columns");
       require(made_.insert(r).second, "a reduction is made once");
     }
+    for (int32_t r : phase.squares) {
+      require(plan_.reduction(r).to_squares, "these reductions are to squares");
+      require(made_.insert(r).second, "a reduction is made once");
+    }
     for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
   }
 
@@ -175,7 +184,7 @@ class Verifier {
       need(known, c.operand);
     }
     require(combined == phase.reductions, "a body makes all reductions of its phase");
-    check_columns(phase, body);
+    check_lines(phase, body);
     std::set<int32_t> stored;
     for (const Store& s : body.stores) {
       const ArrayUse& a = array(s.array);
@@ -186,21 +195,24 @@ class Verifier {
     }
   }
 
-  // What a body keeps of strips is what its phase folds; of columns made before it takes the results.
-  void check_columns(const Phase& phase, const Body& body) const {
+  // What a body keeps of strips and squares is what its phase reduces; of those made before it takes the results.
+  void check_lines(const Phase& phase, const Body& body) const {
     std::vector<int32_t> combined;
     for (const ArrayUse& use : body.arrays) {
       const Array& a = plan_.array(use);
-      if (a.kind == Array::Kind::strips) {
-        require(use.loaded && use.stored, "strips are combined");
+      if (a.kind == Array::Kind::strips || (a.kind == Array::Kind::squares && use.stored)) {
+        require(use.loaded && use.stored, "strips and squares are combined");
         combined.push_back(a.index);
-      } else if (a.kind == Array::Kind::result) {
+      } else if (a.kind == Array::Kind::result || a.kind == Array::Kind::squares) {
         require(made_.contains(a.index), "a result is made before its use");
       }
+      require(!a.of_squares() || a.kind != Array::Kind::buffer || !use.loaded || !use.stored,
+              "row by row, what is stored would be loaded");
       require(!use.stored || !a.of_columns() || a.kind == Array::Kind::strips,
               "of columns, bodies store strips only");
     }
     std::vector<int32_t> all = phase.columns;
+    all.insert(all.end(), phase.squares.begin(), phase.squares.end());
     std::sort(all.begin(), all.end());
     std::sort(combined.begin(), combined.end());
     require(combined == all, "a body makes all reductions of its phase");

@@ -121,7 +121,8 @@ class EarlyStores {
     return sums;
   }
   void add(int32_t buffer, Bytes* sums) const {
-    double share = 1.0 / p_.buffers[static_cast<size_t>(buffer)].block;
+    const Buffer& b = p_.buffers[static_cast<size_t>(buffer)];
+    double share = 1.0 / b.block / b.rows;
     for (size_t s = 0; s < signatures_.size(); ++s) {
       DType type = signatures_[s][static_cast<size_t>(buffer)];
       (*sums)[s] += static_cast<double>(size_of(type)) * share;

@@ -27,7 +27,10 @@ class Stages {
 
  private:
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
-  bool is_element(ValueId v) const { return p_[v].type.domain == Domain::element; }
+  // Computed, in one kernel or in each that needs it; results of reductions to squares stand in memory.
+  bool is_element(ValueId v) const {
+    return p_[v].type.domain == Domain::element && !is_folded(p_[v]);
+  }
   // Made by the kernel before the first that may use it.
   bool is_rollup(ValueId v) const { return is_folded(p_[v]) && !is_element_reduction(p_, v); }
   // Work that must happen in one definite kernel.
@@ -124,7 +127,7 @@ class Stages {
       if (store.op != Op::store || store.operands[0] != v) continue;
       const Buffer& buffer = p_.buffers[static_cast<size_t>(store.slot)];
       bool ok = kernel_[index(s)] == kernel_[index(v)] && buffer.block == p_[v].type.block &&
-                buffer.is_of_all();
+                buffer.rows == p_[v].type.rows && buffer.is_of_all();
       for (int k : uses_[index(v)]) {
         if (k > kernel_[index(s)]) ok &= only_feeds(v, k, store.predicate);
       }
@@ -170,8 +173,10 @@ class Stages {
       int born = kernel_[index(v)];
       int32_t slot = 0;
       auto count = static_cast<int32_t>(s_.scratch.size());
+      // What squares keep is loaded with each of their rows, and so not stored by the same kernel.
+      int last_fetch = born - (p_[v].type.is_square() ? 1 : 0);
       while (slot < count && (!(s_.scratch[static_cast<size_t>(slot)] == p_[v].type) ||
-                              free_after[static_cast<size_t>(slot)] > born)) {
+                              free_after[static_cast<size_t>(slot)] > last_fetch)) {
         ++slot;
       }
       if (slot == count) {

@@ -44,6 +44,11 @@ struct Settings {
     return options.clip != Clip::none && options.clip != Clip::value && !clips_rows();
   }
   bool clips_rows() const { return options.clip == Clip::agc; }
+  // 128 rows of 128 columns of a copy share a scale.
+  bool scales_squares() const {
+    return options.copy_scale == CopyScale::block128 ||
+           options.copy_scale == CopyScale::block128_f32;
+  }
 };
 
 // A buffer that the optimizer keeps, and its value from before the step in f32.

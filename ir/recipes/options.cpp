@@ -197,10 +197,10 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
-const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none},
-                                       {"delayed", CopyScale::delayed},
-                                       {"current", CopyScale::current},
-                                       {"mx", CopyScale::mx}};
+const Choices<CopyScale> kCopyScale = {
+    {"none", CopyScale::none},         {"delayed", CopyScale::delayed},
+    {"current", CopyScale::current},   {"mx", CopyScale::mx},
+    {"block128", CopyScale::block128}, {"block128-f32", CopyScale::block128_f32}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -237,7 +237,8 @@ std::vector<RecipeOption> make_table() {
              "storage type of weights with --master or --weight-rounding"),
       choice("copy-scale", &Options::copy_scale, kCopyScale, "delayed",
              "8-bit copies are stored times a scale: for each tensor, from its largest weights so "
-             "far or now, or mx: a power of two for 32 elements"),
+             "far or now; mx: a power of two for 32 elements; block128: one for 128x128, -f32: any "
+             "scale"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
              "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",

@@ -16,7 +16,11 @@ Parameter declare_parameter(Context& c, Access access) {
         c.settings.options.copy_scale == CopyScale::mx;  // as `weight` is kept in the end
     p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
-    if (!in_format) c.b.init_copy(p.master, p.weight);
+    if (c.settings.scales_squares()) {
+      p.weight_scale = c.b.squares("weight_scale", DType::f32, Access::out);
+    } else if (!in_format) {
+      c.b.init_copy(p.master, p.weight);
+    }
   } else {
     DType dtype = c.settings.options.weight_rounding ? c.settings.model : DType::f32;
     p.weight = c.b.buffer("weight", dtype, access);
@@ -105,9 +109,12 @@ Value scale_to_largest(Context& c, Value widest, Value otherwise) {
   return c.b.select(usable, wanted, otherwise);
 }
 
-void store_times(Context& c, const Parameter& p, Value new_weight, Value scale) {
+void store_scaled(Context& c, const Parameter& p, Value new_weight, Value scale) {
   Value scaled = (new_weight * scale).named("w_scaled");
   c.b.store(p.weight, c.b.cast(scaled, c.settings.model).named("w_copy"), c.applied);
+}
+void store_times(Context& c, const Parameter& p, Value new_weight, Value scale) {
+  store_scaled(c, p, new_weight, scale);
   c.b.write(of_tensors(c, "copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
 }
 
@@ -120,6 +127,19 @@ void store_with_current(Context& c, const Parameter& p, Value new_weight) {
   Value widest = largest_of(c, new_weight).named("amax");
   Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
   store_times(c, p, new_weight, scale);
+}
+
+// TransformerEngine's scaling of weights in blocks of 128 x 128; of its scales the powers of two are the others without
+// their fractions.
+void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
+  Value widest = c.b.reduce_squares(Op::reduce_max, abs(new_weight).named("w_size")).named("amax");
+  Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
+  if (c.settings.options.copy_scale == CopyScale::block128) {
+    Value power = c.b.bitcast(scale, DType::i32) & c.i32(-(1 << 23));
+    scale = c.b.bitcast(power, DType::f32).named("copy_scale_power");
+  }
+  store_scaled(c, p, new_weight, scale);
+  c.b.store(p.weight_scale, rcp(scale).named("copy_scale_inv"), c.applied);
 }
 
 // TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps left, and this step's
@@ -151,6 +171,7 @@ void store_copy(Context& c, const Parameter& p, Value new_weight) {
   CopyScale how = c.settings.options.copy_scale;
   if (how == CopyScale::delayed) return store_with_delayed(c, p, new_weight);
   if (how == CopyScale::current) return store_with_current(c, p, new_weight);
+  if (c.settings.scales_squares()) return store_with_block128(c, p, new_weight);
   c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }
 

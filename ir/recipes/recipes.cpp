@@ -97,8 +97,15 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
-// Elements of a block are of one row, but of several columns.
-void check_columns(const Program& program, std::string_view instead) {
+// Elements of a block are of one row, but of several columns; and squares count theirs from a row's beginning.
+void check_blocks(const Program& program, std::string_view instead) {
+  if (has_squares(program)) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--copy-scale=block128 counts its blocks from the rows' beginnings, and "
+                    "others are counted from the tensor's; take {}, or another --copy-scale",
+                    instead));
+  }
   if (!has_columns(program)) return;
   throw Error(ErrorKind::usage,
               fmt::format("{} has values of columns, which blocks do not go with; take {}",
@@ -109,7 +116,7 @@ void check_columns(const Program& program, std::string_view instead) {
 Program with_weights(Program program, const Settings& s) {
   const RecipeOptions& o = s.options;
   if (o.copy_scale == CopyScale::mx) {
-    check_columns(program, "another --copy-scale");
+    check_blocks(program, "another --copy-scale");
     std::string_view format = s.model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2";
     return with_lower_bits(program, "weight", built_in_format(format));
   }
@@ -128,7 +135,7 @@ Program with_moments(Program program, const Context& c) {
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
                                               text.empty() ? name(o.moments) : text, program.name));
   }
-  if (!text.empty()) check_columns(program, "--moments=f32 or bf16");
+  if (!text.empty()) check_blocks(program, "--moments=f32 or bf16");
   for (const auto& [wanted, form] : moment_forms(text)) {
     bool found = false;
     for (const std::string& moment : c.moments) {

@@ -165,6 +165,7 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
          .initialised = b.init != Buffer::Init::none,
          .init_from = b.init == Buffer::Init::copy ? static_cast<int32_t>(b.init_from) : -1,
          .block = b.block,
+         .rows = b.rows,
          .from = b.from,
          .below = b.below},
         "the stepfuse_buffer");

@@ -29,11 +29,11 @@ constexpr uint32_t kSamples = 64;
 // Of a fold: parts of one value, which take some nanoseconds each.
 constexpr uint32_t kRangeParts = 2048;
 
-// From `chunk` on, the first one that begins a strip; `end` if none does.
-uint32_t next_strip(const abi::Context& context, uint32_t chunk, uint32_t end) {
+// From `chunk` on, the first one that begins so many rows; `end` if none does.
+uint32_t next_in_order(const abi::Context& context, int32_t rows, uint32_t chunk, uint32_t end) {
   for (; chunk < end; ++chunk) {
     const abi::Chunk& c = context.chunks[chunk];
-    if (c.begin / context.tensors[c.tensor].columns % kStripRows == 0) break;
+    if (c.begin / context.tensors[c.tensor].columns % static_cast<uint64_t>(rows) == 0) break;
   }
   return chunk;
 }
@@ -84,7 +84,7 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const 
   auto start = std::chrono::steady_clock::now();
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
   kernel->module_ = std::make_unique<Module>(object, plan.name);
-  kernel->has_columns_ = plan.has_columns;
+  kernel->rows_in_order_ = plan.rows_in_order;
   for (const plan::Reduction& r : plan.reductions) {
     kernel->reductions_.push_back({r.op, r.dtype, r.partition});
   }
@@ -141,19 +141,19 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
   struct Job {
     const abi::Context* context;
     PhaseFunction chunks;
-    bool by_strips;
+    int32_t rows_in_order;
     uint32_t end;
   };
-  Job job{&context, entry.chunks, has_columns_, end};
+  Job job{&context, entry.chunks, rows_in_order_, end};
   executor.for_ranges(
       begin, end, grain(context, begin, end, executor.threads()),
       [](const void* data, uint32_t from, uint32_t to) {
         FpEnvGuard guard;
         const Job& j = *static_cast<const Job*>(data);
-        if (j.by_strips) {  // whoever has a strip's first chunk does all of them
-          from = next_strip(*j.context, from, to);
+        if (j.rows_in_order > 0) {  // whoever has the first of these chunks does all of them
+          from = next_in_order(*j.context, j.rows_in_order, from, to);
           if (from == to) return;
-          to = next_strip(*j.context, to, j.end);
+          to = next_in_order(*j.context, j.rows_in_order, to, j.end);
         }
         j.chunks(j.context, from, to);
       },

@@ -75,7 +75,7 @@ class CpuKernel {
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;
   std::vector<ReductionPlan> reductions_;
-  bool has_columns_ = false;
+  int32_t rows_in_order_ = 0;
   double load_ms_ = 0;
 };
 

@@ -36,8 +36,9 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     const abi::Chunk& chunk = tables.chunks[i];
     const abi::Tensor& tensor = tables.tensors[chunk.tensor];
-    // A worker goes on from the first row of a strip by itself.
-    if (tables.has_columns && chunk.begin / tensor.columns % kStripRows != 0) continue;
+    // A worker goes on from the first one of so many rows by itself.
+    auto rows = static_cast<uint64_t>(tables.rows_in_order);
+    if (rows > 0 && chunk.begin / tensor.columns % rows != 0) continue;
     bool in_warp = chunk.length <= abi::kWarpElements;
     (in_warp ? small_ : large_).push_back(chunk);
     if (!in_warp) block_elements_ += chunk.length;

@@ -88,19 +88,22 @@ struct Sizes {
     };
     uint64_t elements = 0;
     uint64_t strips = 0;
+    uint64_t squares = 0;
     for (const StepTensor& t : data.tensors) {
       for (size_t b = 0; b < t.dtypes.size(); ++b) {
-        uint64_t values = (t.size + static_cast<uint64_t>(plan.arrays[b].block) - 1) /
-                          static_cast<uint64_t>(plan.arrays[b].block);
-        buffers.push_back(values * size_of(t.dtypes[b]));
+        const plan::Array& a = plan.arrays[b];
+        Buffer shape{.name = {}, .block = a.block, .rows = a.rows};
+        buffers.push_back(shape.count(t.size, t.column_count()) * size_of(t.dtypes[b]));
       }
       elements += (t.size + 255) / 256 * 256;
       strips += (t.row_count() + kStripRows - 1) / kStripRows * t.own_columns();
+      squares += square_count(t.size, t.column_count());
     }
     for (const plan::State& s : plan.states) states.push_back(members(s.domain) * size_of(s.dtype));
     for (const plan::Reduction& r : plan.reductions) {
-      slots.push_back((r.to == Domain::column ? strips : members(r.from)) * size_of(r.dtype));
-      results.push_back(members(r.to) * size_of(r.dtype));
+      uint64_t folded = r.to == Domain::column ? strips : r.to_squares ? 0 : members(r.from);
+      slots.push_back(folded * size_of(r.dtype));
+      results.push_back((r.to_squares ? squares : members(r.to)) * size_of(r.dtype));
     }
     for (const plan::Array& a : plan.arrays) {
       if (a.scratch()) scratch.push_back(elements * a.max_bytes);

@@ -37,6 +37,7 @@ TEST_CASE("C kernels and the runtime have one layout of the tables") {
   SAME(sf_tensor, abi::Tensor, columns);
   SAME(sf_tensor, abi::Tensor, scratch_base);
   SAME(sf_tensor, abi::Tensor, strip_base);
+  SAME(sf_tensor, abi::Tensor, square_base);
   SAME(sf_tensor, abi::Tensor, id);
   CHECK(sizeof(sf_partition) == sizeof(abi::Partition));
   SAME(sf_partition, abi::Partition, members);

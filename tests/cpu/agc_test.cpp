@@ -213,7 +213,8 @@ std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
     if (buffer.name == "grad") continue;
     size_t first = arrays.size();
     for (const Shape& s : shapes) {
-      arrays.emplace_back(buffer.count(s.rows * s.columns) * size_of(buffer.dtypes.only()), 0);
+      arrays.emplace_back(
+          buffer.count(s.rows * s.columns, s.columns) * size_of(buffer.dtypes.only()), 0);
     }
     std::vector<void*> bound;
     for (size_t t = first; t < arrays.size(); ++t) {

@@ -50,7 +50,12 @@ std::map<std::string, std::map<std::string, int>> all_features() {
       all["block"][fmt::format("{} of {}", info(op).name, block)] = 0;
     }
   }
-  for (const char* f : {"loaded", "stored", "stored in part"}) all["block"][f] = 0;
+  for (const char* kind : {"block", "square"}) {
+    for (const char* f : {"loaded", "stored", "stored in part"}) all[kind][f] = 0;
+  }
+  for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any}) {
+    all["square"][std::string(info(op).name)] = 0;
+  }
   for (const char* f : {"guessed", "searched"}) all["nearest"][f] = 0;
   for (int n = 1; n <= 5; ++n) all["reductions"][std::to_string(n)] = 0;
   // Reductions of what other reductions gave: 0 is a step without any.
@@ -161,6 +166,8 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
   }
   if (reduces_blocks(inst)) {
     ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, inst.type.block)];
+  } else if (reduces_squares(inst)) {
+    ++seen_["square"][std::string(info(inst.op).name)];
   } else if (is_reduction(inst.op)) {
     Domain from = program[inst.operands[0]].type.domain;
     ++seen_["reduction"][reduction_name(from, inst.type.domain)];
@@ -171,8 +178,11 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
   }
   bool memory = inst.op == Op::load || inst.op == Op::store;
   if (memory && program.buffers[static_cast<size_t>(inst.slot)].block > 1) {
+    bool square = program.buffers[static_cast<size_t>(inst.slot)].is_square();
     bool part = inst.predicate != kNoValue && program[inst.predicate].type.block > 1;
-    ++seen_["block"][inst.op == Op::load ? "loaded" : part ? "stored in part" : "stored"];
+    ++seen_[square ? "square" : "block"][inst.op == Op::load ? "loaded"
+                                         : part              ? "stored in part"
+                                                             : "stored"];
   }
   if (inst.op == Op::read) ++seen_["read state"][domain(state())];
   if (inst.op == Op::write) ++seen_["written state"][domain(state())];

@@ -168,6 +168,21 @@ inline const std::vector<Feature> kFeatures = {
   store @scale, %most
 })",
      {"plan"}},
+    {"squares",  // values that 128 rows of 128 columns share
+     R"(step @squares {
+  buffer @weight : f32 in
+  buffer @copy : f8e4m3 out
+  buffer @scale : <f32/128x128> out
+  %w = load @weight : [f32]
+  %size = abs %w : [f32]
+  %most = reduce_max %size : <f32/128x128>
+  %scale = div 448, %most : <f32/128x128>
+  %scaled = mul %w, %scale : [f32]
+  %copy = cast %scaled : [f8e4m3]
+  store @copy, %copy
+  store @scale, %scale
+})",
+     {"plan"}},
     {"scratch",  // values that cross kernels
      R"(step @scratch {
   buffer @grad : f16 in

@@ -72,8 +72,10 @@ class Device {
       StepTensor& tensor = data.tensors[t];
       for (size_t b = 0; b < p_.buffers.size(); ++b) {
         size_t width = size_of(tensor.dtypes[b]);
-        u64 at = address(t, b) + p_.buffers[b].count(options_.skip_elements) * width;
-        memory_.read(tensor.data[b], at, p_.buffers[b].count(tensor.size) * width);
+        u64 at = address(t, b) +
+                 p_.buffers[b].count(options_.skip_elements, tensor.column_count()) * width;
+        memory_.read(tensor.data[b], at,
+                     p_.buffers[b].count(tensor.size, tensor.column_count()) * width);
       }
     }
     for (size_t s = 0; s < p_.states.size(); ++s) {
@@ -100,8 +102,8 @@ class Device {
   u64 place_array(const StepTensor& tensor, size_t t, size_t b) {
     size_t width = size_of(tensor.dtypes[b]);
     size_t shift = t < options_.shifts.size() ? options_.shifts[t] * width : 0;
-    u64 skipped = p_.buffers[b].count(options_.skip_elements) * width;
-    u64 bytes = p_.buffers[b].count(tensor.size) * width;
+    u64 skipped = p_.buffers[b].count(options_.skip_elements, tensor.column_count()) * width;
+    u64 bytes = p_.buffers[b].count(tensor.size, tensor.column_count()) * width;
     u64 base = memory_.allocate(shift + skipped + bytes,
                                 fmt::format("@{} of tensor {}", p_.buffers[b].name, t)) +
                shift;
@@ -184,7 +186,7 @@ class Device {
       size_t width = size_of(r.dtype), k = slots.size();
       slots.push_back(place_fresh(from * width, fmt::format("slots {}", k)));
       results.push_back(
-          place_fresh(member_count(r.to, tables_) * width, fmt::format("results {}", k)));
+          place_fresh(result_count(r, tables_) * width, fmt::format("results {}", k)));
     }
     for (const plan::Array& a : s_.plan.arrays) {
       if (!a.scratch()) continue;

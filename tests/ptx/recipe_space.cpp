@@ -74,7 +74,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
   TestLayout layout;
   layout.signatures = types_of(program, point);
   bool has_blocks = std::any_of(program.buffers.begin(), program.buffers.end(),
-                                [](const Buffer& b) { return b.block > 1; });
+                                [](const Buffer& b) { return b.block > 1 && !b.is_square(); });
   layout.group_count = 3;  // the last one has one tensor
   for (uint64_t size : sizes_of(kind, rng)) {
     LayoutTensor t{.size = size};
@@ -87,7 +87,8 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     if (has_rows(program)) {
       t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
       if (has_blocks) t.columns = t.columns / 64 * kLargestBlock;
-      t.offset = has_columns(program) ? 0 : t.columns * rng.below(9);
+      uint64_t rows = has_squares(program) ? kSquareSide : 1;
+      t.offset = has_columns(program) ? 0 : t.columns * rows * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
     // Blocks are cut nowhere; of other shards only the API asks as much.
@@ -163,7 +164,8 @@ void set_inputs(const Program& program, const Point& point, TestData& data, Rng&
       DType type = tensor.dtypes[b];
       auto* at = static_cast<std::byte*>(tensor.data[b]);
       bool squares = name.find("sq") != std::string::npos || name == "sum" || name == "square_avg";
-      uint64_t count = is_float(type) ? program.buffers[b].count(tensor.size) : 0;
+      uint64_t count =
+          is_float(type) ? program.buffers[b].count(tensor.size, tensor.column_count()) : 0;
       for (uint64_t i = 0; i < count; ++i) {
         std::byte* place = at + i * size_of(type);
         double v = number(sem::cast(load_bits(place, type), type, DType::f32), DType::f32);

@@ -51,7 +51,7 @@ struct Run {
       std::vector<void*> pointers;
       for (size_t size : sizes) {
         auto& list = arrays[b.name];
-        list.emplace_back(b.count(size) * size_of(b.dtypes.only()), 7);
+        list.emplace_back(b.count(size, size) * size_of(b.dtypes.only()), 7);
         pointers.push_back(list.back().data());
       }
       if (b.name == "grad") continue;
@@ -95,7 +95,7 @@ std::map<std::string, std::vector<char>> converted(
   StepTensor tensor{.size = size, .data = {}, .dtypes = {}};
   for (const Buffer& b : p.buffers) {
     auto& bytes = out[b.name];
-    bytes.resize(b.count(size) * size_of(b.dtypes.only()));
+    bytes.resize(b.count(size, size) * size_of(b.dtypes.only()));
     if (b.access == Access::in) bytes = in.at(b.name);
     tensor.data.push_back(bytes.data());
     tensor.dtypes.push_back(b.dtypes.only());

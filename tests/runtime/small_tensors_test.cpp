@@ -61,7 +61,7 @@ struct Run {
       : program(p), tensors(list), step(p, layout(list), device, {.form = form}) {
     for (const Buffer& b : program.buffers) {
       for (const TensorSpec& t : tensors) {
-        uint64_t count = b.is_of(t.element_count()) ? b.count(t.size) : 0;
+        uint64_t count = b.is_of(t.element_count()) ? b.count(t.size, t.column_count()) : 0;
         arrays[b.name].emplace_back(count * size_of(b.dtypes.only()), 7);
       }
       if (b.name == "weight") fill(b.name, 3);

@@ -133,17 +133,18 @@ void TestLayout::fit_sizes(const Program& program) {
 }
 
 // Whole rows, short and long ones, or one of all; with blocks rows of a multiple of them.
-void cut_at_rows(Rng& rng, LayoutTensor& tensor, bool whole, bool blocks) {
-  constexpr uint64_t kLengths[] = {1, 7, 8, 40, 248, 256, 300, 2048, 2500, 16384, 20000};
+void cut_at_rows(Rng& rng, LayoutTensor& tensor, const Program& program, bool blocks) {
+  constexpr uint64_t kLengths[] = {1, 7, 8, 40, 128, 130, 248, 256, 300, 2048, 2500, 16384, 20000};
   tensor.columns = rng.chance(20) ? 0 : kLengths[rng.below(std::size(kLengths))];
   if (blocks) tensor.columns = (tensor.columns + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   tensor.offset = tensor.columns * (tensor.offset == 0 ? 0 : rng.below(100));
+  if (has_squares(program)) tensor.offset *= kSquareSide;
   bool is_short = tensor.size < 2 * tensor.columns && tensor.columns <= 2500;
   if (is_short && rng.chance(60)) tensor.size = tensor.columns * (2 + rng.below(4));
   if (tensor.columns != 0) tensor.size -= tensor.size % tensor.columns;
   tensor.full_size = 0;
   if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + 3 * tensor.columns;
-  if (whole) tensor.offset = tensor.full_size = 0;
+  if (has_columns(program)) tensor.offset = tensor.full_size = 0;
 }
 
 TestLayout random_layout(const Program& program, uint64_t seed) {
@@ -170,7 +171,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
   }
   bool draws = std::any_of(program.insts.begin(), program.insts.end(),
                            [](const Inst& inst) { return inst.op == Op::random; });
-  auto shares = [](const auto& x) { return x.block > 1; };
+  auto shares = [](const auto& x) { return x.block > 1 && !x.is_square(); };
   bool blocks = std::any_of(program.buffers.begin(), program.buffers.end(), shares) ||
                 std::any_of(program.insts.begin(), program.insts.end(),
                             [&](const Inst& inst) { return shares(inst.type); });
@@ -187,7 +188,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + rng.below(100000);
     if (rng.chance(50))
       tensor.columns = 1 + rng.below(5000);  // rows may end within: nobody sees it
-    if (has_rows(program)) cut_at_rows(rng, tensor, has_columns(program), blocks);
+    if (has_rows(program)) cut_at_rows(rng, tensor, program, blocks);
     tensor.group = rng.between(0, layout.group_count - 1);
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));
@@ -216,7 +217,9 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
                              .dtypes = types});
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       size_t width = size_of(types[b]);
-      size_t count = types[b] == DType::absent ? 0 : program.buffers[b].count(from.size);
+      size_t count = types[b] == DType::absent
+                         ? 0
+                         : program.buffers[b].count(from.size, step_.tensors[t].column_count());
       arrays_[t].emplace_back(count * width, from.shift * width);
       Rng rng(seed + t, program.buffers[b].name);
       for (size_t i = 0; i < count; ++i) {
@@ -266,7 +269,7 @@ std::optional<std::string> difference(const Program& program, const TestData& ex
       }
       DType type = tensor.dtypes[b];
       if (type == DType::absent) continue;
-      for (size_t i = 0; i < buffer.count(tensor.size); ++i) {
+      for (size_t i = 0; i < buffer.count(tensor.size, tensor.column_count()); ++i) {
         Bits x = canonical_nan(load_bits(e.data() + i * size_of(type), type), type);
         Bits y = canonical_nan(load_bits(a.data() + i * size_of(type), type), type);
         if (x == y) continue;

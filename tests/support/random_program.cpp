@@ -10,7 +10,7 @@
 
 #include "ir/builder.hpp"
 #include "tests/support/hostile_names.hpp"
-#include "tests/support/random_types.hpp"
+#include "tests/support/random_declarations.hpp"
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
@@ -18,10 +18,10 @@ namespace {
 
 constexpr int kMaxReductions = 5;
 
-class Generator : RandomTypes {
+class Generator : RandomDeclarations {
  public:
   Generator(uint64_t seed, const ProgramOptions& options)
-      : RandomTypes(seed), options_(options), b_("random") {}
+      : RandomDeclarations(seed), options_(options) {}
 
   Program run() {
     declare_args();
@@ -55,25 +55,6 @@ class Generator : RandomTypes {
       Value v = b_.arg(fmt::format("a{}", i), t);
       add(v);
     }
-  }
-
-  void declare_buffers() {
-    int count = rng_.between(1, 4);
-    for (int i = 0; i < count; ++i) {
-      add_buffer(any_storage(), rng_.pick({Access::in, Access::inout, Access::inout, Access::out}));
-    }
-  }
-  BufferRef add_buffer(DTypeSet types, Access access, int32_t block = 0) {
-    if (block == 0) block = !columns_ && rng_.chance(rows_ ? 35 : 12) ? any_block() : 1;
-    BufferRef buffer =
-        b_.buffer(fmt::format("b{}", b_.program().buffers.size()), types, access, block);
-    auto [from, below] = any_sizes(types);
-    b_.only_of(buffer, from, below);
-    return buffer;
-  }
-  StateRef add_state(Type t) {
-    bool shared = t.domain == Domain::step && rng_.chance(20);
-    return b_.state(fmt::format("s{}", b_.program().states.size()), t, shared);
   }
 
   // --- pools
@@ -115,18 +96,21 @@ class Generator : RandomTypes {
     }
     return t == DType::i32 ? b_.element_index() : b_.cast(b_.element_index(), t);
   }
-  // One with a value for `block` elements, or fewer values.
-  Value pick_shared(DType t, int32_t block) {
+  // One that has no more values than `place`.
+  Value pick_shared(DType t, const Type& place) {
     for (int tries = 0; tries < 4; ++tries) {
       Value v = pick(t, rng_.chance(80) ? Domain::element : up_to(Domain::tensor));
-      if (v.type().domain != Domain::element || v.type().block >= block) return v;
+      if (broadcasts(v.type(), place)) return v;
     }
-    return reduce_blocks(t, block);
+    return reduce_shared(t, place);
   }
-  Value reduce_blocks(DType t, int32_t block) {
+  Value reduce_shared(DType t, const Type& place) {
     Op op = t == DType::boolean ? Op::reduce_any
                                 : rng_.pick({Op::reduce_add, Op::reduce_max, Op::reduce_min});
-    return b_.reduce_blocks(op, pick_fine(t), block);
+    Value v = pick_fine(t);
+    if (!place.is_square()) return b_.reduce_blocks(op, v, place.block);
+    ++reductions_;
+    return b_.reduce_squares(op, v);
   }
 
   // A new value of this type from sources.
@@ -135,8 +119,9 @@ class Generator : RandomTypes {
       if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::i32, d), t);
     }
-    if (d == Domain::element && !is_low_precision(t) && !columns_ && rng_.chance(12)) {
-      return reduce_blocks(t, any_block());
+    bool few = !squares_ || reductions_ < kMaxReductions;
+    if (d == Domain::element && !is_low_precision(t) && may_share() && few && rng_.chance(12)) {
+      return reduce_shared(t, any_shared());
     }
     if (is_low_precision(t)) {
       if (d == Domain::step && rng_.chance(40)) return b_.constant(t, interesting());
@@ -259,8 +244,8 @@ class Generator : RandomTypes {
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
         DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
-        if (columns_) return;
-        return add(reduce_blocks(t, any_block()));
+        if (!may_share() || (squares_ && reductions_ >= kMaxReductions)) return;
+        return add(reduce_shared(t, any_shared()));
       }
       case TypeRule::powi: {
         if (is_of_elements(d)) d = coarse_domain();
@@ -325,11 +310,6 @@ class Generator : RandomTypes {
     add(b_.apply(op, {in[0], in[1], in[2]}));
   }
 
-  TableRef any_table() {
-    size_t known = b_.program().tables.size();
-    if (known > 0 && rng_.chance(60)) return {static_cast<int32_t>(rng_.below(known))};
-    return b_.table(fmt::format("t{}", known), rising_values());
-  }
   void grow_cast(Domain d) {
     switch (rng_.weighted({35, 30, 20, 15, 45})) {
       case 0: {  // among the arithmetic types
@@ -422,11 +402,11 @@ class Generator : RandomTypes {
     BufferRef buffer{slot};
     const Buffer& declared = b_.program().buffers[static_cast<size_t>(slot)];
     DTypeSet types = declared.dtypes;
-    int32_t block = declared.block;
+    Type place = declared.place();
     DType held = types.size() == 1 ? types.only() : DType::bound;
     Domain d = rng_.chance(80) ? Domain::element : up_to(columns_ ? Domain::column : Domain::row);
     Value v;
-    if (block > 1) return store_shared(buffer, held, block);
+    if (place.block > 1) return store_shared(buffer, held, place);
     if (held == DType::i32) {
       v = pick(DType::i32, d);
     } else if (is_narrow_integer(held)) {
@@ -439,10 +419,14 @@ class Generator : RandomTypes {
     b_.store(buffer, v, predicate(Domain::element));
   }
 
-  void store_shared(BufferRef buffer, DType held, int32_t block) {
+  Value shared_predicate(const Type& place) {
+    if (!place.is_square()) return pick_shared(DType::boolean, place);
+    return b_.apply(Op::lt, {reduce_shared(DType::f32, place), pick(DType::f32, Domain::tensor)});
+  }
+  void store_shared(BufferRef buffer, DType held, const Type& place) {
     bool integer = held == DType::i32 || is_narrow_integer(held);
-    Value v = b_.cast_to_buffer(pick_shared(integer ? DType::i32 : DType::f32, block), buffer);
-    Value p = rng_.chance(50) ? predicate(Domain::tensor) : pick_shared(DType::boolean, block);
+    Value v = b_.cast_to_buffer(pick_shared(integer ? DType::i32 : DType::f32, place), buffer);
+    Value p = rng_.chance(50) ? predicate(Domain::tensor) : shared_predicate(place);
     b_.store(buffer, v, p);
   }
 
@@ -472,15 +456,16 @@ class Generator : RandomTypes {
         Value fine = t.block == 1 ? v : b_.apply(Op::bit_and, {v, pick_fine(DType::boolean)});
         b_.write(r, b_.reduce(Op::reduce_any, fine));
       } else {
-        int32_t block = rng_.chance(50) ? t.block : 1;
-        Value p = block > 1 ? predicate(Domain::tensor) : predicate(Domain::element);
-        b_.store(add_buffer(t.dtype, Access::out, block), v, p);
+        Type place = rng_.chance(50) ? t : Type{};
+        bool in_part = place.is_square() && rng_.chance(50);
+        Value p = in_part ? shared_predicate(place)
+                          : predicate(place.block > 1 ? Domain::tensor : Domain::element);
+        b_.store(add_buffer(t.dtype, Access::out, place), v, p);
       }
     }
   }
 
   ProgramOptions options_;
-  Builder b_;
   std::map<std::pair<DType, Domain>, Pool> pools_;
   std::set<ValueId> unused_;
   std::set<int32_t> stored_;

@@ -22,6 +22,7 @@ class RandomTypes {
       : rng_(seed, "program"),
         rows_(rng_.chance(30)),
         columns_(rng_.chance(rows_ ? 40 : 10)),
+        squares_(Rng(seed, "squares").chance(15)),
         sizes_(seed, "sizes"),
         limit_(sizes_.chance(20) ? sizes_.pick({1, 4, 16, 64, 200, 300, 4000, 20000}) : 0) {}
 
@@ -48,7 +49,12 @@ class RandomTypes {
     if (sizes_.chance(50)) return {0, limit};
     return {limit, Buffer::kAnySize};
   }
-  int32_t any_block() { return kBlocks[rng_.below(std::size(kBlocks))]; }
+  // What so many elements share a value in: squares, where pieces are of one row.
+  Type any_shared() {
+    if (squares_) return {DType::f32, Domain::element, -1, kSquareSide, kSquareSide};
+    return {DType::f32, Domain::element, -1, kBlocks[rng_.below(std::size(kBlocks))]};
+  }
+  bool may_share() const { return !columns_ || squares_; }
 
   // Of a code table: at random, or spaced as those that people make are.
   std::vector<float> rising_values() {
@@ -102,7 +108,7 @@ class RandomTypes {
   // Of what coarser than elements a reduction is, and what it is to.
   Domain reduced_coarse() {
     if (rng_.chance(has_lines() ? 30 : 50)) return Domain::tensor;
-    if (!has_lines()) return Domain::group;
+    if (!rows_ && !columns_) return Domain::group;
     return columns_ && (!rows_ || rng_.chance(50)) ? Domain::column : Domain::row;
   }
   Domain reduced_to(Domain from) {
@@ -114,7 +120,7 @@ class RandomTypes {
     return to;
   }
   // Pieces are of one row.
-  bool has_lines() const { return rows_ || columns_; }
+  bool has_lines() const { return rows_ || columns_ || squares_; }
   DType number_in(Domain d) {
     if (is_of_elements(d)) return rng_.chance(75) ? DType::f32 : DType::i32;
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
@@ -166,8 +172,8 @@ class RandomTypes {
   }
 
   Rng rng_;
-  // There are values of rows, or columns, and then no blocks.
-  bool rows_, columns_;
+  // There are values of rows, columns or squares; with the last two, no other blocks.
+  bool rows_, columns_, squares_;
   Rng sizes_;
   // If not 0: some buffers are only of tensors with fewer elements, and some only of others.
   double limit_;

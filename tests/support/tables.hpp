@@ -12,8 +12,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
   StepTables tables;
   tables.buffer_count = variant.program.buffers.size();
   tables.signatures = variant.signatures;
-  tables.has_rows = has_rows(variant.program);
-  tables.has_columns = has_columns(variant.program);
+  tables.describe(variant.program);
   for (const StepTensor& t : data.tensors) {
     uint32_t flags = t.present ? abi::kPresent : 0U;
     tables.add({.group = static_cast<uint32_t>(t.group),
@@ -25,7 +24,7 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
                 .scratch_base = 0,
                 .strip_base = 0,
                 .id = t.id,
-                .reserved = 0},
+                .square_base = 0},
                t.dtypes);
   }
   tables.make_parts(static_cast<uint32_t>(data.group_count));

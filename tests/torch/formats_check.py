@@ -1,4 +1,5 @@
-"""Moments in formats and MXFP8 copies beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit.
+"""Moments in formats and MXFP8 copies beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit; and copies
+in blocks of 128x128 beside TransformerEngine's rule in PyTorch.
 
     tests/torch/formats_check.py [--steps N] [--backend cpu]
 
@@ -41,7 +42,7 @@ SIZES = (4096, 16384 + 4096, 70000 // 256 * 256)  # torchao keeps others in f32
 
 def differing(ours, theirs):
     view = {1: torch.uint8, 4: torch.int32}[ours.element_size()]
-    return int((ours.view(view) != theirs.reshape(-1).view(view)).sum())
+    return int((ours.reshape(-1).view(view) != theirs.reshape(-1).view(view)).sum())
 
 
 def check(formats, peer, parts, steps, backend):
@@ -110,17 +111,60 @@ def check_copies(dtype, steps, backend):
     return any(counts.values())
 
 
+def block_scaled(master, dtype, power):
+    """Codes, and a block's inverse scale, by TransformerEngine's compute_scale_from_amax (recipe_common.cuh), its epsilon 0."""
+    rows, columns = master.shape
+    padded = torch.nn.functional.pad(master, (0, -columns % 128, 0, -rows % 128))
+    blocks = padded.unflatten(0, (-1, 128)).unflatten(2, (-1, 128))
+    amax = blocks.abs().amax((1, 3))
+    scale = torch.full_like(amax, torch.finfo(dtype).max) / amax
+    scale[scale.isinf()] = torch.finfo(torch.float32).max
+    if power:
+        scale = (scale.view(torch.int32) & -(1 << 23)).view(torch.float32)
+    scale[(amax == 0) | ~amax.isfinite()] = 1
+    codes = (blocks * scale[:, None, :, None]).to(dtype).flatten(2, 3).flatten(0, 1)[:rows, :columns]
+    return codes.contiguous(), 1 / scale
+
+
+def check_blocks(dtype, how, steps, backend):
+    """How many codes and scales of copies in blocks of 128x128 differ from that after each of so many steps."""
+    torch.manual_seed(0)
+    name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
+    shapes = ((130, 257), (1, 5), (128, 128), (127, 1), (384, 512), (300, 130))
+    masters = [torch.randn(s) * torch.exp2(torch.randint(-149, 100, s)[:, :1].float()) for s in shapes]
+    masters[4][:128, :128] = 0
+    masters[4][200, 7], masters[4][300, 300] = float("nan"), float("inf")
+    copies = [torch.zeros(s, dtype=dtype) for s in shapes]
+    scales = [torch.zeros(-(-rows // 128), -(-columns // 128)) for rows, columns in shapes]
+    step = Step("sgd", f"master model={name} copy-scale={how}", backend)
+    step.bind([0] * len(shapes), weight=copies, master=masters, weight_scale=scales)
+    counts = {"codes": 0, "scales": 0}
+    for _ in range(steps):
+        step.run([torch.randn(s) for s in shapes])
+        for master, code, scale in zip(masters, copies, scales):
+            theirs, theirs_scale = block_scaled(master, dtype, how == "block128")
+            nan = torch.isnan(code.float()) & torch.isnan(theirs.float())
+            counts["codes"] += int(((code.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
+            counts["scales"] += differing(scale, theirs_scale)
+    print(f"{how} in {name} beside TransformerEngine's rule, {steps} steps of {sum(m.numel() for m in masters)} elements; differing: "
+          + ", ".join(f"{what} {n}" for what, n in counts.items()))
+    return any(counts.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
+    failed = False
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        for how in ("block128", "block128-f32"):
+            failed |= check_blocks(dtype, how, a.steps, a.backend)
     try:
         from torchao.optim import AdamW4bit, AdamW8bit, AdamWFp8
     except ImportError as e:
         print(f"skipped: {e}")
-        return 0
-    failed = False
+        return 1 if failed else 0
     scaled = {"scale": (torch.float32, 256)}
     for formats, peer, parts in (
             (("fp8", "fp8"), AdamWFp8, {"code": (torch.float8_e4m3fn, 1), **scaled}),

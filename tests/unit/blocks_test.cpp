@@ -59,8 +59,8 @@ TEST_CASE("blocks: printing and parsing are inverse") {
   CHECK(print(parse(print(p))) == print(p));
   CHECK(contains(print(p), "buffer @scale : <f32/16> inout"));
   CHECK(contains(print(p), "%has = reduce_any %negative : <bool/16>"));
-  CHECK(p.buffers[1].count(37) == 3);
-  CHECK(p.buffers[0].count(37) == 37);
+  CHECK(p.buffers[1].count(37, 37) == 3);
+  CHECK(p.buffers[0].count(37, 37) == 37);
 }
 
 TEST_CASE("blocks: sums by halving, and what is behind the tensor's end changes nothing") {

@@ -29,7 +29,7 @@ Parts encode(const Format& f, std::vector<float> x) {
   StepTensor tensor{.size = x.size(), .data = {}, .dtypes = {}};
   for (const Buffer& b : f.encode.buffers) {
     bool value = b.name == "x";
-    if (!value) parts.emplace_back(b.count(x.size()) * size_of(b.dtypes.only()));
+    if (!value) parts.emplace_back(b.count(x.size(), x.size()) * size_of(b.dtypes.only()));
     tensor.dtypes.push_back(b.dtypes.only());
   }
   size_t part = 0;

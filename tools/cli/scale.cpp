@@ -51,7 +51,8 @@ Bytes count(const Explanation& e) {
     auto n = static_cast<double>(e.elements[s]);
     for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
       const Buffer& buffer = variant.program.buffers[b];
-      double size = n * static_cast<double>(size_of(variant.signatures[s][b])) / buffer.block;
+      double size =
+          n * static_cast<double>(size_of(variant.signatures[s][b])) / buffer.block / buffer.rows;
       const std::string& name = buffer.name;
       (name == "grad" ? bytes.gradients : name == "weight" ? bytes.weights : bytes.state) += size;
     }

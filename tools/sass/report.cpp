@@ -28,8 +28,9 @@ std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
     for (size_t k = 0; k < traffic.size(); ++k) {
       Place place{p, static_cast<int>(k)};
       for (const ArrayTraffic& a : traffic[k].phases[static_cast<size_t>(p)].arrays) {
+        const auto buffer = static_cast<size_t>(a.buffer);
         const int block =
-            a.buffer < 0 ? 1 : variant.plan.arrays[static_cast<size_t>(a.buffer)].block;
+            a.buffer < 0 ? 1 : variant.plan.arrays[buffer].block * variant.plan.arrays[buffer].rows;
         (block > 1 ? place.moved.shared : place.moved.read) += static_cast<int>(a.read * block);
         if (block == 1) place.moved.written += static_cast<int>(a.written);
       }

@@ -38,7 +38,8 @@ Workload::Workload(const Program& program, const LayoutFile& file, const Binding
     for (size_t t = 0; t < file.tensors.size(); ++t) {
       const TensorSpec& tensor = layout_.tensors()[t];
       bool has = buffer.is_of(tensor.element_count());
-      specs.push_back({has ? buffer.count(tensor.size) : 0, tensor.dtypes.at(buffer.name),
+      specs.push_back({has ? buffer.count(tensor.size, tensor.column_count()) : 0,
+                       tensor.dtypes.at(buffer.name),
                        file.tensors[t].misalign_for(buffer.name) + shift});
     }
     return specs;

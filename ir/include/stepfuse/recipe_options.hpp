@@ -79,6 +79,10 @@ enum class CopyScale : uint8_t {
   delayed,  // the largest number of the type by the largest weight of the last 16 steps, as they left it
   current,  // the same by the largest weight of this step: one more pass over the weights
   mx,       // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0
+  // 128 rows of 128 columns share a scale, from the largest weight of this step among them; buffer
+  // weight_scale : <f32/128x128> is what the copy is to be multiplied by. One more pass over the weights.
+  block128,      // a power of two
+  block128_f32,  // any
 };
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
@@ -96,7 +100,7 @@ struct RecipeOptions {
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed copy_scale : <f32>, which
-  // the next copy is stored times. With mx the masters are the caller's to begin.
+  // the next copy is stored times. With mx and block128 there is no such state, and the masters are the caller's to begin.
   CopyScale copy_scale = CopyScale::none;
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};

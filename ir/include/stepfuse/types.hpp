@@ -53,7 +53,8 @@ inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int
 //   column  one value per column of a tensor written <f32/column>
 //   element one value per parameter element  written [f32]
 // Neither rows nor columns are coarser than the other: what has both is of elements.
-// An element value may be one that the elements of a block share, written <f32/256>: see Type::block.
+// An element value may be one that the elements of a block share, written <f32/256>, or those of a square of 128 rows and
+// as many columns, written <f32/128x128>: see Type::block and rows.
 enum class Domain : uint8_t { step, group, tensor, row, column, element };
 
 struct DomainInfo {
@@ -78,10 +79,17 @@ struct Type {
   // Of the element domain: so many elements, counted from element 0 of the full tensor, share a value.
   // A power of two; 1: each has its own.
   int32_t block = 1;
+  // Of a block: that of so many rows, counted from row 0 of the full tensor, at the same columns, counted from the row's
+  // element 0. kSquareSide, with as large a block: a square; 1: it is within one row.
+  int32_t rows = 1;
+  constexpr bool is_square() const { return rows > 1; }
+  // The same of another dtype.
+  constexpr Type of(DType other) const { return {other, domain, -1, block, rows}; }
   friend bool operator==(const Type&, const Type&) = default;
 };
 inline constexpr int32_t kSmallestBlock = 16;
 inline constexpr int32_t kLargestBlock = 256;
+inline constexpr int32_t kSquareSide = 128;
 
 // Whether values of one domain are also values of another, which is the same or finer.
 constexpr bool broadcasts(Domain from, Domain to) {
@@ -92,9 +100,10 @@ constexpr Domain join(Domain a, Domain b) {
   if (broadcasts(a, b)) return b;
   return broadcasts(b, a) ? a : Domain::element;
 }
-// The same of types, where smaller blocks are finer.
+// The same of types, where smaller blocks are finer. A square has more than one row, and column.
 constexpr bool broadcasts(const Type& from, const Type& to) {
-  return from.domain != to.domain ? broadcasts(from.domain, to.domain) : from.block >= to.block;
+  if (from.domain == to.domain) return from.block >= to.block && from.rows >= to.rows;
+  return broadcasts(from.domain, to.domain) && !(to.is_square() && from.domain >= Domain::row);
 }
 // With the dtype of the finer one, or of `a`.
 constexpr Type join(const Type& a, const Type& b) {

@@ -118,11 +118,11 @@ STEPFUSE_API const char* stepfuse_program_name(const stepfuse_program* program);
 typedef struct stepfuse_buffer {
   size_t size;
   const char* name;
-  uint32_t dtypes;      // bit 1 << STEPFUSE_F16 and so on: what its arrays may be stored as
-  int32_t is_written;   // by a step
-  int32_t initialised;  // by stepfuse_step_init_state
-  int32_t init_from;    // with a copy of that buffer; -1: with zeros
-  int32_t block;  // so many elements share a value: an array has one for each block of a tensor
+  uint32_t dtypes;       // bit 1 << STEPFUSE_F16 and so on: what its arrays may be stored as
+  int32_t is_written;    // by a step
+  int32_t initialised;   // by stepfuse_step_init_state
+  int32_t init_from;     // with a copy of that buffer; -1: with zeros
+  int32_t block, rows;   // so many elements share a value, those of so many rows if that is not 1
   uint64_t from, below;  // only tensors of from <= elements < below have it; NULL for others
 } stepfuse_buffer;
 typedef struct stepfuse_state {
@@ -142,7 +142,7 @@ typedef struct stepfuse_arg {
   int32_t has_default;
   double default_value;
 } stepfuse_arg;
-#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1, 0, UINT64_MAX}
+#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1, 1, 0, UINT64_MAX}
 #define STEPFUSE_STATE {sizeof(stepfuse_state), NULL, 0, 0, 0, 0, 0}
 #define STEPFUSE_ARG {sizeof(stepfuse_arg), NULL, 0, 0, 0, 0.0}
 STEPFUSE_API size_t stepfuse_program_buffer_count(const stepfuse_program* program);

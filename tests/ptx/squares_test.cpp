@@ -1,0 +1,102 @@
+// Values of squares on the PTX machine: reduced row by row by whoever has their columns, kept, loaded and stored. Knows the
+// compiler, the PTX machine and the interpreter.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/parser.hpp>
+
+#include "compiler/cuda/emit.hpp"
+#include "compiler/passes/pass_manager.hpp"
+#include "compiler/variant.hpp"
+#include "ir/interpreter.hpp"
+#include "tests/ptx/device_runner.hpp"
+#include "tests/support/needs_nvrtc.hpp"
+#include "tests/support/random_data.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+constexpr const char* kStep = R"(step @s {
+  buffer @w : f32 inout
+  buffer @given : <f32/128x128> in
+  buffer @sum : <f32/128x128> out
+  buffer @code : f8e4m3 out
+  state @columns : <f32/column>
+  report @norm : f32
+  %w = load @w : [f32]
+  %given = load @given : <f32/128x128>
+  %size = abs %w : [f32]
+  %most = reduce_max %size : <f32/128x128>
+  %sum = reduce_add %w : <f32/128x128>
+  %large = lt 3, %most : <bool/128x128>
+  %column = reduce_add %w : <f32/column>
+  %scale = div 448, %most : <f32/128x128>
+  %scaled = mul %w, %scale : [f32]
+  %code = cast %scaled : [f8e4m3]
+  %all = add %sum, %given : <f32/128x128>
+  %new = sub %w, %all : [f32]
+  %norm = reduce_add %new : f32
+  store @w, %new
+  store @sum, %sum if %large
+  store @code, %code
+  write @columns, %column
+  write @norm, %norm
+}
+)";
+
+// Ragged ones, of more rows than a square has, and of rows that a warp does; some without elements or a gradient.
+TestLayout layout_of() {
+  TestLayout layout{.signatures = {{DType::f32, DType::f32, DType::f32, DType::f8e4m3}}};
+  const std::pair<uint64_t, uint64_t> kShapes[] = {{130, 257}, {1, 5},   {128, 128}, {0, 4},
+                                                   {127, 1},   {3, 900}, {259, 40},  {2, 17000}};
+  for (auto [rows, columns] : kShapes) {
+    layout.tensors.push_back(
+        {.size = rows * columns, .columns = columns, .present = columns != 900});
+  }
+  return layout;
+}
+
+std::string outcome(Form form, DeviceRun options, const std::string& from = "",
+                    const std::string& to = "") {
+  Program program = parse(kStep);
+  TestLayout layout = layout_of();
+  Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
+  std::string text = emit_cuda(variant.plan);
+  if (!from.empty()) {
+    size_t at = text.find(from);
+    REQUIRE_MESSAGE(at != std::string::npos, from);
+    text.replace(at, from.size(), to);
+  }
+  TestData expected(program, layout, 5, Inputs::normal);
+  TestData actual(expected);
+  interpret(program, expected.step());
+  try {
+    DeviceRunner(std::move(variant), text, 90).run(actual.step(), options);
+  } catch (const ptx::MachineError& error) {
+    return error.what();
+  }
+  return difference(program, expected, actual).value_or("");
+}
+
+}  // namespace
+
+TEST_CASE("squares are reduced, loaded and stored, in every form") {
+  STEPFUSE_NEEDS_NVRTC();
+  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+    for (uint32_t blocks : {1U, 3U}) {
+      CAPTURE(name(form));
+      CAPTURE(blocks);
+      CHECK(outcome(form, {.blocks = blocks, .seed = blocks, .incoherent = blocks == 3}) == "");
+    }
+  }
+}
+
+TEST_CASE("faults where rows of squares follow each other are caught") {
+  STEPFUSE_NEEDS_NVRTC();
+  CHECK(outcome(Form::split, {.blocks = 3}, "last_in_order(tensor, first_line, 128)",
+                "last_in_order(tensor, first_line, 64)") != "");
+  CHECK(outcome(Form::split, {.blocks = 3}, "line % 128 == 0 ? Max", "line % 64 == 0 ? Max") != "");
+}
