@@ -41,8 +41,7 @@ struct Tensor {
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
   uint64_t strip_base;    // the same of its first strip in the slots of every reduction to columns
   uint32_t id;            // tells its random numbers from those of other tensors
-  uint32_t
-      square_base;  // position of its first square in the results of every reduction to squares
+  uint32_t square_base;   // of its first square in the results of every reduction to squares
 };
 static_assert(sizeof(Tensor) == 64);
 

@@ -97,8 +97,8 @@ struct Reduction {
   DType dtype = DType::f32;
   Domain from = Domain::element;
   Domain to = Domain::step;
-  bool to_squares =
-      false;  // then `to` is elements, and it has no slots, nor parts: see Array::Kind::squares
+  // Then `to` is elements, and it has no slots, nor parts: see Array::Kind::squares.
+  bool to_squares = false;
   uint32_t partition = 0;  // of abi::Context::parts
   // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
   bool first_level = false;
@@ -166,9 +166,8 @@ struct Body {
   std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
   std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
   std::vector<Inst> code;            // loads included
-  std::vector<Combine>
-      reductions;  // of the phase, all of them; those to columns and squares are loads and stores
-  std::vector<Store> stores;  // after everything of this element was loaded
+  std::vector<Combine> reductions;   // of the phase; those to columns, squares: loads and stores
+  std::vector<Store> stores;         // after everything of this element was loaded
   // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
   // body is done unit by unit, and in each level by level: first what blocks share, the largest blocks
   // first, then what each element has. A block's reduction is of the level behind its operand's.
