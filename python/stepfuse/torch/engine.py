@@ -441,7 +441,9 @@ class Engine:
         if "weight" in made.buffers():
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
-                copies.adopt(known, self.optimizer.state[p], p, copies.how(part.groups[g], p))
+                way = copies.how(part.groups[g], p)
+                if way is not None or p in self.optimizer.state:  # others have none, as in torch
+                    copies.adopt(known, self.optimizer.state[p], p, way)
             copies.bind(part, self.optimizer.state)
         for p in part.locals:
             weight = p.detach()
