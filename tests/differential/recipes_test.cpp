@@ -47,7 +47,7 @@ class Recipes {
     if (in_parts && value(row, "form") == "unfused") return false;
     try {
       Program p = program(row);
-      make_layout(layouts_.at(value(row, "layout")), p);
+      make_layout(layout_of(row, p), p);
       // There is something to observe where a store waits for a reduction.
       std::vector<int> levels = reduction_levels(p);
       bool two_phases = false;
@@ -69,7 +69,7 @@ class Recipes {
     RunPlan plan = plan_of(row, p);
     plan.device = Device::interpreter();
     Digests d;
-    const LayoutFile& layout = layouts_.at(value(row, "layout"));
+    LayoutFile layout = layout_of(row, p);
     d.expected = run_workload(p, layout, {}, plan).digest;
     plan.device = Device::cpu(std::stoi(value(row, "threads")));
     d.actual = run_workload(p, layout, {}, plan).digest;
@@ -142,6 +142,20 @@ class Recipes {
     // So that the scale grows within the few steps.
     if (p.find_arg("growth_interval") >= 0) plan.args.push_back({"growth_interval", -1, 2});
     return plan;
+  }
+
+  // Rows beside blocks are of whole ones.
+  LayoutFile layout_of(const Row& row, const Program& p) const {
+    LayoutFile layout = layouts_.at(value(row, "layout"));
+    bool has_blocks = std::any_of(p.buffers.begin(), p.buffers.end(),
+                                  [](const Buffer& b) { return b.block > 1 && !b.is_square(); });
+    if (!has_blocks || !has_rows(p)) return layout;
+    for (TensorEntry& t : layout.tensors) {
+      if (t.columns == 0 || t.size == 0) continue;
+      t.columns = (t.columns + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
+      t.size = std::max(t.columns, t.size - t.size % t.columns);
+    }
+    return layout;
   }
 
   // Cut short: the interpreter runs each of them many times.
