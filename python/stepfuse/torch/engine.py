@@ -441,8 +441,7 @@ class Engine:
         if "weight" in made.buffers():
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
-                way = copies.how(part.groups[g], p)
-                if way is not None or p in self.optimizer.state:  # others have none, as in torch
+                if (way := copies.how(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
                     copies.adopt(known, self.optimizer.state[p], p, way)
             copies.bind(part, self.optimizer.state)
         for p in part.locals:
