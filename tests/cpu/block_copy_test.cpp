@@ -13,6 +13,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "ir/narrow.hpp"
+#include "tests/cpu/copy_options.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;
@@ -26,14 +27,6 @@ struct Shape {
   size_t squares() const { return (rows + 127) / 128 * along(); }
 };
 constexpr Shape kShapes[] = {{130, 257}, {1, 5}, {128, 128}, {127, 1}, {1, 300}, {300, 130}};
-
-RecipeOptions options_of(DType model, CopyScale scale) {
-  return {.master = true,
-          .model = model,
-          .copy_scale = scale,
-          .check = true,
-          .on_nonfinite = OnNonfinite::propagate};
-}
 
 // Weights of sizes far apart from square to square; among the first tensor's a square of zeros, ones with a NaN, with
 // an infinity and with nothing but subnormal numbers.

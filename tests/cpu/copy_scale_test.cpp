@@ -14,8 +14,10 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "ir/narrow.hpp"
+#include "tests/cpu/copy_options.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -113,14 +115,6 @@ std::vector<void*> gradients(Run& run, int k) {
     grads.push_back(run.grad[t].data());
   }
   return grads;
-}
-
-RecipeOptions options_of(DType model, CopyScale scale) {
-  return {.master = true,
-          .model = model,
-          .copy_scale = scale,
-          .check = true,
-          .on_nonfinite = OnNonfinite::propagate};
 }
 
 void compare(DType model, const Device& device, Form form) {

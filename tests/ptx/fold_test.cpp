@@ -1,14 +1,14 @@
 // The canonical fold, by executed CUDA kernels: what ir/reduction.hpp defines. Knows all layers.
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/parser.hpp>
 
 #include "compiler/cuda/emit.hpp"
-#include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
-#include "tests/ptx/device_runner.hpp"
+#include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/fold_case.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 
@@ -56,23 +56,10 @@ std::string run_many(uint32_t blocks, uint64_t seed, const std::string& from = "
                      const std::string& to = "") {
   Program program = parse(kOfTensors);
   TestLayout layout = many_tensors();
-  TestData expected(program, layout, 3, Inputs::normal);
-  TestData actual(expected);
-  interpret(program, expected.step());
   Variant variant = make_variant(program, layout.signatures, Form::fused);
-  std::string text = emit_cuda(variant.plan);
-  if (!from.empty()) {
-    size_t at = text.find(from);
-    REQUIRE_MESSAGE(at != std::string::npos, from);
-    text.replace(at, from.size(), to);
-  }
-  try {
-    DeviceRunner(std::move(variant), text, 90)
-        .run(actual.step(), {.blocks = blocks, .seed = seed, .zero_workspace = !from.empty()});
-  } catch (const ptx::MachineError& error) {
-    return error.what();
-  }
-  return difference(program, expected, actual).value_or("");
+  TestData input(program, layout, 3, Inputs::normal);
+  DeviceRun options{.blocks = blocks, .seed = seed, .zero_workspace = !from.empty()};
+  return run_edited(program, std::move(variant), input, options, from, to).any();
 }
 
 }  // namespace

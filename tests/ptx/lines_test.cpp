@@ -1,6 +1,7 @@
 // Values of rows and columns behind a phase, on the PTX machine: folded, rolled up and written by all blocks, with the
 // interpreter's bits, and faults planted in the text. Knows all layers.
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,8 +12,7 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/traffic.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
-#include "tests/ptx/device_runner.hpp"
+#include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
 
@@ -103,36 +103,14 @@ TestLayout layout_of() {
   return layout;
 }
 
-struct Outcome {
-  std::string fault;  // what the machine found
-  std::string difference;
-};
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  if (from.empty()) return text;
-  size_t at = text.find(from);
-  REQUIRE_MESSAGE(at != std::string::npos, from);
-  return text.replace(at, from.size(), to);
-}
-
 // The step as it is, or with `from` in its text replaced by `to`.
 Outcome run(const char* step, Form form, DeviceRun options, const std::string& from = "",
             const std::string& to = "") {
   Program program = parse(step);
   TestLayout layout = layout_of();
   Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
-  std::string text = replaced(emit_cuda(variant.plan), from, to);
-  TestData expected(program, layout, 5, Inputs::normal);
-  TestData actual(expected);
-  interpret(program, expected.step());
-  Outcome out;
-  try {
-    DeviceRunner(std::move(variant), text, 90).run(actual.step(), options);
-  } catch (const ptx::MachineError& error) {
-    out.fault = error.what();
-  }
-  out.difference = difference(program, expected, actual).value_or("");
-  return out;
+  TestData input(program, layout, 5, Inputs::normal);
+  return run_edited(program, std::move(variant), input, options, from, to);
 }
 
 }  // namespace

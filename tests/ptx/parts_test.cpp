@@ -2,14 +2,13 @@
 // tensors that are kept for the next one. Knows all layers.
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/parser.hpp>
 
-#include "compiler/cuda/emit.hpp"
-#include "ir/interpreter.hpp"
-#include "tests/ptx/device_runner.hpp"
+#include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
 
@@ -21,22 +20,9 @@ namespace {
 // Empty, or what went wrong with `from` in the text replaced by `to`.
 std::string run(const Program& program, const TestData& input, DeviceRun options,
                 const std::string& from = "", const std::string& to = "") {
-  TestData expected(input), actual(input);
-  interpret(program, expected.step());
   Variant variant = make_variant(program, input.layout().signatures);
-  std::string text = emit_cuda(variant.plan);
-  if (!from.empty()) {
-    size_t at = text.find(from);
-    REQUIRE_MESSAGE(at != std::string::npos, from);
-    text.replace(at, from.size(), to);
-  }
   options.zero_workspace = !from.empty();
-  try {
-    DeviceRunner(std::move(variant), text, 90).run(actual.step(), options);
-  } catch (const ptx::MachineError& error) {
-    return error.what();
-  }
-  return difference(program, expected, actual).value_or("");
+  return run_edited(program, std::move(variant), input, options, from, to).any();
 }
 
 // The first phase reduces, so that its chunks stay whole.

@@ -2,6 +2,7 @@
 // planted in the text that makes them. Knows all layers.
 #include <limits>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 #include "compiler/variant.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
-#include "tests/ptx/device_runner.hpp"
+#include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
 
@@ -84,35 +85,15 @@ TestLayout layout_of() {
   return layout;
 }
 
-struct Outcome {
-  std::string fault;  // what the machine found
-  std::string difference;
-};
-
 // The program as it is, with `from` in its text replaced by `to`.
 Outcome run(Form form, const std::string& from, const std::string& to, uint64_t seed,
             bool zero_workspace = true) {
   Program program = parse(kProgram);
   TestLayout layout = layout_of();
   Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
-  std::string text = emit_cuda(variant.plan);
-  if (!from.empty()) {
-    size_t at = text.find(from);
-    REQUIRE_MESSAGE(at != std::string::npos, from);
-    text.replace(at, from.size(), to);
-  }
-  TestData expected(program, layout, 5, Inputs::normal);
-  TestData actual(expected);
-  interpret(program, expected.step());
-  Outcome out;
-  try {
-    DeviceRunner(std::move(variant), text, 90)
-        .run(actual.step(), {.seed = seed, .zero_workspace = zero_workspace});
-  } catch (const ptx::MachineError& error) {
-    out.fault = error.what();
-  }
-  out.difference = difference(program, expected, actual).value_or("");
-  return out;
+  TestData input(program, layout, 5, Inputs::normal);
+  return run_edited(program, std::move(variant), input,
+                    {.seed = seed, .zero_workspace = zero_workspace}, from, to);
 }
 
 }  // namespace

@@ -1,16 +1,15 @@
 // Values of squares on the PTX machine: reduced row by row by whoever has their columns, kept, loaded and stored. Knows the
 // compiler, the PTX machine and the interpreter.
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/parser.hpp>
 
-#include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
-#include "tests/ptx/device_runner.hpp"
+#include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
 
@@ -59,26 +58,13 @@ TestLayout layout_of() {
   return layout;
 }
 
-std::string outcome(Form form, DeviceRun options, const std::string& from = "",
+std::string outcome(Form form, const DeviceRun& options, const std::string& from = "",
                     const std::string& to = "") {
   Program program = parse(kStep);
   TestLayout layout = layout_of();
   Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
-  std::string text = emit_cuda(variant.plan);
-  if (!from.empty()) {
-    size_t at = text.find(from);
-    REQUIRE_MESSAGE(at != std::string::npos, from);
-    text.replace(at, from.size(), to);
-  }
-  TestData expected(program, layout, 5, Inputs::normal);
-  TestData actual(expected);
-  interpret(program, expected.step());
-  try {
-    DeviceRunner(std::move(variant), text, 90).run(actual.step(), options);
-  } catch (const ptx::MachineError& error) {
-    return error.what();
-  }
-  return difference(program, expected, actual).value_or("");
+  TestData input(program, layout, 5, Inputs::normal);
+  return run_edited(program, std::move(variant), input, options, from, to).any();
 }
 
 }  // namespace

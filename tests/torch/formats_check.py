@@ -84,6 +84,12 @@ def packed(*codes):
     return codes[0] if len(codes) == 1 else torch.stack([c.view(torch.uint8).view(-1, 4) for c in codes], 1).flatten()
 
 
+def differing_codes(ours, theirs):
+    """Of 8-bit floats; a NaN is like any other."""
+    nan = torch.isnan(ours.float()) & torch.isnan(theirs.float())
+    return int(((ours.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
+
+
 def check_copies(dtype, steps, backend):
     """How many codes and scales of MXFP8 copies differ from what torchao makes of the masters after each of so many steps."""
     from torchao.prototype.mx_formats.mx_tensor import to_mx
@@ -103,8 +109,7 @@ def check_copies(dtype, steps, backend):
         step.run([torch.randn(n) for n in SIZES])
         for master, code, scale in zip(masters, copies, scales):
             theirs_scale, theirs = to_mx(master, dtype, 32)
-            nan = torch.isnan(code.float()) & torch.isnan(theirs.float())
-            counts["codes"] += int(((code.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
+            counts["codes"] += differing_codes(code, theirs)
             counts["scales"] += differing(scale, theirs_scale.view(torch.uint8))
     print(f"MXFP8 in {name} beside to_mx, {steps} steps of {sum(SIZES)} elements; differing: "
           + ", ".join(f"{what} {n}" for what, n in counts.items()))
@@ -143,8 +148,7 @@ def check_blocks(dtype, how, steps, backend):
         step.run([torch.randn(s) for s in shapes])
         for master, code, scale in zip(masters, copies, scales):
             theirs, theirs_scale = block_scaled(master, dtype, how == "block128")
-            nan = torch.isnan(code.float()) & torch.isnan(theirs.float())
-            counts["codes"] += int(((code.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
+            counts["codes"] += differing_codes(code, theirs)
             counts["scales"] += differing(scale, theirs_scale)
     print(f"{how} in {name} beside TransformerEngine's rule, {steps} steps of {sum(m.numel() for m in masters)} elements; differing: "
           + ", ".join(f"{what} {n}" for what, n in counts.items()))
