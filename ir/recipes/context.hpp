@@ -49,6 +49,10 @@ struct Settings {
     return options.copy_scale == CopyScale::block128 ||
            options.copy_scale == CopyScale::block128_f32;
   }
+  // 32 elements of a copy share a power of two: it is kept in a format.
+  bool scales_blocks() const {
+    return options.copy_scale == CopyScale::mx || options.copy_scale == CopyScale::mx_rceil;
+  }
 };
 
 // A buffer that the optimizer keeps, and its value from before the step in f32.

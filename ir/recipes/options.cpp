@@ -197,10 +197,13 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
-const Choices<CopyScale> kCopyScale = {
-    {"none", CopyScale::none},         {"delayed", CopyScale::delayed},
-    {"current", CopyScale::current},   {"mx", CopyScale::mx},
-    {"block128", CopyScale::block128}, {"block128-f32", CopyScale::block128_f32}};
+const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none},
+                                       {"delayed", CopyScale::delayed},
+                                       {"current", CopyScale::current},
+                                       {"mx", CopyScale::mx},
+                                       {"mx-rceil", CopyScale::mx_rceil},
+                                       {"block128", CopyScale::block128},
+                                       {"block128-f32", CopyScale::block128_f32}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -235,10 +238,11 @@ std::vector<RecipeOption> make_table() {
           "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
              "storage type of weights with --master or --weight-rounding"),
-      choice("copy-scale", &Options::copy_scale, kCopyScale, "delayed",
-             "8-bit copies are stored times a scale: for each tensor, from its largest weights so "
-             "far or now; mx: a power of two for 32 elements; block128: one for 128x128, -f32: any "
-             "scale"),
+      choice(
+          "copy-scale", &Options::copy_scale, kCopyScale, "delayed",
+          "8-bit copies are stored times a scale: for each tensor, from its largest weights so "
+          "far or now; mx: a power of two for 32 elements, -rceil: rounded up; block128: one for "
+          "128x128, -f32: any scale"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
              "weights are kept in the type --model alone, without a master, and rounded so"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",

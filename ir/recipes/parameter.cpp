@@ -12,8 +12,7 @@ namespace stepfuse::recipes {
 Parameter declare_parameter(Context& c, Access access) {
   Parameter p;
   if (c.settings.options.master == Master::f32) {
-    bool in_format =
-        c.settings.options.copy_scale == CopyScale::mx;  // as `weight` is kept in the end
+    bool in_format = c.settings.scales_blocks();  // as `weight` is kept in the end
     p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
     if (c.settings.scales_squares()) {

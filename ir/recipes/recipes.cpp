@@ -115,10 +115,12 @@ void check_blocks(const Program& program, std::string_view instead) {
 // The step with its weights in two arrays, where options --master and --copy-scale say so.
 Program with_weights(Program program, const Settings& s) {
   const RecipeOptions& o = s.options;
-  if (o.copy_scale == CopyScale::mx) {
+  if (s.scales_blocks()) {
     check_blocks(program, "another --copy-scale");
     std::string_view format = s.model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2";
-    return with_lower_bits(program, "weight", built_in_format(format));
+    std::string_view rounding = o.copy_scale == CopyScale::mx_rceil ? "_rceil" : "";
+    return with_lower_bits(program, "weight",
+                           built_in_format(fmt::format("{}{}", format, rounding)));
   }
   if (o.master == Master::remainder)
     return with_lower_bits(program, "weight", built_in_format("remainder"));

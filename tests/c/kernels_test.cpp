@@ -61,10 +61,12 @@ TEST_CASE("recipes: C kernels give the interpreter's bits") {
   RecipeOptions exact{.grad = DType::bf16, .master = Master::remainder};
   RecipeOptions near{.grad = DType::bf16, .master = Master::ecc24};
   set_option(near, "moments", "dyn4");
+  RecipeOptions blocks{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx_rceil};
   for (const CCompiler& compiler : c_compilers()) {
     uint64_t seed = 0;
-    for (const Program& p : {make_recipe("adamw", whole), make_recipe("sgd", groups),
-                             make_recipe("lion", exact), make_recipe("lion", near)}) {
+    for (const Program& p :
+         {make_recipe("adamw", whole), make_recipe("sgd", groups), make_recipe("lion", exact),
+          make_recipe("lion", near), make_recipe("sgd", blocks)}) {
       for (Inputs inputs : {Inputs::normal, Inputs::special}) {
         Case c(p, ++seed);
         c.inputs = inputs;

@@ -1,4 +1,4 @@
-// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and current scaling, and of MXFP8.
+// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and current scaling, and of MXFP8's two roundings.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -44,7 +44,8 @@ struct Run {
       scales.push_back(weight_scale[t].data());
     }
     step.bind("weight", weights);
-    if (options.copy_scale == CopyScale::mx) step.bind("weight_scale", scales);
+    if (options.copy_scale == CopyScale::mx || options.copy_scale == CopyScale::mx_rceil)
+      step.bind("weight_scale", scales);
     step.bind("master", masters);
     step.prepare();
     step.init_state();
@@ -167,32 +168,68 @@ void compare_current(DType model, const Device& device, Form form) {
   CHECK(unusable > 60);  // the zeros, and what is NaN or infinite
 }
 
-// One block of 32 by OCP's rule, in powers of two.
-void check_block(const float* x, size_t n, const uint8_t* codes, uint8_t scale, DType model) {
-  float amax = 0;
-  bool is_nan = false;
-  for (size_t i = 0; i < n; ++i) {
-    is_nan |= std::isnan(x[i]);
-    amax = std::max(amax, std::fabs(x[i]));
-  }
+struct Block {
+  int scale;
+  float divisor;
+};
+
+// Of a block of 32 by OCP's rule, in powers of two.
+Block by_floor(float amax, DType model) {
+  if (std::isnan(amax)) return {255, std::numeric_limits<float>::infinity()};
   int last_binade = model == DType::f8e4m3 ? 8 : 15;
-  float highest = model == DType::f8e4m3 ? 448 : 57344;
   int power = std::isinf(amax) ? 128 : amax > 0 ? std::ilogb(amax) : -127;
   int exponent = std::max(power - last_binade, -127);
-  REQUIRE(scale == (is_nan ? 255 : exponent + 127));
+  return {exponent + 127, std::ldexp(1.0F, std::max(exponent, -126))};
+}
+
+// TransformerEngine's float_to_e8m0 of the largest by the type's largest number, and its exp2f_rcp.
+Block by_rceil(float amax, float highest) {
+  float wanted = amax / highest;
+  if (std::isnan(wanted)) return {255, wanted};
+  if (std::isinf(wanted)) return {254, 0x1p127F};
+  int exponent = -127;
+  while (exponent < 127 && std::ldexp(1.0F, exponent) < wanted) ++exponent;
+  return {exponent + 127, exponent == -127 ? 1 : std::ldexp(1.0F, exponent)};
+}
+
+void check_block(const float* x, size_t n, const uint8_t* codes, uint8_t scale, DType model,
+                 CopyScale how) {
+  float amax = 0;
   for (size_t i = 0; i < n; ++i) {
-    float part = is_nan ? x[i] * 0 : std::ldexp(x[i], -std::max(exponent, -126));
+    amax = std::isnan(x[i]) || std::isnan(amax) ? std::numeric_limits<float>::quiet_NaN()
+                                                : std::max(amax, std::fabs(x[i]));
+  }
+  float highest = model == DType::f8e4m3 ? 448 : 57344;
+  Block expected = how == CopyScale::mx ? by_floor(amax, model) : by_rceil(amax, highest);
+  REQUIRE(scale == expected.scale);
+  for (size_t i = 0; i < n; ++i) {
+    float part = x[i] / expected.divisor;
+    REQUIRE((how == CopyScale::mx || std::isinf(x[i]) || !(std::fabs(part) > highest)));
     if (!std::isnan(part)) part = std::min(std::max(part, -highest), highest);
     REQUIRE(codes[i] == narrow(part, model));
   }
 }
 
-void compare_mx(DType model, const Device& device, Form form) {
-  Run run(options_of(model, CopyScale::mx), device, form);
-  Format format = built_in_format(model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2");
-  for (size_t i = 0; i < kSizes[0]; ++i) {  // of all sizes, subnormal ones too, and zeros
-    run.master[0][i] = i / 32 % 5 == 0 ? 0 : std::ldexp(1.0F, static_cast<int>(i / 32 % 277) - 149);
+// Zeros, the numbers of which one more fraction bit needs the next power, and others; of all sizes, subnormal ones too.
+float first_weight(size_t block, float highest) {
+  int exponent = static_cast<int>(block % 277) - 149;
+  float edge = std::ldexp(highest, exponent);
+  switch (block % 5) {
+    case 0:
+      return 0;
+    case 1:
+      return edge;
+    case 2:
+      return std::nextafter(edge, std::numeric_limits<float>::infinity());
+    default:
+      return std::ldexp(1.0F, exponent);
   }
+}
+
+void compare_mx(DType model, CopyScale how, const Device& device, Form form) {
+  Run run(options_of(model, how), device, form);
+  for (size_t i = 0; i < kSizes[0]; ++i)
+    run.master[0][i] = first_weight(i / 32, model == DType::f8e4m3 ? 448 : 57344);
   for (int k = 0; k < 42; ++k) {
     std::vector<void*> grads = gradients(run, k);
     if (k == 0) std::fill(run.grad[0].begin(), run.grad[0].end(), 0.0F);
@@ -202,7 +239,7 @@ void compare_mx(DType model, const Device& device, Form form) {
     for (size_t t = 0; t < 3; ++t) {
       for (size_t b = 0; b < run.weight_scale[t].size(); ++b) {
         check_block(&run.master[t][32 * b], std::min<size_t>(32, kSizes[t] - 32 * b),
-                    &run.weight[t][32 * b], run.weight_scale[t][b], model);
+                    &run.weight[t][32 * b], run.weight_scale[t][b], model, how);
       }
     }
   }
@@ -219,10 +256,13 @@ TEST_CASE("scaled copies: TransformerEngine's current scaling on every device an
   }
 }
 
-TEST_CASE("scaled copies: MXFP8 on every device and form") {
-  for (DType model : {DType::f8e4m3, DType::f8e5m2}) {
-    for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
-      for (Form form : {Form::fused, Form::unfused}) compare_mx(model, device, form);
+TEST_CASE("scaled copies: MXFP8 by either rounding on every device and form") {
+  for (CopyScale how : {CopyScale::mx, CopyScale::mx_rceil}) {
+    for (DType model : {DType::f8e4m3, DType::f8e5m2}) {
+      for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
+        for (Form form : {Form::fused, Form::split, Form::unfused})
+          compare_mx(model, how, device, form);
+      }
     }
   }
 }
@@ -233,19 +273,21 @@ TEST_CASE(
   // Codes 1 and 448, of a block of each scale: the least, 1, the largest, and that of NaN.
   std::vector<uint8_t> codes(128), scales = {0, 127, 254, 255};
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = i % 2 == 0 ? 0x38 : 0x7e;
-  std::vector<float> values(128, -1);
-  Step step(conversion("mxe4m3", "f32"), Layout().add({.size = 128}), Device::cpu(2));
-  step.bind("from.mxe4m3.weight", {{codes.data()}});
-  step.bind("from.mxe4m3.weight_scale", {{scales.data()}});
-  step.bind("to", {{values.data()}});
-  step.prepare();
-  step.run({}, step.make_args());
-  CHECK(values[0] == std::ldexp(1.0F, -127));
-  CHECK(values[1] == std::ldexp(448.0F, -127));
-  CHECK(values[33] == 448);
-  CHECK(values[64] == std::ldexp(1.0F, 127));
-  CHECK(values[65] == std::numeric_limits<float>::infinity());
-  CHECK(std::isnan(values[96]));
+  for (std::string format : {"mxe4m3", "mxe4m3_rceil"}) {
+    std::vector<float> values(128, -1);
+    Step step(conversion(format, "f32"), Layout().add({.size = 128}), Device::cpu(2));
+    step.bind("from." + format + ".weight", {{codes.data()}});
+    step.bind("from." + format + ".weight_scale", {{scales.data()}});
+    step.bind("to", {{values.data()}});
+    step.prepare();
+    step.run({}, step.make_args());
+    CHECK(values[0] == std::ldexp(1.0F, -127));
+    CHECK(values[1] == std::ldexp(448.0F, -127));
+    CHECK(values[33] == 448);
+    CHECK(values[64] == std::ldexp(1.0F, 127));
+    CHECK(values[65] == std::numeric_limits<float>::infinity());
+    CHECK(std::isnan(values[96]));
+  }
 
   Run run(options_of(DType::f8e4m3, CopyScale::mx), Device::cpu(1), Form::fused);
   run.weight_scale[0][3] = 7;

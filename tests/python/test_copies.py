@@ -10,10 +10,13 @@ import torch
 import stepfuse.torch as sft
 from stepfuse import _core
 from stepfuse.torch import AdamW, copies, formats, parts
+from stepfuse.torch.checks import COPY_SCALES
 
-HOWS = ("delayed", "current", "mx")
+HOWS = ("delayed", "current", "mx", "mx-rceil", "block128", "block128-f32")
+EXACT = HOWS[2:]  # what the master's copy is, follows from it alone
+MX, SQUARES = HOWS[2:4], HOWS[4:]
 TYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
-SHAPES = ((70, 96), (5, 40), (33,), (0, 4), ())
+SHAPES = ((70, 96), (5, 40), (33,), (0, 4), (), (130, 257), (3, 50, 200))
 ON_CUDA = parts.on_cuda(torch.device("cpu"))
 WIDE = hasattr(torch.Tensor, "grad_dtype")  # gradients in f32
 
@@ -59,11 +62,35 @@ def fits(optimizer, p, exactly=True):
     """Whether a copy is its master's, as its scales are."""
     state = optimizer.state[p]
     master, scale = state["master"], optimizer.copy_scale_inv(p)
-    if scale.ndim == 0:
+    if COPY_SCALES[how_of(optimizer, p)] == "number":
         near = (optimizer.dequantized(p).detach() - master).abs().max() <= master.abs().max() * 2.0**-3
         return bool(near) and (not exactly or torch.equal(bits((master / scale).to(p.dtype)), bits(p)))
-    made = formats.encode(master, form := f"mx{parts_of(p)}")
+    if how_of(optimizer, p) in SQUARES:
+        codes, scales = block_scaled(master, p.dtype, how_of(optimizer, p) == "block128")
+        return torch.equal(bits(codes), bits(p)) and torch.equal(bits(scales), bits(scale))
+    made = formats.encode(master, form := f"mx{parts_of(p)}{'_rceil' if how_of(optimizer, p) == 'mx-rceil' else ''}")
     return torch.equal(bits(made[f".{form}.weight"]), bits(p)) and torch.equal(made[f".{form}.weight_scale"], state["weight_scale"])
+
+
+def block_scaled(master, dtype, power):
+    """Codes, and a block's inverse scale, by TransformerEngine's rule; rows are all dimensions but the last."""
+    flat = master.reshape(-1, master.shape[-1]) if master.ndim else master.reshape(1, 1)
+    codes, scales = torch.empty_like(flat, dtype=dtype), torch.empty([-(-n // 128) for n in flat.shape])
+    for i in range(scales.shape[0]):
+        for j in range(scales.shape[1]):
+            at = (slice(128 * i, 128 * i + 128), slice(128 * j, 128 * j + 128))
+            amax = flat[at].abs().max()
+            scale = torch.tensor(torch.finfo(dtype).max) / amax if amax > 0 and amax.isfinite() else torch.tensor(1.0)
+            scale = scale.clamp(max=torch.finfo(torch.float32).max)
+            if power:
+                scale = torch.ldexp(torch.tensor(0.5), torch.frexp(scale).exponent)
+            codes[at] = (flat[at] * scale).to(dtype)
+            scales[i, j] = 1 / scale
+    return codes.reshape(master.shape), scales
+
+
+def how_of(optimizer, p):
+    return next(g["copy_scale"] for g in optimizer.param_groups for q in g["params"] if q is p)
 
 
 def parts_of(p):
@@ -93,9 +120,14 @@ class Native:
         self.codes = [p.detach().flatten().clone() for p in params]
         self.arrays = {"weight": self.codes, "master": [c.float() for c in self.codes],
                        "exp_avg": [torch.zeros(c.numel()) for c in self.codes], "exp_avg_sq": [torch.zeros(c.numel()) for c in self.codes]}
-        if how == "mx":
+        columns = [p.shape[-1] if p.ndim > 1 and p.numel() else 0 for p in params]
+        if how in MX:
             self.arrays["weight_scale"] = [torch.full((-(-c.numel() // 32),), 127, dtype=torch.uint8) for c in self.codes]
-        self.step = _core.Step(self.program, [(f"t{i}", c.numel(), 0, False, i) for i, c in enumerate(self.codes)], 0, 0, 1, None, False)
+        if how in SQUARES:
+            self.arrays["weight_scale"] = [
+                torch.ones(-(-p.numel() // (c or p.numel() or 1) // 128), -(-(c or p.numel()) // 128)) for p, c in zip(params, columns)]
+        self.step = _core.Step(self.program, [(f"t{i}", c.numel(), 0, False, i, 0, c.numel(), columns[i]) for i, c in enumerate(self.codes)],
+                               0, 0, 1, None, False)
         for name, arrays in self.arrays.items():
             self.step.bind(name, [a.data_ptr() for a in arrays])
         self.step.adopt_state()
@@ -132,8 +164,8 @@ def test_bits_are_those_of_the_step_in_cpp(how, dtype):
             state = optimizer.state[p]
             assert torch.equal(bits(p).flatten(), bits(native.codes[i]))
             assert torch.equal(bits(state["master"]).flatten(), bits(native.arrays["master"][i]))
-            if how == "mx":
-                assert torch.equal(state["weight_scale"], native.arrays["weight_scale"][i])
+            if how in EXACT:
+                assert torch.equal(state["weight_scale"].flatten(), native.arrays["weight_scale"][i].flatten())
             else:
                 assert torch.equal(state["copy_scale_inv"], native.numbers("copy_scale_inv")[i])
     optimizer.state_dict()
@@ -145,12 +177,13 @@ def test_bits_are_those_of_the_step_in_cpp(how, dtype):
 @pytest.mark.parametrize("how", HOWS)
 def test_masters_are_those_of_plain_copies(how):
     params, plain = parameters(), parameters()
-    a, b = AdamW(params, lr=0.01, max_norm=0.5, copy_scale=how), AdamW(plain, lr=0.01, max_norm=0.5)
+    norm = None if how in SQUARES else 0.5  # whose rows make a norm's sum another one
+    a, b = AdamW(params, lr=0.01, max_norm=norm, copy_scale=how), AdamW(plain, lr=0.01, max_norm=norm)
     train(a, range(8))
     train(b, range(8))
     for p, q in zip(params, plain):
         assert torch.equal(a.state[p]["master"], b.state[q]["master"])
-        assert how == "delayed" or p.numel() == 0 or fits(a, p, exactly=how == "mx")
+        assert how == "delayed" or p.numel() == 0 or fits(a, p, exactly=how in EXACT)
 
 
 def test_delayed_scales_follow_the_published_rule():
@@ -181,7 +214,7 @@ def test_every_optimizer_has_it_or_says_why_not(cls, how):
     try:
         train(optimizer, range(2))
     except Exception as e:
-        assert how == "mx" and re.search("values of columns|rows of 20, which are no whole blocks", str(e))
+        assert how in MX and re.search("values of columns|rows of 20, which are no whole blocks", str(e))
         return
     assert params[0].float().isfinite().all()
     if not isinstance(optimizer, sft.formula.ScheduleFree):
@@ -237,14 +270,15 @@ def test_a_group_changes_its_way_between_steps(source, target):
     optimizer._make_state()
     for p, master, code in zip(params, masters, codes):
         assert torch.equal(optimizer.state[p]["master"], master)
-        assert target is None or source is None or p.numel() == 0 or fits(optimizer, p, exactly=target == "mx")
-        if source in (None, target) or {source, target} == {"delayed", "current"}:
+        if source is None or target is not None and COPY_SCALES[source] == COPY_SCALES[target]:
             assert torch.equal(bits(p), code)
         elif target is None:
             assert torch.equal(bits(p), bits(master.to(p.dtype)))
+        else:
+            assert p.numel() == 0 or fits(optimizer, p, exactly=target in EXACT)
         left = {name for name in copies.STATES if name in optimizer.state[p]}
-        assert left == {None: set(), "mx": {"weight_scale"}, "current": {"copy_scale_inv"},
-                        "delayed": {"copy_scale_inv", "copy_scale", "amax_history"}}[target]
+        assert left == {None: set(), "current": {"copy_scale_inv"},
+                        "delayed": {"copy_scale_inv", "copy_scale", "amax_history"}}.get(target, {"weight_scale"})
     train(optimizer, range(4, 6))
 
 
@@ -259,7 +293,7 @@ def test_weights_are_set_to_f32(how, dtype):
         values = values * 3
         optimizer.set_weight(p, values)
         assert torch.equal(optimizer.state[p]["master"], values)
-        assert (optimizer.dequantized(p) - values).abs().max() <= values.abs().max() * (0.125 if how == "mx" or dtype != TYPES[0] else 0.04)
+        assert (optimizer.dequantized(p) - values).abs().max() <= values.abs().max() * (0.125 if how in EXACT or dtype != TYPES[0] else 0.04)
         assert inv.data_ptr() == optimizer.copy_scale_inv(p).data_ptr()
         code, scale = bits(p), bits(inv)
         train(optimizer, range(3))
@@ -285,7 +319,7 @@ def test_other_weights_are_set_too(kw):
 def test_given_codes_and_scales_make_the_master(how):
     (p,) = parameters(shapes=((40, 64),))
     optimizer = AdamW([p], lr=0.0, weight_decay=0.0, copy_scale=how)
-    if how == "mx":
+    if how in MX:
         optimizer.copy_scale_inv(p).view(torch.uint8).fill_(120)
     else:
         optimizer.copy_scale_inv(p).fill_(2.0**-7)
@@ -330,7 +364,7 @@ def test_schedule_free_moves_masters_and_copies(how):
         optimizer.eval()
     for p, q in zip(params, plain):
         assert torch.equal(a.state[p]["master"], b.state[q]["master"])
-        assert p.numel() == 0 or fits(a, p, exactly=how == "mx")
+        assert p.numel() == 0 or fits(a, p, exactly=how in EXACT)
     for optimizer in (a, b):
         optimizer.train()
         train(optimizer, range(3, 5))
@@ -352,17 +386,58 @@ def test_parameters_in_other_orders_in_memory(how):
         train(made[-1], range(4))
     for p, optimizer in zip((last, gaps), made[1:]):
         assert torch.equal(optimizer.state[p]["master"], made[0].state[plain]["master"])
-        if how == "mx":
+        if how in EXACT:
             assert torch.allclose(optimizer.dequantized(p), optimizer.state[p]["master"], atol=0.2, rtol=0.13)
         else:
             assert torch.equal(bits(p), bits(plain))
-    assert how != "mx" or torch.equal(bits(gaps), bits(plain))
+    assert torch.equal(bits(gaps), bits(plain))
     # What was saved of one is loaded into another.
     other = torch.nn.Parameter(last.detach().clone().contiguous())
     optimizer = AdamW([other], copy_scale=how)
     optimizer.load_state_dict(made[1].state_dict())
     optimizer._make_state()
     assert torch.equal(bits(other), bits(plain)) and torch.equal(optimizer.dequantized(other), made[0].dequantized(plain))
+
+
+@pytest.mark.parametrize("how", SQUARES)
+def test_squares_are_of_rows_and_columns(how):
+    """Of the last dimension and of all before it; of a matrix that lies by columns, of its own rows and columns."""
+    shapes = {(130, 257): (2, 3), (3, 50, 200): (2, 2), (257,): (1, 3), (): (1, 1), (0, 4): (0, 1), (4, 0): (1, 0), (5, 1): (1, 1)}
+    params = parameters(shapes=shapes)
+    optimizer = AdamW(params, lr=0.1, copy_scale=how)
+    assert [tuple(optimizer.copy_scale_inv(p).shape) for p in params] == list(shapes.values())
+    train(optimizer, range(3))
+    assert [tuple(optimizer.state[p]["weight_scale"].shape) for p in params if p.numel()] == [s for s in shapes.values() if 0 not in s]
+    torch.manual_seed(5)
+    start = torch.randn(130, 300) * 2.0 ** torch.arange(300)[None].div(32).floor()
+    row, column = (torch.nn.Parameter(m.to(TYPES[0])) for m in (start, start.t().contiguous().t()))
+    assert column.stride() == (1, 130)
+    made = [AdamW([p], lr=0.1, copy_scale=how) for p in (row, column)]
+    for p, optimizer in zip((row, column), made):
+        assert optimizer.copy_scale_inv(p).shape == (2, 3)
+        optimizer.set_weight(p, start)
+        assert fits(optimizer, p)
+        train(optimizer, range(3))
+        assert fits(optimizer, p)
+    assert torch.equal(bits(row), bits(column)) and torch.equal(made[0].copy_scale_inv(row), made[1].copy_scale_inv(column))
+    assert torch.equal(made[0].dequantized(row), made[1].dequantized(column))
+    # What was saved of one is loaded into the other, without another look at the master.
+    loaded = AdamW([other := torch.nn.Parameter(row.detach().clone())], lr=0.1, copy_scale=how)
+    loaded.load_state_dict(made[1].state_dict())
+    assert torch.equal(bits(loaded.copy_scale_inv(other)), bits(made[0].copy_scale_inv(row)))
+    for p, optimizer in ((row, made[0]), (other, loaded)):
+        train(optimizer, range(3, 5))
+    assert torch.equal(bits(other), bits(row))
+
+
+@pytest.mark.parametrize("kw", [{"clip_factor": 0.01}, {"cls": sft.Adafactor}], ids=str)
+def test_squares_and_other_rows_are_of_one_kind(kw):
+    """Of matrices; of more dimensions they differ."""
+    cls, kw = kw.get("cls", AdamW), {key: value for key, value in kw.items() if key != "cls"}
+    train(optimizer := cls(parameters(shapes=((130, 257), (33,))), copy_scale="block128", **kw), range(3))
+    assert all(fits(optimizer, p) for p in optimizer.param_groups[0]["params"])
+    with pytest.raises(TypeError, match="parameter 0 of group 0 along its last dimension, .*'current', or with clip_factor=None"):
+        train(cls(parameters(shapes=((3, 50, 200),)), copy_scale="block128", **kw), range(1))
 
 
 def test_skipped_steps_and_missing_gradients_leave_scales_alone():
@@ -406,7 +481,7 @@ def test_groups_have_their_own_beside_f32():
 
 def test_what_does_not_go_together_is_refused():
     params = parameters()
-    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, or None, not 'fp8'"):
+    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, mx-rceil, block128, block128-f32, or None, not 'fp8'"):
         AdamW(params, copy_scale="fp8")
     for other in ({"master": "remainder"}, {"weight_rounding": "nearest"}):
         with pytest.raises(ValueError, match="leave out weight_rounding= and master="):

@@ -1,5 +1,5 @@
 """Moments in formats and MXFP8 copies beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit; and copies
-in blocks of 128x128 beside TransformerEngine's rule in PyTorch.
+in blocks of 128x128, and MXFP8 rounded up, beside TransformerEngine's rules in PyTorch.
 
     tests/torch/formats_check.py [--steps N] [--backend cpu]
 
@@ -9,6 +9,7 @@ correctly (docs/parity.md).
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
@@ -90,28 +91,79 @@ def differing_codes(ours, theirs):
     return int(((ours.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
 
 
-def check_copies(dtype, steps, backend):
-    """How many codes and scales of MXFP8 copies differ from what torchao makes of the masters after each of so many steps."""
-    from torchao.prototype.mx_formats.mx_tensor import to_mx
+def rounded_up(master, dtype):
+    """Codes and scales of blocks of 32, by TransformerEngine's float_to_e8m0 and exp2f_rcp (ptx.cuh) of the largest by the type's
+    largest number."""
+    blocks, highest = master.view(-1, 32), torch.finfo(dtype).max
+    wanted = blocks.abs().amax(1) / torch.full((), highest)
+    exponent, fraction = wanted.view(torch.int32) >> 23, wanted.view(torch.int32) & 0x7FFFFF
+    scale = exponent + ((fraction > 0) & (exponent != 254) & ~((exponent == 0) & (fraction <= 0x400000))).int()
+    scale = torch.where(wanted.isnan(), 255, torch.where(wanted.isinf(), 254, scale))
+    factor = torch.ldexp(torch.ones_like(wanted), 127 - scale)
+    factor[scale == 0], factor[scale == 254], factor[scale == 255] = 1, 2.0**-127, torch.nan
+    return scale.to(torch.uint8), (blocks * factor[:, None]).clamp(-highest, highest).to(dtype).flatten()
 
+
+@contextlib.contextmanager
+def wide_log2():
+    """torchao finds the power by an f32 logarithm, which a few numbers above a power round to it, where the instruction that it
+    stands for (cvt.rp.satfinite.ue8m0x2) is exact."""
+    narrow = torch.log2
+    torch.log2 = lambda x: narrow(x.double())
+    try:
+        yield
+    finally:
+        torch.log2 = narrow
+
+
+def torchaos(mode):
+    """to_mx in that ScaleCalculationMode; None where there is no torchao."""
+    try:
+        from torchao.prototype.mx_formats.config import ScaleCalculationMode
+        from torchao.prototype.mx_formats.mx_tensor import to_mx
+    except ImportError as e:
+        print(f"skipped: {e}")
+        return None
+
+    def scaled(master, dtype):
+        with wide_log2():
+            scales, codes = to_mx(master, dtype, 32, ScaleCalculationMode[mode])
+        return scales.view(torch.uint8), codes
+
+    return scaled
+
+
+def edges(n, dtype):
+    """Blocks of 32 zeros, of numbers that need no more than a power and of the next ones, of every exponent."""
+    exponents = torch.arange(n // 32) % 268 - 149
+    largest = torch.ldexp(torch.full((n // 32,), torch.finfo(dtype).max), exponents)
+    largest[1::3] = torch.nextafter(largest[1::3], torch.tensor(torch.inf))
+    largest[2::3] = torch.nextafter(largest[2::3], torch.tensor(0.0))
+    return (largest[:, None] * torch.linspace(0, 1, 32)).flatten()
+
+
+def check_copies(dtype, how, peer, name_of_peer, steps, backend):
+    """How many codes and scales of MXFP8 copies differ from what a peer makes of the masters after each of so many steps."""
     torch.manual_seed(0)
     name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
     # Blocks of zeros, subnormal numbers and of sizes far apart.
     masters = [torch.randn(n) * torch.exp2(torch.randint(-149, 100, (n // 32,)).repeat_interleave(32).float()) for n in SIZES]
+    masters.append(edges(32 * 268 * 3, dtype))
+    sizes = [len(m) for m in masters]
     masters[0][512:1024] = 0
     masters[1][7], masters[1][40] = float("nan"), float("inf")
-    copies = [torch.zeros(n, dtype=dtype) for n in SIZES]
-    scales = [torch.zeros(n // 32, dtype=torch.uint8) for n in SIZES]
-    step = Step("sgd", f"master model={name} copy-scale=mx", backend)
-    step.bind([0] * len(SIZES), weight=copies, master=masters, weight_scale=scales)
+    copies = [torch.zeros(n, dtype=dtype) for n in sizes]
+    scales = [torch.zeros(n // 32, dtype=torch.uint8) for n in sizes]
+    step = Step("sgd", f"master model={name} copy-scale={how}", backend)
+    step.bind([0] * len(sizes), weight=copies, master=masters, weight_scale=scales)
     counts = {"codes": 0, "scales": 0}
-    for _ in range(steps):
-        step.run([torch.randn(n) for n in SIZES])
+    for k in range(steps):
+        step.run([torch.randn(n) if k else torch.zeros(n) for n in sizes])
         for master, code, scale in zip(masters, copies, scales):
-            theirs_scale, theirs = to_mx(master, dtype, 32)
+            theirs_scale, theirs = peer(master, dtype)
             counts["codes"] += differing_codes(code, theirs)
-            counts["scales"] += differing(scale, theirs_scale.view(torch.uint8))
-    print(f"MXFP8 in {name} beside to_mx, {steps} steps of {sum(SIZES)} elements; differing: "
+            counts["scales"] += differing(scale, theirs_scale)
+    print(f"{how} in {name} beside {name_of_peer}, {steps} steps of {sum(sizes)} elements; differing: "
           + ", ".join(f"{what} {n}" for what, n in counts.items()))
     return any(counts.values())
 
@@ -161,9 +213,14 @@ def main():
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
     failed = False
+    floor, rceil = torchaos("FLOOR"), torchaos("RCEIL")
     for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         for how in ("block128", "block128-f32"):
             failed |= check_blocks(dtype, how, a.steps, a.backend)
+        for how, peer, called in (("mx-rceil", rounded_up, "TransformerEngine's rule"), ("mx", floor, "torchao's to_mx"),
+                                  ("mx-rceil", rceil, "torchao's to_mx")):
+            if peer is not None:
+                failed |= check_copies(dtype, how, peer, called, a.steps, a.backend)
     try:
         from torchao.optim import AdamW4bit, AdamW8bit, AdamWFp8
     except ImportError as e:
@@ -178,8 +235,6 @@ def main():
         failed |= any(counts.values())
         print(f"{', '.join(formats)} beside {peer.__name__}, {a.steps} steps of {sum(SIZES)} elements; differing: "
               + ", ".join(f"{name} {n}" for name, n in counts.items()))
-    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
-        failed |= check_copies(dtype, a.steps, a.backend)
     return 1 if failed else 0
 
 

@@ -83,6 +83,7 @@ enum class CopyScale : uint8_t {
   // weight_scale : <f32/128x128> is what the copy is to be multiplied by. One more pass over the weights.
   block128,      // a power of two
   block128_f32,  // any
+  mx_rceil,      // as mx, its power rounded up, so that nothing is beyond the type's largest number
 };
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
@@ -100,7 +101,7 @@ struct RecipeOptions {
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed copy_scale : <f32>, which
-  // the next copy is stored times. With mx and block128 there is no such state, and the masters are the caller's to begin.
+  // the next copy is stored times. With mx, mx_rceil and block128 there is no such state, and the masters are the caller's to begin.
   CopyScale copy_scale = CopyScale::none;
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 TAKEN = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
-COPY_SCALES = ("delayed", "current", "mx")
+COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rceil": "blocks",
+               "block128": "squares", "block128-f32": "squares"}  # and what form the scales have
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -54,14 +55,22 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
                         "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
 
 
+def check_way(way: str | None) -> None:
+    if way is not None and way not in COPY_SCALES:
+        raise ValueError(f"copy_scale is one of {', '.join(COPY_SCALES)}, or None, not {way!r}")
+
+
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
     """Of 8-bit copies with a scale (copy_scale=), whether there are any, and what else they go with."""
     scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
     for index, group in scaled:
-        if group["copy_scale"] not in COPY_SCALES:
-            raise ValueError(f"copy_scale is one of {', '.join(COPY_SCALES)}, or None, not {group['copy_scale']!r}")
+        check_way(group["copy_scale"])
         if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
             raise ValueError("copy_scale= is of copies of f32 masters: leave out weight_rounding= and master=")
+        kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", group.get("moments") or "")} - {"", *DTYPES.values()}
+        if kept and COPY_SCALES[group["copy_scale"]] == "squares":
+            raise ValueError(f"copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the parameter's first "
+                             "element: take moments='bf16', or copy_scale='current'")
         for p, name in zip(group["params"], names_of(group, index)):
             check_copy(who, p, name, group)
     if scaled and not any(p.dtype.itemsize == 1 for _, group in scaled for p in group["params"]):

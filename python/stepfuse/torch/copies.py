@@ -1,7 +1,8 @@
 """8-bit parameters as scaled copies of their f32 masters (copy_scale=): what they are to be multiplied by, and how they are made.
 
-With "delayed" and "current" that is one number, state `copy_scale_inv`, with "mx" a power of two for 32 elements as they lie in
-memory, state `weight_scale`, as biased exponents in bytes (e8m0). These tensors stay the same ones, so that a model may have them.
+With "delayed" and "current" that is one number, state `copy_scale_inv`. Others are state `weight_scale`: a power of two for 32
+elements as they lie in memory, as biased exponents in bytes (e8m0), of "mx" and "mx-rceil"; or a number for 128 rows of 128
+columns, of "block128" and "block128-f32". These tensors stay the same ones, so that a model may have them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import torch
 from torch import Tensor
 
 from . import formats
-from .checks import DTYPES
+from .checks import COPY_SCALES, DTYPES, check_way
 from .numbers import to_bits
 from .scaler import DLPACK
-from .tensors import is_dense, same_layout
+from .tensors import Place, columns_of, is_dense, same_layout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .parts import Part
 
-BLOCK = 32  # elements, of "mx"
+BLOCK = 32  # elements
+SIDE = 128  # rows and columns of a square
 ONE = 127  # the exponent of 1
 PAST = 15  # steps of which "delayed" remembers the largest weight
 NAMES = ("copy_scale", "copy_scale_inv", *(f"amax_{age + 1}" for age in range(PAST)))  # what a step has of them
@@ -29,11 +33,13 @@ STATES = ("copy_scale_inv", "weight_scale", "copy_scale", "amax_history")  # wha
 
 def how(group: dict[str, Any], p: Tensor) -> str | None:
     """How a parameter of that group is scaled."""
-    return group.get("copy_scale") if p.dtype.itemsize == 1 else None
+    way = group.get("copy_scale") if p.dtype.itemsize == 1 else None
+    check_way(way)
+    return way
 
 
 def name_of(way: str) -> str:
-    return "weight_scale" if way == "mx" else "copy_scale_inv"
+    return "copy_scale_inv" if COPY_SCALES[way] == "number" else "weight_scale"
 
 
 def find(state: dict[str, Any]) -> str | None:
@@ -41,20 +47,56 @@ def find(state: dict[str, Any]) -> str | None:
     return next((name for name in ("copy_scale_inv", "weight_scale") if state.get(name) is not None), None)
 
 
+def form_in(state: dict[str, Any]) -> str | None:
+    """Which of the forms the scales there have; None where there are none."""
+    name = find(state)
+    return name and ("number" if name == "copy_scale_inv" else "blocks" if state[name].dtype == torch.uint8 else "squares")
+
+
+def matrix_of(p: Tensor) -> tuple[int, int]:
+    """Rows and columns as the elements lie in memory: the last dimension is a row, all before it count rows."""
+    sizes = list(p.shape)
+    if is_dense(p) and not p.is_contiguous():
+        sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
+    columns = sizes.pop() if sizes else 1
+    return torch.Size(sizes).numel(), columns
+
+
+def placed(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Place:
+    """Of a parameter with squares its rows are theirs; `has_rows`: whether the step has values of rows."""
+    if way is None or COPY_SCALES[way] != "squares" or p.numel() == 0 or p.ndim < 2:
+        return place
+    columns = matrix_of(p)[1]
+    if columns != columns_of(p) and has_rows():
+        raise TypeError(f"copy_scale={way!r} has blocks of {name} along its last dimension, the step values of slices along its first one: give it a "
+                        "group of its own with copy_scale='current', or with clip_factor=None where that is why")
+    return place._replace(columns=columns)
+
+
 def first(way: str, p: Tensor) -> Tensor:
     """The scales of a plain cast."""
-    if way == "mx":
+    if COPY_SCALES[way] == "blocks":
         return torch.full((-(-p.numel() // BLOCK),), ONE, dtype=torch.uint8, device=p.device)
-    return torch.ones((), device=p.device)
+    if COPY_SCALES[way] == "number":
+        return torch.ones((), device=p.device)
+    made = torch.ones([-(-n // SIDE) for n in matrix_of(p)], device=p.device)
+    return made.t() if is_transposed(p) else made
+
+
+def is_transposed(p: Tensor) -> bool:
+    """Of a matrix: then so are its squares."""
+    return p.ndim == 2 and is_dense(p) and not p.is_contiguous()
 
 
 def live(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
-    """A parameter's scales, always the same tensor, with the values that its state has, if any."""
-    value, mine = state.get(name_of(way)), known.get(p)
-    start = first(way, p)
-    if value is not None and value.numel() != start.numel():
-        raise ValueError(f"state '{name_of(way)}' of a parameter of shape {tuple(p.shape)} has {value.numel()} values, not {start.numel()}")
-    if mine is None or (mine.shape, mine.dtype, mine.device) != (start.shape, start.dtype, start.device):
+    """A parameter's scales, always the same tensor, with the values that its state has of that form, if any."""
+    value = state[name_of(way)] if form_in(state) == COPY_SCALES[way] else None
+    mine, start = known.get(p), first(way, p)
+    if value is not None and (value.numel() != start.numel() or start.ndim == 2 and value.shape != start.shape):
+        raise ValueError(f"state '{name_of(way)}' of a parameter of shape {tuple(p.shape)} has "
+                         + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
+                            f"{value.numel()} values, not {start.numel()}"))
+    if mine is None or mine.dtype != start.dtype or mine.device != start.device or not same_layout(mine, start):
         mine = known[p] = start
     if value is not None and value is not mine:
         mine.copy_(value.reshape(mine.shape))
@@ -64,26 +106,38 @@ def live(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str
 def take_over(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
     """What was loaded into the tensors that a model may have."""
     name = find(state)
-    if name is not None and state[name].shape == known[p].shape:
+    if name is not None and (state[name].shape, state[name].dtype) == (known[p].shape, known[p].dtype):
         state[name] = known[p].copy_(state[name])
 
 
 def shaped(scales: Tensor, p: Tensor) -> Tensor:
     """As one sees them: of blocks that lie along rows with the parameter's shape, and in torch's type for such exponents."""
-    if scales.dtype == torch.uint8 and hasattr(torch, "float8_e8m0fnu"):
+    if scales.dtype != torch.uint8:
+        return scales
+    if hasattr(torch, "float8_e8m0fnu"):
         scales = scales.view(torch.float8_e8m0fnu)
-    along = scales.ndim > 0 and p.ndim > 0 and p.shape[-1] % BLOCK == 0 and p.is_contiguous()
+    along = p.ndim > 0 and p.shape[-1] % BLOCK == 0 and p.is_contiguous()
     return scales.view(*p.shape[:-1], p.shape[-1] // BLOCK) if along else scales
+
+
+def in_squares(scales: Tensor, like: Tensor) -> Tensor:
+    """For each element of a matrix as it lies in memory, its square's value."""
+    rows, columns = matrix_of(like)
+    scales = scales.t() if is_transposed(like) else scales
+    return scales.repeat_interleave(SIDE, 0)[:rows].repeat_interleave(SIDE, 1)[:, :columns]
 
 
 def factors(scales: Tensor, like: Tensor) -> Tensor:
     """For each element, as `like` lies in memory, what its code is multiplied by."""
     if scales.ndim == 0:
         return scales
-    exponents = scales.int()
-    powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
-    powers = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(BLOCK)[:like.numel()]
-    return torch.empty_like(like, dtype=torch.float32).as_strided((like.numel(),), (1,)).copy_(powers).as_strided(
+    if scales.dtype == torch.uint8:
+        exponents = scales.int()
+        powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
+        each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(BLOCK)[:like.numel()]
+    else:
+        each = in_squares(scales, like).reshape(-1)
+    return torch.empty_like(like, dtype=torch.float32).as_strided((like.numel(),), (1,)).copy_(each).as_strided(
         like.shape, like.stride())
 
 
@@ -119,28 +173,51 @@ def scale_for(widest: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(widest.isfinite() & (widest > 0), scale, torch.ones_like(widest))
 
 
-def show(state: dict[str, Any], p: Tensor, values: Tensor) -> Tensor | None:
-    """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns what they were multiplied by."""
-    p, scales = p.detach(), state[find(state)]
-    values = torch.empty_like(p, dtype=torch.float32).copy_(values)
-    if scales.ndim == 0:
+def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
+    """An f32 array that lies as the step has the parameter, which without gaps lies as it does."""
+    return (torch.empty_like(p, dtype=torch.float32, device=device) if is_dense(p) else
+            torch.empty(p.shape, dtype=torch.float32, device=device or p.device))
+
+
+def show(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> Tensor | None:
+    """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns what they were multiplied
+    by, where that is one number."""
+    p, scales = p.detach(), state[name_of(way)]
+    values = dense_like(p).copy_(values)
+    if COPY_SCALES[way] == "blocks":
+        form = f"mx{DTYPES[p.dtype][2:]}{'_rceil' if way == 'mx-rceil' else ''}"
+        made = formats.encode(values, form)
+        p.copy_(made[f".{form}.weight"])
+        scales.copy_(made[f".{form}.weight_scale"])
+        return None
+    if COPY_SCALES[way] == "number":
         scale = scale_for(largest(values), p.dtype)
         scales.copy_(1 / scale)
         p.copy_(values * scale)
         return scale
-    dense = values if is_dense(values) else values.contiguous()
-    form = f"mx{DTYPES[p.dtype][2:]}"
-    made = formats.encode(dense, form)
-    p.copy_(made[f".{form}.weight"])
-    scales.copy_(made[f".{form}.weight_scale"])
+    if p.numel() == 0:
+        return None
+    rows, columns = matrix_of(values)
+    matrix = values.as_strided((rows, columns), (columns, 1))
+    padded = torch.nn.functional.pad(matrix, (0, -columns % SIDE, 0, -rows % SIDE))
+    scale = scale_for(padded.unflatten(0, (-1, SIDE)).unflatten(2, (-1, SIDE)).abs().amax((1, 3)), p.dtype)
+    if way == "block128":
+        scale = (scale.view(torch.int32) & -(1 << 23)).view(torch.float32)
+    scale = scale.t() if is_transposed(values) else scale
+    scales.copy_(1 / scale)
+    matrix.mul_(in_squares(scale, values))
+    p.copy_(values)
     return None
 
 
-def begin(state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
+def begin(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
     """Makes the parameter, its scales and its master these values, and forgets larger ones that have been."""
-    scale = show(state, p, values)
-    state["master"] = torch.empty_like(p, dtype=torch.float32).copy_(values)
-    forget(state)
+    scales = live(known, state, p, way)
+    for name in STATES:
+        state.pop(name, None)
+    state[name_of(way)] = scales
+    scale = show(state, p, values, way)
+    state["master"] = dense_like(p).copy_(values)
     if way == "delayed":
         state["copy_scale"] = scale.cpu()
         state["amax_history"] = torch.zeros(PAST)
@@ -154,13 +231,13 @@ def forget(state: dict[str, Any]) -> None:
 
 def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str | None) -> None:
     """Makes what a parameter's state has of scales what `way` has; where that was another way, the copy is made anew."""
-    found = find(state)
+    found = form_in(state)
     if way is None and found is None:
         return
     master = state.get("master")
-    other = found is not None and (way is None or found != name_of(way))
-    if found == "weight_scale" and master is not None and not same_layout(master, torch.empty_like(p, device="meta")):
-        other = True  # its blocks lay otherwise
+    other = found is not None and (way is None or found != COPY_SCALES[way])
+    if found in ("blocks", "squares") and master is not None and not same_layout(master, dense_like(p, torch.device("meta"))):
+        other = True  # they lay otherwise
     if other:
         new = (values(state, p) if master is None else master).reshape(p.shape).to(p.device)
         for name in STATES:
@@ -170,7 +247,7 @@ def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
     if way is not None:
         state[name_of(way)] = live(known, state, p, way)
     if other:
-        p.detach().copy_(new) if way is None else show(state, p, new)
+        p.detach().copy_(new) if way is None else show(state, p, new, way)
 
 
 def bind(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:

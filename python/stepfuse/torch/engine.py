@@ -35,7 +35,6 @@ OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of
 EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
-
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
 
 _programs: dict[tuple[str, tuple[str, ...]], Any] = {}
@@ -321,7 +320,8 @@ class Engine:
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
-                slot = divided[index[key]].add(p, name, group, counted, self.place(p, len(places)), i)
+                place = copies.placed(self.place(p, len(places)), copies.how(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
+                slot = divided[index[key]].add(p, name, group, counted, place, i)
                 places.append((p, name, index[key], slot))
         return divided, places
 

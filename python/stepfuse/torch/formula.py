@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from .. import _core
-from . import masters
+from . import copies, masters
 from .engine import kept_states, program
 from .fused import FLAGS, MOMENTS_MIN, Fused
 from .scaler import LossScaler
@@ -190,9 +190,10 @@ class ScheduleFree(Formula):
             for p in group["params"]:
                 state = self.state.get(p)
                 if state:
+                    copies.adopt(self._live_scales(), state, p, way := copies.how(group, p))
                     weight = masters.values(state, p)
                     weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
-                    masters.keep(state, p, weight)
+                    masters.keep(state, p, weight, way)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_evaluates": self._evaluates}

@@ -289,8 +289,7 @@ class Fused(torch.optim.Optimizer):
         p = group["params"][place]
         state, way = self.state[p], copies.how(group, p)
         if way is not None:
-            state[copies.name_of(way)] = copies.live(self._live_scales(), state, p, way)
-            return copies.begin(state, p, way, values)
+            return copies.begin(self._live_scales(), state, p, way, values)
         if masters.find(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
             state["master"] = torch.empty_like(p, dtype=torch.float32)
         masters.keep(state, p, values)
@@ -298,11 +297,12 @@ class Fused(torch.optim.Optimizer):
     def copy_scale_inv(self, param: Tensor | str) -> Tensor:
         """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
 
-        One f32 number; with "mx" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows are of a
-        multiple of 32, in its shape, else in the order of memory.
+        One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
+        are of a multiple of 32, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
+        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows.
         """
-        p, way = self._scaled(param)
-        return copies.shaped(copies.live(self._live_scales(), self.state.get(p, {}), p, way), p)
+        p, scales = self._scaled(param)
+        return copies.shaped(scales, p)
 
     def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
         """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
@@ -311,17 +311,19 @@ class Fused(torch.optim.Optimizer):
         Example:
             >>> linear(x, optimizer.dequantized(weight))
         """
-        p, way = self._scaled(param)
-        return copies.Dequantized.apply(p, copies.live(self._live_scales(), self.state.get(p, {}), p, way), dtype)
+        return copies.Dequantized.apply(*self._scaled(param), dtype)
 
-    def _scaled(self, param: Tensor | str) -> tuple[Tensor, str]:
+    def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
         group, place = find(self.param_groups, param)
         p = group["params"][place]
         way = copies.how(group, p)
         if way is None:
             raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
                              "with copy_scale= of its group")
-        return p, way
+        known, state = self._live_scales(), self.state.get(p)
+        if state:
+            copies.adopt(known, state, p, way)
+        return p, state[copies.name_of(way)] if state else copies.live(known, {}, p, way)
 
     def _live_scales(self) -> dict[Tensor, Tensor]:
         if self._scales is None:
@@ -339,13 +341,16 @@ class Fused(torch.optim.Optimizer):
         states = [(p, s) for p, s in self.state.items() if "ema" in s]
         if not states:
             raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
-        scaled = [(p, s) for p, s in states if copies.find(s)]
+        ways = {p: copies.how(g, p) for g in self.param_groups for p in g["params"]}
+        for p, s in states:
+            copies.adopt(self._live_scales(), s, p, ways.get(p))
+        scaled = [(p, s) for p, s in states if ways.get(p)]
         shown = [local(p) for p, _ in states] + [s[copies.find(s)] for _, s in scaled]
         weights = [t.detach().clone() for t in shown]
         with torch.no_grad():
             torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
             for p, s in scaled:
-                copies.show(s, p, s["ema"])
+                copies.show(s, p, s["ema"], ways[p])
         self._shows_averages = True
         try:
             yield

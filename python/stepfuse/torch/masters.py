@@ -34,12 +34,12 @@ def values(state: dict[str, Any], p: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def keep(state: dict[str, Any], p: Tensor, new: Tensor) -> None:
-    """Makes the parameter and what it keeps these values, which may be what values() gave, changed in place."""
+def keep(state: dict[str, Any], p: Tensor, new: Tensor, way: str | None = None) -> None:
+    """Makes the parameter and what it keeps these values, which may be what values() gave, changed in place; `way`: its copy_scale."""
     name = find(state)
     new = local(new)
-    if copies.find(state):
-        copies.show(state, p, new)
+    if way is not None:
+        copies.show(state, p, new, way)
         if name is not None and state[name] is not new:
             state[name].copy_(new)
         return

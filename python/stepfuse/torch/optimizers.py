@@ -42,7 +42,8 @@ class AdamW(Fused, torch.optim.AdamW):
         clip_factor: clip each row of a gradient to this times the norm of its weights (adaptive gradient clipping, timm's
             adaptive_clip_grad): 0.01, say. A group may have its own, and `clip_eps`, 1e-3: the least norm of weights.
         copy_scale: 8-bit parameters are their f32 masters times a scale: "delayed" and "current" of the parameter, by its
-            largest values so far or now, or "mx", a power of two for 32 elements. copy_scale_inv() has what undoes it,
+            largest values so far or now; "mx" and "mx-rceil", a power of two for 32 elements, rounded down or up; "block128", one
+            for 128 rows of 128 columns, and "block128-f32", any number for these. copy_scale_inv() has what undoes it,
             dequantized() does, and set_weight() begins with f32 values. A group may have its own.
 
     Example:
