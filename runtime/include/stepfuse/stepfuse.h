@@ -122,7 +122,7 @@ typedef struct stepfuse_buffer {
   int32_t is_written;    // by a step
   int32_t initialised;   // by stepfuse_step_init_state
   int32_t init_from;     // with a copy of that buffer; -1: with zeros
-  int32_t block, rows;   // so many elements share a value, those of so many rows if that is not 1
+  int32_t block, rows;   // ceil(elements/block) values, or ceil(rows/`rows`) * ceil(columns/block)
   uint64_t from, below;  // only tensors of from <= elements < below have it; NULL for others
 } stepfuse_buffer;
 typedef struct stepfuse_state {
