@@ -9,92 +9,9 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse import _core
-from stepfuse.torch import AdamW, copies, formats, parts
+from stepfuse.torch import AdamW, copies
 from stepfuse.torch.checks import COPY_SCALES
-
-HOWS = ("delayed", "current", "mx", "mx-rceil", "block128", "block128-f32")
-EXACT = HOWS[2:]  # what the master's copy is, follows from it alone
-MX, SQUARES = HOWS[2:4], HOWS[4:]
-TYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
-SHAPES = ((70, 96), (5, 40), (33,), (0, 4), (), (130, 257), (3, 50, 200))
-ON_CUDA = parts.on_cuda(torch.device("cpu"))
-WIDE = hasattr(torch.Tensor, "grad_dtype")  # gradients in f32
-
-
-def parameters(dtype=TYPES[0], shapes=SHAPES):
-    torch.manual_seed(1)
-    return [torch.nn.Parameter(torch.randn(s).to(dtype)) for s in shapes]
-
-
-def gradients(params, k):
-    """Of sizes that change, so that the largest weights of a history matter; f32 where they may be."""
-    generator = torch.Generator().manual_seed(k)
-    for p in params:
-        if WIDE:
-            p.grad_dtype = torch.float32
-        p.grad = (torch.randn(p.shape, generator=generator) * 4.0 ** (k % 4)).to(torch.float32 if WIDE else p.dtype)
-
-
-def train(optimizer, steps):
-    params = [p for g in optimizer.param_groups for p in g["params"]]
-    for k in steps:
-        gradients(params, k)
-        optimizer.step()
-
-
-def bits(t):
-    t = t.detach().contiguous()
-    return t.view({1: torch.uint8, 4: torch.int32, 8: torch.int64}[t.element_size()]).clone()
-
-
-def everything(optimizer):
-    """Weights and state, as bits."""
-    state = optimizer.state_dict()["state"]
-    params = [p for g in optimizer.param_groups for p in g["params"]]
-    return [{"weight": bits(p), **{k: bits(v) for k, v in state.get(i, {}).items()}} for i, p in enumerate(params)]
-
-
-def same(a, b):
-    return len(a) == len(b) and all(x.keys() == y.keys() and all(torch.equal(x[k], y[k]) for k in x) for x, y in zip(a, b))
-
-
-def fits(optimizer, p, exactly=True):
-    """Whether a copy is its master's, as its scales are."""
-    state = optimizer.state[p]
-    master, scale = state["master"], optimizer.copy_scale_inv(p)
-    if COPY_SCALES[how_of(optimizer, p)] == "number":
-        near = (optimizer.dequantized(p).detach() - master).abs().max() <= master.abs().max() * 2.0**-3
-        return bool(near) and (not exactly or torch.equal(bits((master / scale).to(p.dtype)), bits(p)))
-    if how_of(optimizer, p) in SQUARES:
-        codes, scales = block_scaled(master, p.dtype, how_of(optimizer, p) == "block128")
-        return torch.equal(bits(codes), bits(p)) and torch.equal(bits(scales), bits(scale))
-    made = formats.encode(master, form := f"mx{parts_of(p)}{'_rceil' if how_of(optimizer, p) == 'mx-rceil' else ''}")
-    return torch.equal(bits(made[f".{form}.weight"]), bits(p)) and torch.equal(made[f".{form}.weight_scale"], state["weight_scale"])
-
-
-def block_scaled(master, dtype, power):
-    """Codes, and a block's inverse scale, by TransformerEngine's rule; rows are all dimensions but the last."""
-    flat = master.reshape(-1, master.shape[-1]) if master.ndim else master.reshape(1, 1)
-    codes, scales = torch.empty_like(flat, dtype=dtype), torch.empty([-(-n // 128) for n in flat.shape])
-    for i in range(scales.shape[0]):
-        for j in range(scales.shape[1]):
-            at = (slice(128 * i, 128 * i + 128), slice(128 * j, 128 * j + 128))
-            amax = flat[at].abs().max()
-            scale = torch.tensor(torch.finfo(dtype).max) / amax if amax > 0 and amax.isfinite() else torch.tensor(1.0)
-            scale = scale.clamp(max=torch.finfo(torch.float32).max)
-            if power:
-                scale = torch.ldexp(torch.tensor(0.5), torch.frexp(scale).exponent)
-            codes[at] = (flat[at] * scale).to(dtype)
-            scales[i, j] = 1 / scale
-    return codes.reshape(master.shape), scales
-
-
-def how_of(optimizer, p):
-    return next(g["copy_scale"] for g in optimizer.param_groups for q in g["params"] if q is p)
-
-
-def parts_of(p):
-    return "e4m3" if p.dtype == torch.float8_e4m3fn else "e5m2"
+from copied import EXACT, HOWS, MX, ON_CUDA, SQUARES, TYPES, WIDE, bits, everything, fits, gradients, parameters, parts_of, same, train
 
 
 class Walked:
@@ -397,47 +314,6 @@ def test_parameters_in_other_orders_in_memory(how):
     optimizer.load_state_dict(made[1].state_dict())
     optimizer._make_state()
     assert torch.equal(bits(other), bits(plain)) and torch.equal(optimizer.dequantized(other), made[0].dequantized(plain))
-
-
-@pytest.mark.parametrize("how", SQUARES)
-def test_squares_are_of_rows_and_columns(how):
-    """Of the last dimension and of all before it; of a matrix that lies by columns, of its own rows and columns."""
-    shapes = {(130, 257): (2, 3), (3, 50, 200): (2, 2), (257,): (1, 3), (): (1, 1), (0, 4): (0, 1), (4, 0): (1, 0), (5, 1): (1, 1)}
-    params = parameters(shapes=shapes)
-    optimizer = AdamW(params, lr=0.1, copy_scale=how)
-    assert [tuple(optimizer.copy_scale_inv(p).shape) for p in params] == list(shapes.values())
-    train(optimizer, range(3))
-    assert [tuple(optimizer.state[p]["weight_scale"].shape) for p in params if p.numel()] == [s for s in shapes.values() if 0 not in s]
-    torch.manual_seed(5)
-    start = torch.randn(130, 300) * 2.0 ** torch.arange(300)[None].div(32).floor()
-    row, column = (torch.nn.Parameter(m.to(TYPES[0])) for m in (start, start.t().contiguous().t()))
-    assert column.stride() == (1, 130)
-    made = [AdamW([p], lr=0.1, copy_scale=how) for p in (row, column)]
-    for p, optimizer in zip((row, column), made):
-        assert optimizer.copy_scale_inv(p).shape == (2, 3)
-        optimizer.set_weight(p, start)
-        assert fits(optimizer, p)
-        train(optimizer, range(3))
-        assert fits(optimizer, p)
-    assert torch.equal(bits(row), bits(column)) and torch.equal(made[0].copy_scale_inv(row), made[1].copy_scale_inv(column))
-    assert torch.equal(made[0].dequantized(row), made[1].dequantized(column))
-    # What was saved of one is loaded into the other, without another look at the master.
-    loaded = AdamW([other := torch.nn.Parameter(row.detach().clone())], lr=0.1, copy_scale=how)
-    loaded.load_state_dict(made[1].state_dict())
-    assert torch.equal(bits(loaded.copy_scale_inv(other)), bits(made[0].copy_scale_inv(row)))
-    for p, optimizer in ((row, made[0]), (other, loaded)):
-        train(optimizer, range(3, 5))
-    assert torch.equal(bits(other), bits(row))
-
-
-@pytest.mark.parametrize("kw", [{"clip_factor": 0.01}, {"cls": sft.Adafactor}], ids=str)
-def test_squares_and_other_rows_are_of_one_kind(kw):
-    """Of matrices; of more dimensions they differ."""
-    cls, kw = kw.get("cls", AdamW), {key: value for key, value in kw.items() if key != "cls"}
-    train(optimizer := cls(parameters(shapes=((130, 257), (33,))), copy_scale="block128", **kw), range(3))
-    assert all(fits(optimizer, p) for p in optimizer.param_groups[0]["params"])
-    with pytest.raises(TypeError, match="parameter 0 of group 0 along its last dimension, .*'current', or with clip_factor=None"):
-        train(cls(parameters(shapes=((3, 50, 200),)), copy_scale="block128", **kw), range(1))
 
 
 def test_skipped_steps_and_missing_gradients_leave_scales_alone():
