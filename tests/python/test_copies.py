@@ -175,6 +175,60 @@ def test_copies_of_the_optimizer_have_scales_of_their_own():
     assert same(everything(optimizer), everything(other))
 
 
+def deep_copy(both):
+    return copy.deepcopy(both)
+
+
+def through_a_file(both):
+    torch.save(both, file := io.BytesIO())
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("again", [deep_copy, through_a_file])
+@pytest.mark.parametrize("how", HOWS)
+def test_a_copied_model_has_the_scales_of_the_copied_optimizer(how, again):
+    model = torch.nn.Module()
+    (model.weight,) = parameters(shapes=((130, 256),))
+    optimizer = AdamW(model.parameters(), lr=0.1, copy_scale=how)
+    model.register_buffer("scale", optimizer.copy_scale_inv(model.weight))
+    train(optimizer, range(3))
+    other, second = again((model, optimizer))
+    assert same(everything(second), everything(optimizer))
+    train(second, range(3, 5))
+    assert other.scale.data_ptr() == second.copy_scale_inv(other.weight).data_ptr()
+    assert not torch.equal(bits(other.weight), bits(model.weight)) and fits(optimizer, model.weight, exactly=how in EXACT)
+
+
+@pytest.mark.parametrize("source", [None, *HOWS])
+@pytest.mark.parametrize("target", HOWS)
+def test_a_file_of_another_way_is_right_at_once(source, target):
+    """Before the first step, too: asked for its scales, for its values, set, or shown averaged."""
+    (p,) = parameters(shapes=((130, 257),))
+    train(optimizer := AdamW([p], lr=0.1, copy_scale=source, ema_decay=0.9), range(3))
+    master = optimizer.state[p]["master"]
+
+    def near(loaded, q, values):
+        return (loaded.dequantized(q) - values).abs().max() <= values.abs().max() * 0.13
+
+    for use in range(4):
+        q = torch.nn.Parameter(p.detach().clone())
+        loaded = AdamW([q], lr=0.1, copy_scale=target, ema_decay=0.9)
+        scales = loaded.copy_scale_inv(q)
+        loaded.load_state_dict(optimizer.state_dict())
+        if use == 0:
+            assert loaded.copy_scale_inv(q).data_ptr() == scales.data_ptr()
+        elif use == 1:
+            loaded.set_weight(q, master * 3)
+        elif use == 2:
+            with loaded.averaged():
+                assert near(loaded, q, loaded.state[q]["ema"])
+        expected = master * 3 if use == 1 else q.detach().float() if source is None and use != 2 else master
+        assert near(loaded, q, expected)
+        train(loaded, range(3, 5))
+        assert target == "delayed" or near(loaded, q, loaded.state[q]["master"])
+
+
 @pytest.mark.parametrize("source", [None, *HOWS])
 @pytest.mark.parametrize("target", [None, *HOWS])
 def test_a_group_changes_its_way_between_steps(source, target):
@@ -332,6 +386,30 @@ def test_skipped_steps_and_missing_gradients_leave_scales_alone():
     assert same(after[1:], before[1:]) and not torch.equal(after[0]["amax_history"], before[0]["amax_history"])
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_a_parameter_that_is_moved_keeps_its_values(how):
+    """Laid out by columns, and with gaps in another order than its shape's: as one that nobody moved."""
+    p, still = (parameters(shapes=((130, 257),))[0] for _ in range(2))
+    made = [AdamW([q], lr=0.1, copy_scale=how) for q in (p, still)]
+    for k, change in enumerate((lambda t: t.clone(), lambda t: t.t().contiguous().t(),
+                                lambda t: torch.zeros(514, 260, dtype=TYPES[0])[::2, ::2].t().copy_(t))):
+        for optimizer in made:
+            train(optimizer, [k])
+        p.data, p.grad = change(p.data), None
+        for optimizer in made:
+            train(optimizer, [k + 10])
+        assert torch.equal(made[0].state[p]["master"], made[1].state[still]["master"])
+        assert fits(made[1], still, exactly=how in EXACT) or how == "delayed"
+        assert k == 1 and how in MX or torch.equal(made[0].dequantized(p), made[1].dequantized(still))
+    for q, optimizer in zip((p, still), made):
+        optimizer.set_weight(q, torch.linspace(-1, 1, 130 * 257).reshape(130, 257).roll(77, 1))
+    made[0]._make_state()  # which binds it anew
+    assert torch.equal(bits(p), bits(still)) and torch.equal(bits(made[0].copy_scale_inv(p)), bits(made[1].copy_scale_inv(still)))
+    p.data, p.grad = torch.zeros(64, 64, dtype=TYPES[0]), None
+    with pytest.raises(ValueError, match=r"state 'master' of .*\(130, 257\)"):
+        train(made[0], [20])
+
+
 def test_in_torchs_terms():
     params = parameters()
     train(optimizer := AdamW(params, copy_scale="delayed"), range(3))
@@ -362,6 +440,18 @@ def test_what_does_not_go_together_is_refused():
     for other in ({"master": "remainder"}, {"weight_rounding": "nearest"}):
         with pytest.raises(ValueError, match="leave out weight_rounding= and master="):
             AdamW(params, copy_scale="mx", **other)
+    for how in SQUARES:
+        with pytest.raises(ValueError, match=f"copy_scale='{how}' counts blocks from rows, moments='exp_avg=fp8' from the first element: give parameter 0"):
+            AdamW(params, copy_scale=how, moments="exp_avg=fp8")
+        train(AdamW(parameters(shapes=((5, 40),)), copy_scale=how, moments="bf16"), range(1))
+    later = AdamW(params)
+    later.param_groups[0]["copy_scale"] = "fp8"
+    with pytest.raises(ValueError, match="copy_scale is one of delayed"):
+        train(later, range(1))
+    later = AdamW(params, copy_scale="mx")
+    with pytest.raises(ValueError, match=r"values of shape \(96,\) for a parameter of shape \(70, 96\)"):
+        later.set_weight(params[0], torch.zeros(96))
+    assert not later.state
     wide, low = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(3).bfloat16())
     with pytest.raises(ValueError, match="there is none: make those .* torch.float8_e4m3fn"):
         AdamW([wide], copy_scale="mx")

@@ -67,10 +67,6 @@ def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
         check_way(group["copy_scale"])
         if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
             raise ValueError("copy_scale= is of copies of f32 masters: leave out weight_rounding= and master=")
-        kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", group.get("moments") or "")} - {"", *DTYPES.values()}
-        if kept and COPY_SCALES[group["copy_scale"]] == "squares":
-            raise ValueError(f"copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the parameter's first "
-                             "element: take moments='bf16', or copy_scale='current'")
         for p, name in zip(group["params"], names_of(group, index)):
             check_copy(who, p, name, group)
     if scaled and not any(p.dtype.itemsize == 1 for _, group in scaled for p in group["params"]):
@@ -84,6 +80,11 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
     if p.dtype.itemsize != 1:
         raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
                         "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
+    check_way(group["copy_scale"])
+    kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", group.get("moments") or "")} - {"", *DTYPES.values()}
+    if kept and COPY_SCALES[group["copy_scale"]] == "squares":
+        raise ValueError(f"{who}: copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
+                         f"{name} a group of its own with moments='bf16', or with copy_scale='current'")
     if is_distributed(p):
         raise TypeError(f"{who}: copy_scale= is of whole parameters, and {name} is a DTensor, whose shards would have scales of their own: "
                         "take DDP, or copy_scale=None")

@@ -96,11 +96,17 @@ def live(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str
         raise ValueError(f"state '{name_of(way)}' of a parameter of shape {tuple(p.shape)} has "
                          + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
                             f"{value.numel()} values, not {start.numel()}"))
-    if mine is None or mine.dtype != start.dtype or mine.device != start.device or not same_layout(mine, start):
+    if mine is None and value is not None and alike(value, start):  # of a copy or a file, which has the model, too
+        mine = known[p] = value
+    elif mine is None or not alike(mine, start):
         mine = known[p] = start
     if value is not None and value is not mine:
         mine.copy_(value.reshape(mine.shape))
     return mine
+
+
+def alike(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.device == b.device and same_layout(a, b)
 
 
 def take_over(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
@@ -239,6 +245,8 @@ def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
     if found in ("blocks", "squares") and master is not None and not same_layout(master, dense_like(p, torch.device("meta"))):
         other = True  # they lay otherwise
     if other:
+        if master is not None and master.numel() != p.numel():
+            raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
         new = (values(state, p) if master is None else master).reshape(p.shape).to(p.device)
         for name in STATES:
             state.pop(name, None)

@@ -287,6 +287,8 @@ class Fused(torch.optim.Optimizer):
         """
         group, place = find(self.param_groups, param)
         p = group["params"][place]
+        if values.shape != p.shape:
+            raise ValueError(f"{type(self).__name__}: values of shape {tuple(values.shape)} for a parameter of shape {tuple(p.shape)}")
         state, way = self.state[p], copies.how(group, p)
         if way is not None:
             return copies.begin(self._live_scales(), state, p, way, values)
