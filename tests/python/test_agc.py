@@ -6,7 +6,8 @@ import pickle
 import pytest
 import torch
 
-from stepfuse.torch import SGD, AdamW, Formula, LossScaler, built_in, clip_grad_norm_
+from stepfuse import _core
+from stepfuse.torch import SGD, Adafactor, AdamW, Formula, LossScaler, built_in, clip_grad_norm_
 
 SHAPES = ((7, 300), (5,), (3, 4, 2, 2), (2, 20000), (0, 3), (), (6, 1))
 
@@ -177,3 +178,22 @@ def test_with_weights_rounded_by_chance():
         assert ((p.detach().float() - q.detach()).abs() <= q.detach().abs() * 2.0**-7 + 1e-30).all()
         between += int((p.detach().float() != near).sum())
     assert between > 100  # not to nearest
+
+
+def test_rows_are_those_of_the_shape_or_are_refused():
+    """Images in channels_last have them; a matrix that lies by columns has not."""
+    torch.manual_seed(2)
+    start, slope = torch.randn(6, 4, 3, 3), torch.randn(6, 4, 3, 3) * 10.0 ** torch.arange(6).view(-1, 1, 1, 1)
+    made = []
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        p = torch.nn.Parameter(start.clone(memory_format=memory_format))
+        p.grad = slope.clone(memory_format=memory_format)
+        SGD([p], lr=1.0, clip_factor=0.01).step()
+        made.append(p.detach())
+    assert torch.allclose(*made, rtol=1e-5) and not torch.equal(made[0], start - slope)
+    p = torch.nn.Parameter(torch.randn(9, 6).t())
+    p.grad = torch.randn(6, 9)
+    for optimizer in (SGD([p], lr=1.0, clip_factor=0.01), Adafactor([p])):
+        with pytest.raises(_core.Error, match=r"parameter 0 of group 0 lies in memory by columns \(strides \(1, 6\)\)"):
+            optimizer.step()
+    SGD([p], lr=1.0).step()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import _core
 from .groups import names_of
-from .tensors import gradient_dtype, has_whole_rows, is_dense, is_distributed, overlaps_itself, type_name
+from .tensors import gradient_dtype, has_whole_rows, is_dense, is_distributed, lies_by_rows, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -111,6 +111,10 @@ def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, .
             if not has_whole_rows(p, place):
                 raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are in parts on several ranks, and the step reduces over rows: give "
                                   "it a group of its own (with clip_factor=None), or take DDP")
+    for p, name in zip(part.locals if "/row>" in step else (), part.names):
+        if not lies_by_rows(p):
+            raise _core.Error(f"{type(optimizer).__name__}: {name} lies in memory by columns (strides {p.stride()}), and the step has values of rows: "
+                              "make it contiguous(), or give it a group of its own (with clip_factor=None)")
     own = [name for name, of in found if name not in exchanged and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return

@@ -105,6 +105,17 @@ def live(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str
     return mine
 
 
+def now(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
+    """A parameter's scales as they are to be: at once where nothing has changed, as at each forward pass."""
+    if not state:
+        return live(known, {}, p, way)
+    scales, master = state.get(name_of(way)), state.get("master")
+    if (scales is None or master is None or scales is not known.get(p) or form_in(state) != COPY_SCALES[way]
+            or scales.device != p.device or not same_layout(master, p)):
+        adopt(known, state, p, way)
+    return state[name_of(way)]
+
+
 def alike(a: Tensor, b: Tensor) -> bool:
     return a.dtype == b.dtype and a.device == b.device and same_layout(a, b)
 

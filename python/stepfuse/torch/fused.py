@@ -322,10 +322,7 @@ class Fused(torch.optim.Optimizer):
         if way is None:
             raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
                              "with copy_scale= of its group")
-        known, state = self._live_scales(), self.state.get(p)
-        if state:
-            copies.adopt(known, state, p, way)
-        return p, state[copies.name_of(way)] if state else copies.live(known, {}, p, way)
+        return p, copies.now(self._live_scales(), self.state.get(p), p, way)
 
     def _live_scales(self) -> dict[Tensor, Tensor]:
         if self._scales is None:

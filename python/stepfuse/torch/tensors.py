@@ -99,6 +99,11 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
         n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
 
 
+def lies_by_rows(p: Tensor) -> bool:
+    """Whether its first dimension is the outermost one in memory."""
+    return p.is_contiguous() or not is_dense(p) or p.stride(0) == max(s for s, n in zip(p.stride(), p.shape) if n > 1)
+
+
 def is_dense(p: Tensor) -> bool:
     return same_layout(torch.empty_like(p, device="meta"), p)
 
