@@ -165,7 +165,11 @@ void BodyEmitter::emit_elements(const plan::Section& section) {
     for (const plan::Inst* inst : section.code) {
       f_.comment(plan_[inst->value].text);
       auto decoded = decoded_.find(inst->value);
-      if (decoded == decoded_.end()) {
+      auto looked_up = looked_up_.find(inst->value);
+      if (looked_up != looked_up_.end()) {
+        const auto& [function, stream] = looked_up->second;
+        vectors_[inst->value] = look_up(function, streams_[stream]);
+      } else if (decoded == decoded_.end()) {
         evaluate(*inst, i);
       } else {
         std::string at = f_.address("at", decoded->second, i, vector_bytes(DType::f32));
@@ -214,12 +218,11 @@ void BodyEmitter::combine_unit(const plan::Section& section, const std::string& 
   }
 }
 
-// What is behind the chunk's end becomes the identity, each time that a block with it is reduced.
-void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k,
-                                       const std::string& i) {
+// What is behind the chunk's end becomes the identity, each time that a part `i` of `block` elements with it is reduced.
+void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i,
+                                       int block) {
   std::string fill = f_.label("fill");
   std::string end = f_.label("filled");
-  int block = plan_[inst.value].block;
   std::string first = f_.set("end", "mul i64 {}, {}", i, block);
   std::string behind = f_.set("end", "add i64 {}, {}", first, block);
   std::string beyond = f_.set("beyond", "icmp ugt i64 {}, {}", behind, unit_.size);
@@ -235,16 +238,17 @@ void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k,
   f_.block(end);
 }
 
-// By halving: the upper half of the block's vectors is combined into the lower one.
-std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
+// Magnitudes and NaN are in the order of their bits; the identity's are a negative integer.
+bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
+  return inst.op == Op::reduce_max && kept_.at(inst.operands[0]).dtype == DType::f32 &&
+         std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& i) {
+           return i.value == inst.operands[0] && i.op == Op::abs;
+         });
+}
+
+// By halving: the upper half of the vectors of block `i` is combined into the lower one, until there is one.
+std::string BodyEmitter::halved(const plan::Inst& inst, DType t, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
-  fill_with_identities(inst, k, i);
-  // Magnitudes and NaN are in the order of their bits; the identity's are a negative integer.
-  bool by_bits = inst.op == Op::reduce_max && k.dtype == DType::f32 &&
-                 std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& i) {
-                   return i.value == inst.operands[0] && i.op == Op::abs;
-                 });
-  DType t = by_bits ? DType::i32 : k.dtype;
   int block = plan_[inst.value].block;
   std::string first = f_.set("at", "mul i64 {}, {}", i, block);
   std::string base = f_.address("at", k.array, first, size_of(k.dtype));
@@ -253,22 +257,36 @@ std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string&
     std::string at = f_.address("at", base, std::to_string(v), vector_bytes(k.dtype));
     parts.push_back(vector_.load(t, at, name(inst.operands[0])));
   }
-  auto combined = [&](const std::string& a, const std::string& b) {
-    std::array<std::string, 2> args = {a, b};
-    return vector_.apply(reduction_combiner(inst.op), t, t, args, name(inst.value));
-  };
   for (size_t d = parts.size() / 2; d > 0; d /= 2) {
-    for (size_t v = 0; v < d; ++v) parts[v] = combined(parts[v], parts[v + d]);
+    for (size_t v = 0; v < d; ++v) parts[v] = combined_block(inst, t, parts[v], parts[v + d]);
   }
-  for (int d = m_.lanes / 2; d > 0; d /= 2) parts[0] = combined(parts[0], rotated(parts[0], t, d));
+  return parts[0];
+}
+
+std::string BodyEmitter::combined_block(const plan::Inst& inst, DType t, const std::string& a,
+                                        const std::string& b) {
+  std::array<std::string, 2> args = {a, b};
+  return vector_.apply(reduction_combiner(inst.op), t, t, args, name(inst.value));
+}
+
+std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
+  const Kept& k = kept_.at(inst.operands[0]);
+  fill_with_identities(inst, k, i, plan_[inst.value].block);
+  bool by_bits = reduces_by_bits(inst);
+  DType t = by_bits ? DType::i32 : k.dtype;
+  std::string all = halved(inst, t, i);
+  for (int d = m_.lanes / 2; d > 0; d /= 2) {
+    all = combined_block(inst, t, all, rotated(all, t, d));
+  }
   std::string first_lane =
-      f_.set(name(inst.value), "extractelement {} {}, i32 0", vector_.type(t), parts[0]);
+      f_.set(name(inst.value), "extractelement {} {}, i32 0", vector_.type(t), all);
   return by_bits ? scalar_.apply(Op::bitcast, DType::i32, DType::f32, {&first_lane, 1},
                                  name(inst.value))
                  : first_lane;
 }
 
 void BodyEmitter::emit_blocks(const plan::Section& section) {
+  if (goes_in_vectors(section)) return emit_block_vectors(section);
   loop("block", count_in_unit(section.block), [&](const std::string& i) {
     std::map<plan::Id, std::string> scalars;
     for (plan::Id v : given_to(section)) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/llvm/uniform.hpp"
@@ -133,12 +134,20 @@ class BodyEmitter {
   std::vector<plan::Id> given_to(const plan::Section& section) const;
   void emit_elements(const plan::Section& section);
   void decode_bytes(const plan::Section& section);
+  std::string look_up(const plan::ByteFunction& function, const Stream& stream);
   void decode(const plan::ByteFunction& function, const Stream& stream, const std::string& array);
   std::string byte_of(const plan::ByteFunction& function, int number, const std::string& codes,
                       const std::string& is_upper);
   void combine_unit(const plan::Section& section, const std::string& i);
   void emit_blocks(const plan::Section& section);
-  void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i);
+  bool goes_in_vectors(const plan::Section& section) const;
+  void emit_block_vectors(const plan::Section& section);
+  std::string reduce_blocks(const plan::Inst& inst, const std::string& i);
+  bool reduces_by_bits(const plan::Inst& inst) const;
+  std::string halved(const plan::Inst& inst, DType t, const std::string& i);
+  std::string combined_block(const plan::Inst& inst, DType t, const std::string& a,
+                             const std::string& b);
+  void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i, int block);
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
   int block_of(const Stream& s) const { return plan_.array(*s.use).block; }
   // Reading several arrays hides the memory's latency as well as it can be: what helps along one or two
@@ -202,7 +211,9 @@ class BodyEmitter {
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
-  std::map<plan::Id, std::string> decoded_;  // arrays of the unit's values, of the section at hand
+  // Functions of bytes, of the section at hand: arrays of the unit's values; with their streams, where each vector is looked up.
+  std::map<plan::Id, std::string> decoded_;
+  std::map<plan::Id, std::pair<plan::ByteFunction, size_t>> looked_up_;
   Unit unit_;
   std::map<plan::Id, Divisor> divisors_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store

@@ -1,4 +1,4 @@
-// Functions of a byte of memory, looked up for 64 of them at once. Knows the plan and the text vocabulary.
+// Functions of a byte of memory, looked up for 64 of them at once, or one by one. Knows the plan and the text vocabulary.
 //
 // A table of 256 floats are four tables of their bytes, each in four registers: one permutation finds the bytes of
 // 64 codes among 128. Then bytes of one float are brought together within each quarter of the registers, so that
@@ -96,20 +96,51 @@ void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& strea
   });
 }
 
-// Decodes what the section makes of bytes; their vectors are then loaded.
+// One by one, as loads take bytes for places.
+std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Stream& stream) {
+  const std::string& hint = name(function.value);
+  std::string list;
+  for (float v : function.values) {
+    list += fmt::format("{}float {}", list.empty() ? "" : ", ", literal(DType::f32, Bits::of(v)));
+  }
+  std::string array = fmt::format("bytes.{}.{}", stepfuse::name(stream.dtype), hint);
+  m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x float] [{}]", array,
+                                     function.values.size(), list));
+  std::string floats = vector_.type(DType::f32);
+  std::string all = "poison";
+  for (int k = 0; k < m_.lanes; ++k) {
+    std::string from = f_.address("at", stream.address, std::to_string(k), 1);
+    std::string byte = f_.set(hint, "load i8, ptr {}", from);
+    std::string wide = f_.set(hint, "zext i8 {} to i64", byte);
+    std::string place = f_.set(hint, "getelementptr float, ptr @{}, i64 {}", array, wide);
+    std::string value = f_.set(hint, "load float, ptr {}", place);
+    all = f_.set(hint, "insertelement {} {}, float {}, i32 {}", floats, all, value, k);
+  }
+  return all;
+}
+
+// Decodes what the section makes of bytes; their vectors are then loaded, or looked up.
 void BodyEmitter::decode_bytes(const plan::Section& section) {
   decoded_.clear();
-  if (!m_.has_byte_permutes) return;
+  looked_up_.clear();
+  if (!m_.has_byte_permutes && m_.lanes > 8) return;
   for (const plan::ByteFunction& f : plan::byte_functions_of(plan_, body_)) {
     auto makes = [&](plan::Id v) {
       return std::find_if(section.code.begin(), section.code.end(),
                           [&](const plan::Inst* i) { return i->value == v; });
     };
     auto load = makes(f.byte);
-    if (load == section.code.end() || makes(f.value) == section.code.end()) continue;
+    auto result = makes(f.value);
+    if (load == section.code.end() || result == section.code.end()) continue;
+    auto stream = static_cast<size_t>((*load)->index);
+    if (!m_.has_byte_permutes) {
+      bool is_short = (*result)->op == Op::cast && m_.has_f16;
+      if (!is_short) looked_up_.insert({f.value, {f, stream}});
+      continue;
+    }
     std::string& array = decoded_[f.value];
     array = storage_.unit("decoded", decoded_.size());
-    decode(f, streams_[static_cast<size_t>((*load)->index)], array);
+    decode(f, streams_[stream], array);
   }
 }
 

@@ -88,8 +88,7 @@ bool Ops::is_native(Op op, DType in, DType out) const {
     case Op::floor:
       return m_.has_rounding;
     case Op::cast:
-      if (in == DType::f32 && out == DType::bf16) return m_.has_bf16 && lanes_ == m_.lanes;
-      return m_.has_f16 && (in == DType::f16 || out == DType::f16);
+      return converts(in, out);
     default:
       return false;
   }

@@ -9,6 +9,7 @@
 
 #include <stepfuse/ops.hpp>
 
+#include "compiler/llvm/cells.hpp"
 #include "compiler/llvm/text.hpp"
 #include "compiler/plan/expansions.hpp"
 
@@ -44,6 +45,7 @@ class Ops {
  private:
   // Whether the target has the op itself, though there is an expansion.
   bool is_native(Op op, DType in, DType out) const;
+  bool converts(DType in, DType out) const;
   std::string expand(const plan::Expansion& expansion, std::span<const std::string> args,
                      std::string_view hint);
   std::string machine(Op op, DType in, DType out, std::span<const std::string> args,
@@ -68,10 +70,14 @@ class Ops {
 
   std::string lookup(const plan::Table& table, const std::string& code, std::string_view hint);
   std::string nearest(const plan::Table& table, const std::string& x, std::string_view hint);
+  std::string in_cell(const plan::Table& table, const CodeCells& cells, const std::string& x,
+                      std::string_view hint);
   std::string guessed(const plan::Table& table, const std::string& x, std::string_view hint);
   std::string searched(const plan::Table& table, const std::string& x, std::string_view hint);
   std::string bound_of(const plan::Table& table, const std::string& node,
                        std::span<const std::string> is_above, std::string_view hint);
+  std::string each(DType t, const std::string& array, int64_t shift, const std::string& index,
+                   std::string_view hint);
   std::string gather(const std::string& array, const std::vector<float>& values,
                      const std::string& index, std::string_view hint);
   std::string chosen(const std::string& array, const std::vector<float>& values,
@@ -86,6 +92,10 @@ class Ops {
   std::string widen_f16(const std::string& v, std::string_view hint);
   std::string narrow_bf16(const std::string& v, std::string_view hint);
   std::string narrow_f16(const std::string& v, std::string_view hint);
+  std::string widen_f8(const std::string& v, DType from, std::string_view hint);
+  std::string narrow_f8(const std::string& v, DType to, std::string_view hint);
+  std::string truncate(const std::string& v, std::string_view hint);
+  std::string number_or(const std::string& v, float nan, std::string_view hint);
 
   Module& m_;
   Function& f_;

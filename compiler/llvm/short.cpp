@@ -9,7 +9,7 @@
 
 namespace stepfuse::llvm {
 namespace {
-constexpr int kVectors = 4;
+constexpr int kElements = 64;
 // The code stands once for each vector.
 constexpr size_t kLongestCode = 96;
 }  // namespace
@@ -17,7 +17,10 @@ constexpr size_t kLongestCode = 96;
 bool BodyEmitter::has_short_chunks() const {
   bool only_reads =
       std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.use->stored; });
-  return only_reads && m_.has_masks && !reducers_.empty() && body_.code.size() <= kLongestCode;
+  bool has_masks = std::all_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
+    return m_.has_masks || (m_.has_word_masks && size_of(s.dtype) == 4);
+  });
+  return only_reads && has_masks && !reducers_.empty() && body_.code.size() <= kLongestCode;
 }
 
 // The current block is then what every other chunk enters. With which lane the chunk begins says nothing: lanes
@@ -25,12 +28,11 @@ bool BodyEmitter::has_short_chunks() const {
 void BodyEmitter::emit_short(const std::string& next) {
   std::string few = f_.label("few");
   std::string many = f_.label("many");
-  int most = kVectors * m_.lanes;
-  f_.branch(f_.set("short", "icmp ule i64 {}, {}", chunk_.length, most), few, many);
+  f_.branch(f_.set("short", "icmp ule i64 {}, {}", chunk_.length, kElements), few, many);
   f_.block(few);
   std::vector<std::vector<std::string>> of_vectors(reducers_.size());
   pass_position_ = chunk_.position;
-  for (int k = 0; k < kVectors; ++k) {
+  for (int k = 0; k < kElements / m_.lanes; ++k) {
     std::string i = std::to_string(k);
     std::string left = f_.set("left", "sub i64 {}, {}", chunk_.length, k * m_.lanes);
     std::string some = f_.set("left", "call i64 @llvm.smax.i64(i64 {}, i64 0)", left);

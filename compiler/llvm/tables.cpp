@@ -1,5 +1,6 @@
 // Code tables as LLVM IR: looked up and searched, in registers where a machine can, else in constant arrays.
 // Knows the plan and the text vocabulary.
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -19,6 +20,14 @@ std::string list_of(std::span<const float> values) {
   return list;
 }
 
+// The bounds themselves, without what stands before and behind them.
+std::vector<float> sorted_bounds(const plan::Table& table) {
+  std::vector<float> bounds(table.bounds.begin() + 1, table.bounds.end());
+  std::sort(bounds.begin(), bounds.end());
+  bounds.resize(table.values.size() - 1);
+  return bounds;
+}
+
 }  // namespace
 
 std::string Ops::compute(const KernelPlan& plan, const plan::Inst& inst,
@@ -28,24 +37,40 @@ std::string Ops::compute(const KernelPlan& plan, const plan::Inst& inst,
   return apply(inst.op, inst.in, inst.out, args, hint);
 }
 
+// Each lane's element of an array of the module, `shift` elements on. Two numbers at a time go to where addresses are made: a gather takes
+// longer than that on processors whose vectors are this short.
+std::string Ops::each(DType t, const std::string& array, int64_t shift, const std::string& index,
+                      std::string_view hint) {
+  std::string element = type_text(t, 1);
+  auto at = [&](const std::string& integer, const std::string& i) {
+    std::string place =
+        f_.set(hint, "getelementptr {}, ptr @{}, {} {}", element, array, integer, i);
+    if (shift != 0) place = f_.set(hint, "getelementptr {}, ptr {}, i64 {}", element, place, shift);
+    return f_.set(hint, "load {}, ptr {}", element, place);
+  };
+  if (lanes_ == 1) return at("i32", index);
+  std::string words = integer_type_text(64, lanes_ / 2);
+  std::string pairs = f_.set(hint, "bitcast {} {} to {}", type(DType::i32), index, words);
+  std::string all = "poison";
+  for (int k = 0; k < lanes_; ++k) {
+    std::string pair = f_.set(hint, "extractelement {} {}, i32 {}", words, pairs, k / 2);
+    std::string number = k % 2 == 0 ? f_.set(hint, "and i64 {}, 4294967295", pair)
+                                    : f_.set(hint, "lshr i64 {}, 32", pair);
+    all = f_.set(hint, "insertelement {} {}, {} {}, i32 {}", type(t), all, element,
+                 at("i64", number), k);
+  }
+  return all;
+}
+
 // From a constant array, which the module then has.
 std::string Ops::gather(const std::string& array, const std::vector<float>& values,
                         const std::string& index, std::string_view hint) {
   m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x float] [{}]", array,
                                      values.size(), list_of(values)));
-  std::string at =
-      f_.set(hint, "getelementptr float, ptr @{}, {} {}", array, type(DType::i32), index);
-  if (lanes_ == 1) return f_.set(hint, "load float, ptr {}", at);
-  std::string floats = type(DType::f32);
-  std::string flags = type(DType::boolean);
-  std::string callee = fmt::format("@llvm.masked.gather.v{0}f32.v{0}p0", lanes_);
-  m_.declarations.insert(
-      fmt::format("declare {0} {1}(<{2} x ptr>, i32, {3}, {0})", floats, callee, lanes_, flags));
-  return f_.set(hint, "call {0} {1}(<{2} x ptr> {3}, i32 4, {4} {5}, {0} poison)", floats, callee,
-                lanes_, at, flags, constant(DType::boolean, Bits::of(true)));
+  return each(DType::f32, array, 0, index, hint);
 }
 
-// A gather takes about as long as permuting four vectors of eight lanes.
+// Element by element it takes about as long as permuting four vectors of eight lanes.
 bool Ops::can_permute(size_t count) const {
   return m_.has_permutes && lanes_ == m_.lanes && (lanes_ == 16 || count <= 32);
 }
@@ -198,7 +223,44 @@ std::string Ops::guessed(const plan::Table& table, const std::string& x, std::st
   return f_.set(hint, "add {} {}, {}", integers, code, sign);
 }
 
+std::string Ops::in_cell(const plan::Table& table, const CodeCells& cells, const std::string& x,
+                         std::string_view hint) {
+  std::string integers = type(DType::i32);
+  auto integer = [&](uint64_t v) { return integer_text(32, v, lanes_); };
+  auto by = [&](std::string_view op, const std::string& a, const std::string& b) {
+    return f_.set(hint, "{} {} {}, {}", op, integers, a, b);
+  };
+  std::string held = bounded("min", bounded("max", x, cells.low, hint), cells.high, hint);
+  std::string bits = f_.set(hint, "bitcast {} {} to {}", type(DType::f32), held, integers);
+  std::string size = bits;
+  std::string sign;
+  if (cells.both_signs) {
+    std::array<std::string, 2> larger = {by("and", bits, integer(0x7fffffff)),
+                                         integer(cells.first)};
+    size = call("smax", DType::i32, larger, hint);
+    sign = by("ashr", bits, integer(31));
+  }
+  std::string cell = by("lshr", size, integer(static_cast<uint64_t>(cells.shift)));
+  if (cells.both_signs) cell = by("add", cell, by("and", sign, integer(cells.count)));
+  const std::string& array = table.bounds_name;
+  std::string list;
+  for (int32_t e : cells.entries) list += fmt::format("{}i32 {}", list.empty() ? "" : ", ", e);
+  m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x i32] [{}]", array,
+                                     cells.entries.size(), list));
+  auto first = static_cast<int64_t>(cells.first >> cells.shift);
+  std::string entry = each(DType::i32, array, -first, cell, hint);
+  std::string rest = by("and", size, integer((uint64_t{1} << cells.shift) - 1));
+  std::string below =
+      f_.set(hint, "icmp sgt {} {}, {}", integers, entry, by("shl", rest, integer(9)));
+  std::string step = f_.set(hint, "sext {} {} to {}", type(DType::boolean), below, integers);
+  if (cells.both_signs) step = by("xor", step, sign);
+  return by("and", by("add", entry, step), integer(255));
+}
+
 std::string Ops::nearest(const plan::Table& table, const std::string& x, std::string_view hint) {
+  if (lanes_ > 1 && !can_permute(table.values.size())) {
+    if (auto cells = cells_of(sorted_bounds(table))) return in_cell(table, *cells, x, hint);
+  }
   return table.guess ? guessed(table, x, hint) : searched(table, x, hint);
 }
 

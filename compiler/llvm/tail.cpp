@@ -169,6 +169,14 @@ void BodyEmitter::emit_passes(const std::string& done) {
 // Between what is left of an array and its vector on the stack.
 void BodyEmitter::copy_tail(const Stream& s, bool in) {
   std::string rest = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
+  if (in && m_.has_word_masks && size_of(s.dtype) == 4) {
+    Stream of_rest = s;
+    of_rest.address = rest;
+    active_ = active_lanes(tail_count_);
+    vector_.store(s.dtype, load_active(of_rest, "rest"), s.tail);
+    active_.clear();
+    return;
+  }
   use_helper(m_, "sf_copy");
   std::string bytes = f_.set("bytes", "mul i64 {}, {}", tail_count_, size_of(s.dtype));
   f_.line("call void @sf_copy(ptr {}, ptr {}, i64 {})", in ? s.tail : rest, in ? rest : s.tail,

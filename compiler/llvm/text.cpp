@@ -43,7 +43,8 @@ Module::Module(const CpuTarget& target)
                    (lanes == 16 && has_feature(target.features, "avx512f"))),
       has_byte_permutes(lanes == 16 && has_feature(target.features, "avx512vbmi")),
       has_masks(has_feature(target.features, "avx512bw") &&
-                has_feature(target.features, "avx512vl")) {
+                has_feature(target.features, "avx512vl")),
+      has_word_masks(lanes == 8 && has_feature(target.features, "avx2")) {
   check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),
                  "vector_bits must be a power of two, at least 64");
 }

@@ -26,6 +26,7 @@ struct Module {
   bool has_permutes = false;           // of a vector's lanes, by numbers in another
   bool has_byte_permutes = false;      // of 64 bytes among 128
   bool has_masks = false;              // loads and stores of some lanes only, of any element size
+  bool has_word_masks = false;         // loads of some lanes of 4 bytes; such stores take too long
   std::set<std::string> declarations;  // of intrinsics
   std::map<std::string, std::string> helpers;  // internal functions, by name
 

@@ -82,7 +82,8 @@ std::vector<PlantedFault> conversion_faults() {
       {"NaN taken for a number",
        replace_in_lines("= fcmp oeq ", "fcmp oeq (.*) (%[^,]+), \\2$", "fcmp true $1 $2, $2")},
       {"float to integer does not saturate",
-       replace_in_lines("= select ", "i32 2147483647", "i32 0")},
+       both(replace_in_lines("= select ", "i32 2147483647", "i32 0"),
+            replace_in_lines("= fcmp oge ", "0x41E0000000000000", "0x7FF0000000000000"))},
       {"f16 read as bf16",
        replace_in_lines("x half> ", "(%[^ ]+) = fpext <([0-9]+) x half> (%[^ ]+) to .*",
                         "$1.i = bitcast <$2 x half> $3 to <$2 x i16>\n"
