@@ -242,7 +242,7 @@ std::string Ops::in_cell(const plan::Table& table, const CodeCells& cells, const
   }
   std::string cell = by("lshr", size, integer(static_cast<uint64_t>(cells.shift)));
   if (cells.both_signs) cell = by("add", cell, by("and", sign, integer(cells.count)));
-  const std::string& array = table.bounds_name;
+  std::string array = table.bounds_name + ".cells";  // what is not of vectors may have the bounds
   std::string list;
   for (int32_t e : cells.entries) list += fmt::format("{}i32 {}", list.empty() ? "" : ", ", e);
   m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x i32] [{}]", array,
