@@ -11,7 +11,7 @@ import stepfuse.torch as sft
 from stepfuse import _core
 from stepfuse.torch import AdamW, copies
 from stepfuse.torch.checks import COPY_SCALES
-from copied import EXACT, HOWS, MX, ON_CUDA, SQUARES, TYPES, WIDE, bits, everything, fits, gradients, parameters, parts_of, same, train
+from copied import EXACT, HOWS, MX, ON_CUDA, SHAPES, SQUARES, TYPES, WIDE, bits, everything, fits, gradients, parameters, parts_of, same, train
 
 
 class Walked:
@@ -238,6 +238,10 @@ def test_a_group_changes_its_way_between_steps(source, target):
     masters = [optimizer.state[p]["master"].clone() for p in params]
     codes = [bits(p) for p in params]
     optimizer.param_groups[0]["copy_scale"] = target
+    if target is not None:  # the first one's are asked for before others are made
+        (one,) = parameters(shapes=SHAPES[:1])
+        asked, fresh = optimizer.copy_scale_inv(params[0]), AdamW([one], copy_scale=target).copy_scale_inv(one)
+        assert (asked.shape, asked.dtype) == (fresh.shape, fresh.dtype)
     optimizer._make_state()
     for p, master, code in zip(params, masters, codes):
         assert torch.equal(optimizer.state[p]["master"], master)
@@ -396,6 +400,8 @@ def test_a_parameter_that_is_moved_keeps_its_values(how):
         for optimizer in made:
             train(optimizer, [k])
         p.data, p.grad = change(p.data), None
+        master = made[0].state[p]["master"]
+        assert how == "delayed" or (made[0].dequantized(p) - master).abs().max() <= master.abs().max() * 0.13  # at once, too
         for optimizer in made:
             train(optimizer, [k + 10])
         assert torch.equal(made[0].state[p]["master"], made[1].state[still]["master"])
