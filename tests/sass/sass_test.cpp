@@ -182,6 +182,28 @@ TEST_CASE("sass: loads under a branch's predicate count on their way") {
   CHECK(staying.instructions == 8);
 }
 
+// One thread of a block stores what it shares; under a branch's predicate every thread on that way does.
+TEST_CASE("sass: stores of a word under a branch's predicate count") {
+  auto judged = [](const std::string& predicate) {
+    std::vector<Function> functions = parse(text_of({
+        {".L_x_1:"},
+        {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
+        {predicate + " STG.E desc[UR4][R8.64], R4", 2, 7, 0b1},
+        {"@P2 BRA `(.L_x_2)"},
+        {"FADD R4, R4, R8", 4},
+        {"FADD R4, R4, R8", 4},
+        {".L_x_2:"},
+        {"@!P1 BRA `(.L_x_1)", 5},
+        {"EXIT", 5},
+    }));
+    std::vector<Loop> loops = streaming_loops(functions[0]);
+    REQUIRE(loops.size() == 1);
+    return budget_of(loops[0], {.read = 4, .written = 1}).stored;
+  };
+  CHECK(judged("@P2") == 4);
+  CHECK(judged("@P3") == 0);
+}
+
 TEST_CASE("sass: planted faults are named") {
   CHECK(finding("LDG.E.128 R8",
                 {{"MOV R9, R4", 2, 7, 0b1}, {"LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 1}}) ==

@@ -103,7 +103,7 @@ Budget budget_of(const Loop& loop, Moved expected) {
     bool load = i->is_global_load();
     if (!load && !i->is_global_store()) continue;
     // What a block shares is stored by one of its threads.
-    if (!load && i->bytes() < 8 && !i->predicate.empty()) continue;
+    if (!load && i->bytes() < 8 && !i->predicate.empty() && !loop.made.contains(i)) continue;
     (load ? b.loaded : b.stored) += i->bytes();
     b.narrow += i->bytes() < 4 ? 1 : 0;
     b.wide_bytes += i->bytes() >= 16 ? i->bytes() : 0;

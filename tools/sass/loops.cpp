@@ -40,7 +40,7 @@ std::vector<int> successors(const Function& f, int at) {
   return next;
 }
 
-// Wide accesses under the predicate of a branch behind them, which are made on one of its two ways.
+// Accesses of a word or more under the predicate of a branch behind them, which are made on one of its two ways.
 struct Bound {
   std::vector<int> accesses;
   int bytes = 0;  // that they load
@@ -55,7 +55,8 @@ std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
   };
   for (int k = head; k <= latch; ++k) {
     const Instruction& access = f.code[static_cast<size_t>(k)];
-    if (!is_wide(access) || access.predicate.empty()) continue;
+    bool whole = (access.is_global_load() || access.is_global_store()) && access.bytes() >= 4;
+    if (!whole || access.predicate.empty()) continue;
     for (int at = k + 1; at <= latch; ++at) {
       const Instruction& i = f.code[static_cast<size_t>(at)];
       if (i.operands.starts_with(bare(access.predicate) + ",")) break;  // another one from here on
@@ -66,7 +67,7 @@ std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
       if (!bound.accesses.empty() && bound.on_jump != on_jump) break;
       bound.on_jump = on_jump;
       bound.accesses.push_back(k);
-      bound.bytes += access.is_global_load() ? access.bytes() : 0;
+      bound.bytes += access.is_global_load() && is_wide(access) ? access.bytes() : 0;
       break;
     }
   }
@@ -92,7 +93,7 @@ Place place(const Function& f, int at, int bytes) {
 
 // Of the shortest ways through a turn, one for each number of bytes moved, that with the fewest
 // instructions a byte: a turn may take several tiles at once, or else a single one.
-std::vector<const Instruction*> fast_path(const Function& f, int head, int latch) {
+Loop fast_loop(const Function& f, int head, int latch) {
   constexpr Place kNowhere{-1, 0};
   const std::map<int, Bound> bound = bound_accesses(f, head, latch);
   auto takes = [&](const Bound& b, int branch, int next) {
@@ -128,19 +129,21 @@ std::vector<const Instruction*> fast_path(const Function& f, int head, int latch
             so_far + length(f.code[static_cast<size_t>(next)]), here);
     }
   }
-  std::vector<const Instruction*> path;
+  Loop loop{.head = head, .latch = latch, .path = {}, .made = {}};
   std::set<int> not_made;
   int next = -1;
   for (Place at = best; at != kNowhere; at = reached.at(at).before) {
     auto b = bound.find(at.at);
     if (b != bound.end() && !takes(b->second, at.at, next)) {
       not_made.insert(b->second.accesses.begin(), b->second.accesses.end());
+    } else if (b != bound.end()) {
+      for (int k : b->second.accesses) loop.made.insert(&f.code[static_cast<size_t>(k)]);
     }
     next = at.at;
-    if (!not_made.contains(at.at)) path.push_back(&f.code[static_cast<size_t>(at.at)]);
+    if (!not_made.contains(at.at)) loop.path.push_back(&f.code[static_cast<size_t>(at.at)]);
   }
-  std::reverse(path.begin(), path.end());
-  return path;
+  std::reverse(loop.path.begin(), loop.path.end());
+  return loop;
 }
 
 }  // namespace
@@ -155,7 +158,7 @@ std::vector<Loop> streaming_loops(const Function& f) {
     bool around = std::any_of(found.begin(), found.end(),
                               [&](const Loop& l) { return l.head > target && l.latch < at; });
     if (around) continue;
-    Loop loop{target, at, fast_path(f, target, at)};
+    Loop loop = fast_loop(f, target, at);
     bool streams = std::any_of(loop.path.begin(), loop.path.end(),
                                [](const Instruction* i) { return is_wide(*i); });
     if (!streams) continue;
