@@ -3,7 +3,11 @@
 
 #include "compiler/cuda/emit.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
 
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
@@ -11,25 +15,21 @@
 
 namespace stepfuse {
 
-std::string cuda_entry_name(std::string_view kernel) { return fmt::format("sf_{}", kernel); }
+std::string cuda_entry_name(std::string_view kernel, int32_t number) {
+  return number == 0 ? fmt::format("sf_{}", kernel) : fmt::format("sf{}_{}", number, kernel);
+}
 
 namespace {
 using namespace cuda;
 
 class KernelEmitter {
  public:
-  KernelEmitter(Emission& e, const plan::Kernel& kernel)
-      : e_(e), kernel_(kernel), name_(cuda_entry_name(kernel.name)) {}
+  KernelEmitter(Emission& e, const plan::Kernel& kernel) : e_(e), kernel_(kernel) {}
 
   void emit() {
     for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, i, kept(i));
-    if (finishes()) emit_finish_structs(e_, last_phase());
-    e_.out.blank();
-    e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__(kThreads, {})",
-                            e_.options.min_blocks));
-    e_.out.open(name_ + "(const __grid_constant__ abi::DeviceContext ctx)");
-    if (has_lanes()) e_.out.line("__shared__ Lanes lanes;");
-    emit_constants();
+    if (finishes()) emit_finish_structs(e_, phase_at_end());
+    open_launch(0);
     for (int32_t i = first(); i < end(); ++i) {
       emit_phase(e_, i, kept(i));
       if (i + 1 < end()) emit_barrier("grid barrier", emit_shared_work(i));
@@ -43,12 +43,25 @@ class KernelEmitter {
   int32_t end() const { return kernel_.end(); }
   bool is_cooperative() const { return plan::blocks_wait(e_.plan, kernel_); }
   bool finishes() const { return &kernel_ == &e_.plan.kernels.back(); }
-  // Of this kernel; -1 if it only finishes.
-  int32_t last_phase() const { return kernel_.phase_count > 0 ? end() - 1 : -1; }
+  bool writes_lines() const { return finishes() && plan::writes_lines(e_.plan); }
+  // The one of the launch that finishes; -1: that has none.
+  int32_t phase_at_end() const {
+    bool alone = kernel_.phase_count == 0 || plan::launches_behind(e_.plan, kernel_) > 0;
+    return alone ? -1 : end() - 1;
+  }
   ValueSet kept(int32_t i) const {
-    return finishes() && i == last_phase() ? inherited_values(e_, i) : ValueSet{};
+    return finishes() && i == phase_at_end() ? inherited_values(e_, i) : ValueSet{};
   }
 
+  void open_launch(int32_t number) {
+    e_.out.blank();
+    e_.out.line(fmt::format("extern \"C\" __global__ void __launch_bounds__(kThreads, {})",
+                            e_.options.min_blocks));
+    e_.out.open(cuda_entry_name(kernel_.name, number) +
+                "(const __grid_constant__ abi::DeviceContext ctx)");
+    if (has_lanes()) e_.out.line("__shared__ Lanes lanes;");
+    emit_constants();
+  }
   bool has_lanes() const {
     for (int32_t i = first(); i < end(); ++i) {
       if (folds_in_lanes(e_.plan, i)) return true;
@@ -117,7 +130,7 @@ class KernelEmitter {
   // barrier.
   std::vector<Work> emit_shared_work(int32_t phase) {
     std::vector<Work> left;
-    for (Work& w : shared_work(e_, phase)) {
+    for (Work& w : shared_work(e_, phase, false)) {
       if (w.by == Blocks::last) {
         left.push_back(std::move(w));
         continue;
@@ -130,32 +143,63 @@ class KernelEmitter {
   }
 
   void emit_end() {
+    if (e_.plan.has_rows && !is_cooperative()) return emit_launches();
     bool folds = kernel_.phase_count > 0 && e_.plan.phase(end() - 1).folds();
-    if (!folds && !finishes()) return;
     std::vector<Work> left;
-    bool lines_done = is_cooperative() && finishes() && plan::writes_lines(e_.plan);
-    if (is_cooperative()) {
+    if (folds && is_cooperative()) {
       left = emit_shared_work(end() - 1);
     } else if (folds) {
       left.push_back({Blocks::last, [&] { emit_folds(e_, end() - 1, !finishes()); }});
     }
-    if (lines_done) {
+    if (writes_lines()) {
       emit_barrier("grid barrier: nobody reads rows or columns any more", left);
       left.clear();
-      emit_finish_of_lines(e_, last_phase());
+      emit_finish_of_lines(e_, phase_at_end());
     }
+    emit_last(left, finishes());
+  }
+
+  // What the last block to arrive does at the end of a launch.
+  void emit_last(const std::vector<Work>& work, bool finishes_here) {
+    if (work.empty() && !finishes_here) return;
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
-    e_.out.open(fmt::format("if ({})", last), finishes() ? "nobody reads a state any more" : "");
-    for (const Work& w : left) w.emit();
-    if (!left.empty() && finishes()) e_.out.line("__syncthreads();");
-    if (finishes()) emit_finish(e_, last_phase(), lines_done);
+    e_.out.open(fmt::format("if ({})", last), finishes_here ? "nobody reads a state any more" : "");
+    for (const Work& w : work) w.emit();
+    if (!work.empty() && finishes_here) e_.out.line("__syncthreads();");
+    if (finishes_here) emit_finish(e_, phase_at_end());
     e_.out.close();
+  }
+
+  // Where blocks do not wait, what all of them share is a launch of its own each time.
+  void emit_launches() {
+    std::vector<Work> work;
+    if (kernel_.phase_count > 0) work = shared_work(e_, end() - 1, !finishes());
+    if (writes_lines()) {
+      work.push_back({Blocks::all, [&] { emit_finish_of_lines(e_, phase_at_end()); }});
+    }
+    int32_t number = kernel_.phase_count == 0 ? -1 : 0;  // of the launch that is open
+    std::vector<Work> left;
+    for (Work& w : work) {
+      if (w.by == Blocks::last) {
+        left.push_back(std::move(w));
+        continue;
+      }
+      if (++number > 0) {
+        emit_last(left, false);
+        left.clear();
+        e_.out.close();
+        open_launch(number);
+      }
+      w.emit();
+    }
+    check_internal(std::max(number, 0) == plan::launches_behind(e_.plan, kernel_),
+                   "launches are counted otherwise than emitted");
+    emit_last(left, finishes());
   }
 
   Emission& e_;
   const plan::Kernel& kernel_;
-  std::string name_;
 };
 
 // Storage types that the plan meets and the prelude does not declare.

@@ -1,5 +1,5 @@
-// CUDA text of the end of a step: the last block of the last kernel writes the states, all blocks those of rows and
-// columns where they wait for each other. Knows the plan.
+// CUDA text of the end of a step: the last block of the last launch writes the states, all blocks those of rows and
+// columns. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -41,15 +41,14 @@ class FinishEmitter {
   // Rows and columns; no other state is written before all blocks have.
   void emit_shared() {
     emit_step();
-    emit_lines(Blocks::all);
+    for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
+      if (block->domain > Domain::tensor) emit_lines(*block);
+    }
   }
 
   // A state's old value is read by its own writer only, or before anybody writes.
-  void emit(bool lines_done) {
-    if (!lines_done) {
-      emit_step();
-      emit_lines(Blocks::last);
-    }
+  void emit() {
+    if (!plan::writes_lines(e_.plan)) emit_step();
     const plan::Writes* of_step = nullptr;
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
       if (block->domain == Domain::tensor) emit_tensors(*block);
@@ -144,15 +143,9 @@ class FinishEmitter {
     return w.predicate != kNone && e_.plan[w.predicate].domain != Domain::step;
   }
 
-  void emit_lines(Blocks by) {
-    for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
-      if (block->domain > Domain::tensor) emit_lines(*block, by);
-    }
-    if (by == Blocks::last && plan::writes_lines(e_.plan)) e_.out.line("__syncthreads();");
-  }
-  void emit_lines(const plan::Writes& block, Blocks by) {
+  void emit_lines(const plan::Writes& block) {
     e_.out.open("", fmt::format("states per {}", info(block.domain).name));
-    open_members(e_, block.domain, by);
+    open_members(e_, block.domain);
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
     if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
@@ -243,8 +236,6 @@ void emit_finish_structs(Emission& e, int32_t phase) { FinishEmitter(e, phase).e
 
 void emit_finish_of_lines(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit_shared(); }
 
-void emit_finish(Emission& e, int32_t phase, bool lines_done) {
-  FinishEmitter(e, phase).emit(lines_done);
-}
+void emit_finish(Emission& e, int32_t phase) { FinishEmitter(e, phase).emit(); }
 
 }  // namespace stepfuse::cuda

@@ -62,13 +62,13 @@ void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
   e.out.line(call, e.comment(r.value));
 }
 
-// What is evaluated for each member of `from`.
-void emit_operands(Emission& e, const plan::Rollup& rollup, Blocks by) {
+// What is evaluated for each member of `from`: of rows and columns by all blocks, else by one.
+void emit_operands(Emission& e, const plan::Rollup& rollup) {
   bool lines = rollup.from > Domain::tensor;
   bool tensors = rollup.from >= Domain::tensor;
   emit_uniform_lines(e, rollup.uniform.step);
   if (lines) {
-    open_members(e, rollup.from, by);
+    open_members(e, rollup.from);
   } else {
     e.out.pragma("#pragma unroll 1");
     e.out.open(fmt::format("for (u32 {0} = threadIdx.x; {0} < {1}; {0} += kThreads)",
@@ -97,11 +97,13 @@ std::string title(const plan::Rollup& rollup) {
 void emit_rollup(Emission& e, const plan::Rollup& rollup) {
   e.out.open("", title(rollup));
   e.out.line("__syncthreads();", "results stand");
-  emit_operands(e, rollup, Blocks::last);
+  emit_operands(e, rollup);
   e.out.line("__syncthreads();");
   for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
   e.out.close();
 }
+
+void open_unless_kept(Emission& e) { e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)"); }
 
 // Whether there may be so many results that one block would take long.
 bool is_many(const Emission& e, int32_t reduction) {
@@ -109,27 +111,30 @@ bool is_many(const Emission& e, int32_t reduction) {
 }
 
 // Those of `all` that are many, by all blocks, and the others by the last one; nothing where there are none.
-void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, std::vector<Work>& out) {
+void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, bool may_keep,
+               std::vector<Work>& out) {
   std::vector<int32_t> own;
   std::copy_if(all.begin(), all.end(), std::back_inserter(own),
                [&](int32_t r) { return is_many(e, r) == (by == Blocks::all); });
   if (own.empty()) return;
-  out.push_back({by, [&e, own, by] {
+  out.push_back({by, [&e, own, by, may_keep] {
+                   if (may_keep) open_unless_kept(e);
                    for (int32_t r : own) emit_fold(e, r, by);
+                   if (may_keep) e.out.close();
                  }});
 }
 
 }  // namespace
 
-void open_members(Emission& e, Domain domain, Blocks by) {
-  std::string_view first =
-      by == Blocks::last ? "threadIdx.x" : "blockIdx.x * kThreads + threadIdx.x";
-  std::string_view step = by == Blocks::last ? "kThreads" : "gridDim.x * kThreads";
+void open_members(Emission& e, Domain domain) {
   std::string_view name = info(domain).name;
   e.out.line(fmt::format("const u32* const {}s = {};", name, members_begin(domain)));
   e.out.line(fmt::format("const u32 {0}_count = {0}s[ctx.step.tensor_count];", name));
   e.out.pragma("#pragma unroll 1");
-  e.out.open(fmt::format("for (u32 {0} = {1}; {0} < {0}_count; {0} += {2})", name, first, step));
+  e.out.open(
+      fmt::format("for (u32 {0} = blockIdx.x * kThreads + threadIdx.x; {0} < {0}_count; "
+                  "{0} += gridDim.x * kThreads)",
+                  name));
   e.out.line(
       fmt::format("const u32 tensor_index = owner_of({0}s, ctx.step.tensor_count, {0});", name));
 }
@@ -147,13 +152,14 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   return found;
 }
 
-std::vector<Work> shared_work(Emission& e, int32_t phase) {
+std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep) {
   const plan::Phase& p = e.plan.phase(phase);
+  may_keep &= !p.rollups.empty();
   std::vector<Work> out;
   std::vector<int32_t> folded = p.reductions;
   folded.insert(folded.end(), p.columns.begin(), p.columns.end());
-  add_folds(e, folded, Blocks::all, out);
-  add_folds(e, folded, Blocks::last, out);
+  add_folds(e, folded, Blocks::all, may_keep, out);
+  add_folds(e, folded, Blocks::last, may_keep, out);
   for (const plan::Rollup& rollup : p.rollups) {
     if (rollup.from <= Domain::tensor) {
       out.push_back({Blocks::last, [&e, &rollup] { emit_rollup(e, rollup); }});
@@ -161,13 +167,13 @@ std::vector<Work> shared_work(Emission& e, int32_t phase) {
     }
     out.push_back({Blocks::all, [&e, &rollup] {
                      e.out.open("", title(rollup));
-                     emit_operands(e, rollup, Blocks::all);
+                     emit_operands(e, rollup);
                      e.out.close();
                    }});
     std::vector<int32_t> rolled;
     for (const plan::Combine& c : rollup.reductions) rolled.push_back(c.reduction);
-    add_folds(e, rolled, Blocks::last, out);
-    add_folds(e, rolled, Blocks::all, out);
+    add_folds(e, rolled, Blocks::last, false, out);
+    add_folds(e, rolled, Blocks::all, false, out);
   }
   return out;
 }
@@ -175,9 +181,8 @@ std::vector<Work> shared_work(Emission& e, int32_t phase) {
 void emit_folds(Emission& e, int32_t phase, bool may_keep) {
   const plan::Phase& p = e.plan.phase(phase);
   may_keep &= !p.rollups.empty();
-  if (may_keep) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
+  if (may_keep) open_unless_kept(e);
   for (int32_t r : p.reductions) emit_fold(e, r);
-  for (int32_t r : p.columns) emit_fold(e, r);
   if (may_keep) e.out.close();
   for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }

@@ -129,13 +129,14 @@ struct Work {
   Blocks by = Blocks::last;
   std::function<void()> emit;
 };
-// Behind a phase of a kernel whose blocks wait for each other, in order: folds the slots of the phase's reductions
-// into their results, and rolls up. All blocks do what there may be many of: tensors, rows, columns.
-std::vector<Work> shared_work(Emission& e, int32_t phase);
-// The same by the last block alone. `may_keep`: in the `split` form, whose kernels look for kKeepResults.
+// Behind a phase, in order: folds the slots of the phase's reductions into their results, and rolls up. All blocks do
+// what there may be many of: tensors, rows, columns; before each of these all have to be done with what stands before it.
+// `may_keep`: in the `split` form, whose kernels look for kKeepResults.
+std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep);
+// The same by the last block alone, where there are no rows or columns.
 void emit_folds(Emission& e, int32_t phase, bool may_keep);
-// The rows, or columns, of all tensors, with the number of their tensor.
-void open_members(Emission& e, Domain domain, Blocks by);
+// The rows, or columns, of all tensors, with the number of their tensor; by all blocks.
+void open_members(Emission& e, Domain domain);
 // Whether a phase's folds need the shared lanes.
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 
@@ -144,9 +145,9 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 // Step values that the finish uses and `phase`, of the same kernel, computes anyway (-1: none).
 ValueSet inherited_values(Emission& e, int32_t phase);
 void emit_finish_structs(Emission& e, int32_t phase);
-// Rows and columns by all blocks, in front of emit_finish and in its scope or around it.
+// Rows and columns by all blocks, where states of such are written: in front of emit_finish and in a scope around it.
 void emit_finish_of_lines(Emission& e, int32_t phase);
-// By the last block. `lines_done`: behind emit_finish_of_lines.
-void emit_finish(Emission& e, int32_t phase, bool lines_done);
+// By the last block.
+void emit_finish(Emission& e, int32_t phase);
 
 }  // namespace stepfuse::cuda

@@ -315,6 +315,15 @@ inline bool writes_lines(const KernelPlan& plan) {
                      [](const Writes& w) { return w.domain > Domain::tensor; });
 }
 
+// Pieces of work behind the kernel's phases that all blocks of a device share, each of which begins when all are done with what
+// stands before it: on tensors, rows and columns, of which there may be many.
+int32_t shared_pieces(const KernelPlan& plan, const Kernel& kernel);
+
+// Of those, the ones that are launches of their own: where there are rows or columns, and blocks do not wait.
+inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
+  return plan.has_rows && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
+}
+
 // Of code outside of bodies the part that `needed` needs, to which its operands are added.
 std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* needed);
 // Leaves of a phase's uniform code what its guard and its bodies need: what a condition of sizes decides needs it no more.

@@ -108,29 +108,18 @@ Traffic traffic_of(const KernelPlan& plan, size_t signature) {
   return traffic;
 }
 
-// Behind a phase there is one more before each piece of work that all blocks share: that on tensors, rows and columns.
 int barrier_count(const KernelPlan& plan) {
   int barriers = 0;
-  auto is_shared = [&](int32_t r) { return plan.reduction(r).to >= Domain::tensor; };
   for (const plan::Kernel& k : plan.kernels) {
-    if (!plan::blocks_wait(plan, k)) continue;
-    barriers += k.phase_count - 1;
-    for (int32_t p = k.first_phase; p < k.end(); ++p) {
-      const plan::Phase& phase = plan.phase(p);
-      const auto& folded = phase.reductions;
-      bool shares = std::any_of(folded.begin(), folded.end(), is_shared) || !phase.columns.empty();
-      barriers += shares ? 1 : 0;
-      for (const plan::Rollup& rollup : phase.rollups) {
-        if (rollup.from <= Domain::tensor) continue;
-        const auto& rolled = rollup.reductions;
-        bool to_tensors = std::any_of(rolled.begin(), rolled.end(),
-                                      [&](const auto& c) { return is_shared(c.reduction); });
-        barriers += to_tensors ? 2 : 1;
-      }
-    }
-    barriers += plan::writes_lines(plan) ? 1 : 0;
+    if (plan::blocks_wait(plan, k)) barriers += k.phase_count - 1 + plan::shared_pieces(plan, k);
   }
   return barriers;
+}
+
+int launch_count(const KernelPlan& plan) {
+  int launches = 0;
+  for (const plan::Kernel& k : plan.kernels) launches += 1 + plan::launches_behind(plan, k);
+  return launches;
 }
 
 }  // namespace stepfuse

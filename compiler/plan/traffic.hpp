@@ -42,8 +42,8 @@ struct Traffic {
 // states are left out; what a cache keeps between two phases is counted each time.
 Traffic traffic_of(const KernelPlan& plan, size_t signature);
 
-// Grid barriers and launches of one step.
+// Grid barriers and launches of one step on a device.
 int barrier_count(const KernelPlan& plan);
-inline int launch_count(const KernelPlan& plan) { return static_cast<int>(plan.kernels.size()); }
+int launch_count(const KernelPlan& plan);
 
 }  // namespace stepfuse

@@ -280,10 +280,10 @@ class CudaBackend final : public Backend {
   // False if the first kernel cannot be resident as a whole on this device, however small its grid.
   bool launch_all(const CudaKernel& kernel, int first_phase, Stream stream) {
     const auto& entries = kernel.entries();
-    for (size_t i = 0; i < entries.size(); ++i) {
-      bool last = i + 1 == entries.size();
-      if (entries[i].first_phase < first_phase && !last) continue;
-      if (!launch(entries[i], launch_, stream)) return false;
+    for (const CudaKernel::Entry& entry : entries) {
+      bool last = entry.kernel == entries.back().kernel;
+      if (entry.first_phase < first_phase && !last) continue;
+      if (!launch(entry, launch_, stream)) return false;
     }
     return true;
   }
@@ -302,7 +302,10 @@ class CudaBackend final : public Backend {
 
   void launch_phase0(abi::DeviceContext& part, Stream stream) {
     CompileReport unused;
-    launch(load_split(unused)->entries().front(), part, stream);
+    for (const CudaKernel::Entry& entry : load_split(unused)->entries()) {
+      bool folds = (part.flags & abi::kKeepSlots) == 0;
+      if (entry.kernel == 0 && (folds || !entry.behind)) launch(entry, part, stream);
+    }
   }
 
   bool launch(const CudaKernel::Entry& entry, abi::DeviceContext& context, Stream stream) {
@@ -310,7 +313,9 @@ class CudaBackend final : public Backend {
     context.split =
         entry.splits ? best_split(context.block_chunks, tables_.block_elements(), most) : 0;
     unsigned units = (context.block_chunks << context.split) + (context.small_count + 7) / 8;
-    unsigned grid = entry.phase_count == 0 ? 1 : std::clamp(units, 1U, most);
+    if (entry.phase_count == 0) units = 1;
+    if (entry.of_members) units = tables_.member_units();
+    unsigned grid = std::clamp(units, 1U, most);
     CuLaunchAttribute cooperative;
     cooperative.id = kAttributeCooperative;
     cooperative.value.number = 1;

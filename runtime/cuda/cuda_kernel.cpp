@@ -41,29 +41,36 @@ CudaKernel::CudaKernel(std::shared_ptr<Context> context, const StepCode& code,
   }
   try {
     for (const plan::Kernel& kernel : plan.kernels) {
-      Entry entry;
-      std::string name = cuda_entry_name(kernel.name);
-      check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
-      // With lazy loading the first launch would load the function, perhaps inside a capture.
-      if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
-      int blocks = 0;
-      check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function,
-                                                           abi::kBlockThreads, 0),
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-      entry.first_phase = kernel.first_phase;
-      entry.phase_count = kernel.phase_count;
-      entry.cooperative = plan::blocks_wait(plan, kernel);
-      for (int32_t p = kernel.first_phase; p < kernel.end(); ++p) {
-        entry.splits |= plan.may_split(plan.phase(p));
-      }
-      entry.resident =
-          static_cast<unsigned>(std::max(1, blocks * context_->device().multiprocessors));
-      entries_.push_back(entry);
+      for (int32_t n = 0; n <= plan::launches_behind(plan, kernel); ++n) add(plan, kernel, n);
     }
   } catch (...) {
     cu.cuModuleUnload(module_);
     throw;
   }
+}
+
+void CudaKernel::add(const KernelPlan& plan, const plan::Kernel& kernel, int32_t number) {
+  const DriverLibrary& cu = driver();
+  Entry entry;
+  std::string name = cuda_entry_name(kernel.name, number);
+  check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
+  // With lazy loading the first launch would load the function, perhaps inside a capture.
+  if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
+  int blocks = 0;
+  check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function, abi::kBlockThreads,
+                                                       0),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  entry.kernel = static_cast<int32_t>(&kernel - plan.kernels.data());
+  entry.first_phase = kernel.first_phase;
+  entry.phase_count = kernel.phase_count;
+  entry.behind = number > 0;
+  entry.of_members = entry.behind || (kernel.phase_count == 0 && plan::writes_lines(plan));
+  entry.cooperative = plan::blocks_wait(plan, kernel);
+  for (int32_t p = kernel.first_phase; p < kernel.end() && !entry.behind; ++p) {
+    entry.splits |= plan.may_split(plan.phase(p));
+  }
+  entry.resident = static_cast<unsigned>(std::max(1, blocks * context_->device().multiprocessors));
+  entries_.push_back(entry);
 }
 
 CudaKernel::~CudaKernel() {

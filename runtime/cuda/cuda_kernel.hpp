@@ -14,8 +14,11 @@ class CudaKernel {
  public:
   struct Entry {
     cuda::CuFunction function = nullptr;
+    int32_t kernel = 0;  // of the plan
     int32_t first_phase = 0;
     int32_t phase_count = 0;
+    bool behind = false;       // of plan::launches_behind
+    bool of_members = false;   // works on rows, columns and tensors, not on chunks
     bool cooperative = false;  // has a grid barrier: all its blocks must be resident
     bool splits = false;    // has a phase that reduces nothing, which may work on parts of chunks
     unsigned resident = 1;  // blocks that fit on the device
@@ -30,6 +33,8 @@ class CudaKernel {
   const std::vector<Entry>& entries() const { return entries_; }  // in order of launch
 
  private:
+  void add(const KernelPlan& plan, const plan::Kernel& kernel, int32_t number);
+
   std::shared_ptr<cuda::Context> context_;
   cuda::CuModule module_ = nullptr;
   std::vector<Entry> entries_;

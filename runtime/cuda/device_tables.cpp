@@ -123,6 +123,14 @@ abi::DeviceContext DeviceTables::context(char* base) const {
   return c;
 }
 
+uint32_t DeviceTables::member_units() const {
+  constexpr uint32_t kWarp = 32;
+  auto members = [&](uint32_t partition) { return parts_[partition].begin.back(); };
+  uint32_t lines = std::max(members(abi::kRowsOfTensors), members(abi::kColumnsOfTensors));
+  return std::max((lines + abi::kBlockThreads - 1) / abi::kBlockThreads,
+                  (tensor_count_ * kWarp + abi::kBlockThreads - 1) / abi::kBlockThreads);
+}
+
 void DeviceTables::narrow(abi::DeviceContext* c, uint32_t begin, uint32_t end) const {
   uint32_t large = position(large_, begin);
   uint32_t small = position(small_, begin);

@@ -22,6 +22,10 @@ class DeviceTables {
   size_t bytes() const { return bytes_; }
   uint64_t block_elements() const { return block_elements_; }  // of the chunks of blocks
 
+  // Blocks that have something to do in a launch over tensors, rows and columns: a thread for each of these, a warp for
+  // each tensor.
+  uint32_t member_units() const;
+
   // The contents before the first run, for a block of slots, results and scratch at `workspace`.
   std::vector<char> image(const StepTables& tables, const WorkspacePlan& plan, char* workspace,
                           const std::vector<void*>& states) const;

@@ -1,4 +1,4 @@
-// How many blocks work on a step of few chunks. Knows the public API and the fake device.
+// How many blocks work on a step of few chunks, and on rows and columns. Knows the public API and the fake device.
 #include <string>
 #include <vector>
 
@@ -52,4 +52,64 @@ TEST_CASE("one chunk is several blocks' work where nothing is reduced") {
   CHECK(blocks(abi::kPieceElements - 1, false) == kPlaces);
   CHECK(blocks(1000, false) == 1);
   CHECK(blocks(abi::kPieceElements, true) == 1);
+}
+
+TEST_CASE("rows and columns are launches of their own where blocks do not wait") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  make_context_current();
+  constexpr uint64_t kRows = 700, kColumns = 300;
+  const std::string text = R"(step @lines {
+    buffer @grad : f32 in
+    buffer @weight : f32 inout
+    state @rows : <f32/row>
+    state @columns : <f32/column>
+    %g = load @grad : [f32]
+    %sq = mul %g, %g : [f32]
+    %row = reduce_add %sq : <f32/row>
+    %column = reduce_max %sq : <f32/column>
+    %rows = read @rows : <f32/row>
+    %rows1 = add %rows, %row : <f32/row>
+    %all = reduce_max %rows1 : f32
+    %columns = read @columns : <f32/column>
+    %columns1 = max %columns, %column : <f32/column>
+    %both = mul %rows1, %columns1 : [f32]
+    %part = div %both, %all : [f32]
+    %w = load @weight : [f32]
+    %n = sub %w, %part : [f32]
+    store @weight, %n
+    write @rows, %rows1
+    write @columns, %columns1
+  })";
+  auto run = [&](Device device, Form form, bool observes) {
+    std::vector<float> weight(kRows * kColumns, 1), grad(kRows * kColumns);
+    for (size_t i = 0; i < grad.size(); ++i) grad[i] = static_cast<float>(i % 1009) / 1009;
+    auto bytes = [](std::vector<float>& v) {
+      return std::span(reinterpret_cast<char*>(v.data()), v.size() * sizeof(float));
+    };
+    cuda::HostAccess weight_access(0, bytes(weight)), grad_access(0, bytes(grad));
+    Layout layout;
+    layout.add({.size = kRows * kColumns, .columns = kColumns});
+    Step step(parse(text), layout, device, {.form = form, .observe = observes});
+    step.prepare();
+    step.bind("weight", {{weight.data()}});
+    reset_driver_calls();
+    for (int i = 0; i < 2; ++i) {
+      if (observes) step.observe(0, {{grad.data()}}, step.make_args());
+      step.run({{grad.data()}}, step.make_args());
+    }
+    step.stats();
+    return weight;
+  };
+  const std::vector<float> want = run(Device::cpu(), Form::fused, false);
+  auto launches = [&](Form form, bool observes, uint64_t expected) {
+    CAPTURE(name(form));
+    uint64_t blocks = launched_blocks();
+    CHECK(run(Device::cuda(), form, observes) == want);
+    CHECK(driver_calls("cuLaunchKernelEx") == 2 * expected);
+    CHECK(launched_blocks() - blocks > driver_calls("cuLaunchKernelEx"));
+  };
+  launches(Form::fused, false, 1);
+  // A phase, the fold of rows and columns, the roll-up of rows; a phase, the states.
+  launches(Form::split, false, 5);
+  launches(Form::split, true, 6);
 }

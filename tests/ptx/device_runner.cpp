@@ -282,9 +282,9 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
   if (options.reports != nullptr) host = options.reports->reader();
   ptx::Counters total;
   uint64_t seed = options.seed;
-  auto launch = [&](const plan::Kernel& kernel, const abi::DeviceContext& context) {
+  auto launch_one = [&](const std::string& name, const abi::DeviceContext& context) {
     auto counters = machine.launch(
-        *module->find(cuda_entry_name(kernel.name)),
+        *module->find(name),
         {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
         std::as_bytes(std::span(&context, 1)),
         {.seed = seed++,
@@ -297,6 +297,11 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
     total.global_bytes_written += counters.global_bytes_written;
     total.barriers += counters.barriers;
     total.atomics += counters.atomics;
+  };
+  auto launch = [&](const plan::Kernel& kernel, const abi::DeviceContext& context) {
+    bool folds = (context.flags & abi::kKeepSlots) == 0;
+    int32_t behind = folds ? plan::launches_behind(variant_.plan, kernel) : 0;
+    for (int32_t n = 0; n <= behind; ++n) launch_one(cuda_entry_name(kernel.name, n), context);
   };
   const std::vector<plan::Kernel>& kernels = variant_.plan.kernels;
   for (int step = 0; step < options.steps; ++step) {

@@ -131,7 +131,7 @@ TEST_CASE("rows and columns are rolled up and written by all blocks, in every fo
   }
 }
 
-TEST_CASE("as many barriers are counted as stand in the text") {
+TEST_CASE("as many barriers and launches are counted as stand in the text") {
   for (const char* step : {kTwoPhases, kOnePhase}) {
     for (Form form : {Form::fused, Form::split, Form::unfused}) {
       Variant variant = make_variant(parse(step), layout_of().signatures, form);
@@ -142,6 +142,12 @@ TEST_CASE("as many barriers are counted as stand in the text") {
         ++found;
       }
       CHECK(found == barrier_count(variant.plan));
+      int launches = 0;
+      for (size_t at = text.find("__global__ void"); at != std::string::npos;
+           at = text.find("__global__ void", at + 1)) {
+        ++launches;
+      }
+      CHECK(launches == launch_count(variant.plan));
       CHECK((found > 0) == (form == Form::fused));
     }
   }
@@ -168,12 +174,17 @@ TEST_CASE("faults where all blocks share rows and columns are caught") {
     std::string from, to;
     const char* says;  // of the machine; "": the bits differ
     uint32_t blocks = 3;
+    Form form = Form::fused;
   };
   const Fault faults[] = {
       {"rows are rolled up before their results stand", to_rollup, unwaited(to_rollup), "results"},
       {"rows are written while others read them", to_writes, unwaited(to_writes), "state @"},
       {"every block takes all rows", "row = blockIdx.x * kThreads + threadIdx.x",
        "row = threadIdx.x", "slots"},
+      {"every block takes all rows of a launch", "row = blockIdx.x * kThreads + threadIdx.x",
+       "row = threadIdx.x", "slots", 3, Form::split},
+      {"every block takes all columns of a launch", "column = blockIdx.x * kThreads + threadIdx.x",
+       "column = threadIdx.x", "slots", 3, Form::unfused},
       {"rows behind the first of each block are left out", "row += gridDim.x * kThreads",
        "row += row_count", "", 1},
       {"a tensor's first row is its neighbour's", "if (begin[middle] <= member) {",
@@ -184,7 +195,7 @@ TEST_CASE("faults where all blocks share rows and columns are caught") {
   for (const Fault& f : faults) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
       CAPTURE(f.name);
-      Outcome o = run(kTwoPhases, Form::fused,
+      Outcome o = run(kTwoPhases, f.form,
                       {.blocks = f.blocks, .seed = seed, .zero_workspace = true}, f.from, f.to);
       INFO("said: ", o.fault);
       if (*f.says == '\0') {

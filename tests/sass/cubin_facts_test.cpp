@@ -171,23 +171,30 @@ TEST_CASE(
     MESSAGE("skipped: there is no nvdisasm; tools/setup.sh fetches one");
     return;
   }
-  const std::pair<const char*, Form> all[] = {
-      {"adamw", Form::fused}, {"adamw", Form::split}, {"lamb", Form::fused}, {"sm3", Form::fused}};
+  const std::pair<const char*, Form> all[] = {{"adamw", Form::fused},
+                                              {"adamw", Form::split},
+                                              {"lamb", Form::fused},
+                                              {"sm3", Form::fused},
+                                              {"sm3", Form::split}};
   for (auto [recipe, form] : all) {
     Variant variant = clipped(recipe, form);
     cuda::StepCode code = compile(variant, 90);
     std::vector<sass::Function> functions = sass::parse(sass::disassemble(program, code.code));
+    int32_t launches = 0;
     for (const plan::Kernel& kernel : variant.plan.kernels) {
-      const std::string entry = cuda_entry_name(kernel.name);
-      auto f = std::find_if(functions.begin(), functions.end(),
-                            [&](const sass::Function& g) { return g.name == entry; });
-      REQUIRE(f != functions.end());
-      // What a barrier's generation is read with.
-      bool waits = std::any_of(f->code.begin(), f->code.end(), [](const sass::Instruction& i) {
-        return i.base().starts_with("LD") && i.has("STRONG") && i.has("GPU");
-      });
-      CAPTURE(kernel.name);
-      CHECK(waits == plan::blocks_wait(variant.plan, kernel));
+      for (int32_t n = 0; n <= plan::launches_behind(variant.plan, kernel); ++n, ++launches) {
+        const std::string entry = cuda_entry_name(kernel.name, n);
+        auto f = std::find_if(functions.begin(), functions.end(),
+                              [&](const sass::Function& g) { return g.name == entry; });
+        REQUIRE(f != functions.end());
+        // What a barrier's generation is read with.
+        bool waits = std::any_of(f->code.begin(), f->code.end(), [](const sass::Instruction& i) {
+          return i.base().starts_with("LD") && i.has("STRONG") && i.has("GPU");
+        });
+        CAPTURE(entry);
+        CHECK(waits == plan::blocks_wait(variant.plan, kernel));
+      }
     }
+    CHECK(functions.size() == static_cast<size_t>(launches));
   }
 }
