@@ -1,6 +1,5 @@
 // CUDA text of the element loop: tiles are loaded, computed and stored. Knows the plan.
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <utility>
 
@@ -16,7 +15,10 @@ class BodyEmitter {
  public:
   BodyEmitter(Emission& e, const plan::Body& body)
       : e_(e), body_(body), short_way_(short_way_of(e, body)) {
-    choose_shape();
+    auto [tile, tiles, leader] = tile_shape_of(e, body, short_way_.exists);
+    tile_ = tile;
+    tiles_ = tiles;
+    leader_ = leader;
   }
 
   void emit() {
@@ -25,12 +27,16 @@ class BodyEmitter {
       e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
     }
     // Read once: a store might change it, for all that a compiler knows.
-    if (needs_origin()) {
+    if (uses(Op::element_index)) {
       // What NVRTC does not know either: chunks of blocks begin with one.
       bool begins_with_one = has_blocks() && !e_.plan.has_rows;
       std::string aligned = begins_with_one ? fmt::format(" & ~{}u", body_.unit - 1) : "";
       e_.out.line(
           fmt::format("const u32 origin = (u32(tensor.offset) + u32(chunk.begin)){};", aligned));
+    }
+    if (uses(Op::random)) {
+      e_.out.line("const i64 position = i64(tensor.offset + chunk.begin);");
+      e_.out.line("const u32 drawn_id = tensor.id;");
     }
     // With blocks the threads of a warp stay together.
     if (has_blocks()) {
@@ -49,8 +55,7 @@ class BodyEmitter {
 
  private:
   using Array = plan::ArrayUse;
-  static constexpr int kWarpElements = 256;
-  static constexpr int kThreadLanes = 8;  // of a reduction
+  static constexpr int kWarpElements = 256, kDividedAtOnce = 4;
   bool has_blocks() const { return body_.unit > 1; }
   int block_of(const Array& a) const { return e_.plan.array(a).block; }
   int block_of(Id v) const { return e_.plan[v].block; }
@@ -65,33 +70,7 @@ class BodyEmitter {
     const plan::Reduction& r = e_.plan.reduction(e_.plan.array(a).index);
     return fmt::format("line % {} == 0 ? {} : {}", rows, identity_of(r), loaded);
   }
-  static size_t traffic(const Array& a) {
-    return size_of(a.dtype) * ((a.loaded ? 1 : 0) + (a.stored ? 1 : 0));
-  }
 
-  // A tile is what makes accesses of the option's width to the widest array (128 bits if that is of
-  // 16 bits: a thread has eight lanes); then as many tiles at once as put enough bytes in flight.
-  void choose_shape() {
-    size_t widest = 0;
-    size_t loaded = 0;
-    for (const Array& a : body_.arrays) {
-      if (block_of(a) > 1) continue;
-      widest = std::max(widest, size_of(a.dtype));
-      if (a.loaded) loaded += size_of(a.dtype);
-    }
-    tile_ = widest <= 2 || e_.options.access == 256 || has_blocks() ? 8 : 4;
-    auto unroll = static_cast<size_t>(e_.options.unroll);
-    size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(tile_));
-    size_t most = 16 * unroll;
-    if (short_way_.exists) most = 32;
-    most /= static_cast<size_t>(tile_);
-    tiles_ = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
-    if (!body_.reductions.empty()) tiles_ = std::max(tiles_, kThreadLanes / tile_);
-    for (const Array& a : body_.arrays) {
-      if (has_blocks()) break;  // tiles begin where blocks do
-      if (leader_ == nullptr || traffic(a) > traffic(*leader_)) leader_ = &a;
-    }
-  }
   int elements() const { return tile_ * tiles_; }
 
   // Whether the tiles that a thread has at once lie inside of the chunk.
@@ -158,6 +137,15 @@ class BodyEmitter {
   // arrays: a branch for each would take longer than the accesses.
   void emit_turn() {
     if (asks()) emit_question();
+    std::vector<plan::Section> sections;
+    if (has_blocks()) {
+      sections = plan::sections_of(e_.plan, body_);
+      declare_kept();
+      // What blocks share is loaded first, so that no load waits for another.
+      for (; is_of_loads(sections.front()); sections.erase(sections.begin())) {
+        emit_section(sections.front());
+      }
+    }
     std::vector<const Array*> loaded = emit_words();
     if (!loaded.empty()) {
       both_ways([&](Tiles tiles) {
@@ -165,8 +153,15 @@ class BodyEmitter {
       });
     }
     declare_elements();
-    has_blocks() ? emit_sections() : emit_elements(Tiles::any);
-    emit_stores();
+    if (!has_blocks()) {
+      emit_elements(Tiles::any);
+      emit_stores(0);
+    }
+    // What a level makes it stores at once: registers of what is done are free for the next one.
+    for (const plan::Section& section : sections) {
+      emit_section(section);
+      if (section.block == 1) emit_stores(section.level);
+    }
     emit_advance();
   }
   // Where only whole tiles have little code, several of those at once, and of others what makes up eight lanes.
@@ -259,9 +254,10 @@ class BodyEmitter {
         fmt::format("const {} {} = {};", c_type(inst.out), e_.name(inst.value), value(inst)),
         e_.comment(inst.value));
   }
-  void emit_quotient(const plan::Inst& inst) {
-    e_.out.line(fmt::format("const float {} = divided({}, {}, far);", e_.name(inst.value),
-                            e_.name(inst.operands[0]), e_.name(inst.operands[1])),
+  void emit_quotient(const plan::Inst& inst, Quotient way) {
+    e_.out.line(fmt::format("const float {} = divided({}, {}{});", e_.name(inst.value),
+                            e_.name(inst.operands[0]), e_.name(inst.operands[1]),
+                            way == Quotient::near ? "" : ", far"),
                 e_.comment(inst.value));
   }
   void emit_put(const plan::Store& s) {
@@ -281,7 +277,7 @@ class BodyEmitter {
 
   // A body with blocks: loops over tiles, each within one block of every size, and over elements. What
   // other loops need stands in arrays of registers, kept_NAME.
-  void emit_sections() {
+  void declare_kept() {
     for (const plan::Inst& inst : body_.code) {
       bool needed = std::find(body_.kept.begin(), body_.kept.end(), inst.value) != body_.kept.end();
       if (!needed) continue;
@@ -289,12 +285,16 @@ class BodyEmitter {
       e_.out.line(fmt::format("{} kept_{}[{}];", c_type(inst.out), e_.name(inst.value),
                               block_of(inst.value) > 1 ? tiles_ : elements()));
     }
-    for (const plan::Section& section : plan::sections_of(e_.plan, body_)) emit_section(section);
+  }
+  static bool is_of_loads(const plan::Section& section) {
+    return section.level == 0 && section.block > 1 && section.stores.empty();
   }
   void emit_section(const plan::Section& section) {
-    if (!divides_by_shared(e_.plan, section)) return emit_section(section, false);
-    // Elements are divided without a branch for each; what that might round wrongly is done again, which is rare.
-    e_.out.open("");
+    if (!divides_by_shared(e_.plan, body_, section)) return emit_section(section, false);
+    // Elements are divided without a branch for each; what that might round wrongly is done again, which is rare. Few at
+    // a time, for until that is known what they are made of stays in registers.
+    e_.out.pragma("#pragma unroll");
+    e_.out.open(fmt::format("for (i32 g = 0; g < {}; g += {})", elements(), kDividedAtOnce));
     e_.out.line("bool far = false;");
     emit_section(section, true);
     e_.out.open("if (far)");
@@ -309,7 +309,9 @@ class BodyEmitter {
       e_.out.open(fmt::format("for (i32 u = 0; u < {}; ++u)", tiles_));
       e_.out.line("const i32 at = first + u * stride;");
     } else {
-      e_.out.open(fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
+      bool few = divides_by_shared(e_.plan, body_, section);
+      e_.out.open(few ? fmt::format("for (i32 e = g; e < g + {}; ++e)", kDividedAtOnce)
+                      : fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
     auto place = [&](Id v) {
@@ -325,8 +327,9 @@ class BodyEmitter {
     for (const plan::Inst* inst : section.code) {
       if (!inst->reduces_block()) for_each_operand(*inst, fetch);
       known.insert(inst->value);
-      const bool is_quick = quick && divides_by_shared(e_.plan, *inst);
-      is_quick ? emit_quotient(*inst) : emit_value(*inst);
+      Quotient way = quotient_of(e_.plan, body_, *inst);
+      bool is_quick = way == Quotient::near || (quick && way == Quotient::may_be_far);
+      is_quick ? emit_quotient(*inst, way) : emit_value(*inst);
       if (kept_.contains(inst->value)) {
         e_.out.line(fmt::format("{} = {};", place(inst->value), e_.name(inst->value)));
       }
@@ -359,13 +362,12 @@ class BodyEmitter {
     auto [seed, count, stream] = inst.operands;
     e_.out.line(fmt::format("u32 drawn_{}[{}];", e_.name(inst.value), elements()));
     e_.out.line(fmt::format(
-        "Random({}, {}, {}, tensor.id).draw<{}, {}>(drawn_{}, "
-        "i64(tensor.offset + chunk.begin) + first, stride);",
+        "Random({}, {}, {}, drawn_id).draw<{}, {}>(drawn_{}, position + first, stride);",
         e_.name(seed), e_.name(count), e_.name(stream), tile_, tiles_, e_.name(inst.value)));
   }
-  bool needs_origin() const {
+  bool uses(Op op) const {
     return std::any_of(body_.code.begin(), body_.code.end(),
-                       [](const plan::Inst& inst) { return inst.op == Op::element_index; });
+                       [&](const plan::Inst& inst) { return inst.op == op; });
   }
   // A reduction asks whether an element is the chunk's, unless all are.
   bool needs_position(bool is_short) const {
@@ -430,17 +432,17 @@ class BodyEmitter {
   ValueSet masks() const {
     ValueSet out;
     for (const plan::Store& s : body_.stores) {
-      if (block_of(array(s.array)) > 1) continue;
-      if (is_masked(e_.plan, s)) out.insert(s.predicate);
+      if (block_of(array(s.array)) == 1 && is_masked(e_.plan, s)) out.insert(s.predicate);
     }
     return out;
   }
 
-  void emit_stores() {
+  // Of arrays that have a value for each element, what elements of one level make.
+  void emit_stores(int32_t level) {
     std::vector<const plan::Store*> unmasked;
     for (const plan::Store& s : body_.stores) {
       const Array& a = array(s.array);
-      if (block_of(a) > 1) continue;
+      if (block_of(a) > 1 || s.level != level) continue;
       if (rounded_in_pairs(body_, s) != kNone) {
         e_.out.line(fmt::format("round_pairs<{0}>(out_{1}, wide_{1});", c_type(a.dtype), name(a)));
       }

@@ -189,11 +189,14 @@ template <u32 kPower>
 SF_DEVICE bool is_within(float v) {  // v > 0 and |log2 v| <= kPower
   return __float_as_uint(v) - ((127 - kPower) << 23) <= (2 * kPower) << 23;
 }
-SF_DEVICE float divided(float x, float d, bool& far) {
+SF_DEVICE float divided(float x, float d) {
   const float over = __frcp_rn(d);
   const float q = x * over;
-  far |= !is_within<40>(d) || (x != 0 && !is_within<80>(absolute(x)));
   return __fmaf_rn(-__fmaf_rn(q, d, -x), over, q);
+}
+SF_DEVICE float divided(float x, float d, bool& far) {
+  far |= !is_within<40>(d) || (x != 0 && !is_within<80>(absolute(x)));
+  return divided(x, d);
 }
 
 // By repeated squaring, low bit first.

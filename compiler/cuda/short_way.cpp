@@ -55,18 +55,27 @@ Id rounded_in_pairs(const plan::Body& body, const plan::Store& s) {
   return cast != nullptr && cast->in == DType::f32 && cast->out == t ? cast->operands[0] : kNone;
 }
 
-bool divides_by_shared(const KernelPlan& plan, const plan::Inst& inst) {
+Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan::Inst& inst) {
   Id d = inst.operands[1];
-  return inst.op == Op::div && inst.out == DType::f32 && (!plan.is_element(d) || plan[d].block > 1);
+  if (inst.op != Op::div || inst.out != DType::f32) return Quotient::plain;
+  if (plan.is_element(d) && plan[d].block == 1) return Quotient::plain;
+  const plan::Inst* cast = made_by(body, inst.operands[0], Op::cast);
+  bool whole = cast != nullptr && is_integer(cast->in);
+  float divisor = plan[d].is_constant ? plan[d].literal.f32() : 0;
+  constexpr float kMost = 1U << 31;
+  bool near = whole && divisor >= 1 / kMost && divisor <= kMost;
+  return near ? Quotient::near : Quotient::may_be_far;
 }
 
-bool divides_by_shared(const KernelPlan& plan, const plan::Section& section) {
+bool divides_by_shared(const KernelPlan& plan, const plan::Body& body,
+                       const plan::Section& section) {
   bool once = !section.reductions.empty() ||
               std::any_of(section.stores.begin(), section.stores.end(),
                           [&](const plan::Store* s) { return is_masked(plan, *s); });
   return section.block == 1 && !once &&
-         std::any_of(section.code.begin(), section.code.end(),
-                     [&](const plan::Inst* inst) { return divides_by_shared(plan, *inst); });
+         std::any_of(section.code.begin(), section.code.end(), [&](const plan::Inst* inst) {
+           return quotient_of(plan, body, *inst) == Quotient::may_be_far;
+         });
 }
 
 }  // namespace stepfuse::cuda

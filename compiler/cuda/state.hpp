@@ -97,10 +97,26 @@ ShortWay short_way_of(const Emission& e, const plan::Body& body);
 bool is_masked(const KernelPlan& plan, const plan::Store& s);
 // The f32 value that a store rounds to 16 bits, which machines do by two; kNone if it does not.
 Id rounded_in_pairs(const plan::Body& body, const plan::Store& s);
-// Whether an f32 is divided by what its neighbours are divided by as well; and of a section whether that is so of
-// something in it and all of it may be done twice.
-bool divides_by_shared(const KernelPlan& plan, const plan::Inst& inst);
-bool divides_by_shared(const KernelPlan& plan, const plan::Section& section);
+// How an f32 is divided: by what its neighbours are divided by as well two fmas with the reciprocal do, but for numbers that
+// are too far from 1, of which integers and a constant are none.
+enum class Quotient : uint8_t { plain, may_be_far, near };
+Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan::Inst& inst);
+// Whether something in a section is divided so that it may be far, and all of it may be done twice.
+bool divides_by_shared(const KernelPlan& plan, const plan::Body& body,
+                       const plan::Section& section);
+
+// ---- tile_shape.cpp
+
+inline constexpr int kThreadLanes = 8;  // of a reduction
+// A tile is what makes accesses of the option's width to the widest array (128 bits if that is of
+// 16 bits: a thread has eight lanes); then as many tiles at once as put enough bytes in flight. With blocks a tile is
+// eight elements of one.
+struct TileShape {
+  int tile = 4;
+  int tiles = 1;
+  const plan::ArrayUse* leader = nullptr;  // whose alignment tiles follow: the one of most traffic
+};
+TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_way);
 
 // ---- body.cpp: element code
 

@@ -27,9 +27,12 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-bool spills(const CompiledCode& code) {
-  return std::any_of(code.kernels.begin(), code.kernels.end(),
-                     [](const KernelResources& k) { return k.uses_local_memory(); });
+// More than so many bytes of a thread; a stack frame is one that is larger than what was spilled.
+bool spills(const CompiledCode& code, int most) {
+  return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const KernelResources& k) {
+    return k.uses_local_memory() &&
+           (k.spill_store_bytes > most || k.stack_bytes > (k.spill_store_bytes + 7) / 8 * 8);
+  });
 }
 
 std::string_view kind_name(CodeKind kind) { return kind == CodeKind::cubin ? "cubin" : "ptx"; }
@@ -68,14 +71,14 @@ bool wants_four_blocks(const KernelPlan& plan) {
   return !wants_unrolling(plan) && loads(plan, 48, 72);
 }
 
-// Encoding one value at a time fits into three blocks' registers or nearly; of two, with an update, no kernel has.
-bool wants_three_blocks(const KernelPlan& plan) {
-  auto encodes_two = [](const plan::Body& body) {
+// Whether a turn encodes more than one value: it is long, and fits into three blocks' registers but for a few.
+bool encodes_two(const KernelPlan& plan) {
+  auto encodes = [](const plan::Body& body) {
     return std::count_if(body.code.begin(), body.code.end(),
                          [](const plan::Inst& i) { return i.reduces_block(); }) > 1;
   };
-  return std::none_of(plan.phases.begin(), plan.phases.end(), [&](const plan::Phase& phase) {
-    return std::any_of(phase.bodies.begin(), phase.bodies.end(), encodes_two);
+  return std::any_of(plan.phases.begin(), plan.phases.end(), [&](const plan::Phase& phase) {
+    return std::any_of(phase.bodies.begin(), phase.bodies.end(), encodes);
   });
 }
 
@@ -124,11 +127,10 @@ std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget&
   };
   std::vector<CudaOptions> ladder;
   for (const CudaOptions& rung : kRungs) {
-    if (rung.unroll == 2 && !wants_unrolling(plan)) continue;
+    if (rung.unroll == 2 && (!wants_unrolling(plan) || encodes_two(plan))) continue;
     if (rung.min_blocks == 4 &&
         (!wants_four_blocks(plan) || tuning_of(target.arch).most_blocks < 4))
       continue;
-    if (rung.min_blocks == 3 && !wants_three_blocks(plan)) continue;
     CudaOptions options = with_options(rung, target.options);
     options.arch = target.arch;
     if (ladder.empty() || ladder.back() != options) ladder.push_back(options);
@@ -200,9 +202,10 @@ StepCode compile_fresh(const Variant& variant, const CodeTarget& target) {
   out.kind = target.kind;
   out.arch = target.arch;
   CompiledCode code;
+  const int most = encodes_two(variant.plan) ? kSpilledWhereEncoded : 0;
   for (const CudaOptions& rung : launch_ladder(variant.plan, target)) {
     code = compile_rung(variant, target, rung, &out);
-    if (!spills(code)) break;
+    if (!spills(code, most)) break;
   }
   out.code = std::move(code.code);
   out.kernels = std::move(code.kernels);

@@ -11,6 +11,7 @@
 
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/step_code.hpp"
+#include "runtime/cuda/tuning.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/signatures.hpp"
 
@@ -67,8 +68,22 @@ TEST_CASE("the ladder begins where registers may do") {
   CHECK(with_moments("lion", "int8") == "min-blocks=3,unroll=1");
   CHECK(with_moments("adamw", "exp_avg=fp8") == "min-blocks=3,unroll=2");
   for (const char* two : {"fp8", "exp_avg=int8|exp_avg_sq=sqrt8", "exp_avg=dyn4|exp_avg_sq=lin4"}) {
-    CHECK(with_moments("adamw", two) == "min-blocks=2,unroll=1");
+    CHECK(with_moments("adamw", two) == "min-blocks=3,unroll=1");
   }
+}
+
+TEST_CASE("a turn that encodes two values may spill a few words for the sake of a block") {
+  STEPFUSE_NEEDS_NVRTC();
+  Variant fp8 = variant_of(
+      "adamw", {.grad = DType::bf16, .moments_format = "fp8", .master = true, .clip = Clip::l2});
+  StepCode code = compile_fresh(fp8, {.arch = 90});
+  REQUIRE(code.kernels.size() == 1);
+  CHECK(code.options.min_blocks == 3);
+  CHECK(code.kernels[0].spills());
+  CHECK(code.kernels[0].spill_store_bytes <= kSpilledWhereEncoded);
+  // But not many.
+  StepCode crowded = compile_fresh(fp8, {.arch = 90, .options = "unroll=2"});
+  CHECK(crowded.options.min_blocks < 3);
 }
 
 TEST_CASE("named options hold on every rung") {
