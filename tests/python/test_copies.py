@@ -220,6 +220,7 @@ def test_a_file_of_another_way_is_right_at_once(source, target):
             assert loaded.copy_scale_inv(q).data_ptr() == scales.data_ptr()
         elif use == 1:
             loaded.set_weight(q, master * 3)
+            assert copies.find(loaded.state[q]) == copies.name_of(target)  # and nothing of the other way
         elif use == 2:
             with loaded.averaged():
                 assert near(loaded, q, loaded.state[q]["ema"])
