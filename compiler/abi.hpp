@@ -71,6 +71,8 @@ inline constexpr uint32_t kColumnsOfTensors = partition_index(4, 2);
 inline constexpr uint32_t kStripRows = 64;
 // And so many rows and columns a square; those of a tensor are numbered row by row.
 inline constexpr uint32_t kSquareSide = 128;
+// What a warp of a device walks down, of so many columns: a tile of eight for each thread.
+inline constexpr uint32_t kPartColumns = 256;
 
 // The only parameter of a CPU kernel, by pointer.
 struct Context {
@@ -123,6 +125,8 @@ enum DeviceFlags : uint32_t {
 struct DeviceContext {
   Context step;
   const Chunk* small_chunks;
+  // Of the chunks that are walked in the order of rows the parts of at most kPartColumns columns, each for a warp.
+  const Chunk* parts;
   Sync* sync;
   // Memory of the host, or null: report_capacity records of 1 + as many values as the plan reports.
   // A record begins with the number of its step, counted from 1, which is written last.
@@ -131,11 +135,11 @@ struct DeviceContext {
   uint32_t block_chunks;
   uint32_t small_count;
   uint32_t flags;
-  uint32_t split;  // phases that reduce nothing work on each chunk of a block in 1 << split parts
-  uint32_t reserved;
+  uint32_t split;  // phases that may do so work on each chunk of a block in 1 << split parts
+  uint32_t part_count;
   uint64_t inline_args[kInlineArgs];  // step args, then those of groups and tensors as in Context
 };
-static_assert(sizeof(DeviceContext) == sizeof(Context) + 48 + 8 * kInlineArgs);
+static_assert(sizeof(DeviceContext) == sizeof(Context) + 56 + 8 * kInlineArgs);
 
 // With the up to 7 elements before it that share an aligned access, a small chunk has at most one
 // element in each of a warp's 256 lanes.

@@ -352,11 +352,10 @@ class BodyEmitter {
   }
   void emit_shared_store(const plan::Store& s) {
     const Array& a = array(s.array);
-    std::string condition =
-        s.predicate == kNone ? "" : fmt::format("if ({}) ", e_.name(s.predicate));
-    e_.out.line(fmt::format("{}store_shared<{}>(p_{}, bits_of({}), at, {}, length);", condition,
-                            c_type(a.dtype), name(a), narrowed(s), block_of(a)),
-                s.text);
+    e_.out.line(
+        fmt::format("{}store_shared<{}>(p_{}, bits_of({}), at, {}, length);",
+                    store_condition(e_, a, s), c_type(a.dtype), name(a), narrowed(s), block_of(a)),
+        s.text);
   }
   void emit_draw(const plan::Inst& inst) {
     auto [seed, count, stream] = inst.operands;

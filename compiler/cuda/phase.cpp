@@ -70,24 +70,19 @@ class PhaseEmitter {
 
   void emit_loop() {
     bool splits = e_.plan.may_split(phase_);
-    std::string_view split = splits ? "ctx.split" : "0";
-    std::string units = fmt::format("unit_count(ctx, {})", split);
+    std::string_view split = splits || e_.plan.may_split_rows(phase_) ? "ctx.split" : "0";
+    std::string units = by_parts() ? "ctx.part_count" : fmt::format("unit_count(ctx, {})", split);
     if (phase_.guards == plan::Guard::launch) {
       units = fmt::format("{} ? {} : 0", e_.name(phase_.guard), units);
     }
     e_.out.line(fmt::format("const u32 units = {};", units));
     if (!chunk_->empty()) {
       chunk_->emit_sections(e_, chunk_struct_);
-      e_.out.line("u32 seen = kNone;", fmt::format("the {} whose values stand in section 0",
-                                                   by_rows() ? "row" : "tensor"));
+      e_.out.line("u32 seen = kNone;",
+                  fmt::format("the {} whose values stand in section {}",
+                              by_rows() ? "row" : "tensor", by_parts() ? "1 + warp" : "0"));
     }
-    e_.out.pragma("#pragma unroll 1");
-    e_.out.open("for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x)");
-    e_.out.line(reversed() ? "const u32 unit = units - 1 - turn;" : "const u32 unit = turn;");
-    e_.out.line(fmt::format("const Work work = work_of(ctx, unit, {});", split));
-    e_.out.line(fmt::format("const abi::Chunk* const entry = chunk_of(ctx, unit, {});", split));
-    e_.out.line("if (entry == nullptr) continue;");
-    e_.out.line(fmt::format("{}abi::Chunk chunk = *entry;", by_strips() || splits ? "" : "const "));
+    by_parts() ? open_parts() : open_units(split);
     if (splits) e_.out.line("if (!take_part(chunk, work, unit, ctx.split)) continue;");
     e_.out.line("const u32 tensor_index = chunk.tensor;");
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
@@ -112,7 +107,28 @@ class PhaseEmitter {
     e_.out.close();
   }
 
+  void open_units(std::string_view split) {
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open("for (u32 turn = blockIdx.x; turn < units; turn += gridDim.x)");
+    e_.out.line(reversed() ? "const u32 unit = units - 1 - turn;" : "const u32 unit = turn;");
+    e_.out.line(fmt::format("const Work work = work_of(ctx, unit, {});", split));
+    e_.out.line(fmt::format("const abi::Chunk* const entry = chunk_of(ctx, unit, {});", split));
+    e_.out.line("if (entry == nullptr) continue;");
+    bool whole = !by_strips() && !e_.plan.may_split(phase_);
+    e_.out.line(fmt::format("{}abi::Chunk chunk = *entry;", whole ? "const " : ""));
+  }
+  // Warp by warp, so that few parts are spread over all multiprocessors.
+  void open_parts() {
+    e_.out.line("const u32 warp = threadIdx.x / kWarp;");
+    e_.out.line("const Work work = {true, threadIdx.x % kWarp, kWarp, 1 + warp};");
+    e_.out.pragma("#pragma unroll 1");
+    e_.out.open(
+        "for (u32 turn = warp * gridDim.x + blockIdx.x; turn < units; turn += kWarps * gridDim.x)");
+    e_.out.line("abi::Chunk chunk = ctx.parts[turn];");
+  }
+
   bool by_strips() const { return e_.plan.rows_in_order > 0; }
+  bool by_parts() const { return e_.plan.may_split_columns(phase_); }
   bool uses_squares() const {
     auto of_squares = [&](const plan::ArrayUse& use) { return e_.plan.array(use).of_squares(); };
     auto uses = [&](const plan::Body& body) {
@@ -125,9 +141,15 @@ class PhaseEmitter {
   void open_strip() {
     e_.out.line("const u64 columns = tensor.columns;");
     e_.out.line("const u32 pieces = u32((columns + kPieceElements - 1) / kPieceElements);");
+    std::string rows = fmt::format("{}", e_.plan.rows_in_order);
+    if (e_.plan.may_split_rows(phase_)) {
+      e_.out.line(fmt::format("const u64 rows = work.packed ? {0} : {0} >> ctx.split;", rows));
+      e_.out.line(
+          "take_rows(chunk, rows, work.packed ? 0 : unit & ((1 << ctx.split) - 1), columns);");
+      rows = "rows";
+    }
     e_.out.line("const u64 first_line = chunk.begin / columns, column = chunk.begin % columns;");
-    e_.out.line(fmt::format("const u64 last_line = last_in_order(tensor, first_line, {});",
-                            e_.plan.rows_in_order));
+    e_.out.line(fmt::format("const u64 last_line = last_in_order(tensor, first_line, {});", rows));
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(
         "for (u64 line = first_line; line < last_line; ++line, chunk.begin += columns, chunk.slot "
@@ -158,13 +180,14 @@ class PhaseEmitter {
   void emit_chunk_values() {
     if (chunk_->empty()) return;
     std::string_view owner = by_rows() ? "row" : "tensor_index";
-    e_.out.open(fmt::format("if (work.packed || {} != seen)", owner));
+    // A block has many kinds of work in turn, a warp only parts.
+    e_.out.open(fmt::format("if ({}{} != seen)", by_parts() ? "" : "work.packed || ", owner));
     e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
     e_.out.open("if (work.worker == 0)");
     chunk_->emit(e_, chunk_struct_);
     e_.out.close();
     e_.out.line("synchronize(work.packed);");
-    e_.out.line(fmt::format("seen = work.packed ? kNone : {};", owner));
+    e_.out.line(fmt::format("seen = {}{};", by_parts() ? "" : "work.packed ? kNone : ", owner));
     e_.out.close();
     emit_copies_from(e_, "sections[work.section]", chunk_->used());
   }

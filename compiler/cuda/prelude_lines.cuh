@@ -7,6 +7,12 @@ SF_DEVICE u64 last_in_order(const abi::Tensor& tensor, u64 line, u64 rows) {
   const u64 end = line - line % rows + rows;
   return end < lines ? end : lines;
 }
+// Leaves of a strip's chunk what its part of so many rows begins with.
+SF_DEVICE void take_rows(abi::Chunk& chunk, u64 rows, u64 part, u64 columns) {
+  const u64 before = rows * part;
+  chunk.begin += before * columns;
+  chunk.slot += u32(before * ((columns + kPieceElements - 1) / kPieceElements));
+}
 // Which of its tensor's squares has the element.
 SF_DEVICE u64 square_of(const abi::Tensor& tensor, u64 line, u64 column) {
   constexpr u64 kSide = abi::kSquareSide;

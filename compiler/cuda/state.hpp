@@ -80,6 +80,8 @@ class ChunkValues {
 
 // The address of a chunk's first value in an array.
 std::string array_base(const Emission& e, const plan::ArrayUse& use);
+// What stands before the store of a value that a block shares.
+std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s);
 
 // ---- short_way.cpp
 

@@ -273,6 +273,14 @@ struct KernelPlan {
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
   bool may_split(const Phase& p) const { return rows_in_order == 0 && !p.reduces(); }
+  // Of what is walked in the order of rows: rows may be done by anybody where nothing is combined from one to the next, and
+  // columns where nothing is folded along a row.
+  bool may_split_rows(const Phase& p) const {
+    return rows_in_order > 0 && p.columns.empty() && p.squares.empty();
+  }
+  bool may_split_columns(const Phase& p) const {
+    return rows_in_order > 0 && !may_split_rows(p) && p.reductions.empty();
+  }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
   size_t scratch_count() const {
     auto n =

@@ -310,9 +310,10 @@ class CudaBackend final : public Backend {
 
   bool launch(const CudaKernel::Entry& entry, abi::DeviceContext& context, Stream stream) {
     unsigned most = std::min(entry.resident, most_blocks_);
-    context.split =
-        entry.splits ? best_split(context.block_chunks, tables_.block_elements(), most) : 0;
+    context.split = entry.splits ? best_split(context.block_chunks, tables_.block_elements(), most)
+                                 : rows_split(context.block_chunks, most, entry.rows_in_order);
     unsigned units = (context.block_chunks << context.split) + (context.small_count + 7) / 8;
+    units = std::max(units, context.part_count);
     if (entry.phase_count == 0) units = 1;
     if (entry.of_members) units = tables_.member_units();
     unsigned grid = std::clamp(units, 1U, most);

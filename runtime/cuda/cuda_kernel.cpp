@@ -68,6 +68,9 @@ void CudaKernel::add(const KernelPlan& plan, const plan::Kernel& kernel, int32_t
   entry.cooperative = plan::blocks_wait(plan, kernel);
   for (int32_t p = kernel.first_phase; p < kernel.end() && !entry.behind; ++p) {
     entry.splits |= plan.may_split(plan.phase(p));
+    if (plan.may_split_rows(plan.phase(p))) {
+      entry.rows_in_order = static_cast<uint32_t>(plan.rows_in_order);
+    }
   }
   entry.resident = static_cast<unsigned>(std::max(1, blocks * context_->device().multiprocessors));
   entries_.push_back(entry);

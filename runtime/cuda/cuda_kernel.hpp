@@ -20,8 +20,9 @@ class CudaKernel {
     bool behind = false;       // of plan::launches_behind
     bool of_members = false;   // works on rows, columns and tensors, not on chunks
     bool cooperative = false;  // has a grid barrier: all its blocks must be resident
-    bool splits = false;    // has a phase that reduces nothing, which may work on parts of chunks
-    unsigned resident = 1;  // blocks that fit on the device
+    bool splits = false;  // has a phase that reduces nothing, which may work on parts of chunks
+    uint32_t rows_in_order = 0;  // where a phase may have some of a strip's rows
+    unsigned resident = 1;       // blocks that fit on the device
   };
 
   CudaKernel(std::shared_ptr<cuda::Context> context, const cuda::StepCode& code,

@@ -33,6 +33,8 @@ uint32_t position(const std::vector<abi::Chunk>& chunks, uint32_t slot) {
 
 DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   slot_count_ = static_cast<uint32_t>(tables.chunks.size());
+  bool has_parts = std::any_of(plan.phases.begin(), plan.phases.end(),
+                               [&](const plan::Phase& p) { return plan.may_split_columns(p); });
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     const abi::Chunk& chunk = tables.chunks[i];
     const abi::Tensor& tensor = tables.tensors[chunk.tensor];
@@ -42,6 +44,11 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
     bool in_warp = chunk.length <= abi::kWarpElements;
     (in_warp ? small_ : large_).push_back(chunk);
     if (!in_warp) block_elements_ += chunk.length;
+    for (uint32_t from = 0; has_parts && from < chunk.length; from += abi::kPartColumns) {
+      columns_.push_back(chunk);
+      columns_.back().begin += from;
+      columns_.back().length = std::min(chunk.length - from, abi::kPartColumns);
+    }
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
   group_count_ = static_cast<uint32_t>(tables.group_count());
@@ -55,6 +62,7 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   sync_ = take(sizeof(abi::Sync));
   chunks_ = take(large_.size() * sizeof(abi::Chunk));
   small_chunks_ = take(small_.size() * sizeof(abi::Chunk));
+  columns_at_ = take(columns_.size() * sizeof(abi::Chunk));
   size_t tensor_bytes = tables.tensors.size() * sizeof(abi::Tensor);
   records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
   tensors_ = take(records_bytes_);
@@ -75,6 +83,7 @@ std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspaceP
   std::vector<char> out(bytes_);
   put(&out, chunks_, large_);
   put(&out, small_chunks_, small_);
+  put(&out, columns_at_, columns_);
   write_records(tables, out.data() + tensors_);
   for (size_t i = 0; i < abi::kPartitions; ++i) {
     put(&out, parts_at_[i].members, parts_[i].members);
@@ -111,6 +120,8 @@ abi::DeviceContext DeviceTables::context(char* base) const {
   c.step.tensor_count = tensor_count_;
   c.step.group_count = group_count_;
   c.small_chunks = at(c.small_chunks, small_chunks_);
+  c.parts = at(c.parts, columns_at_);
+  c.part_count = static_cast<uint32_t>(columns_.size());
   c.sync = at(c.sync, sync_);
   for (size_t i = 0; i < abi::kPartitions; ++i) {
     abi::Partition& p = c.step.parts[i];
@@ -138,6 +149,9 @@ void DeviceTables::narrow(abi::DeviceContext* c, uint32_t begin, uint32_t end) c
   c->block_chunks = position(large_, end) - large;
   c->small_chunks += small;
   c->small_count = position(small_, end) - small;
+  uint32_t part = position(columns_, begin);
+  c->parts += part;
+  c->part_count = position(columns_, end) - part;
 }
 
 }  // namespace stepfuse::cuda

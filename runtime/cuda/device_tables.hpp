@@ -42,12 +42,13 @@ class DeviceTables {
 
  private:
   std::vector<abi::Chunk> large_, small_;  // those of a block and of a warp, in bound order
+  std::vector<abi::Chunk> columns_;        // abi::DeviceContext::parts, in bound order
   Partitions parts_;
   uint32_t slot_count_ = 0;
   uint64_t block_elements_ = 0;
   uint32_t tensor_count_ = 0;
   uint32_t group_count_ = 1;
-  size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, tensors_ = 0, pointers_ = 0;
+  size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, columns_at_ = 0, tensors_ = 0, pointers_ = 0;
   struct PartitionAt {
     size_t members = 0, begin = 0;
   };

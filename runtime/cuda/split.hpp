@@ -28,4 +28,12 @@ constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t block
   return best;
 }
 
+// The same of strips of rows, in a phase that combines nothing from one row to the next: four parts for each block, of four rows
+// at the least.
+constexpr uint32_t rows_split(uint32_t strips, uint32_t blocks, uint32_t rows) {
+  uint32_t split = 0;
+  while (rows >> split > 4 && uint64_t{strips} << split < uint64_t{4} * blocks) ++split;
+  return split;
+}
+
 }  // namespace stepfuse::cuda

@@ -16,21 +16,19 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Of a step over one tensor that adds gradients to weights, and with `reduces` also keeps their sum.
-uint64_t blocks(size_t size, bool reduces) {
+// Of a step over one tensor that adds %g, or `added`, which is 1 too, to weights of 0; with `declared` and `code` in its text.
+uint64_t blocks(size_t size, const std::string& declared = "", const std::string& code = "",
+                uint64_t columns = 0, const std::string& added = "%g") {
   std::vector<float> weight(size), grad(size, 1);
   auto bytes = [](std::vector<float>& v) {
     return std::span(reinterpret_cast<char*>(v.data()), v.size() * sizeof(float));
   };
   cuda::HostAccess weight_access(0, bytes(weight)), grad_access(0, bytes(grad));
   Layout layout;
-  layout.add({.size = size});
-  std::string sum = reduces ? "%s = reduce_add %g : f32\n write @sum, %s\n" : "";
-  Step step(parse("step @add {\n buffer @grad : f32 in\n buffer @weight : f32 inout\n" +
-                  std::string(reduces ? "report @sum : f32\n" : "") +
-                  "%g = load @grad : [f32]\n %w = load @weight : [f32]\n %n = add %w, %g : [f32]\n"
-                  " store @weight, %n\n" +
-                  sum + "}"),
+  layout.add({.size = size, .columns = columns});
+  Step step(parse("step @add {\n buffer @grad : f32 in\n buffer @weight : f32 inout\n" + declared +
+                  "%g = load @grad : [f32]\n %w = load @weight : [f32]\n" + code + "%n = add %w, " +
+                  added + " : [f32]\n store @weight, %n\n}"),
             layout, Device::cuda());
   step.prepare();
   step.bind("weight", {{weight.data()}});
@@ -48,10 +46,19 @@ TEST_CASE("one chunk is several blocks' work where nothing is reduced") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   make_context_current();
   constexpr uint64_t kPlaces = 4;  // of the fake device, for blocks
-  CHECK(blocks(abi::kPieceElements, false) == kPlaces);
-  CHECK(blocks(abi::kPieceElements - 1, false) == kPlaces);
-  CHECK(blocks(1000, false) == 1);
-  CHECK(blocks(abi::kPieceElements, true) == 1);
+  CHECK(blocks(abi::kPieceElements) == kPlaces);
+  CHECK(blocks(abi::kPieceElements - 1) == kPlaces);
+  CHECK(blocks(1000) == 1);
+  const std::string sum = "%s = reduce_add %g : f32\n write @sum, %s\n";
+  CHECK(blocks(abi::kPieceElements, "report @sum : f32\n", sum) == 1);
+  // A strip of rows: where columns are combined by columns, but where a row is folded, too; else by rows.
+  const std::string columns = "state @most : <f32/column>\n";
+  const std::string combined = "%c = reduce_max %g : <f32/column>\n write @most, %c\n";
+  const std::string read = "%m = read @most : <f32/column>\n %a = add %g, %m : [f32]\n";
+  constexpr uint64_t kColumns = 512, kStrip = abi::kStripRows * kColumns;
+  CHECK(blocks(kStrip, columns, combined, kColumns) == kColumns / abi::kPartColumns);
+  CHECK(blocks(kStrip, columns + "report @sum : f32\n", combined + sum, kColumns) == 1);
+  CHECK(blocks(kStrip, columns, read, kColumns, "%a") >= kPlaces);
 }
 
 TEST_CASE("rows and columns are launches of their own where blocks do not wait") {

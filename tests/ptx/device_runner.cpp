@@ -53,7 +53,7 @@ class Device {
   // … over none, which folds what the slots hold.
   abi::DeviceContext fold_only() const {
     abi::DeviceContext c = c_;
-    c.block_chunks = c.small_count = 0;
+    c.block_chunks = c.small_count = c.part_count = 0;
     return c;
   }
 
@@ -139,6 +139,7 @@ class Device {
     };
     move_chunks(c_.step.chunks, c_.block_chunks, "the chunk table");
     move_chunks(c_.small_chunks, c_.small_count, "the table of small chunks");
+    move_chunks(c_.parts, c_.part_count, "the table of parts");
     move(c_.step.tensors, c_.step.tensor_count, "the tensor table");
     move(c_.step.pointers, tables_.pointers.size(), "the pointer table");
     for (size_t i = 0; i < abi::kPartitions; ++i) {

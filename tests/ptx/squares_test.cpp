@@ -80,17 +80,21 @@ std::string outcome(const std::string& step, Form form, const DeviceRun& options
 
 }  // namespace
 
+// A warp has 256 columns of a phase that combines squares, and a block some rows of one that does not.
 TEST_CASE("squares are reduced, loaded and stored, in every form") {
   STEPFUSE_NEEDS_NVRTC();
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
-    for (uint32_t blocks : {1U, 3U}) {
+    for (auto [blocks, split] : {std::pair(1U, 0U), std::pair(3U, 2U), std::pair(5U, 5U)}) {
       CAPTURE(name(form));
       CAPTURE(blocks);
-      DeviceRun options{.blocks = blocks, .seed = blocks, .incoherent = blocks == 3};
+      DeviceRun options{
+          .blocks = blocks, .split = split, .seed = blocks, .incoherent = blocks == 3};
       CHECK(outcome(kStep, form, options) == "");
       CHECK(outcome(without_columns(), form, options) == "");
     }
   }
+  // Of some tensors alone what combines squares, before the step does the rest.
+  CHECK(outcome(kStep, Form::split, {.observed = {{.tensor = 2}, {.tensor = 0}}}) == "");
 }
 
 TEST_CASE("faults where rows of squares follow each other are caught") {
@@ -99,4 +103,15 @@ TEST_CASE("faults where rows of squares follow each other are caught") {
                 "last_in_order(tensor, first_line, 64)") != "");
   CHECK(outcome(kStep, Form::split, {.blocks = 3}, "line % 128 == 0 ? Max",
                 "line % 64 == 0 ? Max") != "");
+  const std::pair<const char*, const char*> faults[] = {
+      {"chunk.begin += before * columns;", "chunk.begin += (before + 1) * columns;"},
+      {"chunk.slot += u32(before * ", "chunk.slot += u32(0 * "},
+      {"const u64 before = rows * part;", "const u64 before = rows * part / 2;"},
+      {"turn < units; turn += kWarps * gridDim.x", "turn < units; turn += units"},
+      {"warp * gridDim.x + blockIdx.x; turn", "warp; turn"},
+  };
+  for (auto [from, to] : faults) {
+    CAPTURE(from);
+    CHECK(outcome(kStep, Form::split, {.blocks = 3, .split = 3}, from, to) != "");
+  }
 }

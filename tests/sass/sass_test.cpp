@@ -276,5 +276,10 @@ TEST_CASE("sass: chunks are cut where that is sooner done") {
   CHECK(split(528, abi::kPieceElements) == 0);
   CHECK(split(600, abi::kPieceElements) == 2);
   CHECK(split(100'000, abi::kPieceElements) == 0);
-  CHECK(split(61, 300) == 0);  // nothing is left for the other parts
+  CHECK(split(61, 300) == 0);                 // nothing is left for the other parts
+  CHECK(cuda::rows_split(1, 528, 128) == 5);  // not finer than four rows
+  CHECK(cuda::rows_split(1, 528, 64) == 4);
+  CHECK(cuda::rows_split(600, 528, 128) == 2);  // four for each block
+  CHECK(cuda::rows_split(4 * 528, 528, 128) == 0);
+  CHECK(cuda::rows_split(1, 528, 0) == 0);
 }
