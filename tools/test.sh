@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
 #
-#   tools/test.sh                 all of it, in about 40 minutes on two cores
+#   tools/test.sh                 all of it, in about half an hour on two cores
 #   tools/test.sh --quick         without lint
-#   tools/test.sh --long          with the tests that take long
+#   tools/test.sh --long          with every pair of options, every float and twice the random programs
 #   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
@@ -15,11 +15,11 @@ quick=0
 with_torch=0
 label=""
 sanitize=""
-long=(--label-exclude long)
+excluded=()
 for option in "$@"; do
   case $option in
     --quick) quick=1 ;;
-    --long) long=() ;;
+    --long) export STEPFUSE_LONG=1 ;;
     --with-torch) with_torch=1 ;;
     --label=*) label=${option#*=} ;;
     --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
@@ -67,7 +67,7 @@ run_tests() {  # run_tests DIR CTEST_OPTION...
   # The summary counts test cases from what the tests print, so none of it may be cut.
   ctest --test-dir "$folder" --output-on-failure --output-junit tests.xml --timeout 1800 \
     --parallel "$(nproc)" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
-    "${long[@]}" "$@"
+    "${excluded[@]}" "$@"
   checks+=(--ctest "$folder" "$folder/tests.xml")
 }
 
@@ -99,7 +99,7 @@ fi
 
 if [[ -n $sanitize ]]; then
   # Executing kernels is the work of one thread, and under ThreadSanitizer it takes half an hour.
-  [[ $sanitize == thread ]] && long+=(--exclude-regex '^ptx$')
+  [[ $sanitize == thread ]] && excluded=(--exclude-regex '^ptx$')
   build_and_test "build-${sanitize/,/-}" \
     "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
     ${label:+--label-regex "$label"}

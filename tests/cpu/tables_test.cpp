@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 
 #include <doctest/doctest.h>
 
@@ -12,6 +11,7 @@
 #include "ir/builder.hpp"
 #include "ir/code_table.hpp"
 #include "tests/support/kernel_runner.hpp"
+#include "tests/support/long_run.hpp"
 #include "tests/support/rng.hpp"
 #include "tests/support/signatures.hpp"
 
@@ -102,10 +102,10 @@ uint64_t count_wrong(const std::vector<unsigned char>& codes, uint64_t first,
 
 }  // namespace
 
-// All floats of 2^-23 … 2, and of the others those of a few exponents; with STEPFUSE_EXHAUSTIVE all.
+// All floats of 2^-23 … 2, and of the others those of a few exponents; in a long run all.
 TEST_CASE("the formats' codes of all floats are the tables'") {
   constexpr uint64_t kCount = 1ULL << 23;
-  bool all = std::getenv("STEPFUSE_EXHAUSTIVE") != nullptr;
+  bool all = is_long_run();
   for (const char* name : {"dyn8", "dyn8u", "dyn4", "lin4"}) {
     const std::vector<float> values = built_in_format(name).encode.tables.at(0).values;
     const std::vector<float> bounds = table_bounds(values);

@@ -17,6 +17,7 @@
 #include "tests/differential/coverage.hpp"
 #include "tests/differential/shrink.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/long_run.hpp"
 #include "tests/support/rng.hpp"
 
 using namespace stepfuse;
@@ -25,14 +26,14 @@ using namespace stepfuse::testing;
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kDefaultCount = 200;  // sanitized code is slow, and finds other things
+constexpr uint64_t kUsualCount = 200;  // sanitized code is slow, and finds other things
 #else
-constexpr uint64_t kDefaultCount = 2600;
+constexpr uint64_t kUsualCount = 1300;
 #endif
 
 struct Seeds {
   uint64_t first = 1;
-  uint64_t count = kDefaultCount;
+  uint64_t count = is_long_run() ? 2 * kUsualCount : kUsualCount;
 };
 Seeds chosen_seeds() {
   Seeds seeds;
@@ -117,8 +118,8 @@ TEST_CASE("random programs mean the same after every pass and in every kernel") 
   MESSAGE(outcome.coverage.report());
   MESSAGE(fmt::format("CPU: {} programs in {} kernels and {} runs", outcome.cpu.programs,
                       outcome.cpu.kernels, outcome.cpu.runs));
-  if (seeds.count < 2000) return;  // a replay
-  if (llvm_status().available && outcome.faults.empty()) CHECK(outcome.cpu.programs >= 2000);
-  std::vector<std::string> lacking = outcome.coverage.lacking(20);
-  for (const std::string& l : lacking) FAIL_CHECK("seen fewer than 20 times: ", l);
+  if (seeds.count < 1000) return;  // a replay
+  if (llvm_status().available && outcome.faults.empty()) CHECK(outcome.cpu.programs >= 1000);
+  std::vector<std::string> lacking = outcome.coverage.lacking(10);
+  for (const std::string& l : lacking) FAIL_CHECK("seen fewer than 10 times: ", l);
 }

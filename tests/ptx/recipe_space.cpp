@@ -244,10 +244,7 @@ Form form_of(const Point& point) {
 Covering covering_rows(uint64_t seed) {
   Covering covering{.factors = recipe_factors()};
   auto possible = [&](const Row& row) { return is_possible(covering.point(row)); };
-  CoveringSet set = pairwise_covering_set(covering.factors, possible, seed);
-  covering.rows = std::move(set.rows);
-  covering.pairs = set.covered;
-  covering.refused = set.contradictions.size();
+  covering.set = pairwise_covering_set(covering.factors, possible, seed);
   return covering;
 }
 

@@ -18,12 +18,11 @@ namespace stepfuse::testing {
 std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;
-// Rows in which every two values of two factors stand together, unless no step has both.
+// Rows in which every two values of two factors stand together, unless they contradict each other or
+// are refused by name.
 struct Covering {
   std::vector<Factor> factors;
-  std::vector<Row> rows;
-  int pairs = 0;
-  size_t refused = 0;  // pairs that contradict each other or that are refused by name
+  CoveringSet set;
   Point point(const Row& row) const { return point_of(factors, row); }
   size_t factor(std::string_view name) const;  // its index
 };

@@ -29,7 +29,7 @@ constexpr uint64_t kPerUnit = 4;
 // The covering set's rows, then their product in no order, so that a part of the run is a sample of
 // all.
 std::vector<Row> all_rows(const Covering& covering) {
-  std::vector<Row> rows = covering.rows;
+  std::vector<Row> rows = covering.set.rows;
   for (const char* name : {"mode", "arch", "layout", "inputs", "blocks"}) {
     size_t f = covering.factor(name);
     std::set<Row> more;
@@ -46,7 +46,7 @@ std::vector<Row> all_rows(const Covering& covering) {
   }
   Rng rng(1);
   for (size_t k = rows.size(); k > 1; --k) std::swap(rows[k - 1], rows[rng.below(k)]);
-  std::set<Row> first(covering.rows.begin(), covering.rows.end());
+  std::set<Row> first(covering.set.rows.begin(), covering.set.rows.end());
   std::stable_partition(rows.begin(), rows.end(), [&](const Row& r) { return first.contains(r); });
   return rows;
 }
@@ -138,5 +138,5 @@ TEST_CASE("soak: the full product over the covering set") {
   std::cout << fmt::format(
       "{} of {} units done ({} interleavings of one of {} points each); {} of {} pairs of values; "
       "{} faults\n",
-      done, units, kPerUnit, rows.size(), pairs.count(), covering.pairs, faults);
+      done, units, kPerUnit, rows.size(), pairs.count(), covering.set.covered, faults);
 }

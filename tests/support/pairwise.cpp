@@ -2,11 +2,16 @@
 #include "tests/support/pairwise.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <thread>
 #include <tuple>
 
+#include "tests/support/long_run.hpp"
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
@@ -33,7 +38,7 @@ class Cover {
       });
     });
     while (!open_.empty()) {
-      Pair pair = *open_.begin();
+      Pair pair = most_wanted();
       std::optional<Row> row = row_with(pair);
       if (!row) {
         result_.contradictions.push_back(text(pair.first) + " " + text(pair.second));
@@ -44,6 +49,7 @@ class Cover {
       result_.covered += close(*row);
       result_.rows.push_back(std::move(*row));
     }
+    most_pairs_first();
     return std::move(result_);
   }
 
@@ -87,6 +93,18 @@ class Cover {
     size_t i = static_cast<size_t>(s.value);
     for (int f = 0; f < s.factor; ++f) i += factors_[static_cast<size_t>(f)].values.size();
     return bases_[i];
+  }
+
+  // Both settings stand in many open pairs.
+  Pair most_wanted() const {
+    std::map<Setting, int> wanted;
+    for (const auto& [a, b] : open_) {
+      ++wanted[a];
+      ++wanted[b];
+    }
+    return *std::max_element(open_.begin(), open_.end(), [&](const Pair& a, const Pair& b) {
+      return wanted[a.first] + wanted[a.second] < wanted[b.first] + wanted[b.second];
+    });
   }
 
   // What both settings need, where that fits together, and perhaps one thing more.
@@ -142,15 +160,43 @@ class Cover {
     return n;
   }
 
-  int close(const Row& row) {
-    int n = 0;
+  static std::vector<Pair> pairs_of(const Row& row) {
+    std::vector<Pair> pairs;
     for (size_t f = 0; f < row.size(); ++f) {
       for (size_t g = f + 1; g < row.size(); ++g) {
-        n += static_cast<int>(
-            open_.erase({{static_cast<int>(f), row[f]}, {static_cast<int>(g), row[g]}}));
+        pairs.push_back({{static_cast<int>(f), row[f]}, {static_cast<int>(g), row[g]}});
       }
     }
+    return pairs;
+  }
+
+  int close(const Row& row) {
+    int n = 0;
+    for (const Pair& pair : pairs_of(row)) n += static_cast<int>(open_.erase(pair));
     return n;
+  }
+
+  // The last rows are many and have one open pair each.
+  void most_pairs_first() {
+    std::vector<std::vector<Pair>> adds;
+    for (const Row& row : result_.rows) adds.push_back(pairs_of(row));
+    std::set<Pair> covered;
+    std::set<Setting> seen;
+    for (size_t k = 0; k < adds.size(); ++k) {
+      for (size_t i = k; i < adds.size(); ++i) {
+        std::erase_if(adds[i], [&](const Pair& pair) { return covered.contains(pair); });
+      }
+      auto most = std::max_element(adds.begin() + static_cast<std::ptrdiff_t>(k), adds.end(),
+                                   [](auto& a, auto& b) { return a.size() < b.size(); });
+      std::swap(adds[k], *most);
+      std::swap(result_.rows[k], result_.rows[static_cast<size_t>(most - adds.begin())]);
+      size_t seen_before = seen.size();
+      for (const auto& [a, b] : adds[k]) seen.insert({a, b});
+      bool is_few = 10 * covered.size() < 9 * static_cast<size_t>(result_.covered);
+      // A value that was not seen yet stands in a later row, if in any.
+      if (is_few || seen.size() > seen_before) result_.usual = k + 1;
+      covered.insert(adds[k].begin(), adds[k].end());
+    }
   }
 
   const std::vector<Factor>& factors_;
@@ -167,6 +213,34 @@ class Cover {
 CoveringSet pairwise_covering_set(const std::vector<Factor>& factors,
                                   const std::function<bool(const Row&)>& valid, uint64_t seed) {
   return Cover(factors, valid, seed).run();
+}
+
+std::vector<Row> rows_to_run(const CoveringSet& set) {
+  size_t count = is_long_run() ? set.rows.size() : set.usual;
+  return {set.rows.begin(), set.rows.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+std::vector<std::string> faults_of(size_t count, const std::function<std::string(size_t)>& check) {
+  std::mutex mutex;
+  std::vector<std::string> faults;
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t k = next++; k < count; k = next++) {
+      std::string fault;
+      try {
+        fault = check(k);
+      } catch (const std::exception& e) {
+        fault = e.what();
+      }
+      std::lock_guard lock(mutex);
+      if (!fault.empty()) faults.push_back(fault);
+    }
+  };
+  std::vector<std::thread> threads;
+  unsigned most = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+  for (unsigned t = 0; t < most; ++t) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+  return faults;
 }
 
 }  // namespace stepfuse::testing
