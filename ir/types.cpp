@@ -45,7 +45,9 @@ std::string shortest_low(Bits v, DType t) {
 }  // namespace
 
 std::string_view name(DType t) {
-  return t == DType::absent ? "none" : t == DType::bound ? "bound" : info(t).name;
+  if (t == DType::absent) return "none";
+  if (t == DType::bound) return "bound";
+  return t < DType::bound ? info(t).name : "an unknown type";
 }
 size_t size_of(DType t) {
   if (t == DType::absent) return 0;

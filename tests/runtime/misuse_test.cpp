@@ -164,7 +164,7 @@ TEST_CASE("numbers and enumerators out of range, and objects moved from") {
   Layout odd;
   odd.add({.size = 1, .dtypes = {{"weight", static_cast<DType>(99)}}});
   CHECK_THROWS_WITH_AS(Step(make_recipe("adamw"), odd, Device::interpreter()),
-                       Contains("cannot be stored"), Error);
+                       Contains("cannot be stored as an unknown type"), Error);
 
   Step step(make_recipe("adamw"), layout, Device::interpreter());
   Args args = step.make_args();
