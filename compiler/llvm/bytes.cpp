@@ -103,9 +103,8 @@ std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Strea
   for (float v : function.values) {
     list += fmt::format("{}float {}", list.empty() ? "" : ", ", literal(DType::f32, Bits::of(v)));
   }
-  std::string array = fmt::format("bytes.{}.{}", stepfuse::name(stream.dtype), hint);
-  m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x float] [{}]", array,
-                                     function.values.size(), list));
+  std::string array = m_.constant(fmt::format("bytes.{}.{}", stepfuse::name(stream.dtype), hint),
+                                  fmt::format("[{} x float] [{}]", function.values.size(), list));
   std::string floats = vector_.type(DType::f32);
   std::string all = "poison";
   for (int k = 0; k < m_.lanes; ++k) {

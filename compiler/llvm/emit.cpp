@@ -39,6 +39,9 @@ std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
   }
   text += "\n" + functions;
   for (const auto& [helper, body] : module.helpers) text += body;
+  for (const auto& [constant, value] : module.constants) {
+    text += fmt::format("@{} = private unnamed_addr constant {}\n", constant, value);
+  }
   for (const std::string& declaration : module.declarations) {
     // A helper may have brought it already.
     if (text.find(declaration) == std::string::npos) text += declaration + "\n";

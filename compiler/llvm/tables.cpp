@@ -65,9 +65,9 @@ std::string Ops::each(DType t, const std::string& array, int64_t shift, const st
 // From a constant array, which the module then has.
 std::string Ops::gather(const std::string& array, const std::vector<float>& values,
                         const std::string& index, std::string_view hint) {
-  m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x float] [{}]", array,
-                                     values.size(), list_of(values)));
-  return each(DType::f32, array, 0, index, hint);
+  std::string constant =
+      m_.constant(array, fmt::format("[{} x float] [{}]", values.size(), list_of(values)));
+  return each(DType::f32, constant, 0, index, hint);
 }
 
 // Element by element it takes about as long as permuting four vectors of eight lanes.
@@ -242,11 +242,10 @@ std::string Ops::in_cell(const plan::Table& table, const CodeCells& cells, const
   }
   std::string cell = by("lshr", size, integer(static_cast<uint64_t>(cells.shift)));
   if (cells.both_signs) cell = by("add", cell, by("and", sign, integer(cells.count)));
-  std::string array = table.bounds_name + ".cells";  // what is not of vectors may have the bounds
   std::string list;
   for (int32_t e : cells.entries) list += fmt::format("{}i32 {}", list.empty() ? "" : ", ", e);
-  m_.declarations.insert(fmt::format("@{} = private unnamed_addr constant [{} x i32] [{}]", array,
-                                     cells.entries.size(), list));
+  std::string array = m_.constant(table.bounds_name + ".cells",
+                                  fmt::format("[{} x i32] [{}]", cells.entries.size(), list));
   auto first = static_cast<int64_t>(cells.first >> cells.shift);
   std::string entry = each(DType::i32, array, -first, cell, hint);
   std::string rest = by("and", size, integer((uint64_t{1} << cells.shift) - 1));

@@ -49,6 +49,14 @@ Module::Module(const CpuTarget& target)
                  "vector_bits must be a power of two, at least 64");
 }
 
+std::string Module::constant(const std::string& hint, const std::string& text) {
+  std::string name = hint;
+  for (int n = 1; constants.try_emplace(name, text).first->second != text; ++n) {
+    name = fmt::format("{}.{}", hint, n);
+  }
+  return name;
+}
+
 std::string type_text(DType t, int lanes) {
   if (t == DType::f32) return vector_text("float", lanes);
   if (t == DType::f64) return vector_text("double", lanes);

@@ -28,9 +28,13 @@ struct Module {
   bool has_masks = false;              // loads and stores of some lanes only, of any element size
   bool has_word_masks = false;         // loads of some lanes of 4 bytes; such stores take too long
   std::set<std::string> declarations;  // of intrinsics
-  std::map<std::string, std::string> helpers;  // internal functions, by name
+  std::map<std::string, std::string> helpers;    // internal functions, by name
+  std::map<std::string, std::string> constants;  // type and value, by name
 
   explicit Module(const CpuTarget& target);
+
+  // The name of the constant of this type and value: "hint", or "hint.1", … where that is another.
+  std::string constant(const std::string& hint, const std::string& text);
 };
 
 // LLVM's type of `lanes` values in registers: low-precision floats are their bits, bool is i1.

@@ -49,3 +49,23 @@ TEST_CASE("functions of a byte are looked up as they are computed") {
     CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
   }
 }
+
+TEST_CASE("one value may be another function of its byte in each signature") {
+  Builder b("signatures");
+  Value loaded = b.load(b.buffer("codes", DType::u8, Access::in));
+  BufferRef either = b.buffer("either", DTypeSet(DType::f32) | DType::bf16, Access::out);
+  Value whole = b.cast(b.cast(loaded, DType::i32), DType::f32);
+  Value rounded = b.cast_to_buffer(whole / b.constant(DType::f32, 3), either);
+  b.store(either, rounded);
+  Value twice = b.cast(rounded, DType::f32) + b.cast(rounded, DType::f32);
+  Value largest = b.reduce_blocks(Op::reduce_max, twice, 32);
+  b.store(b.buffer("largest", DType::f32, Access::out, 32), largest);
+  Program p = b.finish();
+  TestLayout layout;
+  for (DType t : {DType::f32, DType::bf16}) layout.add({.size = 700}, signature_of(p, t));
+  for (const std::string& level : runnable_cpu_levels()) {
+    CAPTURE(level);
+    TestData input(p, layout, 3, Inputs::normal);
+    CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
+  }
+}
