@@ -42,8 +42,8 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
 
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s) {
   const plan::Array& a = e.plan.array(use);
-  // Its rows may be done by several, at once.
-  bool once = a.of_squares() && a.kind == plan::Array::Kind::buffer;
+  // Its rows may be done by several, at once; what is combined row by row is stored with each.
+  bool once = a.of_squares() && a.kind != plan::Array::Kind::squares;
   std::string rows = once ? fmt::format("if (line % {} == 0) ", a.rows) : "";
   return s.predicate == kNone ? rows : rows + fmt::format("if ({}) ", e.name(s.predicate));
 }

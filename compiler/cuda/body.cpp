@@ -133,7 +133,7 @@ class BodyEmitter {
                        combined_rows(a) > 0 && what == "in" ? " = {}" : "");
   }
 
-  // One turn of the loop. Tiles that lie inside of the chunk, which most do, are asked for once and for all
+  // One turn of the loop. Tiles inside of the chunk, which most are, are asked for once and for all
   // arrays: a branch for each would take longer than the accesses.
   void emit_turn() {
     if (asks()) emit_question();
@@ -141,8 +141,8 @@ class BodyEmitter {
     if (has_blocks()) {
       sections = plan::sections_of(e_.plan, body_);
       declare_kept();
-      // What blocks share is loaded first, so that no load waits for another.
-      for (; is_of_loads(sections.front()); sections.erase(sections.begin())) {
+      // What blocks share is loaded, or made of loads alone, first: so no load waits for another.
+      for (; is_before_elements(sections.front()); sections.erase(sections.begin())) {
         emit_section(sections.front());
       }
     }
@@ -164,7 +164,7 @@ class BodyEmitter {
     }
     emit_advance();
   }
-  // Where only whole tiles have little code, several of those at once, and of others what makes up eight lanes.
+  // Where whole tiles alone have little code, several of them at once; of others, eight lanes.
   void emit_two_ways() {
     emit_question();
     both_ways([&](Tiles tiles) {
@@ -275,8 +275,8 @@ class BodyEmitter {
   }
   void emit_mask(Id m) { e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m))); }
 
-  // A body with blocks: loops over tiles, each within one block of every size, and over elements. What
-  // other loops need stands in arrays of registers, kept_NAME.
+  // A body with blocks: loops over tiles, each within one block of every size, and over elements.
+  // What other loops need stands in arrays of registers, kept_NAME.
   void declare_kept() {
     for (const plan::Inst& inst : body_.code) {
       bool needed = std::find(body_.kept.begin(), body_.kept.end(), inst.value) != body_.kept.end();
@@ -286,13 +286,13 @@ class BodyEmitter {
                               block_of(inst.value) > 1 ? tiles_ : elements()));
     }
   }
-  static bool is_of_loads(const plan::Section& section) {
+  static bool is_before_elements(const plan::Section& section) {
     return section.level == 0 && section.block > 1 && section.stores.empty();
   }
   void emit_section(const plan::Section& section) {
     if (!divides_by_shared(e_.plan, body_, section)) return emit_section(section, false);
-    // Elements are divided without a branch for each; what that might round wrongly is done again, which is rare. Few at
-    // a time, for until that is known what they are made of stays in registers.
+    // Elements are divided without a branch for each; what that might round wrongly, which is rare,
+    // is done again. Few at a time: what they are made of stays in registers until that is known.
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 g = 0; g < {}; g += {})", elements(), kDividedAtOnce));
     e_.out.line("bool far = false;");

@@ -65,9 +65,9 @@ SF_DEVICE T from_other(T v, i32 thread) {
 }
 SF_DEVICE bool from_other(bool v, i32 thread) { return __shfl_xor_sync(~0u, i32(v), thread) != 0; }
 
-// What the block's elements make, to each of its threads, which hold eight values from element `at` of
-// the chunk on. Element k + d is combined into element k, for d from half a block down to 1; what has
-// no order begins within the thread, where that is one exchange for eight.
+// What the block's elements make, to each of its threads, which hold eight values from element `at`
+// of the chunk on. Element k + d is combined into element k, for d from half a block down to 1;
+// what has no order begins within the thread, where that is one exchange for eight.
 template <class R, i32 kBlock, bool kOrdered, class T>
 SF_DEVICE T reduce_block(const T* values, i32 at, i32 length) {
   T v[8];
@@ -134,8 +134,8 @@ SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
   return partial;
 }
 
-// Where a thread's eight lanes stand: four from `low`, four from `high`. In which lane the chunk begins says nothing:
-// lanes that meet are so many apart, counted around the end.
+// Where a thread's eight lanes stand: four from `low`, four from `high`. In which lane the chunk
+// begins says nothing: lanes that meet are so many apart, counted around the end.
 struct LanePlace {
   u32 low, high;
 };
@@ -263,9 +263,9 @@ SF_DEVICE T fold_few(const T* values, const u32* index, u32 count) {
   return fold_warp<R>(v);
 }
 
-// A result for every part of a partition, by `blocks` blocks, of which this is number `block`. A part
-// of at most one value is a thread's, which combines it with the identity as a lane would (-0 becomes
-// +0), one of few values a warp's, any other the block's. Neighbours go to different warps.
+// A result for every part of a partition, by `blocks` blocks, of which this is number `block`. A
+// part of at most one value is a thread's, which combines it with the identity as a lane would (-0
+// becomes +0), one of few values a warp's, any other the block's. Neighbours go to different warps.
 template <class R, class T>
 SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, Lanes& lanes,
                           u32 block, u32 blocks) {
@@ -384,14 +384,15 @@ SF_DEVICE void publish(u64* record, u32 step) {
 
 // ---- the work list
 
-// What this thread works on: a chunk together with its block, or a small one with its warp.
+// What this thread works on: a chunk or a part of it together with its block, or with its warp a
+// small one or some columns.
 struct Work {
   bool packed;
   u32 worker, workers;  // this thread among those on the chunk
-  u32 section;          // of shared memory: 0 for the block, 1 + warp for a small chunk
+  u32 section;          // of shared memory: 0 for the block, 1 + warp for a warp's
 };
 
-// `split`: each chunk of a block is worked on in 1 << split parts.
+// `split`: each chunk of a block is worked on in 1 << split parts, of elements or of rows.
 SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx, u32 split) {
   return (ctx.block_chunks << split) + (ctx.small_count + kWarps - 1) / kWarps;
 }

@@ -1,8 +1,10 @@
-// Functions of a byte of memory, looked up for 64 of them at once, or one by one. Knows the plan and the text vocabulary.
+// Functions of a byte of memory, looked up for 64 of them at once, or one by one. Knows the plan
+// and the text vocabulary.
 //
-// A table of 256 floats are four tables of their bytes, each in four registers: one permutation finds the bytes of
-// 64 codes among 128. Then bytes of one float are brought together within each quarter of the registers, so that
-// the codes are first put where their floats come out in order.
+// A table of 256 floats are four tables of their bytes, each in four registers: one permutation
+// finds the bytes of
+// 64 codes among 128. Then bytes of one float are brought together within each quarter of the
+// registers, so that the codes are first put where their floats come out in order.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -99,12 +101,9 @@ void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& strea
 // One by one, as loads take bytes for places.
 std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Stream& stream) {
   const std::string& hint = name(function.value);
-  std::string list;
-  for (float v : function.values) {
-    list += fmt::format("{}float {}", list.empty() ? "" : ", ", literal(DType::f32, Bits::of(v)));
-  }
-  std::string array = m_.constant(fmt::format("bytes.{}.{}", stepfuse::name(stream.dtype), hint),
-                                  fmt::format("[{} x float] [{}]", function.values.size(), list));
+  std::string array = m_.constant(
+      fmt::format("bytes.{}.{}", stepfuse::name(stream.dtype), hint),
+      fmt::format("[{} x float] [{}]", function.values.size(), list_text(function.values)));
   std::string floats = vector_.type(DType::f32);
   std::string all = "poison";
   for (int k = 0; k < m_.lanes; ++k) {

@@ -1,5 +1,5 @@
-// Code tables as LLVM IR: looked up and searched, in registers where a machine can, else in constant arrays.
-// Knows the plan and the text vocabulary.
+// Code tables as LLVM IR: looked up and searched, in registers where a machine can, else in
+// constant arrays. Knows the plan and the text vocabulary.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,16 +9,9 @@
 namespace stepfuse::llvm {
 namespace {
 
-// Where lanes cannot be permuted, so many levels of a search choose among constants; it gathers the others.
+// Where lanes cannot be permuted, so many levels of a search choose among constants; the others are
+// loaded.
 constexpr size_t kChosenLevels = 4;
-
-std::string list_of(std::span<const float> values) {
-  std::string list;
-  for (float v : values) {
-    list += fmt::format("{}float {}", list.empty() ? "" : ", ", literal(DType::f32, Bits::of(v)));
-  }
-  return list;
-}
 
 // The bounds themselves, without what stands before and behind them.
 std::vector<float> sorted_bounds(const plan::Table& table) {
@@ -37,8 +30,9 @@ std::string Ops::compute(const KernelPlan& plan, const plan::Inst& inst,
   return apply(inst.op, inst.in, inst.out, args, hint);
 }
 
-// Each lane's element of an array of the module, `shift` elements on. Two numbers at a time go to where addresses are made: a gather takes
-// longer than that on processors whose vectors are this short.
+// Each lane's element of an array of the module, `shift` elements on. Two numbers at a time go to
+// where addresses are made: a gather takes longer than that on processors whose vectors are this
+// short.
 std::string Ops::each(DType t, const std::string& array, int64_t shift, const std::string& index,
                       std::string_view hint) {
   std::string element = type_text(t, 1);
@@ -66,7 +60,7 @@ std::string Ops::each(DType t, const std::string& array, int64_t shift, const st
 std::string Ops::gather(const std::string& array, const std::vector<float>& values,
                         const std::string& index, std::string_view hint) {
   std::string constant =
-      m_.constant(array, fmt::format("[{} x float] [{}]", values.size(), list_of(values)));
+      m_.constant(array, fmt::format("[{} x float] [{}]", values.size(), list_text(values)));
   return each(DType::f32, constant, 0, index, hint);
 }
 
@@ -85,7 +79,7 @@ std::string Ops::permuted(std::span<const float> values, const std::string& inde
   for (size_t first = 0; first < values.size(); first += lanes) {
     std::vector<float> some(values.begin() + static_cast<std::ptrdiff_t>(first), values.end());
     some.resize(lanes);
-    vectors.push_back(fmt::format("{} <{}>", floats, list_of(some)));
+    vectors.push_back(fmt::format("{} <{}>", floats, list_text(some)));
   }
   std::vector<std::string> found;
   size_t step = lanes_ == 16 && vectors.size() > 1 ? 2 : 1;
@@ -169,8 +163,8 @@ std::string Ops::searched(const plan::Table& table, const std::string& x, std::s
   return call("smin", DType::i32, last, hint);
 }
 
-// The larger or the smaller one, or the bound for a NaN. Vectors by x86's instructions, whose operands LLVM leaves alone, where it would
-// draw what follows into a select.
+// The larger or the smaller one, or the bound for a NaN. Vectors by x86's instructions, whose
+// operands LLVM leaves alone, where it would draw what follows into a select.
 std::string Ops::bounded(std::string_view op, const std::string& v, float bound,
                          std::string_view hint) {
   std::string floats = type(DType::f32);

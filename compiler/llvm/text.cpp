@@ -45,8 +45,8 @@ Module::Module(const CpuTarget& target)
       has_masks(has_feature(target.features, "avx512bw") &&
                 has_feature(target.features, "avx512vl")),
       has_word_masks(lanes == 8 && has_feature(target.features, "avx2")) {
-  check_internal(lanes >= 2 && std::has_single_bit(static_cast<unsigned>(lanes)),
-                 "vector_bits must be a power of two, at least 64");
+  check_internal(lanes >= 4 && std::has_single_bit(static_cast<unsigned>(lanes)),
+                 "vector_bits must be a power of two, at least 128");
 }
 
 std::string Module::constant(const std::string& hint, const std::string& text) {
@@ -87,6 +87,14 @@ std::string literal(DType t, Bits v) {
     default:
       return fmt::format("{}", v.raw);
   }
+}
+
+std::string list_text(std::span<const float> values) {
+  std::string list;
+  for (float v : values) {
+    list += fmt::format("{}float {}", list.empty() ? "" : ", ", literal(DType::f32, Bits::of(v)));
+  }
+  return list;
 }
 
 std::string constant_text(DType t, Bits v, int lanes) {

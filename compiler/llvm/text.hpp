@@ -45,6 +45,7 @@ std::string suffix_text(DType t, int lanes);
 std::string memory_type_text(DType t, int lanes);
 
 std::string literal(DType t, Bits v);                       // one scalar, without its type
+std::string list_text(std::span<const float> values);       // "float 1.0, float …"
 std::string constant_text(DType t, Bits v, int lanes);      // the same in every lane
 std::string integer_text(int bits, uint64_t v, int lanes);  // likewise, of iN
 std::string integer_type_text(int bits, int lanes);

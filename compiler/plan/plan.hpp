@@ -1,6 +1,6 @@
 // A step lowered for its kernels: what a Schedule means, with everything resolved that the text of
-// every language needs alike. Pure data, and the only thing that emitters read. Knows ir's types and
-// ops.
+// every language needs alike. Pure data, and the only thing that emitters read. Knows ir's types
+// and ops.
 //
 // Nothing here is of one machine: no vector, block or register. A type is concrete everywhere, a
 // value is known by its number, and what stands in an array by the array's.
@@ -37,19 +37,19 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// What bodies walk along: an array over the elements of all tensors (a buffer, or a scratch array of the
-// unfused form), or one over their columns or squares.
+// What bodies walk along: an array over the elements of all tensors (a buffer, or a scratch array
+// of the unfused form), or one over their columns or squares.
 struct Array {
   enum class Kind : uint8_t {
     buffer,
     scratch,
     state,   // of columns
     result,  // of a reduction to columns
-    // The slots of a reduction to columns: for each strip of rows what its columns combined so far. In the
-    // first row of a strip a load gives the identity.
+    // The slots of a reduction to columns: for each strip of rows what its columns combined so far.
+    // In the first row of a strip a load gives the identity.
     strips,
-    // The results of a reduction to squares, and until its phase ends what each has combined so far: where they are
-    // stored, a load gives the identity in a square's first row.
+    // The results of a reduction to squares, and until its phase ends what each has combined so
+    // far: where they are stored, a load gives the identity in a square's first row.
     squares,
   };
   std::string name;  // in the text
@@ -73,10 +73,11 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-// What `lookup` and `nearest` take: the values of codes, and the bounds between them (ir/code_table.hpp), so many of
-// which are not above x as x's code is. With a guess, number k is the first of code k; number 0 is below all. Without, they
-// are a tree: behind node k stand 2k and, where its bound is not above x, 2k + 1; node 1 is the first, and what is
-// behind the last ones the code. A tree is filled up with the largest number to one less than a power of two.
+// What `lookup` and `nearest` take: the values of codes, and the bounds between them
+// (ir/code_table.hpp), so many of which are not above x as x's code is. With a guess, number k is
+// the first of code k; number 0 is below all. Without, they are a tree: behind node k stand 2k and,
+// where its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the
+// code. A tree is filled up with the largest number to one less than a power of two.
 struct Table {
   std::string name, bounds_name;          // in the text
   std::string slopes_name, offsets_name;  // with a guess
@@ -89,8 +90,9 @@ struct Table {
 // Bounds, and a guess where there is one, of its values.
 void fill_bounds(Table* table);
 
-// Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each strip and column), are folded into the members
-// of `to` that they belong to, in the canonical order of ir/reduction.hpp.
+// Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each
+// strip and column), are folded into the members of `to` that they belong to, in the canonical
+// order of ir/reduction.hpp.
 struct Reduction {
   Id value = kNone;  // whose name the result has
   Op op = Op::reduce_add;
@@ -125,7 +127,8 @@ struct Inst {
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 
-// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row, a column.
+// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row,
+// a column.
 struct Uniform {
   std::vector<Inst> step, group, tensor, row, column;
   friend bool operator==(const Uniform&, const Uniform&) = default;
@@ -158,7 +161,8 @@ struct Combine {
   friend bool operator==(const Combine&, const Combine&) = default;
 };
 
-// Where a body combines row by row into the array: in the first of so many rows a load gives the identity. Else 0.
+// Where a body combines row by row into the array: in the first of so many rows a load gives the
+// identity. Else 0.
 int32_t combined_rows(const Array& array, const ArrayUse& use);
 
 // What is done for each element of a chunk, in this order, where tensors have one mix of types.
@@ -169,8 +173,9 @@ struct Body {
   std::vector<Combine> reductions;   // of the phase; those to columns, squares: loads and stores
   std::vector<Store> stores;         // after everything of this element was loaded
   // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
-  // body is done unit by unit, and in each level by level: first what blocks share, the largest blocks
-  // first, then what each element has. A block's reduction is of the level behind its operand's.
+  // body is done unit by unit, and in each level by level: first what blocks share, the largest
+  // blocks first, then what each element has. A block's reduction is of the level behind its
+  // operand's.
   int32_t unit = 1;
   std::vector<Id> kept;  // values of the element domain that another section than their own uses
   friend bool operator==(const Body&, const Body&) = default;
@@ -259,10 +264,12 @@ struct KernelPlan {
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;  // the last one finishes; it may do only that
   Finish finish;
-  // Some value is one of rows: chunks are cut where rows end, and pieces count from where they begin.
+  // Some value is one of rows: chunks are cut where rows end, and pieces count from where they
+  // begin.
   bool has_rows = false;
-  // Or of columns or squares: of so many rows, counted from row 0, the chunks that have the same columns are done by one
-  // worker, in the order of rows. 0: in any order.
+  // Or of columns or squares: of so many rows, counted from row 0, the chunks that have the same
+  // columns are done by one worker, in the order of rows, in a phase that combines them
+  // (may_split_rows: of others by anybody). 0: in any order.
   int32_t rows_in_order = 0;
   int32_t reduced_phases = 1;  // so many make all reductions of the first level
 
@@ -273,8 +280,8 @@ struct KernelPlan {
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
   bool may_split(const Phase& p) const { return rows_in_order == 0 && !p.reduces(); }
-  // Of what is walked in the order of rows: rows may be done by anybody where nothing is combined from one to the next, and
-  // columns where nothing is folded along a row.
+  // Of what is walked in the order of rows: rows may be done by anybody where nothing is combined
+  // from one to the next, and columns where nothing is folded along a row.
   bool may_split_rows(const Phase& p) const {
     return rows_in_order > 0 && p.columns.empty() && p.squares.empty();
   }
@@ -311,8 +318,9 @@ void for_each_operand(const Body& body, F&& f) {
   }
 }
 
-// Whether the blocks of a grid that runs the kernel wait for each other: between phases, and behind a single one where
-// rows or columns, of which there may be many, are folded, rolled up or written. Then all of them are resident.
+// Whether the blocks of a grid that runs the kernel wait for each other: between phases, and behind
+// a single one where rows or columns, of which there may be many, are folded, rolled up or written.
+// Then all of them are resident.
 inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
   return plan.form == Form::fused && kernel.phase_count >= (plan.has_rows ? 1 : 2);
 }
@@ -323,18 +331,21 @@ inline bool writes_lines(const KernelPlan& plan) {
                      [](const Writes& w) { return w.domain > Domain::tensor; });
 }
 
-// Pieces of work behind the kernel's phases that all blocks of a device share, each of which begins when all are done with what
-// stands before it: on tensors, rows and columns, of which there may be many.
+// Pieces of work behind the kernel's phases that all blocks of a device share, each of which begins
+// when all are done with what stands before it: on tensors, rows and columns, of which there may be
+// many.
 int32_t shared_pieces(const KernelPlan& plan, const Kernel& kernel);
 
-// Of those, the ones that are launches of their own: where there are rows or columns, and blocks do not wait.
+// Of those, the ones that are launches of their own: where there are rows or columns, and blocks do
+// not wait.
 inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
   return plan.has_rows && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
 }
 
 // Of code outside of bodies the part that `needed` needs, to which its operands are added.
 std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* needed);
-// Leaves of a phase's uniform code what its guard and its bodies need: what a condition of sizes decides needs it no more.
+// Leaves of a phase's uniform code what its guard and its bodies need: what a condition of sizes
+// decides needs it no more.
 void drop_unneeded(Phase* phase);
 
 // What is done in one level for blocks of one size; of 1: for each element.
@@ -350,8 +361,8 @@ void find_levels(const KernelPlan& plan, Body* body);
 // Those of a body with blocks, in order; none is empty.
 std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
 
-// An f32 of a body that follows from one of its loaded bytes: what each of the 256 patterns makes it. Of those that take
-// more than a lookup, the ones that anything else uses.
+// An f32 of a body that follows from one of its loaded bytes: what each of the 256 patterns makes
+// it. Of those that take more than a lookup, the ones that anything else uses.
 struct ByteFunction {
   Id value = kNone, byte = kNone;  // `byte` is the load
   std::vector<float> values;
@@ -361,8 +372,8 @@ std::vector<ByteFunction> byte_functions_of(const KernelPlan& plan, const Body& 
 // Internal consistency: throws std::logic_error (a bug of ours).
 void verify(const KernelPlan& plan);
 
-// Readable text of the whole plan (`--emit=plan`); on request with the step's line behind each that is
-// of one: "…  ; %w = load @weight : [f32]".
+// Readable text of the whole plan (`--emit=plan`); on request with the step's line behind each that
+// is of one: "…  ; %w = load @weight : [f32]".
 enum class Comments : uint8_t { none, step };
 std::string print(const KernelPlan& plan, Comments comments = Comments::none);
 

@@ -28,6 +28,7 @@ class CpuBackend final : public Backend {
   std::shared_ptr<DeviceMemory> memory() override { return memory_; }
 
   void prepare(const Variant& variant, bool, CompileReport& report) override {
+    require_runnable(level_);
     if (take_shipped(variant, report)) return;
     const LlvmFacts& llvm = llvm_facts();
     if (std::string problem = not_shipped(variant, level_);

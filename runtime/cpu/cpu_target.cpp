@@ -1,6 +1,9 @@
 // Processors: the host's, and the x86-64 levels for tests and portable builds. Knows LLVM's names
 // of features.
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <stepfuse/error.hpp>
 
@@ -66,6 +69,14 @@ std::vector<std::string> runnable_cpu_levels() {
   if (__builtin_cpu_supports("x86-64-v4") != 0) levels.emplace_back("x86-64-v4");
 #endif
   return levels;
+}
+
+void require_runnable(std::string_view level) {
+  std::vector<std::string> levels = runnable_cpu_levels();
+  if (std::find(levels.begin(), levels.end(), level) != levels.end()) return;
+  cpu_target(level);  // throws where no processor has it
+  throw Error(ErrorKind::device, fmt::format("this processor cannot run level '{}'; it runs {}",
+                                             level, fmt::join(levels, ", ")));
 }
 
 }  // namespace stepfuse

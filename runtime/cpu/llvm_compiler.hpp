@@ -30,6 +30,8 @@ CpuTarget cpu_target(std::string_view level);
 
 // The levels of the above, host included, whose instructions this processor has.
 std::vector<std::string> runnable_cpu_levels();
+// Throws Error{device} for another level, and what cpu_target() does where there is no such level.
+void require_runnable(std::string_view level);
 
 struct CompileTimes {
   double parse_ms = 0;    // text to verified module

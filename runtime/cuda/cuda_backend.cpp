@@ -209,7 +209,8 @@ class CudaBackend final : public Backend {
     return status != 0;
   }
 
-  // Waits its turn, in the stream, and brings records and arguments to where the kernels look for them.
+  // Waits its turn, in the stream, and brings records and arguments to where the kernels look for
+  // them.
   LastWork::Turn begin(const RunInputs& in) {
     stale_ |= in.tables_changed;
     bool capturing = is_capturing(in.stream);
@@ -348,7 +349,7 @@ class CudaBackend final : public Backend {
   std::string options_;  // of the emitter
   const Variant* variant_ = nullptr;
   std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
-  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase
+  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase, and launches behind it
   DeviceTables tables_;
   char* base_ = nullptr;
   uint64_t* passed_args_ = nullptr;

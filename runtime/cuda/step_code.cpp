@@ -27,11 +27,12 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// More than so many bytes of a thread; a stack frame is one that is larger than what was spilled.
+// More than so many bytes of a thread, of which each is loaded once; a stack frame is one that is
+// larger than what was spilled.
 bool spills(const CompiledCode& code, int most) {
   return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const KernelResources& k) {
-    return k.uses_local_memory() &&
-           (k.spill_store_bytes > most || k.stack_bytes > (k.spill_store_bytes + 7) / 8 * 8);
+    return k.uses_local_memory() && (k.spill_store_bytes + k.spill_load_bytes > 2 * most ||
+                                     k.stack_bytes > (k.spill_store_bytes + 7) / 8 * 8);
   });
 }
 
@@ -62,16 +63,18 @@ bool loads(const KernelPlan& plan, uint32_t least, uint32_t less_than) {
   return false;
 }
 
-// Below 48 bytes there are registers for twice as many tiles, and they are needed; what loads 32 and less
-// has several already.
+// Below 48 bytes there are registers for twice as many tiles, and they are needed; what loads 32
+// and less has several already.
 bool wants_unrolling(const KernelPlan& plan) { return loads(plan, 33, 48); }
 
-// Three blocks have less than 56 KiB under way, and a fourth one's registers do not hold more than this.
+// Three blocks have less than 56 KiB under way, and a fourth one's registers do not hold more than
+// this.
 bool wants_four_blocks(const KernelPlan& plan) {
   return !wants_unrolling(plan) && loads(plan, 48, 72);
 }
 
-// Whether a turn encodes more than one value: it is long, and fits into three blocks' registers but for a few.
+// Whether a turn encodes more than one value: it is long, and fits into three blocks' registers but
+// for a few.
 bool encodes_two(const KernelPlan& plan) {
   auto encodes = [](const plan::Body& body) {
     return std::count_if(body.code.begin(), body.code.end(),
@@ -202,10 +205,10 @@ StepCode compile_fresh(const Variant& variant, const CodeTarget& target) {
   out.kind = target.kind;
   out.arch = target.arch;
   CompiledCode code;
-  const int most = encodes_two(variant.plan) ? kSpilledWhereEncoded : 0;
+  const int spilled = encodes_two(variant.plan) ? kSpilledWhereEncoded : 0;
   for (const CudaOptions& rung : launch_ladder(variant.plan, target)) {
     code = compile_rung(variant, target, rung, &out);
-    if (!spills(code, most)) break;
+    if (!spills(code, rung.min_blocks == 3 ? spilled : 0)) break;
   }
   out.code = std::move(code.code);
   out.kernels = std::move(code.kernels);

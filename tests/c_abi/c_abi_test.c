@@ -3,6 +3,8 @@
 #include <math.h>
 #include <pthread.h>
 
+#include <stepfuse/kernels.h>
+
 #include "tests/c_abi/trainer.h"
 
 static void test_errors(void) {
@@ -172,7 +174,8 @@ static void test_a_run(int32_t kind) {
   free_trainer(t);
 }
 
-// By value, from the step's own block, from the caller's block, and observed in parts: the same bits.
+// By value, from the step's own block, from the caller's block, and observed in parts: the same
+// bits.
 static void test_every_way_to_run(void) {
   stepfuse_step_options observing = STEPFUSE_STEP_OPTIONS;
   trainer *a, *b, *c, *d, *e;

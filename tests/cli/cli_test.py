@@ -415,8 +415,10 @@ class Run(Case):
                    "--layout", LAYOUTS / "mixed_dtypes.json")
         self.fails(2, "excludes", "run", "adamw", "--params=1", "--layout", LAYOUTS / "sizes.json")
         self.fails(2, "write a count", "run", "adamw", "--params=many")
-        self.fails(2, "unknown processor level", "run", "adamw", "--cpu-level=z80") \
-            if ENV["llvm"]["available"] else None
+        if ENV["llvm"]["available"]:
+            self.fails(2, "unknown processor level", "run", "adamw", "--cpu-level=z80")
+            if ENV["processor"]["levels"][-1] == "x86-64-v3":
+                self.fails(3, "cannot run level 'x86-64-v4'; it runs host, ", "run", "adamw", "--params=9", "--cpu-level=x86-64-v4")
 
     def test_progress_stays_out_of_pipes(self):
         done = call("run", "adamw", "--backend=interpret", "--params=200000", "--steps=6", "--digest")

@@ -15,6 +15,7 @@
 #include "ir/fp_env.hpp"
 #include "ir/interpreter.hpp"
 #include "tests/support/kernel_runner.hpp"
+#include "tests/support/messages.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -89,8 +90,8 @@ class FencedArray {
   char* data_;
 };
 
-// A value that is rounded in each of the places where a kernel computes: for the step, for a group and a
-// tensor, in elements, in folds, between the phases, and behind the last.
+// A value that is rounded in each of the places where a kernel computes: for the step, for a group
+// and a tensor, in elements, in folds, between the phases, and behind the last.
 constexpr const char* kRoundsEverywhere = R"(step @rounds {
   buffer @x : f32 inout
   buffer @h : f16|bf16|f32 inout
@@ -255,6 +256,17 @@ TEST_CASE("text that LLVM refuses is an error that shows where") {
     CHECK(std::string(e.what()).find("kernel.ll:2:") != std::string::npos);
   }
   CHECK_THROWS_AS(cpu_target("x86-64-v9"), Error);
+}
+
+TEST_CASE("a level that this processor has not is refused, not run") {
+  std::vector<std::string> runnable = runnable_cpu_levels();
+  for (const std::string& level : runnable) require_runnable(level);
+  CHECK(has(message_of(ErrorKind::usage, [] { require_runnable("x86-64-v9"); }), "unknown"));
+#if defined(__x86_64__)
+  if (runnable.back() == "x86-64-v4") return;
+  std::string refused = message_of(ErrorKind::device, [] { require_runnable("x86-64-v4"); });
+  CHECK(has(refused, "cannot run level 'x86-64-v4'; it runs host, x86-64"));
+#endif
 }
 
 TEST_CASE("bytes that are no object are refused") {

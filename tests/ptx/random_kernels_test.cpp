@@ -45,6 +45,7 @@ std::string check_on_machine(const Case& c, Progress& progress) {
                     .seed = c.seed,
                     .inline_args = rng.chance(50),
                     .shifts = shifts_of(c.layout)};
+  options.split = rng.pick<uint32_t>({0, 1, 3, 4});
   std::string where = fmt::format("{}, sm_{}, {} blocks", name(form), arch, options.blocks);
   try {
     Variant variant =

@@ -1,5 +1,5 @@
-// Values of squares on the PTX machine: reduced row by row by whoever has their columns, kept, loaded and stored. Knows the
-// compiler, the PTX machine and the interpreter.
+// Values of squares on the PTX machine: reduced row by row by whoever has their columns, kept,
+// loaded and stored. Knows the compiler, the PTX machine and the interpreter.
 #include <string>
 #include <utility>
 
@@ -12,6 +12,7 @@
 #include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
+#include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -46,9 +47,29 @@ constexpr const char* kStep = R"(step @s {
 }
 )";
 
-// Ragged ones, of more rows than a square has, and of rows that a warp does; some without elements or a gradient.
-TestLayout layout_of() {
-  TestLayout layout{.signatures = {{DType::f32, DType::f32, DType::f32, DType::f8e4m3}}};
+// What squares keep for the next phase, of whose rows blocks do some each.
+constexpr const char* kKept = R"(step @kept {
+  buffer @g : f32 in
+  buffer @w : f32 inout
+  %g = load @g : [f32]
+  %w = load @w : [f32]
+  %n = sub %w, %g : [f32]
+  %size = abs %n : [f32]
+  %most = reduce_max %size : <f32/128x128>
+  %scale = div 448, %most : <f32/128x128>
+  %c = mul %n, %scale : [f32]
+  %s = reduce_add %c : <f32>
+  stage two
+  %d = add %c, %s : [f32]
+  %e = mul %d, %scale : [f32]
+  store @w, %e
+}
+)";
+
+// Ragged ones, of more rows than a square has, and of rows that a warp does; some without elements
+// or a gradient.
+TestLayout layout_of(const Program& program) {
+  TestLayout layout{.signatures = {signature_of(program)}};
   const std::pair<uint64_t, uint64_t> kShapes[] = {{130, 257}, {1, 5},   {128, 128}, {0, 4},
                                                    {127, 1},   {3, 900}, {259, 40},  {2, 17000}};
   for (auto [rows, columns] : kShapes) {
@@ -72,7 +93,7 @@ std::string without_columns() {
 std::string outcome(const std::string& step, Form form, const DeviceRun& options,
                     const std::string& from = "", const std::string& to = "") {
   Program program = parse(step);
-  TestLayout layout = layout_of();
+  TestLayout layout = layout_of(program);
   Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures, form);
   TestData input(program, layout, 5, Inputs::normal);
   return run_edited(program, std::move(variant), input, options, from, to).any();
@@ -80,7 +101,8 @@ std::string outcome(const std::string& step, Form form, const DeviceRun& options
 
 }  // namespace
 
-// A warp has 256 columns of a phase that combines squares, and a block some rows of one that does not.
+// A warp has 256 columns of a phase that combines squares, and a block some rows of one that does
+// not.
 TEST_CASE("squares are reduced, loaded and stored, in every form") {
   STEPFUSE_NEEDS_NVRTC();
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
@@ -91,6 +113,7 @@ TEST_CASE("squares are reduced, loaded and stored, in every form") {
           .blocks = blocks, .split = split, .seed = blocks, .incoherent = blocks == 3};
       CHECK(outcome(kStep, form, options) == "");
       CHECK(outcome(without_columns(), form, options) == "");
+      CHECK(outcome(kKept, form, options) == "");
     }
   }
   // Of some tensors alone what combines squares, before the step does the rest.

@@ -197,3 +197,6 @@ def test_rows_are_those_of_the_shape_or_are_refused():
         with pytest.raises(_core.Error, match=r"parameter 0 of group 0 lies in memory by columns \(strides \(1, 6\)\)"):
             optimizer.step()
     SGD([p], lr=1.0).step()
+    one_row = torch.nn.Parameter(torch.randn(4, 5, 6).permute(2, 0, 1).unsqueeze(0))  # however it lies
+    one_row.grad = torch.randn(one_row.shape)
+    SGD([one_row], lr=1.0, clip_factor=0.01).step()

@@ -5,7 +5,7 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse.torch import AdamW
-from copied import SQUARES, TYPES, bits, fits, parameters, train
+from copied import SQUARES, TYPES, bits, block_scaled, fits, parameters, train
 
 
 @pytest.mark.parametrize("how", SQUARES)
@@ -39,11 +39,26 @@ def test_squares_are_of_rows_and_columns(how):
     assert torch.equal(bits(other), bits(row))
 
 
+@pytest.mark.parametrize("how", SQUARES)
+def test_of_more_dimensions_rows_and_columns_are_those_of_memory(how):
+    torch.manual_seed(6)
+    start = torch.randn(40, 300, 2, 2)
+    p = torch.nn.Parameter(start.to(TYPES[0]).contiguous(memory_format=torch.channels_last))
+    optimizer = AdamW([p], lr=0.1, copy_scale=how)
+    optimizer.set_weight(p, start)
+    for k in range(2):
+        lies = optimizer.state[p]["master"].permute(0, 2, 3, 1)
+        assert lies.is_contiguous()
+        codes, scales = block_scaled(lies, p.dtype, how == "block128")
+        assert torch.equal(bits(codes), bits(p.permute(0, 2, 3, 1))) and torch.equal(bits(scales), bits(optimizer.copy_scale_inv(p)))
+        train(optimizer, [k])
+
+
 @pytest.mark.parametrize("kw", [{"clip_factor": 0.01}, {"cls": sft.Adafactor}], ids=str)
 def test_squares_and_other_rows_are_of_one_kind(kw):
     """Of matrices; of more dimensions they differ."""
     cls, kw = kw.get("cls", AdamW), {key: value for key, value in kw.items() if key != "cls"}
     train(optimizer := cls(parameters(shapes=((130, 257), (33,))), copy_scale="block128", **kw), range(3))
     assert all(fits(optimizer, p) for p in optimizer.param_groups[0]["params"])
-    with pytest.raises(TypeError, match="parameter 0 of group 0 along its last dimension, .*'current', or with clip_factor=None"):
+    with pytest.raises(TypeError, match="parameter 0 of group 0 along the dimension that is innermost in memory, .*'current', or with clip_factor=None"):
         train(cls(parameters(shapes=((3, 50, 200),)), copy_scale="block128", **kw), range(1))

@@ -20,7 +20,6 @@ struct CoveringSet {
   std::vector<Row> rows;  // what adds most pairs comes first
   int covered = 0;        // pairs of values
   size_t usual = 0;       // the first so many rows have every value and nine of ten of these pairs
-  std::vector<int> covered_by;
   // Pairs that no row was found for: values that contradict each other.
   std::vector<std::string> contradictions;
 };

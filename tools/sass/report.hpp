@@ -1,5 +1,5 @@
-// The streaming loops of a step's machine code, phase by phase: compiles, disassembles, matches. Knows the
-// compiler's variants and NVRTC.
+// The streaming loops of a step's machine code, phase by phase: compiles, disassembles, matches.
+// Knows the compiler's variants and NVRTC.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct PhaseLoop {
   std::string kernel;
   int phase = -1;
   int signature = -1;
-  bool splits = false;  // the phase reduces nothing
+  bool splits = false;  // the phase reduces nothing; parts of rows and columns are not counted
   Budget budget;
   Occupancy occupancy;
   std::vector<std::string> findings;

@@ -81,7 +81,7 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
         raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
                         "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
     check_way(group["copy_scale"])
-    kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", group.get("moments") or "")} - {"", *DTYPES.values()}
+    kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
     if kept and COPY_SCALES[group["copy_scale"]] == "squares":
         raise ValueError(f"{who}: copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
                          f"{name} a group of its own with moments='bf16', or with copy_scale='current'")

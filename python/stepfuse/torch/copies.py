@@ -68,8 +68,9 @@ def placed(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callab
         return place
     columns = matrix_of(p)[1]
     if columns != columns_of(p) and has_rows():
-        raise TypeError(f"copy_scale={way!r} has blocks of {name} along its last dimension, the step values of slices along its first one: give it a "
-                        "group of its own with copy_scale='current', or with clip_factor=None where that is why")
+        raise TypeError(f"copy_scale={way!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
+                        "slices along its first one: give it a group of its own with copy_scale='current', or with clip_factor=None "
+                        "where that is why")
     return place._replace(columns=columns)
 
 
@@ -229,10 +230,9 @@ def show(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> Tensor |
 
 def begin(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
     """Makes the parameter, its scales and its master these values, and forgets larger ones that have been."""
-    scales = live(known, state, p, way)
     for name in STATES:
         state.pop(name, None)
-    state[name_of(way)] = scales
+    state[name_of(way)] = live(known, {}, p, way)
     scale = show(state, p, values, way)
     state["master"] = dense_like(p).copy_(values)
     if way == "delayed":
@@ -251,7 +251,7 @@ def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
     found = form_in(state)
     if way is None and found is None:
         return
-    master = state.get("master")
+    made, master = dict(state), state.get("master")  # the state keeps what it has where this refuses
     other = found is not None and (way is None or found != COPY_SCALES[way])
     if found in ("blocks", "squares") and master is not None and not same_layout(master, dense_like(p, torch.device("meta"))):
         other = True  # they lay otherwise
@@ -260,13 +260,15 @@ def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
             raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
         new = (values(state, p) if master is None else master).reshape(p.shape).to(p.device)
         for name in STATES:
-            state.pop(name, None)
+            made.pop(name, None)
     if way != "delayed":
-        forget(state)
+        forget(made)
     if way is not None:
-        state[name_of(way)] = live(known, state, p, way)
+        made[name_of(way)] = live(known, made, p, way)
     if other:
-        p.detach().copy_(new) if way is None else show(state, p, new, way)
+        p.detach().copy_(new) if way is None else show(made, p, new, way)
+    state.clear()
+    state.update(made)
 
 
 def bind(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:

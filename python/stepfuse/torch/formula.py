@@ -184,16 +184,15 @@ class ScheduleFree(Formula):
     def _move(self, evaluates: bool) -> None:
         if evaluates == self._evaluates:
             return
+        moved = [(group, p, self.state[p], copies.how(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
+        for _, p, state, way in moved:  # before any moves, for this may refuse
+            copies.adopt(self._live_scales(), state, p, way)
         self._evaluates = evaluates
-        for group in self.param_groups:
+        for group, p, state, way in moved:
             momentum = group["betas"][0] if "betas" in group else group["momentum"]
-            for p in group["params"]:
-                state = self.state.get(p)
-                if state:
-                    copies.adopt(self._live_scales(), state, p, way := copies.how(group, p))
-                    weight = masters.values(state, p)
-                    weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
-                    masters.keep(state, p, weight, way)
+            weight = masters.values(state, p)
+            weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
+            masters.keep(state, p, weight, way)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_evaluates": self._evaluates}

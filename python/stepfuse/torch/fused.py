@@ -301,7 +301,8 @@ class Fused(torch.optim.Optimizer):
 
         One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
         are of a multiple of 32, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
-        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows.
+        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows; of three and more dimensions,
+        in the order of memory (in channels_last, channels are columns).
         """
         p, scales = self._scaled(param)
         return copies.shaped(scales, p)
@@ -346,12 +347,12 @@ class Fused(torch.optim.Optimizer):
         scaled = [(p, s) for p, s in states if ways.get(p)]
         shown = [local(p) for p, _ in states] + [s[copies.find(s)] for _, s in scaled]
         weights = [t.detach().clone() for t in shown]
-        with torch.no_grad():
-            torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
-            for p, s in scaled:
-                copies.show(s, p, s["ema"], ways[p])
         self._shows_averages = True
         try:
+            with torch.no_grad():
+                torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
+                for p, s in scaled:
+                    copies.show(s, p, s["ema"], ways[p])
             yield
         finally:
             self._shows_averages = False

@@ -101,7 +101,8 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
 
 def lies_by_rows(p: Tensor) -> bool:
     """Whether its first dimension is the outermost one in memory."""
-    return p.is_contiguous() or not is_dense(p) or p.stride(0) == max(s for s, n in zip(p.stride(), p.shape) if n > 1)
+    return (p.is_contiguous() or not is_dense(p) or p.shape[0] == 1 or
+            p.stride(0) == max(s for s, n in zip(p.stride(), p.shape) if n > 1))
 
 
 def is_dense(p: Tensor) -> bool:

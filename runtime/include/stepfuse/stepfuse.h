@@ -1,5 +1,5 @@
-// stepfuse for C, and for whatever calls C: everything between backward() and the next forward() as one
-// kernel. Knows only C; docs/embedding.md explains it, stepfuse.hpp says what each thing means.
+// stepfuse for C, and for whatever calls C: everything between backward() and the next forward() as
+// one kernel. Knows only C; docs/embedding.md explains it, stepfuse.hpp says what each thing means.
 //
 //   stepfuse_program* program;
 //   const char* options[] = {"grad=f16", "master", "loss-scale=dynamic", "clip=l2"};
@@ -22,10 +22,11 @@
 //     stepfuse_step_run(step, gradients, 1, args, stream);
 //   }
 //
-// Every function that returns a stepfuse_status is done or has changed nothing; no C++ exception leaves
-// it. Handles are made by functions whose last parameter is where to put them, and freed by
-// stepfuse_<handle>_destroy, which takes NULL, too. A handle is used by one thread at a time; programs
-// and layouts may be freed as soon as a step was made of them, a scaler only after its steps.
+// Every function that returns a stepfuse_status is done or has changed nothing; no C++ exception
+// leaves it. Handles are made by functions whose last parameter is where to put them, and freed by
+// stepfuse_<handle>_destroy, which takes NULL, too. A handle is used by one thread at a time;
+// programs and layouts may be freed as soon as a step was made of them, a scaler only after its
+// steps.
 //
 // Structs begin with their size, which STEPFUSE_DEVICE and the like fill in: later versions append
 // fields, and 0 or NULL is the default. Functions are never changed or removed under their version.
@@ -106,7 +107,8 @@ typedef struct stepfuse_program stepfuse_program;
 // A step from its text; `file` is for messages and may be NULL.
 STEPFUSE_API stepfuse_status stepfuse_parse(const char* text, const char* file,
                                             stepfuse_program** program);
-// A built-in one. An option is "name=value", or "name" alone for what `stepfuse list` shows as a flag.
+// A built-in one. An option is "name=value", or "name" alone for what `stepfuse list` shows as a
+// flag.
 STEPFUSE_API stepfuse_status stepfuse_recipe(const char* name, const char* const* options,
                                              size_t option_count, stepfuse_program** program);
 STEPFUSE_API void stepfuse_program_destroy(stepfuse_program* program);
@@ -114,15 +116,18 @@ STEPFUSE_API void stepfuse_program_destroy(stepfuse_program* program);
 STEPFUSE_API stepfuse_status stepfuse_program_print(const stepfuse_program* program, char** text);
 STEPFUSE_API const char* stepfuse_program_name(const stepfuse_program* program);
 
-// What a program declares; names live as long as it. STEPFUSE_ERROR_USAGE where an index is out of range.
+// What a program declares; names live as long as it. STEPFUSE_ERROR_USAGE where an index is out of
+// range.
 typedef struct stepfuse_buffer {
   size_t size;
   const char* name;
-  uint32_t dtypes;       // bit 1 << STEPFUSE_F16 and so on: what its arrays may be stored as
-  int32_t is_written;    // by a step
-  int32_t initialised;   // by stepfuse_step_init_state
-  int32_t init_from;     // with a copy of that buffer; -1: with zeros
-  int32_t block, rows;   // ceil(elements/block) values, or ceil(rows/`rows`) * ceil(columns/block)
+  uint32_t dtypes;      // bit 1 << STEPFUSE_F16 and so on: what its arrays may be stored as
+  int32_t is_written;   // by a step
+  int32_t initialised;  // by stepfuse_step_init_state
+  int32_t init_from;    // with a copy of that buffer; -1: with zeros
+  // ceil(elements/block) values; where `rows` is not 1, ceil(a tensor's rows/`rows`) times
+  // ceil(its columns/block).
+  int32_t block, rows;
   uint64_t from, below;  // only tensors of from <= elements < below have it; NULL for others
 } stepfuse_buffer;
 typedef struct stepfuse_state {
@@ -190,7 +195,8 @@ STEPFUSE_API stepfuse_status stepfuse_layout_create(stepfuse_layout** layout);
 STEPFUSE_API void stepfuse_layout_destroy(stepfuse_layout* layout);
 STEPFUSE_API stepfuse_status stepfuse_layout_add(stepfuse_layout* layout,
                                                  const stepfuse_tensor* tensor);
-// What is in it. Its name is valid until the layout is added to, its storage types until the next call.
+// What is in it. Its name is valid until the layout is added to, its storage types until the next
+// call.
 STEPFUSE_API size_t stepfuse_layout_size(const stepfuse_layout* layout);
 STEPFUSE_API size_t stepfuse_layout_group_count(const stepfuse_layout* layout);
 STEPFUSE_API uint64_t stepfuse_layout_element_count(const stepfuse_layout* layout);
@@ -236,8 +242,8 @@ STEPFUSE_API stepfuse_status stepfuse_scaler_read(const stepfuse_scaler* scaler,
                                                   double* value);
 STEPFUSE_API stepfuse_status stepfuse_scaler_write(stepfuse_scaler* scaler, const char* state,
                                                    double value);
-// GradScaler.update(new_scale), after a run: this scale instead of the one that the run left, and the
-// trackers as they were before it.
+// GradScaler.update(new_scale), after a run: this scale instead of the one that the run left, and
+// the trackers as they were before it.
 STEPFUSE_API stepfuse_status stepfuse_scaler_update(stepfuse_scaler* scaler, double new_scale);
 
 // --- step
@@ -253,8 +259,9 @@ typedef struct stepfuse_step_options {
   int32_t stats_ring;       // finished steps whose reports are kept; 0: 64
   stepfuse_scaler* scaler;  // needed if the program has shared states
   const char* gradient;     // the buffer that is given at each run; NULL: "grad"
-  // Where the step's own memory comes from, both or neither; called while it is made, grown or freed,
-  // never by a run. At least 256-byte aligned memory of the device, NULL where there is no more.
+  // Where the step's own memory comes from, both or neither; called while it is made, grown or
+  // freed, never by a run. At least 256-byte aligned memory of the device, NULL where there is no
+  // more.
   void* (*allocate)(void* user, size_t bytes, stepfuse_stream stream);
   void (*release)(void* user, void* memory, size_t bytes, stepfuse_stream stream);
   void* user;
@@ -333,13 +340,14 @@ STEPFUSE_API stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_
 STEPFUSE_API stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg,
                                                int32_t group, double* value);
 
-// Arguments in device memory, for graphs: set_args fills the step's own block in stream order, and a
-// run whose `args` is NULL reads it; device_arg is where one stands in it.
+// Arguments in device memory, for graphs: set_args fills the step's own block in stream order, and
+// a run whose `args` is NULL reads it; device_arg is where one stands in it.
 STEPFUSE_API stepfuse_status stepfuse_step_set_args(stepfuse_step* step, const stepfuse_args* args,
                                                     stepfuse_stream stream);
 STEPFUSE_API stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg,
                                                       int32_t group, void** address);
-// A block of the caller's: its bytes, an argument's offset in it, and its contents in words of 8 bytes.
+// A block of the caller's: its bytes, an argument's offset in it, and its contents in words of 8
+// bytes.
 STEPFUSE_API size_t stepfuse_step_args_bytes(const stepfuse_step* step);
 STEPFUSE_API stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg,
                                                       int32_t group, size_t* offset);
@@ -349,8 +357,9 @@ STEPFUSE_API stepfuse_status stepfuse_step_write_args(const stepfuse_step* step,
 
 // --- run
 
-// One step. One gradient per tensor, NULL where it has none this time; other addresses at every call
-// are welcome. After the first, allocates, locks, waits for nothing. args NULL: those of set_args.
+// One step. One gradient per tensor, NULL where it has none this time; other addresses at every
+// call are welcome. After the first, allocates, locks, waits for nothing. args NULL: those of
+// set_args.
 STEPFUSE_API stepfuse_status stepfuse_step_run(stepfuse_step* step, void* const* gradients,
                                                size_t count, const stepfuse_args* args,
                                                stepfuse_stream stream);
@@ -413,8 +422,8 @@ STEPFUSE_API stepfuse_status stepfuse_stats_get(const stepfuse_stats* stats, con
                                                 double* value);
 STEPFUSE_API size_t stepfuse_stats_count(const stepfuse_stats* stats);
 STEPFUSE_API const char* stepfuse_stats_name(const stepfuse_stats* stats, size_t index);
-// Reports of groups and tensors, which have a value for each (grad_norm with clip-per-group). The values
-// live until `stats` is filled again.
+// Reports of groups and tensors, which have a value for each (grad_norm with clip-per-group). The
+// values live until `stats` is filled again.
 STEPFUSE_API size_t stepfuse_stats_list_count(const stepfuse_stats* stats);
 STEPFUSE_API const char* stepfuse_stats_list_name(const stepfuse_stats* stats, size_t index);
 STEPFUSE_API stepfuse_status stepfuse_stats_list(const stepfuse_stats* stats, const char* report,
@@ -437,7 +446,8 @@ STEPFUSE_API stepfuse_status stepfuse_monitor_never_clipped(stepfuse_monitor* mo
                                                             void* user);
 STEPFUSE_API stepfuse_status stepfuse_monitor_skipped(stepfuse_monitor* monitor, int32_t in_a_row,
                                                       stepfuse_finding finding, void* user);
-// A rule of the caller's. `holds` says 1, 0, or less where the step does not report what it asks for.
+// A rule of the caller's. `holds` says 1, 0, or less where the step does not report what it asks
+// for.
 typedef int32_t (*stepfuse_condition)(void* user, const stepfuse_stats* stats);
 STEPFUSE_API stepfuse_status stepfuse_monitor_rule(stepfuse_monitor* monitor, const char* name,
                                                    stepfuse_condition holds, int32_t in_a_row,
@@ -451,8 +461,8 @@ STEPFUSE_API uint64_t stepfuse_monitor_lost(const stepfuse_monitor* monitor);
 
 // --- states and checkpoints
 
-// A state's values as bits, one word each, whatever its dtype; wait for the device. *count: how many
-// there are; more than `capacity` is an error, unless that is 0, which only asks.
+// A state's values as bits, one word each, whatever its dtype; wait for the device. *count: how
+// many there are; more than `capacity` is an error, unless that is 0, which only asks.
 STEPFUSE_API stepfuse_status stepfuse_step_read_state(const stepfuse_step* step, const char* name,
                                                       uint64_t* values, size_t capacity,
                                                       size_t* count, stepfuse_stream stream);
@@ -478,21 +488,6 @@ typedef struct stepfuse_load_options {
 // `options` may be NULL.
 STEPFUSE_API stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* step,
                                                            const stepfuse_load_options* options);
-
-// --- kernels
-
-// From now on this process looks for kernels in this folder, which `stepfuse aot` made, before it
-// compiles any; also $STEPFUSE_KERNELS.
-STEPFUSE_API stepfuse_status stepfuse_use_kernels(const char* folder);
-
-// Variants of this process so far.
-typedef struct stepfuse_cache {
-  size_t size;
-  uint64_t compiled;
-  uint64_t hits;
-} stepfuse_cache;
-#define STEPFUSE_CACHE {sizeof(stepfuse_cache), 0, 0}
-STEPFUSE_API stepfuse_status stepfuse_cache_stats(stepfuse_cache* stats);
 
 #ifdef __cplusplus
 }
