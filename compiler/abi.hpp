@@ -14,10 +14,11 @@ inline constexpr uint32_t kPieceElements = 16384;
 inline constexpr uint32_t kLanes = 2048;
 inline constexpr uint32_t kBlockThreads = 256;
 
-// One piece of a tensor, in a step with values of rows of a row (at most kPieceElements elements, cut at multiples of
-// kPieceElements of the whole), and the unit of work. Chunks stand in bound order of their tensors; empty tensors have none. Chunk i
-// writes slot i of every reduction; in a step with values of columns, where the chunks of a strip that have the same columns
-// stand together, the slot that it says.
+// One piece of a tensor, in a step with values of rows of a row (at most kPieceElements elements,
+// cut at multiples of kPieceElements of the whole), and the unit of work. Chunks stand in bound
+// order of their tensors; empty tensors have none. Chunk i writes slot i of every reduction; in a
+// step with values of columns, where the chunks of a strip that have the same columns stand
+// together, the slot that it says.
 struct Chunk {
   uint32_t tensor;
   uint32_t signature;  // index into the signatures of the plan
@@ -56,8 +57,8 @@ struct Partition {
 static_assert(sizeof(Partition) == 24);
 
 // One for every pair of domains, numbered as Domain is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
-// stand there as their chunks. Steps without values of rows have no rows, and of columns no columns; none of
-// those belongs to one of the others.
+// stand there as their chunks. Steps without values of rows have no rows, and of columns no
+// columns; none of those belongs to one of the others.
 inline constexpr uint32_t kPartitions = 15;
 constexpr uint32_t partition_index(uint32_t from, uint32_t to) {
   return from * (from - 1) / 2 + to;
@@ -125,7 +126,8 @@ enum DeviceFlags : uint32_t {
 struct DeviceContext {
   Context step;
   const Chunk* small_chunks;
-  // Of the chunks that are walked in the order of rows the parts of at most kPartColumns columns, each for a warp.
+  // Of the chunks that are walked in the order of rows the parts of at most kPartColumns columns,
+  // each for a warp.
   const Chunk* parts;
   Sync* sync;
   // Memory of the host, or null: report_capacity records of 1 + as many values as the plan reports.

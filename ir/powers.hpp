@@ -1,6 +1,7 @@
 // exp2, log2 and pow as fixed sequences of IEEE operations: every machine gives the same bits, which no
 // library does. Errors, in units of the result's last place: exp2 and log2 of f32 and f64 and pow of
-// f64 below 1, pow of f32 below 0.501; powers of two, and what is exact otherwise, are exact. Knows only std.
+// f64 below 1, pow of f32 below 0.501; powers of two, and what is exact otherwise, are exact. Knows
+// only std.
 #pragma once
 
 #include <bit>

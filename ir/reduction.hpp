@@ -1,16 +1,17 @@
 // The one canonical reduction order. Knows only std and the op semantics.
 //
 // A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the (full)
-// tensor (in a step with values of rows, of its row), with 2,048 lanes; element i belongs to lane i mod 2,048. A lane starts at the identity
-// and combines its elements in rising order. Lanes fold by combining lane l+d into lane l for
-// d = 1024, 512, … 1. Piece results, numbered through all tensors in bound order, are folded by
-// the same routine as if they were elements, again and again until one is left.
+// tensor (in a step with values of rows, of its row), with 2,048 lanes; element i belongs to lane i
+// mod 2,048. A lane starts at the identity and combines its elements in rising order. Lanes fold by
+// combining lane l+d into lane l for d = 1024, 512, … 1. Piece results, numbered through all
+// tensors in bound order, are folded by the same routine as if they were elements, again and again
+// until one is left.
 //
-// A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in rising order from the
-// identity. The strips' results are folded as those of pieces are.
+// A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in
+// rising order from the identity. The strips' results are folded as those of pieces are.
 //
-// A square folds what it has of each row as a block, of kSquareSide elements, and combines that in rising order of rows,
-// from the identity.
+// A square folds what it has of each row as a block, of kSquareSide elements, and combines that in
+// rising order of rows, from the identity.
 #pragma once
 
 #include <algorithm>
@@ -106,8 +107,8 @@ class PieceReducer {
   std::array<Bits, kLanes> lanes_;
 };
 
-// Folds the first `n` values to one, or as many as inst.type.block says. Lane l + d is combined into lane l, for d from half
-// a block down to 1; behind the end are identities.
+// Folds the first `n` values to one, or as many as inst.type.block says. Lane l + d is combined
+// into lane l, for d from half a block down to 1; behind the end are identities.
 inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
   std::array<Bits, kLargestBlock> lanes;
   lanes.fill(reduction_identity(inst.op, inst.type.dtype));

@@ -19,8 +19,8 @@ double value_of(Bits v, DType t) {
   return t == DType::f32 ? v.f32() : v.f64();
 }
 
-// The shortest decimal that is nearest to `v` among the values of the low-precision type `t`; of equally short
-// ones the most exact.
+// The shortest decimal that is nearest to `v` among the values of the low-precision type `t`; of
+// equally short ones the most exact.
 std::string shortest_low(Bits v, DType t) {
   double value = value_of(v, t);
   std::string best = fmt::format("{}", value);

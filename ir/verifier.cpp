@@ -442,7 +442,8 @@ class Verifier {
     check_predicate(inst, s.type);
   }
 
-  // A block has the value of one row, but not of one column, and squares count theirs from a row's beginning.
+  // A block has the value of one row, but not of one column, and squares count theirs from a row's
+  // beginning.
   void check_columns() {
     if (!has_columns(p_) && !has_squares(p_)) return;
     bool blocks = std::any_of(p_.buffers.begin(), p_.buffers.end(),

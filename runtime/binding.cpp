@@ -198,8 +198,9 @@ void Binding::check_overlaps() {
   for (const Range& r : read_) check_moved_gradient(r, 0);
 }
 
-// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides. Returns how many lie before
-// `r`; as many as before the one at `near`, it is for what an allocator has put side by side.
+// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides. Returns
+// how many lie before `r`; as many as before the one at `near`, it is for what an allocator has put
+// side by side.
 size_t Binding::check_moved_gradient(const Range& r, size_t near) const {
   bool found = (near == 0 || written_[near - 1].begin < r.end) &&
                (near == written_.size() || written_[near].begin >= r.end);

@@ -31,7 +31,8 @@ constexpr uint32_t index(Domain from, Domain to) {
 constexpr Domain before(Domain d) { return static_cast<Domain>(static_cast<int>(d) - 1); }
 constexpr Domain next(Domain d) { return static_cast<Domain>(static_cast<int>(d) + 1); }
 
-// Whose members a domain's are parts of. No column is of a row, and elements of a column are folded by strips.
+// Whose members a domain's are parts of. No column is of a row, and elements of a column are folded
+// by strips.
 constexpr Domain coarser(Domain d, bool has_rows) {
   if (d == Domain::element) return has_rows ? Domain::row : Domain::tensor;
   return d == Domain::column ? Domain::tensor : before(d);
@@ -49,7 +50,8 @@ Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::
   static_assert(abi::partition_index(kDomainCount, 0) == abi::kPartitions);
   static_assert(abi::kRowsOfTensors == index(Domain::row, Domain::tensor));
   static_assert(abi::kColumnsOfTensors == index(Domain::column, Domain::tensor));
-  // [domain] its members, and of each the number of the member of the next coarser domain that it belongs to.
+  // [domain] its members, and of each the number of the member of the next coarser domain that it
+  // belongs to.
   std::array<std::vector<uint32_t>, kDomainCount> up;
   auto of = [&](Domain d) -> std::vector<uint32_t>& { return up[static_cast<size_t>(d)]; };
   of(Domain::step) = {0};

@@ -75,7 +75,8 @@ void check_tensor_flags(const Program& program, const Layout& layout) {
   }
 }
 
-// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that they are for.
+// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that
+// they are for.
 void check_blocks(const Program& program, const TensorSpec& spec, size_t t) {
   if (spec.row_count() < 2) return;
   int32_t block = 1;

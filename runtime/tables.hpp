@@ -29,8 +29,8 @@ struct StepTables {
   int32_t rows_in_order = 0;      // KernelPlan::rows_in_order
 
   void describe(const Program& program);
-  // The next tensor in bound order, with its chunks; its bases are found here. Once all are there, whoever adds them
-  // makes `parts`.
+  // The next tensor in bound order, with its chunks; its bases are found here. Once all are there,
+  // whoever adds them makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
   void make_parts(uint32_t groups) {
     parts = Partitions(chunks, tensors, groups, {has_rows, has_columns});

@@ -16,8 +16,8 @@ struct WorkspacePlan {
   std::vector<size_t>
       slots;  // [reduction], a value per chunk, or per member of its operand's domain
   std::vector<size_t> results;  // [reduction], one value per member of its domain
-  // Reductions over elements of the first level, in the order in which their results stand one behind the other:
-  // those of f32 first.
+  // Reductions over elements of the first level, in the order in which their results stand one
+  // behind the other: those of f32 first.
   std::vector<size_t> partials;
   size_t partials_at = 0;
   size_t partials_bytes = 0;

@@ -1,5 +1,5 @@
-// The op table of the C emitter: types, literals and one expression per op. Knows ir's types and ops, and the
-// expansions of what C does not have.
+// The op table of the C emitter: types, literals and one expression per op. Knows ir's types and
+// ops, and the expansions of what C does not have.
 #pragma once
 
 #include <string>

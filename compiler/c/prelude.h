@@ -114,8 +114,8 @@ SF_INTEGER(int64_t, uint64_t, i64)
 SF_REAL(float, f32)
 SF_REAL(double, f64)
 
-// Code tables: a code within 0 … last, what is held within bounds (NaN is the low one), and a code found down a tree of
-// bounds.
+// Code tables: a code within 0 … last, what is held within bounds (NaN is the low one), and a code
+// found down a tree of bounds.
 static inline int32_t sf_code(int32_t code, int32_t last) {
   return code < 0 ? 0 : code > last ? last : code;
 }

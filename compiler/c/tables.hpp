@@ -6,8 +6,8 @@
 
 namespace stepfuse::c {
 
-// A function of a code, which has the table's name, and one of a value, which has its bounds': a compiler would warn of arrays that
-// nothing reads.
+// A function of a code, which has the table's name, and one of a value, which has its bounds': a
+// compiler would warn of arrays that nothing reads.
 void emit_table(Text& out, const plan::Table& t);
 
 }  // namespace stepfuse::c

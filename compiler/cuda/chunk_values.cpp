@@ -1,5 +1,5 @@
-// CUDA text of what a chunk's threads share: values of its group, tensor and row, computed by the first of them. Knows
-// the plan.
+// CUDA text of what a chunk's threads share: values of its group, tensor and row, computed by the
+// first of them. Knows the plan.
 #include <algorithm>
 #include <iterator>
 
@@ -56,8 +56,8 @@ void ChunkValues::emit_sections(Emission& e, const std::string& name) const {
   clear("kWarp", "sections[1 + threadIdx.x / kWarp]");
 }
 
-// Where a tensor reads what the one before it did and is of its group, so does what it computes: thousands of
-// tensors have one count of steps.
+// Where a tensor reads what the one before it did and is of its group, so does what it computes:
+// thousands of tensors have one count of steps.
 void ChunkValues::emit(Emission& e, const std::string& name) const {
   if (!keeps_) {
     if (!code_.group.empty()) e.out.line("const u32 group = tensor.group;");

@@ -126,8 +126,8 @@ class KernelEmitter {
     e_.out.line("__syncthreads();");
     e_.out.close();
   }
-  // What all blocks do behind a phase, with a barrier before each; returns what is left to the last one at the next
-  // barrier.
+  // What all blocks do behind a phase, with a barrier before each; returns what is left to the last
+  // one at the next barrier.
   std::vector<Work> emit_shared_work(int32_t phase) {
     std::vector<Work> left;
     for (Work& w : shared_work(e_, phase, false)) {

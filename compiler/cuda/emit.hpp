@@ -14,9 +14,9 @@ namespace stepfuse {
 std::string cuda_entry_name(std::string_view kernel, int32_t number = 0);
 
 // One self-contained CUDA C++ translation unit (no #include): the prelude and one
-// `extern "C" __global__` function per launch of each Kernel of the plan, taking abi::DeviceContext by value.
-// Throws Error{compile} naming what the backend cannot do, Error{usage} for options that the arch does
-// not have.
+// `extern "C" __global__` function per launch of each Kernel of the plan, taking abi::DeviceContext
+// by value. Throws Error{compile} naming what the backend cannot do, Error{usage} for options that
+// the arch does not have.
 std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options = {});
 
 }  // namespace stepfuse

@@ -1,5 +1,5 @@
-// CUDA text of the end of a step: the last block of the last launch writes the states, all blocks those of rows and
-// columns. Knows the plan.
+// CUDA text of the end of a step: the last block of the last launch writes the states, all blocks
+// those of rows and columns. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -90,7 +90,8 @@ class FinishEmitter {
     emit_copies_from(e_, "own", own_);
   }
 
-  // A thread has several tensors at once: what is computed of one does not wait for what is written of another.
+  // A thread has several tensors at once: what is computed of one does not wait for what is written
+  // of another.
   void emit_tensors(const plan::Writes& block) {
     e_.out.line("constexpr u32 kAtOnce = 4;");
     e_.out.pragma("#pragma unroll 1");

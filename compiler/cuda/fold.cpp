@@ -1,5 +1,5 @@
-// CUDA text of what stands behind a phase: slots to results, and reductions of values between step and element; by the
-// last block or, of what there may be many, by all of a grid. Knows the plan.
+// CUDA text of what stands behind a phase: slots to results, and reductions of values between step
+// and element; by the last block or, of what there may be many, by all of a grid. Knows the plan.
 #include <algorithm>
 #include <iterator>
 
@@ -110,7 +110,8 @@ bool is_many(const Emission& e, int32_t reduction) {
   return e.plan.reduction(reduction).to >= Domain::tensor;
 }
 
-// Those of `all` that are many, by all blocks, and the others by the last one; nothing where there are none.
+// Those of `all` that are many, by all blocks, and the others by the last one; nothing where there
+// are none.
 void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, bool may_keep,
                std::vector<Work>& out) {
   std::vector<int32_t> own;

@@ -122,7 +122,8 @@ SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
 SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
 SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
-// Code tables: a code within 0 ... last, and one found by a line and the bound above it, or down a tree of bounds.
+// Code tables: a code within 0 ... last, and one found by a line and the bound above it, or down a
+// tree of bounds.
 SF_DEVICE i32 code_within(i32 code, i32 last) { return code < 0 ? 0 : code > last ? last : code; }
 template <u32 kNodes>
 SF_DEVICE i32 code_of(const float (&tree)[kNodes], float x) {
@@ -183,8 +184,9 @@ SF_DEVICE float most(float a, float v) {
 #endif
 }
 
-// x / d by the reciprocal of a `d` that other elements have as well: `far` is set where that might round otherwise. Why it
-// does not elsewhere: compiler/llvm/divide.cpp. A zero's sign is right with a positive divisor alone.
+// x / d by the reciprocal of a `d` that other elements have as well: `far` is set where that might
+// round otherwise. Why it does not elsewhere: compiler/llvm/divide.cpp. A zero's sign is right with
+// a positive divisor alone.
 template <u32 kPower>
 SF_DEVICE bool is_within(float v) {  // v > 0 and |log2 v| <= kPower
   return __float_as_uint(v) - ((127 - kPower) << 23) <= (2 * kPower) << 23;
@@ -226,8 +228,8 @@ SF_DEVICE u64 raw_of(i64 v) { return u64(v); }
 SF_DEVICE u64 raw_of(i32 v) { return u32(v); }
 SF_DEVICE u64 raw_of(bool v) { return v ? 1 : 0; }
 
-// Arguments stand in tables, or in the kernel's own parameter. Words are selected, not pointers to them: what
-// may be either is loaded like memory.
+// Arguments stand in tables, or in the kernel's own parameter. Words are selected, not pointers to
+// them: what may be either is loaded like memory.
 SF_DEVICE u64 step_arg(const abi::DeviceContext& ctx, u32 i) {
   return ctx.step.step_args != nullptr ? ctx.step.step_args[i] : ctx.inline_args[i];
 }

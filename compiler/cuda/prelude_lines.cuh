@@ -34,7 +34,8 @@ SF_DEVICE u32 owner_of(const u32* begin, u32 tensors, u32 member) {
   return owner;
 }
 
-// Combines values[(k + d) * step] into values[k * step] for k = 0 … count - 1, none of which is another's operand.
+// Combines values[(k + d) * step] into values[k * step] for k = 0 … count - 1, none of which is
+// another's operand.
 template <class R, class T>
 SF_DEVICE void combine_all(T* values, u64 step, u64 d, u64 count) {
   constexpr u64 kAtOnce = 8;

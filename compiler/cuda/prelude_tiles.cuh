@@ -1,5 +1,5 @@
-// The device code by which a thread loads and stores the elements of a chunk; stands after prelude.cuh, before
-// prelude_reduce.cuh. Knows prelude.cuh.
+// The device code by which a thread loads and stores the elements of a chunk; stands after
+// prelude.cuh, before prelude_reduce.cuh. Knows prelude.cuh.
 
 // ---- arrays: how memory is accessed
 

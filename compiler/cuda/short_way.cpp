@@ -1,5 +1,5 @@
-// What of a body's code has a shorter way: for tiles that lie inside of the chunk, for two roundings at once, for divisions by
-// one value. Knows the plan.
+// What of a body's code has a shorter way: for tiles that lie inside of the chunk, for two
+// roundings at once, for divisions by one value. Knows the plan.
 #include <algorithm>
 
 #include "compiler/cuda/ops.hpp"

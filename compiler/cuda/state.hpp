@@ -54,8 +54,8 @@ void emit_copies_to(Emission& e, const std::string& to, const ValueSet& values);
 
 // ---- chunk_values.cpp
 
-// Values of a phase's group, tensor and row code that the threads on a chunk share: section 0 of shared memory for
-// the block, another one for each warp and its small chunks.
+// Values of a phase's group, tensor and row code that the threads on a chunk share: section 0 of
+// shared memory for the block, another one for each warp and its small chunks.
 class ChunkValues {
  public:
   // `used`: by bodies, without those of the step. `code` must outlive this.
@@ -99,8 +99,8 @@ ShortWay short_way_of(const Emission& e, const plan::Body& body);
 bool is_masked(const KernelPlan& plan, const plan::Store& s);
 // The f32 value that a store rounds to 16 bits, which machines do by two; kNone if it does not.
 Id rounded_in_pairs(const plan::Body& body, const plan::Store& s);
-// How an f32 is divided: by what its neighbours are divided by as well two fmas with the reciprocal do, but for numbers that
-// are too far from 1, of which integers and a constant are none.
+// How an f32 is divided: by what its neighbours are divided by as well two fmas with the reciprocal
+// do, but for numbers that are too far from 1, of which integers and a constant are none.
 enum class Quotient : uint8_t { plain, may_be_far, near };
 Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan::Inst& inst);
 // Whether something in a section is divided so that it may be far, and all of it may be done twice.
@@ -111,8 +111,8 @@ bool divides_by_shared(const KernelPlan& plan, const plan::Body& body,
 
 inline constexpr int kThreadLanes = 8;  // of a reduction
 // A tile is what makes accesses of the option's width to the widest array (128 bits if that is of
-// 16 bits: a thread has eight lanes); then as many tiles at once as put enough bytes in flight. With blocks a tile is
-// eight elements of one.
+// 16 bits: a thread has eight lanes); then as many tiles at once as put enough bytes in flight.
+// With blocks a tile is eight elements of one.
 struct TileShape {
   int tile = 4;
   int tiles = 1;
@@ -147,8 +147,9 @@ struct Work {
   Blocks by = Blocks::last;
   std::function<void()> emit;
 };
-// Behind a phase, in order: folds the slots of the phase's reductions into their results, and rolls up. All blocks do
-// what there may be many of: tensors, rows, columns; before each of these all have to be done with what stands before it.
+// Behind a phase, in order: folds the slots of the phase's reductions into their results, and rolls
+// up. All blocks do what there may be many of: tensors, rows, columns; before each of these all
+// have to be done with what stands before it.
 // `may_keep`: in the `split` form, whose kernels look for kKeepResults.
 std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep);
 // The same by the last block alone, where there are no rows or columns.
@@ -163,7 +164,8 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 // Step values that the finish uses and `phase`, of the same kernel, computes anyway (-1: none).
 ValueSet inherited_values(Emission& e, int32_t phase);
 void emit_finish_structs(Emission& e, int32_t phase);
-// Rows and columns by all blocks, where states of such are written: in front of emit_finish and in a scope around it.
+// Rows and columns by all blocks, where states of such are written: in front of emit_finish and in
+// a scope around it.
 void emit_finish_of_lines(Emission& e, int32_t phase);
 // By the last block.
 void emit_finish(Emission& e, int32_t phase);

@@ -1,4 +1,5 @@
-// What small blocks share, for as many of them at once as a vector has lanes. Knows the plan and the reduction order.
+// What small blocks share, for as many of them at once as a vector has lanes. Knows the plan and
+// the reduction order.
 #include <algorithm>
 #include <array>
 
@@ -9,8 +10,8 @@ namespace {
 
 constexpr int kQuarter = 4;  // lanes between which processors move values soonest
 
-// Lanes of two vectors, in which a block has `width` neighbours: the lower (or upper) half of each block's, the second vector's
-// behind the first one's, in each quarter where blocks are no larger.
+// Lanes of two vectors, in which a block has `width` neighbours: the lower (or upper) half of each
+// block's, the second vector's behind the first one's, in each quarter where blocks are no larger.
 std::vector<int> halves(int lanes, int width, bool upper) {
   std::vector<int> from;
   int part = width > kQuarter ? lanes : kQuarter;

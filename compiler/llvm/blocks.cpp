@@ -1,8 +1,9 @@
 // A body with blocks, unit by unit. Knows the plan, the kernel ABI, and the reduction order.
 //
-// A unit is as many elements as the largest block may have, so that small blocks have long loops, too; what a block, or a
-// later level, needs of them is kept on the stack. Of the unit that a chunk ends with, the arrays are copied to the stack and back, so
-// that nothing outside the chunk is ever touched.
+// A unit is as many elements as the largest block may have, so that small blocks have long loops,
+// too; what a block, or a later level, needs of them is kept on the stack. Of the unit that a chunk
+// ends with, the arrays are copied to the stack and back, so that nothing outside the chunk is ever
+// touched.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -218,7 +219,8 @@ void BodyEmitter::combine_unit(const plan::Section& section, const std::string& 
   }
 }
 
-// What is behind the chunk's end becomes the identity, each time that a part `i` of `block` elements with it is reduced.
+// What is behind the chunk's end becomes the identity, each time that a part `i` of `block`
+// elements with it is reduced.
 void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i,
                                        int block) {
   std::string fill = f_.label("fill");
@@ -246,7 +248,8 @@ bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
          });
 }
 
-// By halving: the upper half of the vectors of block `i` is combined into the lower one, until there is one.
+// By halving: the upper half of the vectors of block `i` is combined into the lower one, until
+// there is one.
 std::string BodyEmitter::halved(const plan::Inst& inst, DType t, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
   int block = plan_[inst.value].block;

@@ -142,8 +142,8 @@ void BodyEmitter::open_lanes() {
     }
   }
   if (!has_lanes) return;
-  // Lanes count from the chunk's first element: those that meet are so many apart, wherever they begin. What is
-  // beyond the chunk's length stays at the identity and need not be folded.
+  // Lanes count from the chunk's first element: those that meet are so many apart, wherever they
+  // begin. What is beyond the chunk's length stays at the identity and need not be folded.
   m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
   std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
   std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
@@ -227,8 +227,8 @@ void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_la
   }
 }
 
-// A loop that updates nothing in place is held up by the memory's latency: the processor's own prefetching stays
-// within a page. Prefetching past the end of an array does no harm.
+// A loop that updates nothing in place is held up by the memory's latency: the processor's own
+// prefetching stays within a page. Prefetching past the end of an array does no harm.
 void BodyEmitter::prefetch() {
   m_.declarations.insert("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
   for (const Stream& s : streams_) {

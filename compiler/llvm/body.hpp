@@ -19,8 +19,9 @@ struct ChunkNames {
   std::string scratch_base;  // of its tensor
   std::string record;        // the tensor's, a ptr
   std::string slot;          // of every reduction
-  // Where rows are in order: where the chunk begins in its tensor's columns, in what strips keep, and in the tensor's
-  // squares; the first of these; and, an i1, whether its row begins a strip, and squares.
+  // Where rows are in order: where the chunk begins in its tensor's columns, in what strips keep,
+  // and in the tensor's squares; the first of these; and, an i1, whether its row begins a strip,
+  // and squares.
   std::string column, in_strips, in_squares, square_base, begins_strip, begins_squares;
 };
 
@@ -211,7 +212,8 @@ class BodyEmitter {
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
-  // Functions of bytes, of the section at hand: arrays of the unit's values; with their streams, where each vector is looked up.
+  // Functions of bytes, of the section at hand: arrays of the unit's values; with their streams,
+  // where each vector is looked up.
   std::map<plan::Id, std::string> decoded_;
   std::map<plan::Id, std::pair<plan::ByteFunction, size_t>> looked_up_;
   Unit unit_;

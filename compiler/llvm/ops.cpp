@@ -50,8 +50,9 @@ std::string Ops::splat(DType t, const std::string& scalar, std::string_view hint
                 type(t), lanes_);
 }
 
-// A mask is tested among the processor's integers: `kortest`, which LLVM would choose, made a loop with three such
-// tests a fifth slower on a Zen 5. The empty assembly only hides from LLVM that they came from a mask.
+// A mask is tested among the processor's integers: `kortest`, which LLVM would choose, made a loop
+// with three such tests a fifth slower on a Zen 5. The empty assembly only hides from LLVM that
+// they came from a mask.
 std::string Ops::any(const std::string& bools, std::string_view hint) {
   std::string mask = f_.set(hint, "bitcast {} {} to i{}", type(DType::boolean), bools, lanes_);
   std::string bits = f_.set(hint, "zext i{} {} to i32", lanes_, mask);

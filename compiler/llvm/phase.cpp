@@ -157,9 +157,9 @@ class PhaseEmitter {
     chunk_.in_squares = f_.set("square", "add i64 {}, {}", before, along);
   }
 
-  // Group, tensor and row code runs where the group, tensor or row is another than that of the chunk before, a
-  // tensor's also only where what it reads is: thousands of tensors have one count of steps. Its values are kept
-  // in memory of the function, which LLVM turns into registers.
+  // Group, tensor and row code runs where the group, tensor or row is another than that of the
+  // chunk before, a tensor's also only where what it reads is: thousands of tensors have one count
+  // of steps. Its values are kept in memory of the function, which LLVM turns into registers.
   struct Cache {
     std::string member;            // whose values they are; -1: nobody's
     std::string group;             // of a tensor, by whose values they were computed; -1 likewise

@@ -1,6 +1,6 @@
 // A chunk of a few vectors in a phase that only reads, all of it at once: its lanes stay in registers, and
-// nothing of one tensor waits for another where there are thousands of such. Knows the plan and the reduction
-// order.
+// nothing of one tensor waits for another where there are thousands of such. Knows the plan and the
+// reduction order.
 #include <algorithm>
 #include <vector>
 
@@ -23,8 +23,8 @@ bool BodyEmitter::has_short_chunks() const {
   return only_reads && has_masks && !reducers_.empty() && body_.code.size() <= kLongestCode;
 }
 
-// The current block is then what every other chunk enters. With which lane the chunk begins says nothing: lanes
-// that meet are so many apart, counted around the end, wherever they begin.
+// The current block is then what every other chunk enters. With which lane the chunk begins says
+// nothing: lanes that meet are so many apart, counted around the end, wherever they begin.
 void BodyEmitter::emit_short(const std::string& next) {
   std::string few = f_.label("few");
   std::string many = f_.label("many");

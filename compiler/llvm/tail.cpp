@@ -1,5 +1,5 @@
-// What a chunk has after its last whole vector: lanes of one more vector, so that nothing outside the chunk is
-// ever touched. Knows the plan and the reduction order.
+// What a chunk has after its last whole vector: lanes of one more vector, so that nothing outside
+// the chunk is ever touched. Knows the plan and the reduction order.
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/prelude.hpp"
 #include "ir/reduction.hpp"
@@ -98,8 +98,8 @@ void BodyEmitter::emit_whole(const std::string& done) {
   }
 }
 
-// --- elsewhere the loop runs in two passes of one code: then, for what is left, once over copies of one vector
-// on the stack
+// --- elsewhere the loop runs in two passes of one code: then, for what is left, once over copies
+// of one vector on the stack
 
 void BodyEmitter::emit_passes(const std::string& done) {
   std::string before = f_.label("body");

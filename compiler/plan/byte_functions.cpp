@@ -1,4 +1,5 @@
-// What follows from a byte of memory alone, as the values that its 256 patterns have. Knows the plan and what ops mean.
+// What follows from a byte of memory alone, as the values that its 256 patterns have. Knows the
+// plan and what ops mean.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -93,8 +93,9 @@ class Fit {
     return x;
   }
 
-  // Where codes change and where the line ends: between two of these neither the code nor, as the line rises,
-  // the guess of it can go beyond theirs. A number below a negative bound may be the next line's first.
+  // Where codes change and where the line ends: between two of these neither the code nor, as the
+  // line rises, the guess of it can go beyond theirs. A number below a negative bound may be the
+  // next line's first.
   void collect(float first, float last, std::span<const Bound> within) {
     tested_.clear();
     gates_.clear();

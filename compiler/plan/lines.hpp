@@ -1,4 +1,5 @@
-// What bodies keep of columns and squares: their arrays, and how a row is combined into them. Knows ir and the plan.
+// What bodies keep of columns and squares: their arrays, and how a row is combined into them. Knows
+// ir and the plan.
 #pragma once
 
 #include <map>
@@ -12,8 +13,8 @@
 
 namespace stepfuse::plan {
 
-// A column's states and results stand in bodies as arrays, and a reduction to columns is a load, an op and a store. So
-// is one to squares, of what the row at hand makes: a reduction to blocks.
+// A column's states and results stand in bodies as arrays, and a reduction to columns is a load, an
+// op and a store. So is one to squares, of what the row at hand makes: a reduction to blocks.
 class Lines {
  public:
   explicit Lines(const Program& program) : p_(program) {}
@@ -23,7 +24,8 @@ class Lines {
 
   // The array in which a value of columns, or what is reduced to squares, stands; -1: it is computed.
   int32_t array(ValueId v) const;
-  // Whether it is a reduction to columns or squares; then, the array in which it stands until its phase ends.
+  // Whether it is a reduction to columns or squares; then, the array in which it stands until its
+  // phase ends.
   bool combines(ValueId reduction) const;
   int32_t so_far(ValueId reduction) const { return reductions_.at(reduction).so_far; }
   // Of its operand with what stands in array `at` of the body.

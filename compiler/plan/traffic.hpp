@@ -9,8 +9,8 @@
 
 namespace stepfuse {
 
-// What one phase does to one array, in bytes per element: parts of one, where elements share. A buffer is loaded at most once in a
-// phase and stored at most once in a step.
+// What one phase does to one array, in bytes per element: parts of one, where elements share. A
+// buffer is loaded at most once in a phase and stored at most once in a step.
 struct ArrayTraffic {
   int32_t buffer = -1;
   int32_t scratch = -1;  // exactly one of the two is set

@@ -195,7 +195,8 @@ class Verifier {
     }
   }
 
-  // What a body keeps of strips and squares is what its phase reduces; of those made before it takes the results.
+  // What a body keeps of strips and squares is what its phase reduces; of those made before it
+  // takes the results.
   void check_lines(const Phase& phase, const Body& body) const {
     std::vector<int32_t> combined;
     for (const ArrayUse& use : body.arrays) {

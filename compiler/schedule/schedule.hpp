@@ -49,9 +49,10 @@ struct Body {
 // Values outside the element domain that a stage needs, operands first, each in the list of its own
 // domain. Their sources stand in the lists too: consts, args, states (from before the step) and
 // Op::reduce_* made before, which here mean "the folded result". The step code of a stage is
-// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for each row. Values of
-// columns stand here in rollups and the finish only; in a phase they are element code. A value of a bound
-// type is held as f32 here and converted to the tensor's storage type where it is stored.
+// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for
+// each row. Values of columns stand here in rollups and the finish only; in a phase they are
+// element code. A value of a bound type is held as f32 here and converted to the tensor's storage
+// type where it is stored.
 struct UniformCode {
   std::vector<ValueId> step;
   std::vector<ValueId> group;

@@ -48,8 +48,8 @@ Value by_max_norm(Context& c, Value norm) {
 }
 
 // ZClip (Kumar et al., 2025): a norm z standard deviations above its mean, z above clip_z, is clipped to
-// clip_z / z of them, less the more unusual it is. The first clip_warmup norms make mean and variance; until
-// then they are clipped to max_norm.
+// clip_z / z of them, less the more unusual it is. The first clip_warmup norms make mean and
+// variance; until then they are clipped to max_norm.
 Value by_z_score(Context& c, Verdict& verdict) {
   constexpr Type kF64 = {DType::f64, Domain::step};
   Average count = average(c, "clip_count", {DType::i64, Domain::step});
@@ -86,8 +86,9 @@ Value by_z_score(Context& c, Verdict& verdict) {
   return c.b.select(warm, by_max_norm(c, verdict.norm), coefficient).named("clip_used");
 }
 
-// AdaGC (Wang et al., 2025): a tensor's norm is clipped to clip_growth times its moving average. In its first
-// clip_warmup steps all gradients are clipped to max_norm, and the average is the least norm so far.
+// AdaGC (Wang et al., 2025): a tensor's norm is clipped to clip_growth times its moving average. In
+// its first clip_warmup steps all gradients are clipped to max_norm, and the average is the least
+// norm so far.
 Value by_own_average(Context& c, Value g, Verdict& verdict) {
   Average average = recipes::average(c, "clip_average", {DType::f64, Domain::tensor}, kNone);
   Value square = c.b.reduce(Op::reduce_add, (g * g).named("own_square"), Domain::tensor);
@@ -109,8 +110,8 @@ Value by_own_average(Context& c, Value g, Verdict& verdict) {
   return c.narrow(used).named("clip_by_average");
 }
 
-// Adaptive gradient clipping (Brock et al., 2021) in the operations of timm's adaptive_clip_grad: a row's norm is
-// clipped to clip_factor times its weights', of which each has at least clip_eps.
+// Adaptive gradient clipping (Brock et al., 2021) in the operations of timm's adaptive_clip_grad: a
+// row's norm is clipped to clip_factor times its weights', of which each has at least clip_eps.
 Value by_weights(Context& c, Value g) {
   auto norm = [&](Value v, const std::string& name) {
     Value square = (v * v).named(name + "_square");

@@ -8,7 +8,8 @@
 
 namespace stepfuse::recipes {
 
-// "exp_avg=int8|exp_avg_sq=sqrt8" as pairs of a moment and its form; the moment is empty where all are meant.
+// "exp_avg=int8|exp_avg_sq=sqrt8" as pairs of a moment and its form; the moment is empty where all
+// are meant.
 inline std::vector<std::pair<std::string_view, std::string_view>> moment_forms(
     std::string_view text) {
   std::vector<std::pair<std::string_view, std::string_view>> forms;

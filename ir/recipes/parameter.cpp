@@ -128,8 +128,8 @@ void store_with_current(Context& c, const Parameter& p, Value new_weight) {
   store_times(c, p, new_weight, scale);
 }
 
-// TransformerEngine's scaling of weights in blocks of 128 x 128; of its scales the powers of two are the others without
-// their fractions.
+// TransformerEngine's scaling of weights in blocks of 128 x 128; of its scales the powers of two
+// are the others without their fractions.
 void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
   Value widest = c.b.reduce_squares(Op::reduce_max, abs(new_weight).named("w_size")).named("amax");
   Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
@@ -141,8 +141,9 @@ void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
   c.b.store(p.weight_scale, rcp(scale).named("copy_scale_inv"), c.applied);
 }
 
-// TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps left, and this step's
-// largest weight counts from the next on. Where the largest is 0, infinite or NaN the scale stays.
+// TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps
+// left, and this step's largest weight counts from the next on. Where the largest is 0, infinite or
+// NaN the scale stays.
 void store_with_delayed(Context& c, const Parameter& p, Value new_weight) {
   constexpr int kHistory = 16;
   StateRef scale_state = of_tensors(c, "copy_scale", 1);

@@ -97,7 +97,8 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
-// Elements of a block are of one row, but of several columns; and squares count theirs from a row's beginning.
+// Elements of a block are of one row, but of several columns; and squares count theirs from a row's
+// beginning.
 void check_blocks(const Program& program, std::string_view instead) {
   if (has_squares(program)) {
     throw Error(

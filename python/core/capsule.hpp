@@ -1,4 +1,5 @@
-// Numbers in a step's or scaler's memory, as a capsule that torch makes a tensor of. Knows CPython and DLPack.
+// Numbers in a step's or scaler's memory, as a capsule that torch makes a tensor of. Knows CPython
+// and DLPack.
 #pragma once
 
 #include <memory>

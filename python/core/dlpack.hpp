@@ -1,4 +1,5 @@
-// What a tensor library tells others of its tensors, declared after the published DLPack 1.x layout; knows only C.
+// What a tensor library tells others of its tensors, declared after the published DLPack 1.x
+// layout; knows only C.
 #pragma once
 
 #include <cstdint>

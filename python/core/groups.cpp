@@ -1,4 +1,5 @@
-// The groups' items are compared by identity, so that a step whose groups nobody touched runs no Python for them.
+// The groups' items are compared by identity, so that a step whose groups nobody touched runs no
+// Python for them.
 #include "python/core/groups.hpp"
 
 #include <bit>

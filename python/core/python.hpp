@@ -1,4 +1,5 @@
-// CPython's stable interface with owners for references and errors as exceptions; knows nothing of stepfuse.
+// CPython's stable interface with owners for references and errors as exceptions; knows nothing of
+// stepfuse.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

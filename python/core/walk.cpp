@@ -1,5 +1,5 @@
-// The walk over parameters and gradients: no hashing, no Python frames, and with the exchange API no Python objects
-// but the gradients' own.
+// The walk over parameters and gradients: no hashing, no Python frames, and with the exchange API
+// no Python objects but the gradients' own.
 #include "python/core/walk.hpp"
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 namespace stepfuse_python {
 namespace {
 
-// The tensors of a big model lie all over the memory, and in no cache when a step begins: most of the walk's
-// time is waiting for them. What is at an address may be gone; asking for it does no harm.
+// The tensors of a big model lie all over the memory, and in no cache when a step begins: most of
+// the walk's time is waiting for them. What is at an address may be gone; asking for it does no
+// harm.
 void prefetch(const void* address) { __builtin_prefetch(address); }
 
-// Calls `each` with every key and value of a dict of dicts, in order, until it says no; and `enter` before an
-// inner dict.
+// Calls `each` with every key and value of a dict of dicts, in order, until it says no; and `enter`
+// before an inner dict.
 template <class Each, class Enter>
 bool every_item(PyObject* state, Each&& each, Enter&& enter) {
   PyObject* key = nullptr;
@@ -118,7 +119,8 @@ bool Walk::same_state(PyObject* state) const {
          next == state_.end();
 }
 
-// What elements are; all alike without the exchange API, where torch has gradients of the parameters' type only.
+// What elements are; all alike without the exchange API, where torch has gradients of the
+// parameters' type only.
 dlpack::Type Walk::type_of(PyObject* tensor) const {
   dlpack::Tensor view{};
   if (exchange_ != nullptr && exchange_->tensor_from_object(tensor, &view) != 0) PyErr_Clear();

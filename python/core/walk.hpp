@@ -1,5 +1,5 @@
-// One walk over an optimizer's parameters: the addresses of their gradients, and whether anything else changed.
-// Knows CPython and DLPack, not torch.
+// One walk over an optimizer's parameters: the addresses of their gradients, and whether anything
+// else changed. Knows CPython and DLPack, not torch.
 #pragma once
 
 #include <vector>
@@ -26,9 +26,9 @@ class Walk {
   void watch(PyObject* state, PyObject* groups);
 
   enum class Found { same, changed };
-  // Fills the parts' addresses and sets the steps' numbers; `odd` are the parameters whose gradient only Python
-  // can judge. `groups` are dicts. `touch`, or None, is called with lists of the bound parameters' local
-  // tensors, while they are in the cache.
+  // Fills the parts' addresses and sets the steps' numbers; `odd` are the parameters whose gradient
+  // only Python can judge. `groups` are dicts. `touch`, or None, is called with lists of the bound
+  // parameters' local tensors, while they are in the cache.
   Found scan(PyObject* groups, PyObject* state, PyObject* choices, PyObject* touch,
              std::vector<size_t>& odd);
   void set(size_t index, void* gradient);

@@ -22,8 +22,8 @@ class DeviceTables {
   size_t bytes() const { return bytes_; }
   uint64_t block_elements() const { return block_elements_; }  // of the chunks of blocks
 
-  // Blocks that have something to do in a launch over tensors, rows and columns: a thread for each of these, a warp for
-  // each tensor.
+  // Blocks that have something to do in a launch over tensors, rows and columns: a thread for each
+  // of these, a warp for each tensor.
   uint32_t member_units() const;
 
   // The contents before the first run, for a block of slots, results and scratch at `workspace`.

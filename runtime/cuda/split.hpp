@@ -1,5 +1,5 @@
-// Into how many parts the chunks of a launch are cut where a phase reduces nothing, so that no multiprocessor
-// is without work while others have much. Knows the kernel ABI.
+// Into how many parts the chunks of a launch are cut where a phase reduces nothing, so that no
+// multiprocessor is without work while others have much. Knows the kernel ABI.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace stepfuse::cuda {
 
-// The logarithm. A turn of a block takes as long as the elements that its threads have one after the other, by
-// fours, and about one four more for what begins it; no part is smaller than two fours of each thread.
+// The logarithm. A turn of a block takes as long as the elements that its threads have one after
+// the other, by fours, and about one four more for what begins it; no part is smaller than two
+// fours of each thread.
 constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t blocks) {
   constexpr uint64_t kFour = uint64_t{4} * abi::kBlockThreads;
   uint64_t mean = elements / std::max(1U, chunks);
@@ -28,8 +29,8 @@ constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t block
   return best;
 }
 
-// The same of strips of rows, in a phase that combines nothing from one row to the next: four parts for each block, of four rows
-// at the least.
+// The same of strips of rows, in a phase that combines nothing from one row to the next: four parts
+// for each block, of four rows at the least.
 constexpr uint32_t rows_split(uint32_t strips, uint32_t blocks, uint32_t rows) {
   uint32_t split = 0;
   while (rows >> split > 4 && uint64_t{strips} << split < uint64_t{4} * blocks) ++split;

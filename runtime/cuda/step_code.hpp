@@ -40,9 +40,9 @@ CodeTarget choose_target(int device_arch);
 CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
                              const CodeTarget& target);
 
-// Launch bounds and unrolling, best first: a step takes the first rung without a spill, or with a small one where
-// kSpilledWhereEncoded allows it. Begins where the step's live values lead one to expect none; options that the target
-// names hold on every rung.
+// Launch bounds and unrolling, best first: a step takes the first rung without a spill, or with a
+// small one where kSpilledWhereEncoded allows it. Begins where the step's live values lead one to
+// expect none; options that the target names hold on every rung.
 std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target);
 // The text of the first rung: what says in a key which emitter it was.
 std::string first_text(const KernelPlan& plan, const CodeTarget& target);

@@ -11,12 +11,14 @@ struct Tuning {
   int most_blocks = 3;
 };
 
-// Bytes of registers that a thread may spill where it encodes two values in a turn: 24 words, stored and read back, are about
-// 5 of 100 instructions of such a turn, and a third block on a multiprocessor hides half as much latency again.
+// Bytes of registers that a thread may spill where it encodes two values in a turn: 24 words,
+// stored and read back, are about
+// 5 of 100 instructions of such a turn, and a third block on a multiprocessor hides half as much
+// latency again.
 inline constexpr int kSpilledWhereEncoded = 96;
 
-// Where memory is so fast that instructions and latency are in its way; and an RTX 5090, whose code would spill else
-// before enough is under way.
+// Where memory is so fast that instructions and latency are in its way; and an RTX 5090, whose code
+// would spill else before enough is under way.
 constexpr Tuning tuning_of(int arch) {
   switch (arch) {
     case 80:

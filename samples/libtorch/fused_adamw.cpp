@@ -1,5 +1,5 @@
-// Binds a step to tensors' data_ptr(); what libtorch may hand over and a step cannot take is named. Knows libtorch
-// and the public API.
+// Binds a step to tensors' data_ptr(); what libtorch may hand over and a step cannot take is named.
+// Knows libtorch and the public API.
 #include "samples/libtorch/fused_adamw.hpp"
 
 #include <ATen/Parallel.h>

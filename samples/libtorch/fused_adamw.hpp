@@ -1,5 +1,5 @@
-// torch::optim::AdamW and clip_grad_norm_ in one step, over a libtorch module's own parameters. Knows libtorch
-// and the public API.
+// torch::optim::AdamW and clip_grad_norm_ in one step, over a libtorch module's own parameters.
+// Knows libtorch and the public API.
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ class FusedAdamW {
   FusedAdamW(std::vector<Group> groups, const FusedAdamWOptions& options);
 
   void set_lr(double lr) { args_->set("lr", lr); }
-  // A parameter whose gradient is undefined is left alone, and its step count with it. A gradient with other strides
-  // than its parameter's is copied; a sparse one is refused.
+  // A parameter whose gradient is undefined is left alone, and its step count with it. A gradient
+  // with other strides than its parameter's is copied; a sparse one is refused.
   void step();
   void zero_grad();
   // Of the last step, before clipping.

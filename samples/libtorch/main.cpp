@@ -1,5 +1,6 @@
-// Trains one small GPT twice on libtorch, side by side and from the same start: with torch::optim::AdamW and
-// clip_grad_norm_, and with both replaced by one step. Knows libtorch and the sample's optimizer.
+// Trains one small GPT twice on libtorch, side by side and from the same start: with
+// torch::optim::AdamW and clip_grad_norm_, and with both replaced by one step. Knows libtorch and
+// the sample's optimizer.
 //
 //   libtorch_gpt [STEPS] [TEXT]      exit code 1 where the losses are ever 1e-3 apart, or do not fall
 #include <algorithm>

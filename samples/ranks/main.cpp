@@ -1,10 +1,12 @@
-// Data-parallel training under mpirun: each rank has its share of the samples, steps its share of the weights,
-// and all have the same weights after every step, the same bits for any number of ranks. Knows stepfuse and MPI.
+// Data-parallel training under mpirun: each rank has its share of the samples, steps its share of
+// the weights, and all have the same weights after every step, the same bits for any number of
+// ranks. Knows stepfuse and MPI.
 //
 //   mpirun -n 4 ranks [--steps 40] [--overflow RANK:STEP] [--kill RANK:STEP] [--stop RANK:STEP] [--timeout 10] [--whole]
 //
-// --overflow: that rank's gradients are infinite in that step.  --kill: that rank ends in the middle of that
-// step, and mpirun ends the others.  --stop: it hangs there, and the others say so after the timeout.
+// --overflow: that rank's gradients are infinite in that step.  --kill: that rank ends in the
+// middle of that step, and mpirun ends the others.  --stop: it hangs there, and the others say so
+// after the timeout.
 // --whole: one rank, one device: full tensors and a plain run().
 #include <algorithm>
 #include <cmath>
@@ -69,8 +71,8 @@ struct Model {
   std::vector<float> weight, gradient, exp_avg, exp_avg_sq;
 };
 
-// The gradient of this rank's samples. It is made of multiples of 1/1024, so that a sum is exact and the same
-// in any order: what a network's gradients are not.
+// The gradient of this rank's samples. It is made of multiples of 1/1024, so that a sum is exact
+// and the same in any order: what a network's gradients are not.
 void backward(Model& m, float scale, int step, size_t first, size_t last) {
   for (size_t i = 0; i < m.weight.size(); ++i) {
     float sum = 0;

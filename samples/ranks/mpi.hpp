@@ -1,4 +1,5 @@
-// stepfuse's collectives on MPI, with a timeout that names the ranks that do not answer. Knows MPI and stepfuse.
+// stepfuse's collectives on MPI, with a timeout that names the ranks that do not answer. Knows MPI
+// and stepfuse.
 #pragma once
 
 #include <mpi.h>

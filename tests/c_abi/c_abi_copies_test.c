@@ -1,5 +1,5 @@
-// The C API from C: what a program says of its buffers and states is enough to allocate the arrays of scaled 8-bit copies,
-// and a step writes all of them and nothing behind them.
+// The C API from C: what a program says of its buffers and states is enough to allocate the arrays
+// of scaled 8-bit copies, and a step writes all of them and nothing behind them.
 #include "tests/c_abi/check.h"
 
 enum { kTensors = 5, kMost = 6, kGuard = 0x5a };

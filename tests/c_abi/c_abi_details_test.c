@@ -350,7 +350,8 @@ static void test_compile_report(void) {
   stepfuse_layout_destroy(layout);
 }
 
-// Runs the conversion of 300 values; `parts` names the buffers that `arrays` are, beginning with what is read.
+// Runs the conversion of 300 values; `parts` names the buffers that `arrays` are, beginning with
+// what is read.
 static void convert(const char* from, const char* to, const char* const* parts, void** arrays,
                     size_t count) {
   stepfuse_device device = STEPFUSE_DEVICE;

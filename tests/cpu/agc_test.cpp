@@ -1,4 +1,5 @@
-// Adaptive gradient clipping beside a model of timm's adaptive_clip_grad in double, on every device and form.
+// Adaptive gradient clipping beside a model of timm's adaptive_clip_grad in double, on every device
+// and form.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,13 +25,14 @@ struct Shape {
   size_t rows, columns;
   size_t group = 0;
 };
-// Rows of less and of more than a piece, a bias, rows of one element, nothing; groups that are clipped otherwise.
+// Rows of less and of more than a piece, a bias, rows of one element, nothing; groups that are
+// clipped otherwise.
 const std::vector<Shape> kShapes = {{7, 300}, {1, 5},     {2, 20'000}, {9, 1},
                                     {0, 3},   {4, 16, 1}, {4, 16, 2}};
 const double kFactors[] = {0.01, 0.5, 1e-5};
 
-// Each tensor has rows of sizes far apart; the first one's weights and the second one's gradients are zeros, and the last
-// tensor's gradients below 1e-6.
+// Each tensor has rows of sizes far apart; the first one's weights and the second one's gradients
+// are zeros, and the last tensor's gradients below 1e-6.
 float weight_at(size_t t, size_t row, size_t i) {
   return row == 0 ? 0 : std::sin(static_cast<float>(i + 7 * t)) * static_cast<float>(row);
 }

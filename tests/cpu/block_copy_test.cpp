@@ -1,4 +1,5 @@
-// 8-bit weight copies with a scale for 128 rows of 128 columns, beside an independent model of TransformerEngine's rule.
+// 8-bit weight copies with a scale for 128 rows of 128 columns, beside an independent model of
+// TransformerEngine's rule.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -28,8 +29,8 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{130, 257}, {1, 5}, {128, 128}, {127, 1}, {1, 300}, {300, 130}};
 
-// Weights of sizes far apart from square to square; among the first tensor's a square of zeros, ones with a NaN, with
-// an infinity and with nothing but subnormal numbers.
+// Weights of sizes far apart from square to square; among the first tensor's a square of zeros,
+// ones with a NaN, with an infinity and with nothing but subnormal numbers.
 float weight_at(const Shape& s, size_t row, size_t column) {
   size_t square = row / 128 * s.along() + column / 128;
   float x = std::sin(static_cast<float>(7 * row + column)) *

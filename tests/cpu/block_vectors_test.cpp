@@ -1,5 +1,6 @@
-// What small blocks share, for several of them at once: folds in their order, values of larger blocks and of all, stores, and
-// the blocks of a chunk that ends within them, on every processor level as the interpreter has it.
+// What small blocks share, for several of them at once: folds in their order, values of larger
+// blocks and of all, stores, and the blocks of a chunk that ends within them, on every processor
+// level as the interpreter has it.
 #include <doctest/doctest.h>
 
 #include "ir/builder.hpp"

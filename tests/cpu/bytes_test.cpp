@@ -1,5 +1,5 @@
-// What follows from one loaded byte, in bodies with blocks of many sizes: on every processor level as the interpreter has
-// it, and what does not follow from it is not taken for such.
+// What follows from one loaded byte, in bodies with blocks of many sizes: on every processor level
+// as the interpreter has it, and what does not follow from it is not taken for such.
 #include <doctest/doctest.h>
 
 #include "compiler/plan/plan.hpp"

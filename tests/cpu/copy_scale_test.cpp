@@ -1,4 +1,5 @@
-// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and current scaling, and of MXFP8's two roundings.
+// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and
+// current scaling, and of MXFP8's two roundings.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -100,7 +101,8 @@ struct CurrentModel {
   }
 };
 
-// The gradients of a step that makes weights grow, shrink, be NaN for a while, or always 0 (the last tensor).
+// The gradients of a step that makes weights grow, shrink, be NaN for a while, or always 0 (the
+// last tensor).
 std::vector<void*> gradients(Run& run, int k) {
   std::vector<void*> grads;
   for (size_t t = 0; t < 3; ++t) {
@@ -210,7 +212,8 @@ void check_block(const float* x, size_t n, const uint8_t* codes, uint8_t scale, 
   }
 }
 
-// Zeros, the numbers of which one more fraction bit needs the next power, and others; of all sizes, subnormal ones too.
+// Zeros, the numbers of which one more fraction bit needs the next power, and others; of all sizes,
+// subnormal ones too.
 float first_weight(size_t block, float highest) {
   int exponent = static_cast<int>(block % 277) - 149;
   float edge = std::ldexp(highest, exponent);

@@ -1,5 +1,5 @@
-// Masters in fewer bits than f32: what is kept beside the weight against independent models, on the interpreter and on
-// compiled kernels, and steps with them beside steps with f32 masters.
+// Masters in fewer bits than f32: what is kept beside the weight against independent models, on the
+// interpreter and on compiled kernels, and steps with them beside steps with f32 masters.
 #include <bit>
 #include <cmath>
 #include <cstdint>

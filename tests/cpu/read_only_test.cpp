@@ -1,4 +1,5 @@
-// What a step only reads may lie in memory that nobody may write: no kernel stores there, not even what it found.
+// What a step only reads may lie in memory that nobody may write: no kernel stores there, not even
+// what it found.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>

@@ -15,7 +15,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Three stores under one condition of the tensor, which the kernel branches on first, and `stores` under another.
+// Three stores under one condition of the tensor, which the kernel branches on first, and `stores`
+// under another.
 std::string kernel_with(int stores) {
   std::string text = R"(step @flags {
   buffer @a : f32 inout

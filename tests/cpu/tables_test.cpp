@@ -73,7 +73,8 @@ uint64_t count_wrong(const std::vector<unsigned char>& codes, uint64_t first,
                      const std::vector<float>& values, const std::vector<float>& bounds) {
   uint64_t wrong = 0;
   for (uint64_t at = 0; at < codes.size();) {
-    // Along positive floats codes rise, along negative ones they fall: where the next one begins is the end of a run.
+    // Along positive floats codes rise, along negative ones they fall: where the next one begins is
+    // the end of a run.
     auto bits = static_cast<uint32_t>(first + at);
     auto x = std::bit_cast<float>(bits);
     int32_t code = nearest_code(values, x);
@@ -84,7 +85,8 @@ uint64_t count_wrong(const std::vector<unsigned char>& codes, uint64_t first,
       bool is_last = falls ? k == 0 : k == bounds.size();
       float end = is_last ? std::copysign(INFINITY, x) : falls ? bounds[k - 1] : bounds[k];
       if (falls ? end < 0 : end > 0) {
-        // The first float beyond a falling run lies below its bound, the one beyond a rising run is the next bound.
+        // The first float beyond a falling run lies below its bound, the one beyond a rising run is
+        // the next bound.
         uint64_t next = std::bit_cast<uint32_t>(end) + (falls || is_last ? 1ULL : 0ULL);
         length = std::min(length, next - bits);
       } else {

@@ -1,4 +1,5 @@
-// How many blocks work on a step of few chunks, and on rows and columns. Knows the public API and the fake device.
+// How many blocks work on a step of few chunks, and on rows and columns. Knows the public API and
+// the fake device.
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Of a step over one tensor that adds %g, or `added`, which is 1 too, to weights of 0; with `declared` and `code` in its text.
+// Of a step over one tensor that adds %g, or `added`, which is 1 too, to weights of 0; with
+// `declared` and `code` in its text.
 uint64_t blocks(size_t size, const std::string& declared = "", const std::string& code = "",
                 uint64_t columns = 0, const std::string& added = "%g") {
   std::vector<float> weight(size), grad(size, 1);

@@ -1,5 +1,5 @@
-// What we declare of the CUDA driver, against NVIDIA's own cuda.h: functions, structures, constants. Knows the driver's
-// table.
+// What we declare of the CUDA driver, against NVIDIA's own cuda.h: functions, structures,
+// constants. Knows the driver's table.
 #include <cstddef>
 
 #include <doctest/doctest.h>

@@ -5,8 +5,8 @@
 
 namespace stepfuse::test {
 
-// Numbers of one size (an enumeration is its number), pointers to what is alike as far as one of the two says what it
-// points to. const changes no call.
+// Numbers of one size (an enumeration is its number), pointers to what is alike as far as one of
+// the two says what it points to. const changes no call.
 template <class A, class B>
 struct Alike {
   static constexpr bool kNumbers =

@@ -1,5 +1,5 @@
-// What the sample's FusedAdamW does with what libtorch may hand over; exit code 1 where anything differs. Knows
-// libtorch and the sample.
+// What the sample's FusedAdamW does with what libtorch may hand over; exit code 1 where anything
+// differs. Knows libtorch and the sample.
 #include <cstdio>
 #include <functional>
 

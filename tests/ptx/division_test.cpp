@@ -1,5 +1,5 @@
-// Division by what a block or a tensor shares, which a GPU's threads do by a reciprocal where that rounds right: the
-// interpreter's bits on the PTX machine, at every edge of that. Knows all layers.
+// Division by what a block or a tensor shares, which a GPU's threads do by a reciprocal where that
+// rounds right: the interpreter's bits on the PTX machine, at every edge of that. Knows all layers.
 #include <bit>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,5 @@
-// A kernel on the PTX machine beside the interpreter. Knows the emitter, the PTX machine and the interpreter.
+// A kernel on the PTX machine beside the interpreter. Knows the emitter, the PTX machine and the
+// interpreter.
 #include "tests/ptx/edited_kernel.hpp"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// A kernel on the PTX machine beside the interpreter, as it is or with a fault in its text. Knows the emitter, the PTX
-// machine and the interpreter.
+// A kernel on the PTX machine beside the interpreter, as it is or with a fault in its text. Knows
+// the emitter, the PTX machine and the interpreter.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Values of rows and columns behind a phase, on the PTX machine: folded, rolled up and written by all blocks, with the
-// interpreter's bits, and faults planted in the text. Knows all layers.
+// Values of rows and columns behind a phase, on the PTX machine: folded, rolled up and written by
+// all blocks, with the interpreter's bits, and faults planted in the text. Knows all layers.
 #include <string>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// What only changes who does what, on the PTX machine: chunks worked on in parts, flags folded sixteen at once, values of
-// tensors that are kept for the next one. Knows all layers.
+// What only changes who does what, on the PTX machine: chunks worked on in parts, flags folded
+// sixteen at once, values of tensors that are kept for the next one. Knows all layers.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -108,7 +108,8 @@ constexpr const char* kPowersAlone = R"(step @powers_alone {
 }
 )";
 
-// Neighbours of a warp, and of a block, have the group of the one before, or its count of steps, or both, or neither.
+// Neighbours of a warp, and of a block, have the group of the one before, or its count of steps, or
+// both, or neither.
 TestData powers(const Program& program) {
   TestLayout layout{.signatures = {{DType::f32}}, .group_count = 2};
   for (uint64_t t = 0; t < 96; ++t) {

@@ -1,5 +1,6 @@
 // The kernels of the recipes, executed: the interpreter's bits for pairwise covering sets of options,
-// modes, layouts, inputs, archs and grids, each in several interleavings; tools/soak_ptx.sh goes on from there.
+// modes, layouts, inputs, archs and grids, each in several interleavings; tools/soak_ptx.sh goes on
+// from there.
 #include <algorithm>
 #include <atomic>
 

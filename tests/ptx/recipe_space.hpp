@@ -14,7 +14,8 @@
 namespace stepfuse::testing {
 
 // recipe, every recipe option, layout, inputs: what the bits may depend on; mode (the three forms and
-// the split phase), args, arch, blocks, parts of chunks, the emitter's options: what they may not depend on.
+// the split phase), args, arch, blocks, parts of chunks, the emitter's options: what they may not
+// depend on.
 std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;

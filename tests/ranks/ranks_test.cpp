@@ -1,5 +1,6 @@
-// Steps on ranks that are threads, over NCCL's functions from a fake library: one norm, one device's bits with
-// an exchange of pieces, and what is said where ranks differ. And the norm of 16,384 ranks.
+// Steps on ranks that are threads, over NCCL's functions from a fake library: one norm, one
+// device's bits with an exchange of pieces, and what is said where ranks differ. And the norm of
+// 16,384 ranks.
 #include <cmath>
 #include <cstdlib>
 #include <exception>

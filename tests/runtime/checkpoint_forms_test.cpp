@@ -1,4 +1,5 @@
-// Checkpoints of moments in formats: codes and scales to the bit, other forms refused, and one form converted to another.
+// Checkpoints of moments in formats: codes and scales to the bit, other forms refused, and one form
+// converted to another.
 #include <filesystem>
 #include <map>
 #include <string>

@@ -1,4 +1,5 @@
-// Gradients stored with a scale of their own for each tensor: the step is that of the gradients they stand for.
+// Gradients stored with a scale of their own for each tensor: the step is that of the gradients
+// they stand for.
 #include <limits>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Steps whose first phase stores where nobody observes it: observing again gives the same bits, and between the phases
-// nothing is stored yet.
+// Steps whose first phase stores where nobody observes it: observing again gives the same bits, and
+// between the phases nothing is stored yet.
 #include <vector>
 
 #include <doctest/doctest.h>

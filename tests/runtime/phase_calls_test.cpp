@@ -38,7 +38,8 @@ struct Clipped {
     for (float& v : values) out.push_back(&v);
     return out;
   }
-  // o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other gradients.
+  // o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other
+  // gradients.
   void call(char what) {
     switch (what) {
       case 'o':

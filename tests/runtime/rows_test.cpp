@@ -1,5 +1,5 @@
-// Steps that keep values of rows or columns: their states follow the layout, shards are cut where rows are or not at
-// all. Knows the public API.
+// Steps that keep values of rows or columns: their states follow the layout, shards are cut where
+// rows are or not at all. Knows the public API.
 #include <filesystem>
 #include <string>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Formats that small tensors are exempt from: one step does with each tensor what the step of its form does.
+// Formats that small tensors are exempt from: one step does with each tensor what the step of its
+// form does.
 #include <map>
 #include <string>
 #include <vector>

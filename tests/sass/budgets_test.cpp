@@ -1,5 +1,5 @@
-// Static budgets of the main kernels: what one compiler makes of them, kept as text, so that a change which costs
-// instructions, registers or bytes in flight is seen.
+// Static budgets of the main kernels: what one compiler makes of them, kept as text, so that a
+// change which costs instructions, registers or bytes in flight is seen.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,5 +1,6 @@
-// What cubins say of their kernels themselves, in their sections .nv.info, beside what the launcher assumes and
-// what was read from the compiler's log. The numbers of the attributes are those that `readelf` of CUDA's tools prints.
+// What cubins say of their kernels themselves, in their sections .nv.info, beside what the launcher
+// assumes and what was read from the compiler's log. The numbers of the attributes are those that
+// `readelf` of CUDA's tools prints.
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
@@ -136,7 +137,8 @@ void check_kernel(const Cubin& cubin, const cuda::StepCode& code,
             static_cast<uint32_t>(code.options.min_blocks) <=
         65'536);
   CHECK(cubin.of_function(log.kernel, kFrameSize) == static_cast<uint32_t>(log.stack_bytes));
-  // The launcher asks for no shared memory besides; newer archs keep a kilobyte of each block to themselves.
+  // The launcher asks for no shared memory besides; newer archs keep a kilobyte of each block to
+  // themselves.
   const Elf64_Shdr* section = cubin.section(".nv.shared." + log.kernel);
   uint64_t shared = section == nullptr ? 0 : section->sh_size;
   auto known = static_cast<uint64_t>(log.shared_bytes);

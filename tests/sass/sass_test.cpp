@@ -1,5 +1,5 @@
-// The reader of machine code and its judgement, on a loop written by hand in nvdisasm's form and on the same
-// loop with one fault each.
+// The reader of machine code and its judgement, on a loop written by hand in nvdisasm's form and on
+// the same loop with one fault each.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

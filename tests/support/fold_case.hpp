@@ -8,8 +8,8 @@
 
 namespace stepfuse::testing {
 
-// Groups of 0, 1, 2, 31, 33, 256, 257, 2047, 2048 and 2049 tensors, and tensors with as many elements. A group of one
-// or two holds -0; with `nan`, the others end in a NaN.
+// Groups of 0, 1, 2, 31, 33, 256, 257, 2047, 2048 and 2049 tensors, and tensors with as many
+// elements. A group of one or two holds -0; with `nan`, the others end in a NaN.
 class FoldCase {
  public:
   explicit FoldCase(bool nan);

@@ -14,7 +14,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// @a follows the gradient; its norm scales what @w takes of it: 28 bytes with @a's store last, 24 with it first.
+// @a follows the gradient; its norm scales what @w takes of it: 28 bytes with @a's store last, 24
+// with it first.
 Schedule make(std::string_view store_a, std::string_view w1, std::string_view store_w,
               Form form = Form::fused) {
   Program p = parse(fmt::format(R"(step @follows {{

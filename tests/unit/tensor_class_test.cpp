@@ -1,4 +1,5 @@
-// Buffers that only tensors of some sizes have: their text, their meaning, and what kernels do for each class.
+// Buffers that only tensors of some sizes have: their text, their meaning, and what kernels do for
+// each class.
 #include <algorithm>
 #include <string>
 #include <vector>

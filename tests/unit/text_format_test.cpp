@@ -1,4 +1,5 @@
-// Texts have one form: what it is, that it changes no words, and that all shipped files are in it. Knows ir.
+// Texts have one form: what it is, that it changes no words, and that all shipped files are in it.
+// Knows ir.
 #include "ir/text_format.hpp"
 
 #include <filesystem>

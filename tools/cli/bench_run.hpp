@@ -56,8 +56,9 @@ struct BenchOptions {
 
 using BenchProgress = std::function<void(double done, std::string_view what)>;
 
-// Every form and number of threads, the streams and the rivals take turns; a turn is repeated for about `kTurnSeconds`
-// after one that does not count, so that a step finds in the caches what its own last run left there.
+// Every form and number of threads, the streams and the rivals take turns; a turn is repeated for
+// about `kTurnSeconds` after one that does not count, so that a step finds in the caches what its
+// own last run left there.
 inline constexpr double kTurnSeconds = 0.05;
 BenchReport bench(const Source& source, const LayoutFile& file, const BenchOptions& options,
                   const BenchProgress& progress);

@@ -1,4 +1,5 @@
-// `stepfuse check FILE…`: reads and verifies steps and formulas, and shows each fault at its place. Knows ir.
+// `stepfuse check FILE…`: reads and verifies steps and formulas, and shows each fault at its place.
+// Knows ir.
 #include <memory>
 
 #include <CLI/Option.hpp>

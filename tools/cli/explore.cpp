@@ -1,5 +1,5 @@
-// `stepfuse explore`: the stages of a step side by side, as a page. Knows the explorer, the traffic and the machine
-// code's report.
+// `stepfuse explore`: the stages of a step side by side, as a page. Knows the explorer, the traffic
+// and the machine code's report.
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// `stepfuse explain --sass`: what the machine code of a step's streaming loops costs, and what that predicts.
-// Knows the report only.
+// `stepfuse explain --sass`: what the machine code of a step's streaming loops costs, and what that
+// predicts. Knows the report only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The model behind `stepfuse explain --ranks`: costs of collectives as in Thakur, Rabenseifner, Gropp (2005).
-// Knows the explanation and JSON.
+// The model behind `stepfuse explain --ranks`: costs of collectives as in Thakur, Rabenseifner,
+// Gropp (2005). Knows the explanation and JSON.
 #include "tools/cli/scale.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What a step costs on many ranks, by a model: bytes, messages, time on a link, memory. Knows the explanation.
+// What a step costs on many ranks, by a model: bytes, messages, time on a link, memory. Knows the
+// explanation.
 #pragma once
 
 #include <cstdint>

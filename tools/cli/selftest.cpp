@@ -1,5 +1,5 @@
-// `stepfuse selftest`: whether steps compile here and give the interpreter's bits, in seconds and in one exit code.
-// Knows the workload and the runtime's statuses.
+// `stepfuse selftest`: whether steps compile here and give the interpreter's bits, in seconds and
+// in one exit code. Knows the workload and the runtime's statuses.
 #include <chrono>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// PyTorch's pipeline as a rival in `stepfuse bench`: a Python of its own that runs torch_rival.py and answers line by
-// line. Knows the measurement.
+// PyTorch's pipeline as a rival in `stepfuse bench`: a Python of its own that runs torch_rival.py
+// and answers line by line. Knows the measurement.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,9 @@ struct TorchOptions {
   bool compiled = false;
 };
 
-// fused=True, foreach=True and, if asked for, torch.compile, over the layout's shapes. Throws Error{usage} for what
-// PyTorch has no such pipeline for, Error{device} where Python or PyTorch is not to be had.
+// fused=True, foreach=True and, if asked for, torch.compile, over the layout's shapes. Throws
+// Error{usage} for what PyTorch has no such pipeline for, Error{device} where Python or PyTorch is
+// not to be had.
 std::vector<std::unique_ptr<Rival>> torch_rivals(const Source& source,
                                                  const SourceArguments& arguments,
                                                  const LayoutFile& layout,

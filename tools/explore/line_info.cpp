@@ -31,8 +31,9 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// The chains of calls in PTX. `.loc 1 846 3, function_name $L__info_string0, inlined_at 1 877 5`: file, line,
-// column, and where it was called; that place had a .loc of its own before, with its caller in turn.
+// The chains of calls in PTX. `.loc 1 846 3, function_name $L__info_string0, inlined_at 1 877 5`:
+// file, line, column, and where it was called; that place had a .loc of its own before, with its
+// caller in turn.
 class Chains {
  public:
   std::vector<int> lines_of(std::string_view loc) {

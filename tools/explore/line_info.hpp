@@ -1,5 +1,5 @@
-// PTX and SASS with line information, as lines that know which lines of the CUDA text they are of. Knows the two
-// texts' forms.
+// PTX and SASS with line information, as lines that know which lines of the CUDA text they are of.
+// Knows the two texts' forms.
 #pragma once
 
 #include <string>

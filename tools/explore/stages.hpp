@@ -1,5 +1,5 @@
-// All texts that a step becomes, from the IR to machine code, line by line, and which line of the IR each of them is
-// of. Knows the compiler, NVRTC and nvdisasm.
+// All texts that a step becomes, from the IR to machine code, line by line, and which line of the
+// IR each of them is of. Knows the compiler, NVRTC and nvdisasm.
 #pragma once
 
 #include <functional>

@@ -126,7 +126,8 @@ int sf_scaler_write(void* scaler, const char* state, double value) {
   return guarded([&] { static_cast<LossScaler*>(scaler)->write(state, value); });
 }
 
-// `step` is a recipe's name, an optimizer's formula or IR text; `scaler` may be null: the step then has one of its own.
+// `step` is a recipe's name, an optimizer's formula or IR text; `scaler` may be null: the step then
+// has one of its own.
 void* sf_open(const char* step, const char* options, const char* backend, void* scaler) {
   auto b = std::make_unique<Bridge>();
   int failed = guarded([&] {

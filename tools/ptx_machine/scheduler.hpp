@@ -57,8 +57,9 @@ class Scheduler {
 
  private:
   // Seeds take turns in how they are unfair: long slices show what needs one thread far ahead of
-  // the others, short ones what needs two in step, laggards what needs a whole block far behind, frozen ones
-  // what needs a block to stand still between two of its accesses to what all blocks share.
+  // the others, short ones what needs two in step, laggards what needs a whole block far behind,
+  // frozen ones what needs a block to stand still between two of its accesses to what all blocks
+  // share.
   enum class Style : u8 { mixed, long_slices, short_slices, laggards, frozen };
   static constexpr u64 kStyles = 5;
 

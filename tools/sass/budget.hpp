@@ -30,8 +30,8 @@ struct Budget {
   double per_element(int n) const { return elements == 0 ? 0 : static_cast<double>(n) / elements; }
 };
 
-// What a loop is expected to move: bytes per element, and of values that a block of elements shares those which a
-// thread reads for its eight elements; it seldom is the one that writes them.
+// What a loop is expected to move: bytes per element, and of values that a block of elements shares
+// those which a thread reads for its eight elements; it seldom is the one that writes them.
 struct Moved {
   int read = 0, written = 0, shared = 0;
 };

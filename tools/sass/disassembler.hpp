@@ -14,7 +14,8 @@ std::string find_disassembler();
 // "13.2" of that program. The forms that parse() reads were seen in 12.x and 13.x.
 std::string disassembler_version(const std::string& program);
 
-// What `nvdisasm -c -hex` prints of a cubin, or with other words. Throws Error{device} where it cannot be run.
+// What `nvdisasm -c -hex` prints of a cubin, or with other words. Throws Error{device} where it
+// cannot be run.
 std::string disassemble(const std::string& program, std::string_view cubin,
                         const std::vector<std::string>& words = {"-c", "-hex"});
 

@@ -1,5 +1,5 @@
-// Loops are backward branches; the fast path is the one with the fewest instructions for what it loads, where calls and
-// narrow accesses are long.
+// Loops are backward branches; the fast path is the one with the fewest instructions for what it
+// loads, where calls and narrow accesses are long.
 #include "tools/sass/loops.hpp"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ std::vector<int> successors(const Function& f, int at) {
   return next;
 }
 
-// Accesses of a word or more under the predicate of a branch behind them, which are made on one of its two ways.
+// Accesses of a word or more under the predicate of a branch behind them, which are made on one of
+// its two ways.
 struct Bound {
   std::vector<int> accesses;
   int bytes = 0;  // that they load
@@ -74,8 +75,8 @@ std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
   return out;
 }
 
-// How far a path has come: at an instruction, and the bytes that it loaded by wide accesses up to there. What is done or
-// not by a predicate counts where that is known.
+// How far a path has come: at an instruction, and the bytes that it loaded by wide accesses up to
+// there. What is done or not by a predicate counts where that is known.
 struct Place {
   int at, bytes;
   auto operator<=>(const Place&) const = default;

@@ -11,7 +11,8 @@ namespace stepfuse::sass {
 
 struct Loop {
   int head = 0, latch = 0;  // first and last instruction, indices into the function
-  // One turn on the way that is cheapest for what it moves: without calls, with wide accesses where there are any.
+  // One turn on the way that is cheapest for what it moves: without calls, with wide accesses where
+  // there are any.
   std::vector<const Instruction*> path;
   // Accesses of it under the predicate of a branch that it takes, and so made by every thread on it.
   std::set<const Instruction*> made;

@@ -39,8 +39,9 @@ struct Prediction {
   double ms = 0;
   std::string_view limiter;  // "memory", "latency", "issue", "special", "doubles"
 };
-// The elements are one tensor's, whose chunks blocks take one by one: what is left for the last of them is not
-// shared. `splits`: the phase reduces nothing, so that blocks take parts of chunks where that is sooner done.
+// The elements are one tensor's, whose chunks blocks take one by one: what is left for the last of
+// them is not shared. `splits`: the phase reduces nothing, so that blocks take parts of chunks
+// where that is sooner done.
 Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements,
                    bool splits);
 

@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What of a shape a step may ask for beside its elements: the length of its rows. Of no elements there are none.
+// What of a shape a step may ask for beside its elements: the length of its rows. Of no elements
+// there are none.
 uint64_t columns_of(const std::vector<uint64_t>& shape) {
   uint64_t columns = shape.size() < 2 || shape[0] == 0 ? 0 : 1;
   for (size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
@@ -208,7 +209,8 @@ LayoutFile parse_layout(std::string_view text, std::string_view file) {
 
 namespace {
 
-// The tensors of a checkpoint, in the order of their names; what it stores them as says nothing of a step's buffers.
+// The tensors of a checkpoint, in the order of their names; what it stores them as says nothing of
+// a step's buffers.
 LayoutFile layout_of_safetensors(const std::string& path) {
   TensorReader reader(path);
   LayoutFile layout{

@@ -49,8 +49,8 @@ struct RunReport {
 
 // The scaler that a step with shared states needs, else null.
 std::unique_ptr<LossScaler> scaler_for(const Program& program, float init_scale = 65536.0F);
-// For the end of an accumulation window that is run by itself, where no other step counts for it: to be called
-// once the step stands.
+// For the end of an accumulation window that is run by itself, where no other step counts for it:
+// to be called once the step stands.
 void open_window(const Program& program, LossScaler* scaler);
 
 // Called with 0 … 1 and a word for what is being done.

@@ -34,8 +34,8 @@ class Streams {
   void update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
               size_t count) const;
 
-  // Reads alone, 4 bytes an element of each array, as a phase does that takes a norm: slower, byte for byte, than
-  // `update`, whose writes pass beside its reads. Returns the sum of some of them.
+  // Reads alone, 4 bytes an element of each array, as a phase does that takes a norm: slower, byte
+  // for byte, than `update`, whose writes pass beside its reads. Returns the sum of some of them.
   float read(std::initializer_list<const float*> arrays, size_t count) const;
 
   // STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.

@@ -23,19 +23,22 @@ Format parse_format(std::string_view text, std::string_view name);
 
 // Those of moments.
 std::vector<std::string_view> list_formats();
-// One that the library has, also of those that options --master and --copy-scale name. Throws Error{usage} naming all.
+// One that the library has, also of those that options --master and --copy-scale name. Throws
+// Error{usage} naming all.
 Format built_in_format(std::string_view name);
 
 // The step with the buffer kept in the format: part @code of buffer @m in format fp8 is the buffer
-// @m.fp8.code, a load of @m decodes, a store encodes, and a buffer that begins as zeros has parts that do. The buffer may be
-// stored as f32, is no other's initial value, and is not stored under a condition that each element has
-// for itself. Throws Error{usage} otherwise. Tensors of fewer than `from` elements, of a shard the full tensor's, keep the buffer
-// itself, in f32: it is `below` that many, and the parts `from` there on.
+// @m.fp8.code, a load of @m decodes, a store encodes, and a buffer that begins as zeros has parts
+// that do. The buffer may be stored as f32, is no other's initial value, and is not stored under a
+// condition that each element has for itself. Throws Error{usage} otherwise. Tensors of fewer than
+// `from` elements, of a shard the full tensor's, keep the buffer itself, in f32: it is `below` that
+// many, and the parts `from` there on.
 Program with_format(const Program& program, std::string_view buffer, const Format& format,
                     uint64_t from = 0);
 
-// The same with a buffer that is kept as one of fewer bits, the first part, and what that lacks, which begins as zeros where it is
-// ever read. The parts have the names that the format gives them, and what begins as a copy of the buffer does so of the first part.
+// The same with a buffer that is kept as one of fewer bits, the first part, and what that lacks,
+// which begins as zeros where it is ever read. The parts have the names that the format gives them,
+// and what begins as a copy of the buffer does so of the first part.
 Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format);
 
 // A step that has @from, kept in one form, and makes @to, the same values in another. A form is a format

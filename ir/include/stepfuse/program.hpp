@@ -23,8 +23,8 @@ inline constexpr ValueId kNoValue = -1;
 enum class Access : uint8_t { in, out, inout };
 std::string_view name(Access a);
 
-// Squares in so many elements of rows of so many columns each: those of the first rows first. The last ones of a row, and
-// of the tensor, may be smaller.
+// Squares in so many elements of rows of so many columns each: those of the first rows first. The
+// last ones of a row, and of the tensor, may be smaller.
 constexpr uint64_t square_count(uint64_t elements, uint64_t columns) {
   if (elements == 0) return 0;
   constexpr uint64_t kSide = kSquareSide;
@@ -46,8 +46,8 @@ struct Buffer {
   int32_t init_from = -1;  // with Init::copy: an earlier buffer
   int32_t block = 1;       // so many elements share a value of it (Type::block),
   int32_t rows = 1;        // those of so many rows (Type::rows)
-  // Only tensors of so many elements have it, of a shard the full tensor's: `from 4096`, `below 4096`. To others a
-  // load gives zeros, and a store is nothing.
+  // Only tensors of so many elements have it, of a shard the full tensor's: `from 4096`, `below
+  // 4096`. To others a load gives zeros, and a store is nothing.
   uint64_t from = 0;
   uint64_t below = kAnySize;
   static constexpr uint64_t kAnySize = ~uint64_t{0};

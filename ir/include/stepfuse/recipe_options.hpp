@@ -95,13 +95,15 @@ struct RecipeOptions {
   DType moments = DType::f32;  // f32 or bf16
   // The name of a built-in format in which moments are kept (stepfuse/format.hpp); `moments` is f32 then.
   std::string moments_format = {};
-  // With moments_format: tensors of fewer elements, shards by their full tensor's, have their moments in f32.
+  // With moments_format: tensors of fewer elements, shards by their full tensor's, have their
+  // moments in f32.
   uint64_t moments_below = 0;
   Master master = Master::none;
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
-  // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed copy_scale : <f32>, which
-  // the next copy is stored times. With mx, mx_rceil and block128 there is no such state, and the masters are the caller's to begin.
+  // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed
+  // copy_scale : <f32>, which the next copy is stored times. With mx, mx_rceil and block128 there
+  // is no such state, and the masters are the caller's to begin.
   CopyScale copy_scale = CopyScale::none;
   // Weights are kept in the type `model` alone. Default: in f32, or with a master.
   std::optional<WeightRounding> weight_rounding = {};

@@ -1,10 +1,11 @@
-// Steps made of an optimizer's formula and the pipeline around it, each printable as IR text. Knows ir only.
+// Steps made of an optimizer's formula and the pipeline around it, each printable as IR text. Knows
+// ir only.
 //
 //   Program p = make_recipe("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
 //
 // Buffers, in this order where they exist: grad, weight (f32; with f32 masters the copy below f32
-// that is only written), weight_scale, master, remainder or correction, then what the optimizer keeps (exp_avg,
-// exp_avg_sq, max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
+// that is only written), weight_scale, master, remainder or correction, then what the optimizer
+// keeps (exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer, square_avg, grad_avg, sum), ema.
 // States: step : <i64> counts a tensor's good steps; momentum_begun : <bool>; shared: scale : f32,
 // growth_tracker and hysteresis_tracker : i32, what the last step added to them (…_change : i32), and
 // with several steps on one scale

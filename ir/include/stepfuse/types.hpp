@@ -53,8 +53,8 @@ inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int
 //   column  one value per column of a tensor written <f32/column>
 //   element one value per parameter element  written [f32]
 // Neither rows nor columns are coarser than the other: what has both is of elements.
-// An element value may be one that the elements of a block share, written <f32/256>, or those of a square of 128 rows and
-// as many columns, written <f32/128x128>: see Type::block and rows.
+// An element value may be one that the elements of a block share, written <f32/256>, or those of a
+// square of 128 rows and as many columns, written <f32/128x128>: see Type::block and rows.
 enum class Domain : uint8_t { step, group, tensor, row, column, element };
 
 struct DomainInfo {
@@ -79,8 +79,9 @@ struct Type {
   // Of the element domain: so many elements, counted from element 0 of the full tensor, share a value.
   // A power of two; 1: each has its own.
   int32_t block = 1;
-  // Of a block: that of so many rows, counted from row 0 of the full tensor, at the same columns, counted from the row's
-  // element 0. kSquareSide, with as large a block: a square; 1: it is within one row.
+  // Of a block: that of so many rows, counted from row 0 of the full tensor, at the same columns,
+  // counted from the row's element 0. kSquareSide, with as large a block: a square; 1: it is within
+  // one row.
   int32_t rows = 1;
   constexpr bool is_square() const { return rows > 1; }
   // The same of another dtype.

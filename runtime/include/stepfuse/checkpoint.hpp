@@ -35,9 +35,10 @@ struct LoadOptions {
 // the saved one.
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options = {});
 
-// Writes the checkpoint `from` to `to` with its moments in another form, as option --moments names it: "f32",
-// "fp8", of some "exp_avg=int8|exp_avg_sq=sqrt8"; tensors of fewer than `below` elements, shards by their full tensor's, have
-// f32, as with --moments-below. What has that form already, and all else, keeps its bits.
+// Writes the checkpoint `from` to `to` with its moments in another form, as option --moments names
+// it: "f32", "fp8", of some "exp_avg=int8|exp_avg_sq=sqrt8"; tensors of fewer than `below`
+// elements, shards by their full tensor's, have f32, as with --moments-below. What has that form
+// already, and all else, keeps its bits.
 void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments,
                         uint64_t below = 0);
 

@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-// Options are those of stepfuse_recipe. Errors show the place in the text, whose file name is `file` (may be
-// NULL).
+// Options are those of stepfuse_recipe. Errors show the place in the text, whose file name is
+// `file` (may be NULL).
 STEPFUSE_API stepfuse_status stepfuse_formula(const char* text, const char* file,
                                               const char* const* options, size_t option_count,
                                               stepfuse_program** program);
 
-// The options that a formula declares, one a line; to be freed with stepfuse_free. What an option brings with
-// it, the program made with "with=NAME" declares.
+// The options that a formula declares, one a line; to be freed with stepfuse_free. What an option
+// brings with it, the program made with "with=NAME" declares.
 STEPFUSE_API stepfuse_status stepfuse_formula_options(const char* text, const char* file,
                                                       char** names);
 

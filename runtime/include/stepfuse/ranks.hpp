@@ -36,13 +36,14 @@ class Collectives {
   virtual int size() const = 0;
   // Sum or maximum (Op::reduce_add, Op::reduce_max) over ranks, in place and equal on all of them.
   virtual void all_reduce(float* values, size_t count, Op op, Stream stream) = 0;
-  // `bytes` of each rank, one behind the other in the order of ranks. `mine` may be this rank's part of `all`.
+  // `bytes` of each rank, one behind the other in the order of ranks. `mine` may be this rank's
+  // part of `all`.
   virtual void all_gather(const void* mine, void* all, size_t bytes, Stream stream) = 0;
 };
 
 // NCCL's, opened when this is called: libnccl.so.2, or the file that $STEPFUSE_NCCL_LIBRARY names. One rank
-// makes the id and brings it to the others, who then call nccl_collectives() all at once, with their device's
-// context current. Throws Error{device}.
+// makes the id and brings it to the others, who then call nccl_collectives() all at once, with
+// their device's context current. Throws Error{device}.
 struct NcclId {
   char bytes[128] = {};
 };
@@ -56,8 +57,8 @@ struct Fact {
 };
 // Version, program, and the layout of the whole, of which ranks may have shards.
 std::vector<Fact> facts_of(const Step& step, const Layout& whole);
-// Throws Error{usage} on every rank, with ranks and names, unless all texts are the same. On host memory: for
-// a transport of device memory call it over another one.
+// Throws Error{usage} on every rank, with ranks and names, unless all texts are the same. On host
+// memory: for a transport of device memory call it over another one.
 void agree(Collectives& ranks, const std::vector<Fact>& facts);
 
 // After reduce(), which a recipe with all_reduce is made for: one all-reduce of what it left. Throws

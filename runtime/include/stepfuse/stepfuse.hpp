@@ -231,8 +231,9 @@ class Args {
 // Arguments that stand in device memory, perhaps computed there: args_bytes() bytes at an address
 // aligned to 8, on the CPU in ordinary memory. They are words of 8 bytes: the step-domain arguments
 // in declared order, then, for each group from 0, its group-domain arguments in declared order, and for
-// each tensor likewise. A value stands in the low bytes of its word as its own type (f64, f32, i64, i32; bool: 0 or 1), the
-// other bytes are 0. They are read when the step executes, and must stay until then.
+// each tensor likewise. A value stands in the low bytes of its word as its own type (f64, f32, i64,
+// i32; bool: 0 or 1), the other bytes are 0. They are read when the step executes, and must stay
+// until then.
 struct DeviceArgs {
   const void* block = nullptr;
 };
@@ -315,13 +316,14 @@ class Step {
   void prepare();
   const CompileReport& compile_report() const;
 
-  // The arrays of a buffer, one pointer per tensor of the layout in its order (null where the size is 0, or the
-  // tensor has no such array: Buffer::is_of). Checked here: count, null, alignment to the element size, overlap with
-  // other arrays. Read-only buffers may alias each other; a tensor bound twice with all arrays identical is
-  // updated once.
+  // The arrays of a buffer, one pointer per tensor of the layout in its order (null where the size
+  // is 0, or the tensor has no such array: Buffer::is_of). Checked here: count, null, alignment to
+  // the element size, overlap with other arrays. Read-only buffers may alias each other; a tensor
+  // bound twice with all arrays identical is updated once.
   void bind(std::string_view buffer, Pointers pointers);
-  // Buffers as the program says (`= 0`, `= @weight`), states that the step writes to their initial values; others, as a
-  // seed, stay what write_state() gave them. Compiles a small step the first time; the caches have it afterwards.
+  // Buffers as the program says (`= 0`, `= @weight`), states that the step writes to their initial
+  // values; others, as a seed, stay what write_state() gave them. Compiles a small step the first
+  // time; the caches have it afterwards.
   void init_state(Stream stream = nullptr);
   // The same for the tensors from `first` on only: those that append() added, once they are bound.
   void init_tensors(size_t first, Stream stream = nullptr);

@@ -1,5 +1,5 @@
-// cvt: conversions between all types, with PTX's rules for rounding, saturation and NaN; and what is done to pairs of
-// 16-bit floats.
+// cvt: conversions between all types, with PTX's rules for rounding, saturation and NaN; and what
+// is done to pairs of 16-bit floats.
 #pragma once
 
 #include "tools/ptx_machine/semantics/apply.hpp"
