@@ -126,7 +126,7 @@ class Device {
  public:
   enum class Kind : uint8_t { cpu, interpreter, cuda };
   // Compiled by LLVM, run by `threads` threads (0: all that the process may use). `level` is "host"
-  // or one of "x86-64", "x86-64-v3", "x86-64-v4".
+  // or one of "x86-64", "x86-64-v3", "x86-64-v4"; prepare() refuses what this processor has not.
   static Device cpu(int threads = 0, std::string level = "host");
   // The definition of the language, for tests and bisecting; slow.
   static Device interpreter() { return Device(Kind::interpreter); }
