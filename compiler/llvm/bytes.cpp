@@ -2,9 +2,8 @@
 // and the text vocabulary.
 //
 // A table of 256 floats are four tables of their bytes, each in four registers: one permutation
-// finds the bytes of
-// 64 codes among 128. Then bytes of one float are brought together within each quarter of the
-// registers, so that the codes are first put where their floats come out in order.
+// finds the bytes of 64 codes among 128. Then bytes of one float are brought together within each
+// quarter of the registers, so that the codes are first put where their floats come out in order.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -27,12 +27,11 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// More than so many bytes of a thread, of which each is loaded once; a stack frame is one that is
-// larger than what was spilled.
+// More than so many bytes of a thread; a stack frame is one that is larger than what was spilled.
 bool spills(const CompiledCode& code, int most) {
   return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const KernelResources& k) {
-    return k.uses_local_memory() && (k.spill_store_bytes + k.spill_load_bytes > 2 * most ||
-                                     k.stack_bytes > (k.spill_store_bytes + 7) / 8 * 8);
+    return k.uses_local_memory() &&
+           (k.spill_store_bytes > most || k.stack_bytes > (k.spill_store_bytes + 7) / 8 * 8);
   });
 }
 

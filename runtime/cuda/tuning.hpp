@@ -11,10 +11,9 @@ struct Tuning {
   int most_blocks = 3;
 };
 
-// Bytes of registers that a thread may spill where it encodes two values in a turn: 24 words,
-// stored and read back, are about
-// 5 of 100 instructions of such a turn, and a third block on a multiprocessor hides half as much
-// latency again.
+// Bytes of registers that a thread may spill for a third block on a multiprocessor where it encodes
+// two values in a turn: 24 words and their loads make such a turn's instructions 2 to 6 % more, and
+// the block hides half as much latency again (dyn4: tests/golden/expected/budgets.txt).
 inline constexpr int kSpilledWhereEncoded = 96;
 
 // Where memory is so fast that instructions and latency are in its way; and an RTX 5090, whose code
