@@ -12,6 +12,8 @@ rm -rf "$prefix"
 mkdir -p "$work"
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# Those of the build folder, so that ccache, where there is one, has what is compiled once more.
+options=(-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_WERROR=ON)
 fail() { echo "$*" >&2 && exit 1; }
 
 configure() { # SOURCE BUILD OPTION...
@@ -79,12 +81,11 @@ case $mode in
     ! grep -q libstepfuse "$work/plain/stepfuse/cmake_install.cmake" || fail "installs without being asked"
     grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/plain/CMakeCache.txt" || fail "the parent's build type was changed"
     ! grep -q -e -Werror "$work/plain/build.ninja" || fail "a consumer's compiler gets -Werror"
-    # Compiled with the options of the build folder, and so out of ccache where there is one.
-    run_consumer add_subdirectory -DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_WERROR=ON
+    run_consumer add_subdirectory "${options[@]}"
     grep -q -e -Werror "$work/build/build.ninja" || fail "STEPFUSE_WERROR=ON does nothing"
     ;;
   parent)
-    configure parent "$work/parent" -DCMAKE_INSTALL_PREFIX="$prefix"
+    configure parent "$work/parent" "${options[@]}" -DCMAKE_INSTALL_PREFIX="$prefix"
     cmake --build "$work/parent" -j2 >/dev/null
     cmake --install "$work/parent" >/dev/null
     run_consumer child -DCMAKE_PREFIX_PATH="$prefix"
