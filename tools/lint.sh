@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # Runs clang-tidy-19 with the checks of .clang-tidy over the sources that a configured build compiles.
 #
-#   tools/lint.sh [--build-dir=DIR] [--changed[=REF]]
+#   tools/lint.sh [--build-dir=DIR] [--tests] [--changed[=REF]]
 #
-# --changed   only what differs from REF (default main), for a quick look before a commit; a changed
-#             header is linted through the sources that differ too, so CI runs over all.
+# --tests     tests as well, which take about as long as everything else
+# --changed   only what differs from REF (default main), tests or not, for a quick look before a
+#             commit; a changed header is linted through the sources that differ too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_dir=build
 changed=""
+folders="ir|compiler|runtime|tools|samples"
 for option in "$@"; do
   case $option in
     --build-dir=*) build_dir=${option#*=} ;;
+    --tests) folders+="|tests" ;;
     --changed) changed=main ;;
     --changed=*) changed=${option#*=} ;;
-    *) sed -n '4,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '4,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 
@@ -28,7 +31,7 @@ if [[ ! -e $build_dir/compile_commands.json ]]; then
   exit 2
 fi
 
-files=("$PWD/(ir|compiler|runtime|tools|samples|tests)/.*\.cpp$")
+files=("$PWD/($folders)/.*\.cpp$")
 if [[ -n $changed ]]; then
   mapfile -t files < <(git diff --name-only --diff-filter=d "$changed" -- '*.cpp' | sed "s|.*|$PWD/&$|")
   ((${#files[@]})) || { echo "lint: no source differs from $changed" && exit 0; }

@@ -3,7 +3,8 @@
 #
 #   tools/test.sh                 all of it, in about half an hour on two cores
 #   tools/test.sh --quick         without lint
-#   tools/test.sh --long          with every pair of options, every float and twice the random programs
+#   tools/test.sh --long          with every pair of options, every float, twice the random programs,
+#                                 and lint of the tests
 #   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
@@ -16,16 +17,17 @@ with_torch=0
 label=""
 sanitize=""
 excluded=()
+linted=()
 for option in "$@"; do
   case $option in
     --quick) quick=1 ;;
-    --long) export STEPFUSE_LONG=1 ;;
+    --long) export STEPFUSE_LONG=1 && linted=(--tests) ;;
     --with-torch) with_torch=1 ;;
     --label=*) label=${option#*=} ;;
     --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
       sanitize=${option#*=}
       ;;
-    *) sed -n '4,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '4,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 
@@ -120,6 +122,6 @@ check format bash tools/format.sh --check
 build_and_test build "$release"
 if ((!quick)); then
   step lint
-  check lint bash tools/lint.sh
+  check lint bash tools/lint.sh "${linted[@]}"
 fi
 finish
