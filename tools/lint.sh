@@ -3,7 +3,7 @@
 #
 #   tools/lint.sh [--build-dir=DIR] [--tests] [--changed[=REF]]
 #
-# --tests     tests as well, which take about as long as everything else
+# --tests     tests as well, which take more than half as long again as everything else
 # --changed   only what differs from REF (default main), tests or not, for a quick look before a
 #             commit; a changed header is linted through the sources that differ too.
 set -euo pipefail

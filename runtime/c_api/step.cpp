@@ -3,7 +3,6 @@
 
 #include <stepfuse/checkpoint.hpp>
 #include <stepfuse/groups.h>
-#include <stepfuse/kernels.h>
 
 #include "runtime/c_api/handles.hpp"
 

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <pthread.h>
 
-#include <stepfuse/kernels.h>
-
 #include "tests/c_abi/trainer.h"
 
 static void test_errors(void) {

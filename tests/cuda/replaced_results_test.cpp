@@ -1,5 +1,5 @@
-// What ranks replace after reduce() stands in the rest of a step: rows, tensors and what is rolled up of
-// them. Knows the public API and the fake device.
+// What ranks replace after reduce() stands in the rest of a step: rows, tensors and what is rolled
+// up of them. Knows the public API and the fake device.
 #include <cmath>
 #include <vector>
 
@@ -59,16 +59,16 @@ std::vector<float> weights(const Device& device, Form form, float factor) {
       access.emplace_back(0, std::span(reinterpret_cast<char*>(v->data()), total * sizeof(float)));
     }
   }
-  std::vector<void*> weights, grads;
+  std::vector<void*> bound, grads;
   uint64_t at = 0;
   for (const Tensor& t : kTensors) {
-    weights.push_back(weight.data() + at);
+    bound.push_back(weight.data() + at);
     grads.push_back(grad.data() + at);
     at += t.rows * t.columns;
   }
   Step step(parse(kStep), layout, device, {.form = form, .observe = true});
   step.prepare();
-  step.bind("weight", weights);
+  step.bind("weight", bound);
   step.init_state();
   Args args = step.make_args();
   step.reduce(grads, args);

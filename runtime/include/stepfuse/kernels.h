@@ -1,4 +1,5 @@
 // stepfuse from C: where kernels come from, and how many this process has made (docs/embedding.md).
+// A part of stepfuse.h.
 #pragma once
 
 #include <stepfuse/stepfuse.h>

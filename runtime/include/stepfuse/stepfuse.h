@@ -492,4 +492,6 @@ STEPFUSE_API stepfuse_status stepfuse_load_checkpoint_with(const char* path, ste
 #ifdef __cplusplus
 }
 #endif
+
+#include <stepfuse/kernels.h>
 #endif
