@@ -105,11 +105,11 @@ class Layers(unittest.TestCase):
         self.expect("the cap is 500", "ir/a.cpp", "\n" * 500)
         self.assertIn("one-sentence comment", self.faults({"ir/a.cpp": "int a;\n"})[0])
 
-    def test_golden_lines_are_counted_in_all(self):
-        half = "line\n" * 1500
-        files = {"tests/golden/expected/a/b.txt": half, "tests/golden/expected/c.txt": half}
+    def test_lines_of_filetests_are_counted_in_all(self):
+        half = "line\n" * 2500
+        files = {"tests/filetests/a/b.sf": half, "tests/filetests/c/d.sf": half}
         self.assertEqual(self.faults(files), [])
-        self.assertIn("3001 lines; the cap is 3000", self.faults({**files, "tests/golden/expected/a/d.sf": "line\n"})[0])
+        self.assertIn("5001 lines; the cap is 5000", self.faults({**files, "tests/filetests/a/d.sf": "line\n"})[0])
 
 
 class TorchEnvironment(unittest.TestCase):

@@ -43,8 +43,7 @@ struct Processor {
 };
 const std::vector<Processor> kProcessors = {
     {"llvm-sse2", {.cpu = "x86-64", .features = "", .vector_bits = 128}},
-    {"llvm-avx2",
-     {.cpu = "x86-64-v3", .features = "+avx2,+bmi2,+f16c,+fma", .vector_bits = 256}},
+    {"llvm-avx2", {.cpu = "x86-64-v3", .features = "+avx2,+bmi2,+f16c,+fma", .vector_bits = 256}},
     {"llvm-avx512",
      {.cpu = "x86-64-v4",
       .features = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+f16c,+fma",
@@ -157,7 +156,8 @@ std::vector<Case> all_cases() {
 
 constexpr const char* kUsage =
     "same_text [--objects] [--texts DIR]\n"
-    "  prints \"<digest> <case> <form> <target>\" for the plan and the C, CUDA and LLVM text of every\n"
+    "  prints \"<digest> <case> <form> <target>\" for the plan and the C, CUDA and LLVM text of "
+    "every\n"
     "  row of the covering set. STEPFUSE_SAME_TEXT_ROWS=1 prints each row's options to stderr.\n"
     "  --objects    LLVM's objects instead of the texts\n"
     "  --texts DIR  also writes each of them as a file, DIR/<case>.<form>.<target>\n";

@@ -8,7 +8,7 @@
 
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
-#include "tests/support/golden.hpp"
+#include "tests/support/expected_text.hpp"
 #include "tests/support/golden_cases.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tools/sass/disassembler.hpp"
@@ -118,5 +118,5 @@ TEST_CASE("budgets of the main kernels") {
     text += c.name + "\n";
     for (int arch : c.archs) text += lines(c, arch);
   }
-  check_golden("budgets.txt", text);
+  check_expected("sass/budgets.txt", text);
 }
