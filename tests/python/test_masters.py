@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import stepfuse.torch as sft
-from stepfuse.torch import AdamW, Lion, masters
+from stepfuse.torch import AdamW, Lion, formats, masters
 from trained import parameter, stepped
 
 
@@ -160,3 +160,46 @@ def test_what_does_not_go_together_is_refused():
         AdamW([p], master="remainder").step()
     with pytest.raises(Exception, match="leave out"):
         AdamW(model(), master="remainder", weight_rounding="kahan").step()
+
+
+OTHERWISE = {"bf16": lambda v: v.bfloat16(), "f64": lambda v: v.double(), "expanded": lambda v: v[:1].expand(v.shape),
+             "sliced": lambda v: torch.stack([v, -v], 2)[..., 0], "transposed": lambda v: v.t().contiguous().t()}
+
+
+@pytest.mark.parametrize("form", OTHERWISE)
+@pytest.mark.parametrize("master", ["remainder", "ecc24"])
+def test_weights_may_be_set_from_any_tensor(master, form):
+    torch.manual_seed(3)
+    values = OTHERWISE[form](torch.randn(64, 48))
+    params = [parameter(torch.zeros(64, 48)) for _ in range(2)]
+    optimizers = [AdamW([p], master=master) for p in params]
+    for p, optimizer, given in zip(params, optimizers, (values, values.float().contiguous())):
+        stepped(optimizer, [p], 1)
+        optimizer.set_weight(p, given)
+    got, expected = (masters.values(o.state[p], p) for p, o in zip(params, optimizers))
+    assert torch.equal(got, expected) and torch.equal(*params)
+    assert torch.equal(expected, values.float()) or master == "ecc24"
+
+
+@pytest.mark.parametrize("form", OTHERWISE)
+@pytest.mark.parametrize("master", ["remainder", "ecc24"])
+def test_loaded_masters_may_be_any_tensor(master, form):
+    params = [parameter(torch.zeros(64, 48)) for _ in range(2)]
+    source = AdamW([params[0]])
+    stepped(source, [params[0]], 1)
+    saved = source.state_dict()
+    torch.manual_seed(3)
+    values = OTHERWISE[form](torch.randn(64, 48))
+    found = []
+    for p, given in zip(params, (values, values.float().contiguous())):
+        optimizer = AdamW([p], master=master)
+        optimizer.load_state_dict({**saved, "state": {0: {**saved["state"][0], "master": given}}})
+        optimizer._make_state()
+        found.append(masters.values(optimizer.state[p], p))
+    assert torch.equal(*found)
+
+
+def test_conversions_refuse_arrays_that_they_do_not_fit():
+    for wrong in (torch.zeros(9), torch.zeros(8, dtype=torch.bfloat16), torch.zeros(16)[::2]):
+        with pytest.raises(ValueError, match="from"):
+            formats.run(formats.conversion("f32", "remainder"), {"from": wrong}, 8)

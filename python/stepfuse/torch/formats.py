@@ -91,6 +91,13 @@ def buffers(form: str) -> dict[str, Buffer]:
 
 
 def run(program: Any, arrays: dict[str, Tensor], size: int) -> None:
+    """Runs a conversion over arrays of a tensor of `size` elements; the step has only their addresses, so they are checked here."""
+    for name, declared in program.buffers().items():
+        buffer, array = Buffer(*declared), arrays[name]
+        count = -(-size // buffer.block)
+        if array.dtype != buffer.torch_dtype() or array.numel() != count or not is_dense(array):
+            raise ValueError(f"array '{name}' of a conversion has {array.numel()} values in {array.dtype} with strides {array.stride()}; it "
+                             f"needs {count} in {buffer.torch_dtype()} without gaps: convert it before")
     if size == 0:
         return
     device = next(iter(arrays.values())).device
@@ -128,7 +135,9 @@ def zeros(form: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def encode(values: Tensor, form: str) -> dict[str, Tensor]:
-    """The parts of f32 values without gaps."""
+    """The parts of any values, which are converted to f32 and laid out without gaps first."""
+    values = values.float()
+    values = values if is_dense(values) else values.contiguous()
     made = zeros(form, values)
     run(conversion("f32", form), {"from": values, **{"to" + part: array for part, array in made.items()}}, values.numel())
     return made

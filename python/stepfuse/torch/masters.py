@@ -58,7 +58,6 @@ def keep(state: dict[str, Any], p: Tensor, new: Tensor, way: str | None = None) 
 def change(state: dict[str, Any], name: str, p: Tensor) -> None:
     """Keeps as `name` what the parameter keeps otherwise."""
     new = values(state, p).reshape(p.shape).to(p.device)
-    new = new if is_dense(local(new)) else new.contiguous()
     state.pop(find(state))
     dtype = torch.float32 if name == "master" else formats.buffers(FORMS[name])[f".{FORMS[name]}.{name}"].torch_dtype()
     state[name] = like_parameter(p, torch.empty_like(local(p), dtype=dtype))
