@@ -385,6 +385,69 @@ def test_what_one_rank_does_not_use_is_zero_there():
     assert good(run(2, unused)) == [pytest.approx([0.95] * 5)] * 2
 
 
+def small(rank, world, more, way, folder):
+    """Of a model of less than one piece only one rank has a share; a run that is resumed goes on as one that is not."""
+    models = [nn.Sequential(nn.Linear(40, 5)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = []
+    for model in models:
+        scaler = LossScaler(init_scale=256.0) if more.get("scaler") else None
+        optimizers.append(ZeroRedundancyOptimizer(model.parameters(), **{**more, "scaler": scaler}))
+        if len(optimizers) == 1:
+            train_small(model, optimizers[0], rank, range(2))
+    first, second = optimizers
+    models[1].load_state_dict(models[0].state_dict())
+    if way == "whole":
+        first.consolidate_state_dict()
+        states = [first.state_dict() if rank == 0 else None]
+        dist.broadcast_object_list(states)
+        second.load_state_dict(states[0])
+    else:
+        dcp.save({"o": first.sharded_state_dict()}, checkpoint_id=folder)
+        state = {"o": second.sharded_state_dict()}
+        dcp.load(state, checkpoint_id=folder)
+        second.load_sharded_state_dict(state["o"])
+    if first.scaler is not None:
+        second.scaler.load_state_dict(first.scaler.state_dict())
+    for model, optimizer in zip(models, optimizers):
+        train_small(model, optimizer, rank, range(2, 4))
+    assert all(len(o._shard) == (2 if rank == 0 else 0) for o in optimizers)
+    return all(torch.equal(p, q) for p, q in zip(*(m.parameters() for m in models)))
+
+
+def train_small(model, optimizer, rank, steps):
+    for step in steps:
+        optimizer.zero_grad()
+        loss = loss_of(model, step, rank)
+        (loss if optimizer.scaler is None else optimizer.scale(loss)).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("way", ["whole", "sharded"])
+def test_ranks_without_a_share_resume(way):
+    cases = [(more, way) for exact in (False, True) for more in ({"max_norm": 0.1, "exact": exact}, {"scaler": True, "exact": exact})]
+    with tempfile.TemporaryDirectory() as folder:
+        results = run_each(3, small, [(*case, f"{folder}/{i}") for i, case in enumerate(cases)])
+    assert all(all(each) for each in results)
+
+
+def twice(rank, world):
+    model = network()
+    first = ZeroRedundancyOptimizer(model.parameters())
+    with pytest.raises(RuntimeError, match="parameter 0 of group 0 is another ZeroRedundancyOptimizer's already"):
+        ZeroRedundancyOptimizer(model.parameters())
+    loss_of(model, 0, rank).backward()
+    first.step()
+    del first
+    second = ZeroRedundancyOptimizer(model.parameters())
+    loss_of(model, 1, rank).backward()
+    second.step()
+
+
+def test_a_model_has_one_at_a_time():
+    good(run(2, twice))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 64])
 def test_chunks_end_at_borders_of_pieces(ranks):
     for sizes in ([5], [PIECE] * 7, [1, 3 * PIECE + 1, 70, 2 * PIECE, PIECE - 1, 12 * PIECE + 9], [40] * 3000, [0, 9]):

@@ -135,7 +135,8 @@ class Engine:
             return
         self.agreed = True
         optimizer, scaler = self.optimizer, self.mode.scaler
-        self.ranks.step = max((int(part.counts.max()) for part in self.parts if part.counts is not None), default=0)
+        # What was loaded into a sharded optimizer counts more steps than a rank without a share has.
+        self.ranks.step = max([self.ranks.step, *(int(part.counts.max()) for part in self.parts if part.counts is not None)])
         facts = {"version": [__version__],
                  "optimizer": [type(optimizer).__name__, f"norm {self.mode.norm}", f"external_norm {self.mode.external_norm}",
                                f"{'no ' if scaler is None else ''}loss scaler", f"deferred {self.mode.deferred}"],

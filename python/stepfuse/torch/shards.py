@@ -134,14 +134,16 @@ class Shards:
         slices = [p for g in self._inner.param_groups for p in g["params"]]
         self._inner.load_state_dict({"state": {n: state[id(p)] for n, p in enumerate(slices) if id(p) in state},
                                      "param_groups": inner["param_groups"]})
-        self._adopt()
+        self._adopt(latest(state_dict["state"].values()))
 
     def _set_groups(self, groups: list[dict[str, Any]]) -> None:
         for mine, given in zip(self.param_groups, groups):
             mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names", *KEPT))
 
-    def _adopt(self) -> None:
+    def _adopt(self, step: int) -> None:
+        """Goes on from state of so many steps, which a rank without a share does not see."""
         self.wait()
+        self._comm.step = step
         self._broken = None
         self._inner._engine = None
         self._inner._ranks = self._comm if self._world > 1 else None
@@ -162,10 +164,17 @@ class Shards:
                                                  for i, g in enumerate(self.param_groups)}}
 
     def load_sharded_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what torch.distributed.checkpoint loaded into a sharded_state_dict()."""
+        """Goes on from what torch.distributed.checkpoint loaded into a sharded_state_dict(); called on every rank."""
         for i, (part, _) in self._shard.items():
             for name, value in state_dict["state"].get(self._names[i], {}).items():
                 if not isinstance(value, Piece):
                     self._inner.state[part][name] = value
         self._set_groups([state_dict["param_groups"][str(i)] for i in range(len(self.param_groups))])
-        self._adopt()
+        step = torch.tensor(latest(self._inner.state[part] for part, _ in self._shard.values()), device=self._comm.device)
+        self._comm.all_reduce("the look for the newest state", step, largest=True)
+        self._adopt(int(step))
+
+
+def latest(states: Iterable[dict[str, Any]]) -> int:
+    """The largest step count of parameters' states."""
+    return max((int(state.get("step", 0)) for state in states), default=0)

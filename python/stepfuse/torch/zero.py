@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 NOT_HYPER = ("params", "param_names")
 GATHERING = "the all-gather of the weights"
+
+_alive: weakref.WeakSet[ZeroRedundancyOptimizer] = weakref.WeakSet()
 
 
 class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
@@ -77,6 +81,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps; {name} is none")
             if not p.requires_grad:
                 raise ValueError(f"{name} is frozen: give the optimizer only what is trained")
+        self._check_unowned()
         self._world, self._me = group.size(), group.rank()
         self._comm = Ranks([group], self._all[0].device)
         self._exact, self._reduces, self._allow_unused = exact, reduce_gradients, allow_unused
@@ -96,10 +101,24 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 "the broadcast of the weights", dist.broadcast, bucket.weights, src=dist.get_global_rank(group, 0), group=group))
         self._check_rows(defaults)
         self._make_inner(optimizer_class, defaults)
-        self._hooks = [p.register_post_accumulate_grad_hook(self._hook(bucket, i))
-                       for bucket in self._buckets for i, p in enumerate(bucket.params) if reduce_gradients]
+        self._hooks = [p.register_post_accumulate_grad_hook(hook(weakref.ref(self), b, i))
+                       for b, bucket in enumerate(self._buckets) for i, p in enumerate(bucket.params) if reduce_gradients]
+        _alive.add(self)
         if reduce_gradients:
             self._step_supports_amp_scaling = True  # a GradScaler would look at gradients that are not summed
+
+    def _check_unowned(self) -> None:
+        """A second one would take the gradients and the memory of the first."""
+        mine = {id(p): name for p, name in zip(self._all, self._names)}
+
+        def shared() -> str | None:
+            return next((mine[id(p)] for other in _alive for p in other._all if id(p) in mine), None)
+
+        if shared() is not None:
+            gc.collect()  # one that nobody has any more may be in a cycle
+        if (name := shared()) is not None:
+            raise RuntimeError(f"{name} is another ZeroRedundancyOptimizer's already, which takes its gradients: delete that one first, or make the "
+                               "model anew")
 
     def _agree(self, optimizer_class: type[Fused], defaults: dict[str, Any], bucket_bytes: int) -> None:
         hyper = [{k: v for k, v in g.items() if k not in NOT_HYPER} for g in self.param_groups]
@@ -225,14 +244,6 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             yield
         finally:
             self._paused = paused
-
-    def _hook(self, bucket: Bucket, index: int) -> Callable[[Tensor], None]:
-        def take(p: Tensor) -> None:
-            if not self._paused:
-                self._take(bucket, index, p)
-                self._send_full()
-
-        return take
 
     @torch.no_grad()
     def _take(self, bucket: Bucket, index: int, p: Tensor) -> None:
@@ -402,3 +413,15 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 bucket.gathering = None
                 late.welcome(bucket.params)
             raise
+
+
+def hook(owner: weakref.ref[ZeroRedundancyOptimizer], bucket: int, index: int) -> Callable[[Tensor], None]:
+    """Takes a gradient where backward has made it. The model refers to the hook, which does not keep the optimizer alive."""
+
+    def take(p: Tensor) -> None:
+        optimizer = owner()
+        if optimizer is not None and not optimizer._paused:
+            optimizer._take(optimizer._buckets[bucket], index, p)
+            optimizer._send_full()
+
+    return take
