@@ -86,10 +86,36 @@ def opened(name: str) -> str:
     return ", ".join(found) or "not opened: none was found, or the kernel was compiled before"
 
 
+def try_torch() -> str:
+    """Makes some of the optimizers and a step of each beside torch's own; says what is wrong, if anything is."""
+    import torch
+
+    import stepfuse.torch
+
+    for name in ("SGD", "Adam", "AdamW"):
+        params = [torch.nn.Parameter(torch.linspace(-1, 1, 64)) for _ in range(2)]
+        for p, module in zip(params, (stepfuse.torch, torch.optim)):
+            optimizer = getattr(module, name)([p], lr=0.1)
+            p.grad = torch.linspace(-2, 1, 64)
+            optimizer.step()
+        if not torch.allclose(*params):
+            return f"stepfuse.torch.{name} took another step than torch.optim.{name}"
+    return ""
+
+
 def main() -> int:
     print(f"stepfuse {stepfuse.__version__} in {stepfuse.__path__[0]}")
     has_torch = importlib.util.find_spec("torch") is not None
     print(f"torch {importlib.metadata.version('torch') if has_torch else 'is not installed'}")
+    if has_torch:
+        try:
+            wrong = try_torch()
+        except Exception as error:  # of any kind: a torch that is too old or not whole
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong:
+            print(f"stepfuse.torch does not work with this torch: {wrong}")
+            return 1
+        print("torch: SGD, Adam and AdamW take torch's own steps")
     expected = digits(INTERPRETER)
     began = time.perf_counter()
     try:

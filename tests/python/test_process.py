@@ -17,7 +17,17 @@ def test_selftest():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same bits as the interpreter" in done.stdout
     assert "\nLLVM: /" in done.stdout or os.environ.get("STEPFUSE_CACHE") != "off"
+    assert "SGD, Adam and AdamW take torch's own steps" in done.stdout
     assert done.stdout.splitlines()[-1] == "ok"
+
+
+def test_selftest_notices_a_torch_that_does_not_work(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("class nn: pass\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run([sys.executable, "-m", "stepfuse.selftest"], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 1 and "stepfuse.torch does not work with this torch: " in done.stdout, done.stdout
 
 
 def test_a_forked_child_is_told():

@@ -17,7 +17,7 @@ from .. import _core
 from . import parts
 from .checks import DTYPES
 from .groups import KEPT
-from .tensors import is_dense, same_layout
+from .tensors import is_dense, same_layout, zeros_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +129,7 @@ def decode(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, la
 
 def zeros(form: str, weight: Tensor) -> dict[str, Tensor]:
     """By the names of its parts: parts of zeros are zeros."""
-    return {part: (torch.zeros_like(weight, dtype=buffer.torch_dtype()) if buffer.block == 1 else
+    return {part: (zeros_like(weight, buffer.torch_dtype()) if buffer.block == 1 else
                    torch.zeros(buffer.count(weight), dtype=buffer.torch_dtype(), device=weight.device))
             for part, buffer in buffers(form).items()}
 

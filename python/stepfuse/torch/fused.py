@@ -135,7 +135,7 @@ class Fused(torch.optim.Optimizer):
     def _complete_groups(self) -> None:
         """What torch's own state_dicts know nothing of."""
         for group in self.param_groups:
-            for name in ("weight_rounding", "seed", "ema_decay", "clip_factor", "clip_eps", *KEPT):
+            for name in ("decoupled_weight_decay", "weight_rounding", "seed", "ema_decay", "clip_factor", "clip_eps", *KEPT):
                 if name in self.defaults:
                     group.setdefault(name, self.defaults[name])
 

@@ -13,18 +13,15 @@ from .engine import PLAIN, Engine
 from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
 from .tensors import gradient_dtype
+from .versions import base
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
 
 try:
-    from torch.optim import Muon as Base
     from torch.optim._muon import _zeropower_via_newtonschulz as orthogonal
-except ImportError:  # torch < 2.9
-
-    class Base(torch.optim.Optimizer):  # type: ignore[no-redef]
-        def __init__(self, *_: Any, **__: Any) -> None:
-            raise RuntimeError(f"this is torch {torch.__version__}, which has no Muon; torch has it from 2.9 on")
+except ImportError:  # torch < 2.9, where no Muon can be made
+    pass
 
 
 class MomentumEngine(Engine):
@@ -71,7 +68,7 @@ class Update(Fused):
         return {"adjust_lr_fn"}
 
 
-class Muon(Fused, Base):
+class Muon(Fused, base("Muon", "2.9")):
     """torch.optim.Muon, its step in one kernel before and one behind the matrix products, which are torch's.
 
     Unscaling, clipping and momentum are in the first, weight decay and the weights in the second. A step that is

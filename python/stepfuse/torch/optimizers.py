@@ -9,11 +9,13 @@ from torch import Tensor
 
 from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
+from .versions import base, takes
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
 
 EPS = torch.finfo(torch.float32).eps  # what torch.optim.Adafactor takes where none is given
+ADAM_DECOUPLES = takes(torch.optim.Adam, "decoupled_weight_decay")  # not in torch 2.5; ours does with any torch
 
 
 class AdamW(Fused, torch.optim.AdamW):
@@ -85,7 +87,9 @@ class Adam(Fused, torch.optim.Adam):
                  master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
-                         decoupled_weight_decay=decoupled_weight_decay)
+                         **({"decoupled_weight_decay": decoupled_weight_decay} if ADAM_DECOUPLES else {}))
+        if decoupled_weight_decay and not ADAM_DECOUPLES:
+            self.defaults["decoupled_weight_decay"] = True
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
                      master, clip_factor, copy_scale)
 
@@ -261,7 +265,7 @@ class Rprop(Fused, torch.optim.Rprop):
                 "step_size_max": ("step_sizes", 1)}.get(name, (name, -1))
 
 
-class Adafactor(Fused, torch.optim.Adafactor):
+class Adafactor(Fused, base("Adafactor", "2.5")):
     """torch.optim.Adafactor, its step in one kernel; further arguments as of AdamW.
 
     Sums are made in another order than torch's. Of a parameter with more than two dimensions rows are the slices along

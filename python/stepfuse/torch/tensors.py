@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+DTENSORS = ("torch.distributed.tensor", "torch.distributed._tensor")  # modules that have the class; only the second in torch 2.4
+
 
 def type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
@@ -44,8 +46,8 @@ def has_whole_rows(p: Tensor, place: Place) -> bool:
 
 def is_distributed(value: Any) -> bool:
     """Whether this is a DTensor; where nobody has imported them there are none."""
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(value, module.DTensor)
+    kinds = (getattr(sys.modules.get(name), "DTensor", None) for name in DTENSORS)
+    return any(kind is not None and isinstance(value, kind) for kind in kinds)
 
 
 def local(value: Tensor) -> Tensor:
@@ -92,6 +94,13 @@ try:
     increment_versions = torch._C._increment_version  # torch >= 2.6: all at once
 except (TypeError, RuntimeError):
     pass
+
+
+def zeros_like(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """torch's, also where it cannot fill 8-bit floats (torch 2.4)."""
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return torch.zeros_like(like, dtype=torch.uint8).view(dtype)
+    return torch.zeros_like(like, dtype=dtype)
 
 
 def same_layout(a: Tensor, b: Tensor) -> bool:

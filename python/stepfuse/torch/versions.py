@@ -1,0 +1,26 @@
+"""What later versions of torch have and earlier ones lack. Knows torch only."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+
+def base(name: str, since: str) -> type[torch.optim.Optimizer]:
+    """torch.optim's class of that name; where torch has none, one that says so when an optimizer is made of it."""
+    found = getattr(torch.optim, name, None)
+    if found is not None:
+        return found
+
+    class Absent(torch.optim.Optimizer):
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise RuntimeError(f"this is torch {torch.__version__}, which has no {name}; torch has it from {since} on")
+
+    return Absent
+
+
+def takes(made: type, argument: str) -> bool:
+    """Whether a class's constructor has that argument."""
+    return argument in inspect.signature(made.__init__).parameters
