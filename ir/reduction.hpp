@@ -39,6 +39,14 @@ inline int32_t rows_in_order(const Program& p) {
 }
 static_assert(kSquareSide % kStripRows == 0);
 
+// Pieces of a tensor, or of a shard that begins where a piece does. `columns`: elements of a row in a
+// step with values of rows, whose pieces are of one row each; otherwise 0.
+inline uint64_t piece_count(uint64_t elements, uint64_t columns) {
+  auto pieces = [](uint64_t n) { return (n + kPieceElements - 1) / kPieceElements; };
+  if (columns == 0 || elements == 0) return pieces(elements);
+  return elements / columns * pieces(columns) + pieces(elements % columns);
+}
+
 // +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
 inline Bits reduction_identity(Op op, DType t) {
   auto extreme = [&](auto zero) {

@@ -1,5 +1,5 @@
-// What ranks tell each other between the phases of a step. Knows the public API, the order of reductions
-// and xxHash.
+// What ranks tell each other between the phases of a step. Knows the runtime's parts, the order of
+// reductions and xxHash.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "ir/reduction.hpp"
+#include "runtime/step_impl.hpp"
 
 namespace stepfuse {
 namespace {
@@ -29,8 +30,28 @@ std::vector<T> gather(Collectives& ranks, const std::vector<T>& mine) {
 
 std::string layout_text(const Layout& layout) {
   std::string text;
-  for (const TensorSpec& t : layout.tensors()) {
-    text += fmt::format("{} {} {}\n", t.name, t.size, t.group);
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const TensorSpec& t = layout.tensors()[i];
+    text += fmt::format("{} {} group {} columns {} id {}", t.name, t.size, t.group,
+                        t.column_count(), t.id.value_or(static_cast<uint32_t>(i)));
+    for (const auto& [buffer, dtype] : t.dtypes) text += fmt::format(" {}:{}", buffer, name(dtype));
+    text += '\n';
+  }
+  return text;
+}
+
+// The bits of every argument that the step or a group has. Those of tensors belong to a rank's own
+// tensors.
+std::string args_text(const Step::Impl& step, const Args& args) {
+  std::string text;
+  for (size_t i = 0; i < step.program.args.size(); ++i) {
+    const Arg& arg = step.program.args[i];
+    if (arg.type.domain > Domain::group) continue;
+    text += arg.name;
+    for (size_t m = 0; m < member_count(arg.type.domain, step.plan->layout); ++m) {
+      text += fmt::format(" {:x}", step.arg_bits(args, i, m).raw);
+    }
+    text += '\n';
   }
   return text;
 }
@@ -41,6 +62,12 @@ std::vector<Fact> facts_of(const Step& step, const Layout& whole) {
   return {{"version", stepfuse_version()},
           {"program", print(step.program())},
           {"layout", layout_text(whole)}};
+}
+
+std::vector<Fact> facts_of(const Step& step, const Layout& whole, const Args& args) {
+  std::vector<Fact> facts = facts_of(step, whole);
+  facts.push_back({"arguments", args_text(step.impl(), args)});
+  return facts;
 }
 
 void agree(Collectives& ranks, const std::vector<Fact>& facts) {
@@ -81,30 +108,30 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   ranks.all_reduce(static_cast<float*>(partials.block), partials.bytes / sizeof(float), op, stream);
 }
 
-struct PieceExchange::Plan {
-  Step* step;
-  Collectives* ranks;
-  std::vector<size_t> order;  // one device's pieces, by where they stand in `all`, of one partial
-  size_t width = 0;           // pieces that a rank has at most
-  std::vector<char> mine, all;
-
-  Plan(Step& step, const Layout& whole, Collectives& ranks);
-};
-
 // A shard as ranks tell each other of it.
 struct Shard {
   uint64_t tensor = 0, offset = 0, size = 0;
   auto operator<=>(const Shard&) const = default;
 };
 
-PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&s), ranks(&r) {
-  if (s.device().kind() != Device::Kind::cpu) {
-    refuse("pieces are exchanged between steps of Device::cpu(); on a GPU use share_partials()");
-  }
-  for (const Partial& p : s.partials().all) {
-    if (p.count != 1)
-      refuse(fmt::format("'{}' is not one value, but one for each group or tensor", p.name));
-  }
+struct PieceExchange::Plan {
+  Step* step;
+  Collectives* ranks;
+  std::vector<size_t> exchanged;  // indices of Partials::all; the others stay this rank's own
+  std::vector<size_t> order;  // one device's pieces, by where they stand in `all`, of one partial
+  size_t own = 0;             // pieces of this rank
+  size_t width = 0;           // pieces that a rank has at most
+  std::vector<char> mine, all;
+
+  Plan(Step& step, const Layout& whole, Collectives& ranks);
+  void choose_partials(bool splits);
+  void put_in_order(const Layout& whole, const std::vector<std::vector<Shard>>& shards);
+};
+
+namespace {
+
+// This rank's shards, in the order of its layout.
+std::vector<Shard> own_shards(const Step& step, const Layout& whole) {
   std::map<std::string, uint64_t> index;
   for (const TensorSpec& t : whole.tensors()) {
     if (!index.emplace(t.name, index.size()).second) {
@@ -112,25 +139,112 @@ PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&
     }
   }
   std::vector<Shard> shards;
-  for (const TensorSpec& t : s.layout().tensors()) {
+  for (const TensorSpec& t : step.layout().tensors()) {
     auto found = index.find(t.name);
     if (found == index.end()) refuse(fmt::format("'{}' is no tensor of the whole", t.name));
+    uint64_t columns = whole.tensors()[found->second].column_count();
+    if (has_rows(step.program()) && t.column_count() != columns) {
+      refuse(
+          fmt::format("'{}' has rows of {} elements in the step and of {} in the whole: give "
+                      "both the same columns",
+                      t.name, t.column_count(), columns));
+    }
     shards.push_back({found->second, t.offset, t.size});
   }
-  std::vector<uint64_t> counts = gather(r, std::vector<uint64_t>{shards.size()});
-  shards.resize(*std::max_element(counts.begin(), counts.end()));
-  size_t most = shards.size();
-  std::vector<Shard> everybody = gather(r, shards);
+  return shards;
+}
 
+// Every rank's shards. A rank that finds a mistake in its own part tells the others so, and all throw.
+std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& whole,
+                                              Collectives& ranks) {
+  constexpr uint64_t kRefused = ~uint64_t{0};
+  std::vector<Shard> mine;
+  std::string mistake;
+  try {
+    if (step.device().kind() != Device::Kind::cpu) {
+      refuse("pieces are exchanged between steps of Device::cpu(); on a GPU use share_partials()");
+    }
+    mine = own_shards(step, whole);
+  } catch (const Error& e) {
+    mistake = e.what();
+  }
+  std::vector<uint64_t> counts =
+      gather(ranks, std::vector<uint64_t>{mistake.empty() ? mine.size() : kRefused});
+  if (!mistake.empty()) refuse(mistake);
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    if (counts[rank] == kRefused) {
+      refuse(fmt::format("rank {} has made a mistake in its step or layout, and says which", rank));
+    }
+  }
+  mine.resize(*std::max_element(counts.begin(), counts.end()));
+  std::vector<Shard> everybody = gather(ranks, mine);
+  std::vector<std::vector<Shard>> shards(counts.size());
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    auto begin = everybody.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());
+    shards[rank].assign(begin, begin + static_cast<std::ptrdiff_t>(counts[rank]));
+    for (const Shard& s : shards[rank]) {
+      uint64_t size = s.tensor < whole.size() ? whole.tensors()[s.tensor].size : 0;
+      if (s.tensor < whole.size() && s.offset <= size && s.size <= size - s.offset) continue;
+      refuse(
+          fmt::format("rank {} has elements {} to {} of tensor {}, which the whole does not have",
+                      rank, s.offset, s.offset + s.size, s.tensor));
+    }
+  }
+  return shards;
+}
+
+}  // namespace
+
+PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&s), ranks(&r) {
+  agree(r, facts_of(s, whole));
+  std::vector<std::vector<Shard>> shards = gather_shards(s, whole, r);
+  put_in_order(whole, shards);
+  bool splits = false;
+  for (const std::vector<Shard>& of_rank : shards) {
+    for (const Shard& shard : of_rank) {
+      splits |= shard.size != 0 && shard.size != whole.tensors()[shard.tensor].size;
+    }
+  }
+  choose_partials(splits);
+}
+
+// Values of the step are of all ranks' pieces. Those of a tensor are one rank's own where no tensor
+// is split between ranks.
+void PieceExchange::Plan::choose_partials(bool splits) {
+  const StepPlan& plan = *step->impl().plan;
+  Partials partials = step->partials();
+  for (size_t i = 0; i < partials.all.size(); ++i) {
+    const Partial& p = partials.all[i];
+    Domain to = plan.kernels().reductions[plan.workspace.partials[i]].to;
+    if (to == Domain::step) {
+      check_internal(p.piece_count == own, "pieces are counted otherwise than they are cut");
+      exchanged.push_back(i);
+    } else if (to == Domain::group) {
+      refuse(fmt::format("'{}' is one value for each group, which ranks do not exchange", p.name));
+    } else if (splits) {
+      refuse(
+          fmt::format("'{}' is one value for each {}, and some tensors are split between ranks: "
+                      "give each rank whole tensors",
+                      p.name, info(to).name));
+    }
+  }
+}
+
+void PieceExchange::Plan::put_in_order(const Layout& whole,
+                                       const std::vector<std::vector<Shard>>& shards) {
+  bool rows = has_rows(step->program());
+  auto pieces_of = [&](const Shard& s) {
+    return piece_count(s.size, rows ? whole.tensors()[s.tensor].column_count() : 0);
+  };
   // Every shard with where its first piece stands among its rank's.
   std::vector<std::tuple<Shard, size_t, uint64_t>> all_shards;
-  for (size_t rank = 0; rank < counts.size(); ++rank) {
+  for (size_t rank = 0; rank < shards.size(); ++rank) {
     uint64_t piece = 0;
-    for (size_t i = 0; i < counts[rank]; ++i) {
-      const Shard& shard = everybody[rank * most + i];
+    for (const Shard& shard : shards[rank]) {
       all_shards.emplace_back(shard, rank, piece);
-      piece += (shard.size + kPieceElements - 1) / kPieceElements;
+      piece += pieces_of(shard);
     }
+    if (static_cast<int>(rank) == ranks->rank()) own = piece;
     width = std::max(width, static_cast<size_t>(piece));
   }
   std::sort(all_shards.begin(), all_shards.end());
@@ -145,8 +259,7 @@ PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&
                          shard.offset < covered[shard.tensor] ? "two ranks'" : "no rank's"));
     }
     covered[shard.tensor] += shard.size;
-    uint64_t pieces = (shard.size + kPieceElements - 1) / kPieceElements;
-    for (uint64_t i = 0; i < pieces; ++i) order.push_back(rank * width + first + i);
+    for (uint64_t i = 0; i < pieces_of(shard); ++i) order.push_back(rank * width + first + i);
   }
   for (size_t t = 0; t < covered.size(); ++t) {
     if (covered[t] != whole.tensors()[t].size) {
@@ -163,22 +276,32 @@ PieceExchange::PieceExchange(PieceExchange&&) noexcept = default;
 
 void PieceExchange::reduce(Pointers gradients, const Args& args) {
   Plan& plan = *plan_;
-  plan.step->observe(0, gradients, args);
   Partials partials = plan.step->partials();
-  // One exchange for all of them: a partial behind the other in each rank's part.
   size_t row = 0;
-  for (const Partial& p : partials.all) row += plan.width * size_of(p.dtype);
+  for (size_t i : plan.exchanged) {
+    if (partials.all[i].piece_count != plan.own) {
+      refuse(
+          fmt::format("the step has {} pieces, and had {} when this PieceExchange was made: make "
+                      "another one on every rank after append()",
+                      partials.all[i].piece_count, plan.own));
+    }
+    row += plan.width * size_of(partials.all[i].dtype);
+  }
+  plan.step->observe(0, gradients, args);
+  // One exchange for all of them: a partial behind the other in each rank's part.
   plan.mine.assign(row, 0);
   plan.all.resize(row * static_cast<size_t>(plan.ranks->size()));
   size_t at = 0;
-  for (const Partial& p : partials.all) {
+  for (size_t i : plan.exchanged) {
+    const Partial& p = partials.all[i];
     std::memcpy(plan.mine.data() + at, p.pieces, p.piece_count * size_of(p.dtype));
     at += plan.width * size_of(p.dtype);
   }
   plan.ranks->all_gather(plan.mine.data(), plan.all.data(), row, nullptr);
   plan.step->reduce(gradients, args);
   at = 0;
-  for (const Partial& p : partials.all) {
+  for (size_t e : plan.exchanged) {
+    const Partial& p = partials.all[e];
     size_t size = size_of(p.dtype);
     std::vector<Bits> values(plan.order.size());
     for (size_t i = 0; i < values.size(); ++i) {

@@ -126,7 +126,7 @@ void train(const Options& o, MpiRanks& ranks) {
   sf::Args args = step.make_args();
   args.set("lr", 0.02);
   args.set("max_norm", 100);
-  sf::agree(ranks, sf::facts_of(step, whole));
+  sf::agree(ranks, sf::facts_of(step, whole, args));
   sf::PieceExchange exchange(step, whole, ranks);
 
   std::vector<uint64_t> digests(size);

@@ -1,7 +1,9 @@
 // Collectives on MPI that give up. Knows MPI and stepfuse.
 #include "samples/ranks/mpi.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,14 +71,24 @@ void MpiRanks::fail(const char* what) {
 }
 
 void MpiRanks::all_reduce(float* values, size_t count, sf::Op op, sf::Stream) {
-  MPI_Request request = MPI_REQUEST_NULL;
   MPI_Op how = op == sf::Op::reduce_max ? MPI_MAX : MPI_SUM;
-  wait(MPI_Iallreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, how, world_,
-                      &request),
-       request, "all-reduce");
+  while (count != 0) {  // MPI counts in int
+    size_t portion = std::min<size_t>(count, std::numeric_limits<int>::max());
+    MPI_Request request = MPI_REQUEST_NULL;
+    wait(MPI_Iallreduce(MPI_IN_PLACE, values, static_cast<int>(portion), MPI_FLOAT, how, world_,
+                        &request),
+         request, "all-reduce");
+    values += portion;
+    count -= portion;
+  }
 }
 
 void MpiRanks::all_gather(const void* mine, void* all, size_t bytes, sf::Stream) {
+  if (bytes > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    throw sf::Error(sf::ErrorKind::usage, "all_gather: " + std::to_string(bytes) +
+                                              " bytes of each rank are more than MPI counts in "
+                                              "int: gather them in portions");
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   auto* own = static_cast<char*>(all) + static_cast<size_t>(rank_) * bytes;
   const void* send = mine == own ? MPI_IN_PLACE : mine;

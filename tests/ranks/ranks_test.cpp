@@ -80,15 +80,15 @@ Layout whole_layout() {
 // Weights, moments and gradients of the full tensors; every rank writes to its own shards.
 struct Model {
   std::vector<std::vector<float>> arrays[4];
-  Model() {
+  explicit Model(const std::vector<uint64_t>& sizes = kSizes) {
     for (auto& kind : arrays)
-      for (uint64_t n : kSizes) kind.emplace_back(n);
+      for (uint64_t n : sizes) kind.emplace_back(n);
     for (auto& w : arrays[0])
       for (size_t i = 0; i < w.size(); ++i) w[i] = std::sin(static_cast<float>(i));
   }
   void gradients(int step) {
-    for (size_t t = 0; t < kSizes.size(); ++t)
-      for (size_t i = 0; i < kSizes[t]; ++i)
+    for (size_t t = 0; t < arrays[3].size(); ++t)
+      for (size_t i = 0; i < arrays[3][t].size(); ++i)
         arrays[3][t][i] =
             65536 * std::cos(static_cast<float>(i * (t + 3)) + static_cast<float>(step));
     if (step == 2) arrays[3][2][kPiece + 5] = std::numeric_limits<float>::infinity();
@@ -234,6 +234,176 @@ TEST_CASE("ranks that differ are told which") {
   });
   for (const std::string& s : said)
     CHECK(s.find("are two ranks': each element belongs to one rank") != std::string::npos);
+}
+
+namespace {
+
+// A step over some shards of tensors with rows, whose pieces are of a row each.
+struct RowTrainer {
+  RowTrainer(Model& model, const std::vector<TensorSpec>& shards, std::string_view optimizer,
+             Layout layout = {}) {
+    std::vector<void*> weights;
+    for (const TensorSpec& spec : shards) {
+      layout.add(spec);
+      size_t t = spec.name == "t0" ? 0 : 1;
+      weights.push_back(&model.arrays[0][t][spec.offset]);
+      gradients.push_back(&model.arrays[3][t][spec.offset]);
+    }
+    step = std::make_unique<Step>(
+        make_recipe(optimizer_of(optimizer), {.clip = Clip::l2, .all_reduce = true}), layout,
+        Device::cpu(1), StepOptions{.observe = true});
+    step->prepare();
+    step->bind("weight", weights);
+    step->init_state();
+    args.emplace(step->make_args());
+    args->set("max_norm", 0.5);
+  }
+  static Optimizer optimizer_of(std::string_view text) {
+    return text == "adafactor" ? *built_in_optimizer(text) : parse_optimizer(text);
+  }
+  std::vector<void*> gradients;
+  std::unique_ptr<Step> step;
+  std::optional<Args> args;
+};
+
+constexpr const char* kRows = R"(optimizer rows "" {
+  state v : row f32
+  v = v + norm(g, row)
+  w = w - v * g
+})";
+
+}  // namespace
+
+TEST_CASE("pieces of rows are exchanged, however many rows there are") {
+  NEEDS_LLVM();
+  // Many rows in few pieces' elements, and rows of half a piece.
+  constexpr uint64_t kRow = kPiece / 2;
+  auto whole = [](uint64_t columns) {
+    return std::vector<TensorSpec>{{.name = "t0", .size = 10 * kRow, .columns = columns},
+                                   {.name = "t1", .size = 900, .columns = 9}};
+  };
+  auto layout_of = [](const std::vector<TensorSpec>& specs) {
+    Layout layout;
+    for (const TensorSpec& s : specs) layout.add(s);
+    return layout;
+  };
+  for (uint64_t columns : {uint64_t{64}, kRow}) {
+    CAPTURE(columns);
+    Model one_model({10 * kRow, 900});
+    RowTrainer one(one_model, whole(columns), kRows);
+    for (int i = 0; i < 2; ++i) {
+      one_model.gradients(i);
+      one.step->run(one.gradients, *one.args);
+    }
+    Model model({10 * kRow, 900});
+    std::vector<double> norms(2);
+    auto said = on_ranks(2, [&](Collectives& ranks) {
+      TensorSpec first = whole(columns)[0], rest = first;
+      first.size = 6 * kRow;
+      rest.offset = 6 * kRow;
+      rest.size = 4 * kRow;
+      first.full_size = rest.full_size = 10 * kRow;
+      std::vector<TensorSpec> mine = {first, whole(columns)[1]};
+      if (ranks.rank() == 1) mine = {rest};
+      Model own({10 * kRow, 900});
+      RowTrainer t(model, mine, kRows);
+      std::vector<void*> gradients;
+      for (const TensorSpec& s : mine)
+        gradients.push_back(&own.arrays[3][s.name == "t0" ? 0 : 1][s.offset]);
+      PieceExchange exchange(*t.step, layout_of(whole(columns)), ranks);
+      for (int i = 0; i < 2; ++i) {
+        own.gradients(i);
+        exchange.reduce(gradients, *t.args);
+        t.step->run(gradients, *t.args);
+      }
+      norms[static_cast<size_t>(ranks.rank())] = t.step->latest()->at("grad_norm");
+    });
+    for (const std::string& s : said) CHECK(s == "");
+    for (double norm : norms) CHECK(norm == one.step->latest()->at("grad_norm"));
+    CHECK(model.arrays[0] == one_model.arrays[0]);
+  }
+}
+
+TEST_CASE("values of a tensor stay its rank's own, where ranks have whole tensors") {
+  NEEDS_LLVM();
+  Model one_model({4 * 900, 900}), model({4 * 900, 900});
+  std::vector<TensorSpec> specs = {{.name = "t0", .size = 4 * 900, .columns = 30},
+                                   {.name = "t1", .size = 900, .columns = 9}};
+  Layout whole;
+  for (const TensorSpec& s : specs) whole.add(s);
+  RowTrainer one(one_model, specs, "adafactor");
+  one_model.gradients(0);
+  one.step->run(one.gradients, *one.args);
+  auto said = on_ranks(2, [&](Collectives& ranks) {
+    auto me = static_cast<size_t>(ranks.rank());
+    Model own({4 * 900, 900});
+    own.gradients(0);
+    RowTrainer t(model, {specs[me]}, "adafactor");
+    PieceExchange exchange(*t.step, whole, ranks);
+    std::vector<void*> gradients = {own.arrays[3][me].data()};
+    exchange.reduce(gradients, *t.args);
+    t.step->run(gradients, *t.args);
+  });
+  for (const std::string& s : said) CHECK(s == "");
+  CHECK(model.arrays[0] == one_model.arrays[0]);
+}
+
+TEST_CASE("an exchange of pieces refuses what another rank or append() made wrong") {
+  NEEDS_LLVM();
+  auto shards = cut(2);
+  Model model;
+  auto make = [&](Collectives& ranks, const Layout& whole, size_t appended) {
+    Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
+    PieceExchange exchange(*t.step, whole, ranks);
+    for (size_t i = 0; i < appended; ++i) t.step->append({.name = "more", .size = kPiece});
+    if (appended != 0) exchange.reduce(t.gradients, *t.args);
+  };
+  // Rank 1's tensors have numbers that rank 0's whole does not have.
+  auto said = on_ranks(2, [&](Collectives& ranks) {
+    Layout whole;
+    if (ranks.rank() == 1) {
+      for (int i = 0; i < 1000; ++i) whole.add({.name = "u" + std::to_string(i), .size = 1});
+    }
+    const Layout all = whole_layout();
+    for (const TensorSpec& t : all.tensors()) whole.add(t);
+    make(ranks, whole, 0);
+  });
+  for (const std::string& s : said) CHECK(s.find("another layout") != std::string::npos);
+  // One rank's mistake is no other rank's wait.
+  said = on_ranks(2, [&](Collectives& ranks) {
+    Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
+    if (ranks.rank() == 1) t.step->append({.name = "more", .size = 1});
+    PieceExchange(*t.step, whole_layout(), ranks);
+  });
+  CHECK(said[0] == "rank 1 has made a mistake in its step or layout, and says which");
+  CHECK(said[1] == "'more' is no tensor of the whole");
+  said = on_ranks(2, [&](Collectives& ranks) { make(ranks, whole_layout(), 3); });
+  for (const std::string& s : said)
+    CHECK(s.find("make another one on every rank after append()") != std::string::npos);
+}
+
+TEST_CASE("facts tell columns, ids, storage types and arguments apart") {
+  LossScaler scaler;
+  Layout mine;
+  mine.add({.size = 4});
+  Step step(make_recipe("adamw", recipe(Clip::l2)), mine, Device::interpreter(),
+            {.scaler = &scaler});
+  auto text = [&](const TensorSpec& spec, double lr = 1e-3) {
+    Layout whole;
+    whole.add(spec);
+    Args args = step.make_args();
+    args.set("lr", lr);
+    std::string all;
+    for (const Fact& f : facts_of(step, whole, args)) all += f.name + "\n" + f.text + "\n";
+    return all;
+  };
+  TensorSpec plain{.name = "a", .size = 4};
+  CHECK(text(plain) == text(plain));
+  CHECK(text(plain) == text({.name = "a", .size = 4, .columns = 4, .id = 0}));
+  CHECK(text(plain) != text({.name = "a", .size = 4, .columns = 2}));
+  CHECK(text(plain) != text({.name = "a", .size = 4, .id = 7}));
+  CHECK(text(plain) != text({.name = "a", .size = 4, .dtypes = {{"grad", DType::f16}}}));
+  CHECK(text(plain) != text(plain, 2e-3));
 }
 
 TEST_CASE("the norm of 16,384 ranks has one device's bits when its pieces are folded") {

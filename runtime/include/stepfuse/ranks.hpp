@@ -3,7 +3,7 @@
 //
 //   sf::Collectives& ranks = …;                      // sf::nccl_collectives(), or a class of yours: MPI in
 //                                                    // samples/ranks
-//   sf::agree(ranks, sf::facts_of(step, layout));    // once: throws on every rank, and says which differs
+//   sf::agree(ranks, sf::facts_of(step, layout, args));  // once: throws on every rank, says which differs
 //   step.reduce(gradients, args, stream);
 //   sf::share_partials(step, ranks, stream);         // one norm, one verdict
 //   step.run(gradients, args, stream);
@@ -55,8 +55,11 @@ struct Fact {
   std::string name;
   std::string text;
 };
-// Version, program, and the layout of the whole, of which ranks may have shards.
+// Version, program, and the layout of the whole with its columns, ids and storage types. Ranks may have
+// shards of it.
 std::vector<Fact> facts_of(const Step& step, const Layout& whole);
+// The same, and the arguments of the step and its groups.
+std::vector<Fact> facts_of(const Step& step, const Layout& whole, const Args& args);
 // Throws Error{usage} on every rank, with ranks and names, unless all texts are the same. On host
 // memory: for a transport of device memory call it over another one.
 void agree(Collectives& ranks, const std::vector<Fact>& facts);
@@ -70,7 +73,9 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream = nullpt
 class PieceExchange {
  public:
   // `whole`: the full tensors in one device's order, by name. The step's tensors are shards of them by name
-  // and offset. Throws Error{usage} where one is not, or where shards of all ranks leave gaps or overlap.
+  // and offset. Every rank makes its own at the same time: they compare the facts of step and `whole`. Throws
+  // Error{usage} on every rank where facts differ, where a tensor is no shard of the whole, or where shards of
+  // all ranks leave gaps or overlap. Make another one after append().
   PieceExchange(Step& step, const Layout& whole, Collectives& ranks);
   ~PieceExchange();
   PieceExchange(PieceExchange&&) noexcept;
