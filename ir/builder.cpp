@@ -2,6 +2,7 @@
 #include "ir/builder.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -22,14 +23,31 @@ Bits literal(DType dtype, double value) {
 Type Value::type() const { return builder->program_[id].type; }
 
 Value Value::named(std::string_view name) const {
-  // A second value of one name gets a number: g, g.1, g.2 …
   std::string& current = builder->program_.names[static_cast<size_t>(id)];
-  auto& taken = builder->names_;
-  taken.erase(current);
-  std::string unique(name);
-  for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}.{}", name, i);
-  current = unique;
+  builder->free_name(current);
+  current = builder->take_name(name);
   return *this;
+}
+
+// A second value of one name gets the smallest free number: g, g.1, g.2 …
+std::string Builder::take_name(std::string_view name) {
+  std::string unique(name);
+  if (names_.insert(unique).second) return unique;
+  int& number = first_number_.try_emplace(unique, 1).first->second;
+  do unique = fmt::format("{}.{}", name, number++);
+  while (!names_.insert(unique).second);
+  return unique;
+}
+
+void Builder::free_name(const std::string& name) {
+  names_.erase(name);
+  size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return;
+  auto first = first_number_.find(name.substr(0, dot));
+  int number = 0;
+  auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), number);
+  bool is_number = error == std::errc() && end == name.data() + name.size() && number > 0;
+  if (first != first_number_.end() && is_number) first->second = std::min(first->second, number);
 }
 
 Builder::Builder(std::string name) { program_.name = std::move(name); }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <stepfuse/program.hpp>
@@ -99,7 +100,11 @@ class Builder {
   Value append(Inst inst, std::string_view name);
   Value ask_table(Op op, TableRef table, Value v, DType result);
   Program program_;
-  std::unordered_set<std::string> names_;  // taken by values
+  void free_name(const std::string& name);
+  std::string take_name(std::string_view name);  // with a number, where it is taken
+
+  std::unordered_set<std::string> names_;              // taken by values
+  std::unordered_map<std::string, int> first_number_;  // [name]: every smaller one is taken
 };
 
 inline Value operator+(Value a, Value b) { return a.builder->apply(Op::add, {a, b}); }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/formula/ast.hpp"
+
 namespace stepfuse::formula {
 namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -33,6 +35,10 @@ void Lexer::advance() {
     size_t end = word_end();
     token_.kind = is_letter(c) ? TokenKind::name : TokenKind::number;
     token_.text = text_.substr(pos_, end - pos_);
+    if (token_.kind == TokenKind::name && token_.text.size() > kMaxName) {
+      fail(here(), fmt::format("this name has {} characters, and {} are the most; take a shorter one",
+                               token_.text.size(), kMaxName));
+    }
     pos_ = end;
   } else if (c == '"') {
     size_t end = text_.find_first_of("\"\n", pos_ + 1);

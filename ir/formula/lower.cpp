@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -239,7 +240,28 @@ class Lowering {
 
   // --- expressions
 
+  // Counts what is evaluated: functions that call functions multiply it, and may nest it without end.
   Operand evaluate(const Expr& e) {
+    if (++evaluated_ > kMaxEvaluated) {
+      f_.fail(e.loc, fmt::format("this formula evaluates more than {} names, numbers and operators, "
+                                 "those of its functions at each call; call them less often",
+                                 kMaxEvaluated));
+    }
+    if (++height_ > kMaxHeight) {
+      f_.fail(e.loc, fmt::format("this is nested more than {} deep, calls included; name its parts "
+                                 "with let",
+                                 kMaxHeight));
+    }
+    Operand result = evaluate_here(e);
+    if (c.b.program().size() > kMaxOperations) {
+      f_.fail(e.loc, fmt::format("this formula makes too many operations for one step; {} are the most",
+                                 kMaxOperations));
+    }
+    --height_;
+    return result;
+  }
+
+  Operand evaluate_here(const Expr& e) {
     switch (e.kind) {
       case Expr::Kind::number:
         return {e.loc, {}, e.number};
@@ -345,7 +367,9 @@ class Lowering {
       f_.fail(e.loc, fmt::format("{} takes {} value{}, not {}", def.name, def.params.size(),
                                  def.params.size() == 1 ? "" : "s", operands.size()));
     }
-    if (++depth_ > 30) f_.fail(e.loc, fmt::format("{} calls itself, at last", def.name));
+    if (!active_.insert(&def).second) {
+      f_.fail(e.loc, fmt::format("{} calls itself, at last", def.name));
+    }
     std::map<std::string, Operand> mine;
     for (size_t i = 0; i < operands.size(); ++i) mine[def.params[i]] = operands[i];
     auto* caller = std::exchange(locals_, &mine);
@@ -354,7 +378,7 @@ class Lowering {
     v_.target = target;
     Operand result = evaluate(*def.value);
     locals_ = caller;
-    --depth_;
+    active_.erase(&def);
     return at(e.loc, result);
   }
 
@@ -380,7 +404,9 @@ class Lowering {
   std::map<std::string, Entry> names_;
   std::map<std::string, const Statement*> functions_;
   std::map<std::string, Operand>* locals_ = nullptr;
-  int depth_ = 0;
+  std::set<const Statement*> active_;  // the functions whose calls are being evaluated
+  int height_ = 0;
+  int evaluated_ = 0;
   Value yes_;
   Value no_;
   Value new_weight_;

@@ -82,6 +82,16 @@ class Parser {
     if (lexer_.peek().kind != TokenKind::name) fail_expected(what);
     return lexer_.next();
   }
+  // A name that the formula gives something. Words that a value or a block follows are no names: `where(g)`
+  // would be a call or a guard by the blank before its parenthesis alone.
+  std::string declare_name(std::string_view what) {
+    Token t = expect_name(what);
+    for (std::string_view word : {"if", "else", "where", "return"}) {
+      if (t.text != word) continue;
+      lexer_.fail(t.loc, fmt::format("'{}' is a word of the language; take another name", word));
+    }
+    return std::string(t.text);
+  }
   std::string parse_help() {
     return lexer_.peek().kind == TokenKind::text ? std::string(lexer_.next().text) : "";
   }
@@ -114,8 +124,9 @@ class Parser {
 
   struct Depth {
     explicit Depth(Parser& p) : parser(p) {
-      // Far beyond any formula, far below what a stack holds.
-      if (++p.depth_ > 200) p.fail("this is nested too deeply; name its parts with let");
+      if (++p.depth_ > kMaxNesting) {
+        p.fail(fmt::format("this is nested more than {} deep; name its parts with let", kMaxNesting));
+      }
     }
     Depth(const Depth&) = delete;
     Depth& operator=(const Depth&) = delete;
@@ -123,9 +134,32 @@ class Parser {
     Parser& parser;
   };
 
-  static Expr make(Expr::Kind kind, const Token& t, std::vector<Expr> operands = {}) {
+  void count_node() {
+    if (++nodes_ <= kMaxNodes) return;
+    fail(fmt::format("this formula has more than {} names, numbers, operators and statements, "
+                     "which is no optimizer; leave out what it does not need",
+                     kMaxNodes));
+  }
+
+  // An expression of its token and its operands, which are moved into it. An initializer list would copy
+  // them, and with them everything below.
+  template <class... Operands>
+  Expr make(Expr::Kind kind, const Token& t, Operands... operands) {
+    std::vector<Expr> list;
+    list.reserve(sizeof...(operands));
+    (list.push_back(std::move(operands)), ...);
+    return make_of(kind, t, std::move(list));
+  }
+  Expr make_of(Expr::Kind kind, const Token& t, std::vector<Expr> operands) {
+    count_node();
     Expr e{.kind = kind, .loc = t.loc, .text = std::string(t.text)};
     e.operands = std::move(operands);
+    for (const Expr& o : e.operands) e.height = std::max(e.height, o.height + 1);
+    if (e.height > kMaxHeight) {
+      lexer_.fail(t.loc, fmt::format("this expression applies more than {} operators to one another; "
+                                     "name its parts with let",
+                                     kMaxHeight));
+    }
     return e;
   }
 
@@ -137,7 +171,7 @@ class Parser {
     Expr yes = parse_expr();
     expect(":");
     Expr no = parse_expr();
-    return make(Expr::Kind::choice, t, {std::move(condition), std::move(yes), std::move(no)});
+    return make(Expr::Kind::choice, t, std::move(condition), std::move(yes), std::move(no));
   }
 
   Expr parse_binary(size_t level) {
@@ -152,7 +186,7 @@ class Parser {
     while (here()) {
       Token t = lexer_.next();
       Expr right = parse_binary(level + 1);
-      left = make(Expr::Kind::binary, t, {std::move(left), std::move(right)});
+      left = make(Expr::Kind::binary, t, std::move(left), std::move(right));
     }
     return left;
   }
@@ -161,15 +195,16 @@ class Parser {
     if (!at("-") && !at("!")) return parse_power();
     Depth depth(*this);
     Token t = lexer_.next();
-    return make(Expr::Kind::unary, t, {parse_unary()});
+    return make(Expr::Kind::unary, t, parse_unary());
   }
 
   Expr parse_power() {
     Expr base = parse_primary();
     if (!at("^")) return base;
+    Depth depth(*this);
     Token t = lexer_.next();
     Expr exponent = parse_unary();
-    return make(Expr::Kind::binary, t, {std::move(base), std::move(exponent)});
+    return make(Expr::Kind::binary, t, std::move(base), std::move(exponent));
   }
 
   Expr parse_primary() {
@@ -189,7 +224,7 @@ class Parser {
     lexer_.next();
     // The parenthesis of a call touches its name: what else begins with one begins a line.
     if (!at("(") || !lexer_.peek().touches) return make(Expr::Kind::name, t);
-    return make(Expr::Kind::call, t, parse_list([&] { return parse_expr(); }));
+    return make_of(Expr::Kind::call, t, parse_list([&] { return parse_expr(); }));
   }
 
   template <class Parse>
@@ -206,7 +241,10 @@ class Parser {
 
   // --- statements
 
-  Statement begin(Kind kind) { return {.kind = kind, .loc = lexer_.peek().loc}; }
+  Statement begin(Kind kind) {
+    count_node();
+    return {.kind = kind, .loc = lexer_.peek().loc};
+  }
 
   void parse_statement(std::vector<Statement>& to) {
     Depth depth(*this);
@@ -225,7 +263,7 @@ class Parser {
       Statement s = begin(Kind::refuse);
       s.help = parse_help();
       if (s.help.empty()) fail_expected("\"what is refused, and what to do\"");
-      return to.push_back(s);
+      return to.push_back(std::move(s));
     }
     Statement s = begin(Kind::assign);
     s.name =
@@ -242,7 +280,7 @@ class Parser {
   void parse_items(std::vector<Statement>& to, Kind kind) {
     do {
       Statement s = begin(kind);
-      s.name = expect_name("a name").text;
+      s.name = declare_name("a name");
       if (kind == Kind::let || kind == Kind::report) {
         expect("=");
         s.value = parse_expr();
@@ -280,7 +318,7 @@ class Parser {
     size_t first = to.size();
     do {
       Statement s = begin(Kind::moment);
-      s.name = expect_name("a name").text;
+      s.name = declare_name("a name");
       to.push_back(std::move(s));
     } while (take(","));
     std::optional<DType> dtype;
@@ -303,7 +341,7 @@ class Parser {
   // output u [: bf16] = value ["help"]
   void parse_output(std::vector<Statement>& to) {
     Statement s = begin(Kind::output);
-    s.name = expect_name("a name").text;
+    s.name = declare_name("a name");
     s.dtype = DType::f32;
     if (take(":")) {
       s.dtype = dtype_from_name(lexer_.peek().text);
@@ -328,8 +366,11 @@ class Parser {
 
   Statement parse_def() {
     Statement s = begin(Kind::def);
-    s.name = expect_name("the function's name").text;
-    s.params = parse_list([&] { return std::string(expect_name("a parameter").text); });
+    s.name = declare_name("the function's name");
+    s.params = parse_list([&] {
+      count_node();
+      return declare_name("a parameter");
+    });
     if (take("{")) {
       while (take_word("let")) parse_items(s.body, Kind::let);
       if (!at_word("return")) fail_expected("let or return");
@@ -411,6 +452,7 @@ class Parser {
   FindBase find_base_;
   Formula formula_;
   int depth_ = 0;
+  int nodes_ = 0;
 };
 
 }  // namespace

@@ -212,27 +212,29 @@ void check_used(const Formula& formula) {
 }
 
 void check_known(const Formula& formula) {
-  std::vector<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
-  if (formula.decay != WeightDecay::none) known.emplace_back("weight_decay");
-  for (const DomainInfo& d : kDomains) known.emplace_back(d.name);
-  std::vector<std::string> functions = builtin_names();
-  functions.insert(functions.end(), {"count", "round"});
+  std::set<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
+  if (formula.decay != WeightDecay::none) known.emplace("weight_decay");
+  for (const DomainInfo& d : kDomains) known.emplace(d.name);
+  std::vector<std::string> built_in = builtin_names();
+  std::set<std::string> functions(built_in.begin(), built_in.end());
+  functions.insert({"count", "round"});
   visit_all(formula.body, [&](const Statement& s) {
-    (s.kind == Kind::def ? functions : known).push_back(s.name);
-    known.insert(known.end(), s.params.begin(), s.params.end());
+    (s.kind == Kind::def ? functions : known).insert(s.name);
+    known.insert(s.params.begin(), s.params.end());
   });
   auto check = [&](auto&& self, const Expr& e) -> void {
     bool call = e.kind == Expr::Kind::call;
     if (call || e.kind == Expr::Kind::name) {
       const auto& all = call ? functions : known;
-      bool found = std::find(all.begin(), all.end(), e.text) != all.end() ||
+      bool found = all.contains(e.text) ||
                    (call ? is_reduction(e.text) : dtype_from_name(e.text).has_value());
       if (!found) {
         formula.fail(
             e.loc,
             fmt::format(
                 "a branch that these options do not take asks for {} '{}', which there is not{}",
-                call ? "function" : "value", e.text, did_you_mean(e.text, all)));
+                call ? "function" : "value", e.text,
+                did_you_mean(e.text, std::vector<std::string>(all.begin(), all.end()))));
       }
     }
     for (const Expr& o : e.operands) self(self, o);

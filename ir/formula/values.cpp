@@ -11,10 +11,6 @@ namespace {
 
 bool is_whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 0x1p53; }
 
-// Far beyond any optimizer; functions that call functions could otherwise make a program that no
-// memory holds.
-constexpr int kMaxOperations = 4000;
-
 }  // namespace
 
 DType Values::common(std::span<const Operand> operands, Domain finest) {
@@ -61,7 +57,6 @@ Value Values::to_bool(const Operand& o) {
 }
 
 Operand Values::made(SourceLoc loc, Value v) {
-  if (v.id > kMaxOperations) fail(loc, "this formula makes too many operations for one step");
   const Program& p = c.b.program();
   if (p[v.id].op != Op::constant) {
     v.named(fmt::format("{}_{}", target, info(p[v.id].op).name));

@@ -18,6 +18,7 @@
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
+#include "ir/text_format.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/source_dir.hpp"
@@ -107,6 +108,7 @@ TEST_CASE("fuzz: texts of steps, through every emitter") {
     }
     ++accepted;
     CHECK(parse(print(program)) == program);
+    CHECK(parse(format_step(text, "f.sf")) == program);
     emit_all(program, rng);
   });
   MESSAGE(accepted << " texts were still steps");

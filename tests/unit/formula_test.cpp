@@ -185,7 +185,7 @@ TEST_CASE("errors show the place and say what to do") {
   std::string e = error_of("moment exp_avg_sq\nexp_avg_sq = g\nw = w - exp_avg_sr");
   CHECK(has(e, "o.opt:4:9: error: there is no 'exp_avg_sr'; did you mean 'exp_avg_sq'?"));
   CHECK(has(e, "\n  w = w - exp_avg_sr\n          ^"));
-  CHECK(has(error_of("w = " + std::string(5000, '(')), "nested too deeply"));
+  CHECK(has(error_of("w = " + std::string(5000, '(')), "nested more than 200 deep"));
   CHECK(
       has(error_of(
               "def a(x) = x * x * x\ndef b(x) = a(a(a(x)))\ndef c(x) = b(b(b(b(x))))\n"

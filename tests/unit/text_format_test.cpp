@@ -103,3 +103,17 @@ TEST_CASE("what is no step or formula is not put into form") {
   CHECK_THROWS_WITH_AS(format_formula("optimizer o { w = }", "o.opt"),
                        doctest::Contains("o.opt:1:19"), Error);
 }
+
+TEST_CASE("what is put into form means the same: words of the language are no names") {
+  for (const char* word : {"if", "else", "where", "return"}) {
+    std::string name(word);
+    CAPTURE(name);
+    for (const std::string& line :
+         {"def " + name + "(x) = x\nw = w - " + name + "(g)", "let " + name + " = g\nw = w - g",
+          "def f(" + name + ") = g\nw = w - f(g)", "hyper " + name + " = 1\nw = w - g",
+          "moment " + name + "\nw = w - g", "output " + name + " = g"}) {
+      CHECK_THROWS_WITH_AS(format_formula("optimizer o {\n" + line + "\n}\n", "o.opt"),
+                           doctest::Contains("is a word of the language; take another name"), Error);
+    }
+  }
+}
