@@ -10,6 +10,8 @@ function(stepfuse_compile_options target)
                          -Wno-missing-field-initializers
                          # g++ 12 sees overlaps in std::string that cannot be (GCC bug 105651).
                          $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                         # libstdc++ 12 uses in std::stable_sort what it deprecates.
+                         $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
                          -ffp-contract=off -fno-fast-math)
   if(STEPFUSE_SANITIZE)
     # -O1 and line numbers only: half the compile time, and reports stay readable.

@@ -19,7 +19,7 @@ void NewFile::fail() const {
   throw Error(ErrorKind::device, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }
 
-NewFile::NewFile(std::string path) : path_(std::move(path)) {
+NewFile::NewFile(std::string path, unsigned mode) : path_(std::move(path)) {
   struct stat old = {};
   bool replaces = ::lstat(path_.c_str(), &old) == 0;
   if (replaces && !S_ISREG(old.st_mode)) {
@@ -34,7 +34,7 @@ NewFile::NewFile(std::string path) : path_(std::move(path)) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries && fd_ < 0; ++i) {
     partial_ = fmt::format("{}.{}.{}.partial", path_, ::getpid(), count++);
-    fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd_ < 0 && errno != EEXIST) break;
   }
   if (fd_ < 0) fail();
@@ -82,8 +82,8 @@ void NewFile::commit() {
   ::close(fd);
 }
 
-void replace_file(const std::string& path, std::string_view content) {
-  NewFile file(path);
+void replace_file(const std::string& path, std::string_view content, unsigned mode) {
+  NewFile file(path, mode);
   file.write(content.data(), content.size());
   file.commit();
 }

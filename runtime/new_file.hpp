@@ -9,11 +9,11 @@
 namespace stepfuse {
 
 // Written beside `path` under a name that nobody else has, and renamed by commit(). A file that it
-// replaces gives it its mode; a link, a device or a folder is not replaced. Every failure throws
-// Error{device} and leaves what was there.
+// replaces gives it its mode, and `mode` is a new one's; a link, a device or a folder is not replaced.
+// Every failure throws Error{device} and leaves what was there.
 class NewFile {
  public:
-  explicit NewFile(std::string path);
+  explicit NewFile(std::string path, unsigned mode = 0644);
   ~NewFile();  // without commit(): nothing happened
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -29,6 +29,6 @@ class NewFile {
   int fd_ = -1;
 };
 
-void replace_file(const std::string& path, std::string_view content);
+void replace_file(const std::string& path, std::string_view content, unsigned mode = 0644);
 
 }  // namespace stepfuse

@@ -12,8 +12,10 @@ namespace stepfuse::formula {
 
 // Limits of a formula: each is far beyond any optimizer. They keep every recursion over a tree within a
 // small thread's stack, and the work on a text in proportion to its length.
-constexpr int kMaxNesting = 200;      // parentheses, calls, signs and blocks in one another, in the text
-constexpr int kMaxHeight = 400;       // nodes from an expression's root to its deepest leaf, calls inlined
+constexpr int kMaxNesting =
+    200;  // parentheses, calls, signs and blocks in one another, in the text
+constexpr int kMaxHeight =
+    400;  // nodes from an expression's root to its deepest leaf, calls inlined
 constexpr int kMaxNodes = 20000;      // expressions, statements and parameters in the text
 constexpr int kMaxEvaluated = 50000;  // expressions that are evaluated, calls inlined
 constexpr int kMaxOperations = 4000;  // instructions of the step that they become

@@ -36,8 +36,9 @@ void Lexer::advance() {
     token_.kind = is_letter(c) ? TokenKind::name : TokenKind::number;
     token_.text = text_.substr(pos_, end - pos_);
     if (token_.kind == TokenKind::name && token_.text.size() > kMaxName) {
-      fail(here(), fmt::format("this name has {} characters, and {} are the most; take a shorter one",
-                               token_.text.size(), kMaxName));
+      fail(here(),
+           fmt::format("this name has {} characters, and {} are the most; take a shorter one",
+                       token_.text.size(), kMaxName));
     }
     pos_ = end;
   } else if (c == '"') {

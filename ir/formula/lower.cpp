@@ -243,9 +243,10 @@ class Lowering {
   // Counts what is evaluated: functions that call functions multiply it, and may nest it without end.
   Operand evaluate(const Expr& e) {
     if (++evaluated_ > kMaxEvaluated) {
-      f_.fail(e.loc, fmt::format("this formula evaluates more than {} names, numbers and operators, "
-                                 "those of its functions at each call; call them less often",
-                                 kMaxEvaluated));
+      f_.fail(e.loc,
+              fmt::format("this formula evaluates more than {} names, numbers and operators, "
+                          "those of its functions at each call; call them less often",
+                          kMaxEvaluated));
     }
     if (++height_ > kMaxHeight) {
       f_.fail(e.loc, fmt::format("this is nested more than {} deep, calls included; name its parts "
@@ -254,8 +255,9 @@ class Lowering {
     }
     Operand result = evaluate_here(e);
     if (c.b.program().size() > kMaxOperations) {
-      f_.fail(e.loc, fmt::format("this formula makes too many operations for one step; {} are the most",
-                                 kMaxOperations));
+      f_.fail(e.loc,
+              fmt::format("this formula makes too many operations for one step; {} are the most",
+                          kMaxOperations));
     }
     --height_;
     return result;

@@ -125,7 +125,8 @@ class Parser {
   struct Depth {
     explicit Depth(Parser& p) : parser(p) {
       if (++p.depth_ > kMaxNesting) {
-        p.fail(fmt::format("this is nested more than {} deep; name its parts with let", kMaxNesting));
+        p.fail(
+            fmt::format("this is nested more than {} deep; name its parts with let", kMaxNesting));
       }
     }
     Depth(const Depth&) = delete;
@@ -136,9 +137,10 @@ class Parser {
 
   void count_node() {
     if (++nodes_ <= kMaxNodes) return;
-    fail(fmt::format("this formula has more than {} names, numbers, operators and statements, "
-                     "which is no optimizer; leave out what it does not need",
-                     kMaxNodes));
+    fail(
+        fmt::format("this formula has more than {} names, numbers, operators and statements, "
+                    "which is no optimizer; leave out what it does not need",
+                    kMaxNodes));
   }
 
   // An expression of its token and its operands, which are moved into it. An initializer list would copy
@@ -156,9 +158,10 @@ class Parser {
     e.operands = std::move(operands);
     for (const Expr& o : e.operands) e.height = std::max(e.height, o.height + 1);
     if (e.height > kMaxHeight) {
-      lexer_.fail(t.loc, fmt::format("this expression applies more than {} operators to one another; "
-                                     "name its parts with let",
-                                     kMaxHeight));
+      lexer_.fail(t.loc,
+                  fmt::format("this expression applies more than {} operators to one another; "
+                              "name its parts with let",
+                              kMaxHeight));
     }
     return e;
   }

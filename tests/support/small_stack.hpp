@@ -11,8 +11,7 @@
 namespace stepfuse::testing {
 
 // What the function throws, this throws.
-inline void on_small_stack(const std::function<void()>& function,
-                           size_t bytes = size_t{2} << 20) {
+inline void on_small_stack(const std::function<void()>& function, size_t bytes = size_t{2} << 20) {
   struct Call {
     const std::function<void()>& function;
     std::exception_ptr thrown;

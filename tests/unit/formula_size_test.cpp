@@ -41,7 +41,8 @@ std::string said_of(const std::string& body) {
     }
   });
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  CHECK(seconds.count() < 5);  // a tenth of a second or less; sanitizers and slow machines get slack
+  CHECK(seconds.count() <
+        5);  // a tenth of a second or less; sanitizers and slow machines get slack
   CHECK((said.empty() || said.starts_with("o.opt:")));
   return said;
 }
@@ -85,7 +86,8 @@ TEST_CASE("formula: what nests deeply is refused") {
 TEST_CASE("formula: functions that call functions are counted") {
   CHECK(said_of(nested_defs(3, "$ + $")) == "");
   for (int depth : {20, 40, 300, 3000}) {
-    for (const char* body : {"$ + $ + $", "min($, $)", "min($, fn0($))", "lerp($, $, 0.5)", "$ ? $ : $"}) {
+    for (const char* body :
+         {"$ + $ + $", "min($, $)", "min($, fn0($))", "lerp($, $, 0.5)", "$ ? $ : $"}) {
       CAPTURE(depth);
       CAPTURE(body);
       CHECK(said_of(nested_defs(depth, body)) != "");
@@ -105,7 +107,8 @@ TEST_CASE("formula: many statements, parameters and long names take time in prop
     for (const char* head : {"let x", "hyper x", "moment x", "input x", "option x", "def x"}) {
       CAPTURE(head);
       std::string tail = std::string(head) == "def x" ? "(y) = y\n" : " = 1\n";
-      if (std::string_view("moment x input x option x").find(head) != std::string_view::npos) tail = "\n";
+      if (std::string_view("moment x input x option x").find(head) != std::string_view::npos)
+        tail = "\n";
       CHECK(said_of(numbered([&](auto i) { return head + i + tail; }, count) + "w = w - g") != "");
     }
   }

@@ -6,12 +6,12 @@
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
-#include "runtime/new_file.hpp"
 #include "tools/cli/bench_run.hpp"
 #include "tools/cli/settings.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/torch_rival.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -64,9 +64,7 @@ int run_bench(const Options& o) {
   });
   progress.clear();
   fmt::print("{}", o.json ? bench_json(report) : bench_text(report));
-  if (!o.picture.empty()) {
-    replace_file(o.picture, bench_picture(report));
-  }
+  if (!o.picture.empty()) write_file(o.picture, bench_picture(report));
   return kOk;
 }
 

@@ -40,9 +40,11 @@ int format(const Options& options) {
       if (standard_input && !options.check) {
         fmt::print("{}", formed);
       } else if (formed != text) {
+        if (options.check)
+          code = kFaultInFile;
+        else
+          write_file(file, formed);
         fmt::print("{}\n", name);
-        if (options.check) code = kFaultInFile;
-        if (!options.check) write_file(file, formed);
       }
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::parse) throw;

@@ -2,7 +2,6 @@
 // CLI11.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "runtime/cuda/nvrtc.hpp"
 #include "tools/gpu_bench/bench.hpp"
 #include "tools/workload/layout_file.hpp"
+#include "tools/workload/text_file.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::gpu_bench;
@@ -141,7 +141,7 @@ int run(int argc, char** argv) {
     print(r);
     std::fflush(stdout);
     report["cases"].push_back(to_json(r));
-    if (!out.empty()) std::ofstream(out) << report.dump(1) << "\n";
+    if (!out.empty()) write_file(out, report.dump(1) + "\n");
   }
   return 0;
 }

@@ -1,15 +1,19 @@
-// Reads and writes whole files. Knows the file system.
+// Reads and writes whole files. Knows the file system and new_file.hpp.
 #include "tools/workload/text_file.hpp"
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+
+#include "runtime/new_file.hpp"
 
 namespace stepfuse {
 namespace {
@@ -39,12 +43,34 @@ std::string read_text_file(const std::string& path) {
   return text;
 }
 
-void write_file(const std::string& path, std::string_view bytes) {
+namespace {
+
+void write_stream(const std::string& path, std::string_view bytes) {
   File file(std::fopen(path.c_str(), "wb"));
   if (!file) fail("write", path);
   bool ok = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
   ok &= std::fclose(file.release()) == 0;
   if (!ok) fail("write", path);
+}
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view bytes) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  fs::file_status there = fs::status(path, none);
+  bool replaced = !fs::exists(there) || fs::is_regular_file(there) || fs::is_directory(there);
+  // Behind /dev/stdout is whatever the caller has open, which may be a file that others write to, too.
+  if (!replaced || path.starts_with("/dev/")) return write_stream(path, bytes);
+  fs::path file = path;
+  if (fs::is_symlink(fs::symlink_status(file, none)) && fs::exists(there))
+    file = fs::canonical(file);
+  constexpr unsigned kNew = 0666;  // what the caller's umask leaves of it
+  try {
+    replace_file(file.string(), bytes, kNew);
+  } catch (const Error& e) {
+    throw Error(ErrorKind::usage, e.what());
+  }
 }
 
 }  // namespace stepfuse

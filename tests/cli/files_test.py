@@ -1,0 +1,109 @@
+"""What the command line tool writes: whole or not at all, with the mode and through the links that are there."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+
+from case import BINARY, ENVIRONMENT, SOURCE, Case, call, main
+
+FORMULA = "optimizer o \"\"{\n" + "// a comment\n" * 1000 + "w=w-g\n}\n"
+
+
+def on_full_disk(*words):
+    """Calls the tool where no file can grow beyond a block."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300,
+                          check=False, preexec_fn=limit)
+
+
+class Written(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / "mine.opt"
+        self.path.write_text(FORMULA)
+
+    def only(self, *names):
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), sorted(names))
+
+    def test_fmt_on_a_full_disk_loses_nothing(self):
+        done = on_full_disk("fmt", self.path)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"cannot write {self.path}: File too large", done.stderr)
+        self.assertEqual(self.path.read_text(), FORMULA)
+        self.only("mine.opt")
+
+    def test_an_output_on_a_full_disk_leaves_what_was_there(self):
+        for verb in (["dump", "adamw", "--emit=cuda"], ["explore", "adamw"]):
+            out = self.folder / "out"
+            out.write_text("mine")
+            done = on_full_disk(*verb, "-o", out)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"cannot write {out}: File too large", done.stderr)
+            self.assertEqual(out.read_text(), "mine")
+            self.only("mine.opt", "out")
+
+    def test_a_file_keeps_its_mode_and_a_link_its_target(self):
+        link = self.folder / "link.opt"
+        link.symlink_to("mine.opt")
+        for mode in (0o600, 0o755):
+            self.path.write_text(FORMULA)
+            self.path.chmod(mode)
+            self.ok("fmt", link)
+            self.assertTrue(link.is_symlink())
+            self.assertFalse(self.path.is_symlink())
+            self.assertIn("w = w - g", self.path.read_text())
+            self.assertEqual(self.path.stat().st_mode & 0o777, mode)
+        self.only("link.opt", "mine.opt")
+
+    def test_a_new_file_has_the_mode_that_new_files_have(self):
+        old = os.umask(0o027)
+        try:
+            self.ok("dump", "adamw", "-o", self.folder / "new")
+            (self.folder / "plain").write_text("")
+        finally:
+            os.umask(old)
+        self.assertEqual((self.folder / "new").stat().st_mode, (self.folder / "plain").stat().st_mode)
+
+    def test_an_output_may_be_a_pipe_or_a_device(self):
+        expected = self.ok("dump", "adamw")
+        self.assertEqual(self.ok("dump", "adamw", "-o", "/dev/stdout"), expected)
+        self.assertEqual(self.ok("dump", "adamw", "-o", "/dev/null"), "")
+        script = f"{BINARY} dump adamw -o >(cat); wait"
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+        self.assertEqual(done.stdout, expected)
+
+    def test_what_is_no_file_is_named(self):
+        self.fails(2, f"cannot write {self.folder}: it is a folder", "dump", "adamw", "-o", self.folder)
+        (self.folder / "dangling").symlink_to("nothing/here")
+        self.fails(2, "dangling", "dump", "adamw", "-o", self.folder / "dangling")
+        self.only("dangling", "mine.opt")
+
+    def test_fmt_names_no_file_that_it_did_not_write(self):
+        done = on_full_disk("fmt", self.path)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(call("fmt", self.path).stdout.decode(), f"{self.path}\n")
+
+
+class Meaning(Case):
+    def test_fmt_makes_of_no_formula_one_that_check_refuses(self):
+        for word in ("where", "if", "return"):
+            text = f"optimizer o {{\n  def {word}(x) = x\n  w = w - {word}(g)\n}}\n"
+            path = self.file("mine.opt", text)
+            self.fails(1, f"'{word}' is a word of the language; take another name", "check", path)
+            self.fails(1, f"'{word}' is a word of the language; take another name", "fmt", path)
+            self.assertEqual(path.read_text(), text)
+        for path in sorted((SOURCE / "ir" / "optimizers").glob("*.opt")):
+            self.ok("check", path)
+
+
+if __name__ == "__main__":
+    main()
