@@ -191,6 +191,7 @@ static inline int32_t sf_random(int64_t seed, int64_t count, int32_t stream, uin
     for (uint32_t t = 0; t < ctx->tensor_count; ++t) {                                       \
       const sf_tensor* own = ctx->tensors + t;                                               \
       const uint32_t* begin = ctx->parts[SF_COLUMNS].begin + t;                              \
+      if (begin[0] == begin[1]) continue; /* It has no elements, and so no columns. */       \
       const uint64_t rows = (own->flags & SF_PRESENT) ? own->size / own->columns : 0;        \
       for (uint32_t c = begin[0]; c < begin[1]; ++c) {                                       \
         results[c] = NAME##_list(values + own->strip_base + (c - begin[0]), 0, own->columns, \

@@ -77,6 +77,17 @@ TEST_CASE("recipes: C kernels give the interpreter's bits") {
   }
 }
 
+TEST_CASE("tensors of no elements have no columns: C") {
+  for (const CCompiler& compiler : c_compilers()) {
+    for (uint64_t columns : {0, 5}) {
+      Case c(make_recipe("adafactor"), 1);
+      c.layout.tensors = {{.size = 0, .columns = columns}, {.size = 30, .columns = 5}};
+      c.layout.fit_sizes(c.program);
+      CHECK_MESSAGE(check(c, Form::fused, compiler) == "", compiler.name, ", ", columns);
+    }
+  }
+}
+
 TEST_CASE("a fault in a C kernel is seen") {
   std::vector<CCompiler> compilers = c_compilers();
   if (compilers.empty()) return;
