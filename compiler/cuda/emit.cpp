@@ -30,6 +30,7 @@ class KernelEmitter {
     for (int32_t i = first(); i < end(); ++i) emit_phase_structs(e_, i, kept(i));
     if (finishes()) emit_finish_structs(e_, phase_at_end());
     open_launch(0);
+    emit_shared_tables(e_.out, e_.plan, kernel_);
     for (int32_t i = first(); i < end(); ++i) {
       emit_phase(e_, i, kept(i));
       if (i + 1 < end()) emit_barrier("grid barrier", emit_shared_work(i));

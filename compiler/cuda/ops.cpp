@@ -1,8 +1,6 @@
 // Ops as C++ expressions over the prelude. Knows ir and fmt.
 #include "compiler/cuda/ops.hpp"
 
-#include <bit>
-
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
@@ -11,20 +9,6 @@
 
 namespace stepfuse::cuda {
 namespace {
-
-// A search among few codes takes as many instructions and fewer registers.
-bool is_guessed(const plan::Table& t) { return t.guess && t.values.size() > 32; }
-
-// The tree of bounds that stand in their order, behind one that is below all.
-std::vector<float> tree_of(const std::vector<float>& bounds) {
-  std::vector<float> tree(bounds.size());
-  for (size_t k = 1; k < tree.size(); ++k) {
-    size_t level = std::bit_floor(k);
-    size_t step = tree.size() / level;
-    tree[k] = bounds[(k - level) * step + step / 2];
-  }
-  return tree;
-}
 
 std::string integer_expression(Op op, DType t, const std::string& a, const std::string& b) {
   switch (op) {
@@ -155,31 +139,7 @@ std::string expression(const KernelPlan& plan, const plan::Inst& inst) {
   if (!reads_table(inst.op)) {
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
   }
-  const plan::Table& t = plan.table(inst);
-  if (inst.op == Op::lookup) {
-    return fmt::format("{}[code_within({}, {})]", t.name, operands[0], t.last());
-  }
-  if (!is_guessed(t)) {
-    return fmt::format("code_within(code_of({}, {}), {})", t.bounds_name, operands[0], t.last());
-  }
-  auto number = [](float v) { return c_literal(Bits::of(v), DType::f32); };
-  const plan::CodeGuess& g = *t.guess;
-  return fmt::format("guessed_code({}, {}, {}, {}, {}, {}, {}, {}, {}, {})", t.slopes_name,
-                     t.offsets_name, t.bounds_name, number(g.low), number(g.high), number(g.scale),
-                     number(g.grain), g.shift, number(g.center), operands[0]);
-}
-
-void emit_table(Text& out, const plan::Table& t) {
-  auto array = [&](const std::string& name, const std::vector<float>& values) {
-    std::vector<std::string> texts;
-    for (float v : values) texts.push_back(c_literal(Bits::of(v), DType::f32));
-    out.array(fmt::format("__device__ const float {}[{}] =", name, texts.size()), texts, t.text);
-  };
-  array(t.name, t.values);
-  array(t.bounds_name, t.guess && !is_guessed(t) ? tree_of(t.bounds) : t.bounds);
-  if (!is_guessed(t)) return;
-  array(t.slopes_name, t.guess->slopes);
-  array(t.offsets_name, t.guess->offsets);
+  return table_expression(plan.table(inst), inst.op, operands[0]);
 }
 
 std::string_view combiner(Op reduction) {

@@ -24,8 +24,15 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
 
 // The same, where it may be of a table.
 std::string expression(const KernelPlan& plan, const plan::Inst& inst);
-// A table's arrays.
+// ---- tables.cpp
+
+// A lookup in the table, or the nearest code to the operand.
+std::string table_expression(const plan::Table& table, Op op, const std::string& operand);
+// The table's arrays, as constants.
 void emit_table(Text& out, const plan::Table& table);
+// At the beginning of a kernel: copies in shared memory of the arrays that its bodies look up in.
+// Their names hide those of the constants.
+void emit_shared_tables(Text& out, const KernelPlan& plan, const plan::Kernel& kernel);
 
 // An expansion as a device function.
 std::string function(const plan::Expansion& expansion);

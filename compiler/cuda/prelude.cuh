@@ -122,14 +122,21 @@ SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
 SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
 SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
-// Code tables: a code within 0 ... last, and one found by a line and the bound above it, or down a
-// tree of bounds.
+// Code tables. Copies one into shared memory, by the whole block.
+template <u32 kValues>
+SF_DEVICE void share(float (&to)[kValues], const float (&from)[kValues]) {
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < kValues; i += kThreads) to[i] = from[i];
+}
+// A code within 0 ... last, and one found by a line and the bound above it, or down a tree of bounds,
+// of which nodes 1 to 3 are given as numbers as well.
 SF_DEVICE i32 code_within(i32 code, i32 last) { return code < 0 ? 0 : code > last ? last : code; }
 template <u32 kNodes>
-SF_DEVICE i32 code_of(const float (&tree)[kNodes], float x) {
-  u32 k = 1;
+SF_DEVICE i32 code_of(const float (&tree)[kNodes], float root, float low, float high, float x) {
+  u32 k = root <= x ? 3 : 2;
+  if (kNodes > 2) k = 2 * k + ((k == 3 ? high : low) <= x ? 1 : 0);
 #pragma unroll
-  for (u32 level = 1; level < kNodes; level *= 2) k = 2 * k + (tree[k] <= x ? 1 : 0);
+  for (u32 level = 4; level < kNodes; level *= 2) k = 2 * k + (tree[k] <= x ? 1 : 0);
   return i32(k - kNodes);
 }
 template <u32 kLines>
