@@ -64,7 +64,7 @@ case $mode in
     for compiler in g++ clang++-19; do
       command -v $compiler >/dev/null || { echo "skipped: no $compiler" && continue; }
       for standard in 20 23; do
-        # The README's snippet is of samples/embed/main.cpp.
+        # The README shows samples/embed/main.cpp.
         for file in "$here/main.cpp" "$source/samples/embed/main.cpp"; do
           $compiler -std=c++$standard "${warnings[@]}" "${includes[@]}" "$file"
         done

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the samples as a user does, and compares the README's snippet with the program it is from.
+"""Runs the samples and the README's programs as a user does. tests/python/test_readme.py runs the README's Python.
 
     programs_test.py SOURCE_DIR BIN_DIR
 """
 
+import json
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -35,18 +35,67 @@ class Embed(unittest.TestCase):
     def test_minimises(self):
         done = run(BIN / "embed")
         self.assertEqual(done.returncode, 0, done.stderr)
-        final = [float(x) for x in re.findall(r"(?:weight|bias) (\S+?)(?:,|$)", done.stdout, re.M)]
-        self.assertEqual(len(final), 2, done.stdout)
+        self.near_0(done.stdout, 1)
+
+    @unittest.skipIf(SKIP, SKIP)
+    def test_mixed_precision_minimises_and_its_first_steps_are_finite(self):
+        done = run(BIN / "mixed_precision")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.near_0(done.stdout, 2)
+        self.assertNotIn("inf", done.stdout)
+
+    def near_0(self, text, parameters):
+        final = [float(x) for x in re.findall(r"(?:weight|bias) (\S+?)(?:,|$)", text, re.M)]
+        self.assertEqual(len(final), parameters, text)
         for value in final:
             self.assertLess(abs(value), 0.1, "the parameters began at 1 and should be near 0")
 
-    def test_readme_shows_this_program(self):
-        readme = (SOURCE / "README.md").read_text(encoding="utf-8")
-        found = re.search(r"<!-- samples/embed/main.cpp -->\n```cpp\n(.*?)```", readme, re.S)
-        self.assertTrue(found, "README.md has a block marked <!-- samples/embed/main.cpp -->")
+
+class Readme(unittest.TestCase):
+    TEXT = (SOURCE / "README.md").read_text(encoding="utf-8")
+    BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.S | re.M)
+    TOOL = BIN / "stepfuse"
+
+    def blocks(self, language):
+        return [text for name, text in self.BLOCKS if name == language]
+
+    def test_every_block_has_its_test(self):
+        self.assertEqual(sorted(name for name, _ in self.BLOCKS), ["cpp", "python", "sh", "sh", "text"])
+        self.assertLessEqual(len(self.TEXT.splitlines()), 150)
+
+    def test_the_program_in_cpp_is_the_sample(self):
         program = (SOURCE / "samples/embed/main.cpp").read_text(encoding="utf-8")
-        body = textwrap.dedent(program.split("int main() {\n")[1].rsplit("}\n", 1)[0])
-        self.assertIn(found[1], body, "README.md shows lines of main() as they are")
+        self.assertEqual(self.blocks("cpp")[0], program[program.index("#include <cstdio>"):])
+
+    def test_the_commands_to_install_name_what_there_is(self):
+        block = self.blocks("sh")[0]
+        self.assertEqual(run("bash", "-n", "-c", block).returncode, 0)
+        self.assertIn("--for", (SOURCE / "tools/setup.sh").read_text(encoding="utf-8"))
+        self.assertIn("stepfuse_DIR=$PWD/build pip install ./python ", block)
+        self.assertTrue((SOURCE / "python/pyproject.toml").exists())
+        self.assertTrue((SOURCE / "python/stepfuse/selftest.py").exists())
+
+    @unittest.skipIf(SKIP or not TOOL.exists(), SKIP or "no command line tool was built")
+    def test_the_commands_of_the_tool_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for line in self.blocks("sh")[1].splitlines():
+                words = line.split("#")[0].replace("-o build/", f"-o {folder}/").replace("build/bin/stepfuse", str(self.TOOL)).split()
+                done = run(*words)
+                self.assertEqual(done.returncode, 0, line + done.stderr)
+
+    @unittest.skipIf(not TOOL.exists(), "no command line tool was built")
+    def test_the_output_of_explain_is_real(self):
+        done = run(self.TOOL, "explain", "adamw", "--loss-scale", "--clip", "--no-compile")
+        self.assertTrue(done.stdout.startswith(self.blocks("text")[0]), done.stdout + done.stderr)
+
+    def test_the_chart_is_drawn_from_its_data(self):
+        data = SOURCE / "docs/compare_torch.json"
+        drawn = run(sys.executable, SOURCE / "tools/compare_torch.py", "--draw", data)
+        self.assertEqual(drawn.stdout, (SOURCE / "docs/compare_torch.svg").read_text(encoding="utf-8"), drawn.stderr)
+        fastest = [min(v["ratio"] for n, v in r["rows"].items() if n != "stepfuse") for r in json.loads(data.read_text())["results"]]
+        low, high, tiny = (f"{x:.2g}" if x < 10 else f"{x:.0f}" for x in (min(fastest), max(f for f in fastest if f < 10), max(fastest)))
+        self.assertIn(f"{low} to {high} times as fast", self.TEXT)
+        self.assertIn(f"{tiny} times with 10,000 small tensors", self.TEXT)
 
 
 class TrainDigits(unittest.TestCase):

@@ -42,7 +42,7 @@ class Comparison(unittest.TestCase):
         line = compare_torch.table([result], names).splitlines()[-1]
         self.assertEqual(len(line.split("|")), 2 + len(names) + 5)
         self.assertIn("| - |", line)
-        self.assertIn("<svg", compare_torch.svg([result], names, "nothing"))
+        self.assertIn("<svg", compare_torch.svg([result], "nothing"))
 
     def test_nobody_but_us_may_be_left(self):
         self.assertIn("nan", compare_torch.table([self.compare(["stepfuse", "fused"])], ["stepfuse", "fused"]))
