@@ -28,5 +28,6 @@ install(FILES ${PROJECT_BINARY_DIR}/stepfuse-config.cmake
 # Found relative to the .pc file, so that the installed tree may be moved.
 file(RELATIVE_PATH prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/stepfuse.pc.in ${PROJECT_BINARY_DIR}/stepfuse.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/stepfuse.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/stepfuse-library.pc.in ${PROJECT_BINARY_DIR}/stepfuse-library.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/stepfuse.pc ${PROJECT_BINARY_DIR}/stepfuse-library.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

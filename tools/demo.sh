@@ -14,7 +14,7 @@ case ${1:-} in
 esac
 
 title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-show() { printf '$ %s\n' "$*" && "$@"; }
+show() { printf '$ ' && printf '%q ' "$@" && echo && "$@"; }
 
 title "1. Set up and build"
 bash tools/setup.sh --for=build

@@ -93,21 +93,6 @@ void drop_final_zero(std::string* text) {
   while (!text->empty() && text->back() == '\0') text->pop_back();
 }
 
-void require_arch(const NvrtcStatus& status, int arch) {
-  if (!status.available) {
-    throw Error(ErrorKind::device,
-                "NVRTC, which compiles CUDA text, was not found. Set STEPFUSE_NVRTC_DIR to the "
-                "folder of libnvrtc.so.13 or .12. Tried:\n" +
-                    status.problem);
-  }
-  if (std::find(status.archs.begin(), status.archs.end(), arch) == status.archs.end()) {
-    throw Error(
-        ErrorKind::device,
-        fmt::format("NVRTC {}.{} ({}) does not compile for sm_{}; it knows {}", status.major,
-                    status.minor, status.path, arch, fmt::join(status.archs, ", ")));
-  }
-}
-
 }  // namespace
 
 const NvrtcStatus& nvrtc_status() { return front().status; }
@@ -134,9 +119,26 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   return options;
 }
 
+void require_arch(int arch) {
+  const NvrtcStatus& status = nvrtc_status();
+  if (!status.available) {
+    throw Error(
+        ErrorKind::device,
+        "NVRTC, which compiles CUDA text, was not found: `pip install nvidia-cuda-nvrtc` and "
+        "set STEPFUSE_NVRTC_DIR to the folder of its libnvrtc.so.13 or .12. Tried:\n" +
+            status.problem);
+  }
+  if (std::find(status.archs.begin(), status.archs.end(), arch) == status.archs.end()) {
+    throw Error(
+        ErrorKind::device,
+        fmt::format("NVRTC {}.{} ({}) does not compile for sm_{}; it knows {}", status.major,
+                    status.minor, status.path, arch, fmt::join(status.archs, ", ")));
+  }
+}
+
 CompiledCode nvrtc_compile(const CompileRequest& request) {
   const Front& nvrtc = front();
-  require_arch(nvrtc.status, request.arch);
+  require_arch(request.arch);
   check_kernel_size(request.text, "CUDA text");
   auto start = std::chrono::steady_clock::now();
   Program program(nvrtc.library, std::string(request.text), request.name + ".cu");

@@ -46,6 +46,9 @@ struct CompiledCode {
 // The options that every compile gets, in the order given: part of a variant's key.
 std::vector<std::string> nvrtc_options(int arch, CodeKind kind);
 
+// Throws Error{device} if NVRTC is not available or does not know the arch.
+void require_arch(int arch);
+
 // May be called from several threads. Throws Error{device} if NVRTC is not available or does not
 // know the arch, Error{compile} with the log if the text does not compile.
 CompiledCode nvrtc_compile(const CompileRequest& request);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "runtime/beside_program.hpp"
 #include "runtime/remembered.hpp"
 #include "runtime/trusted_file.hpp"
 
@@ -24,32 +25,15 @@ std::string environment(const char* name) {
 
 struct Place {
   fs::path folder;     // empty: the loader's own search
-  bool found = false;  // beside the program, where nobody named it: only what is to be trusted
+  bool found = false;  // found beside the program, not named by the user: it must be trusted
 };
-
-// Where an application puts it, beside its program or above; and where the set-up script does, in the
-// build folder around it.
-void add_beside_executable(std::vector<Place>& places) {
-  std::error_code error;
-  fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return;
-  fs::path folder = self.parent_path();
-  std::vector<fs::path> homes = {folder, folder.parent_path()};
-  while (folder.has_relative_path() && !fs::exists(folder / "CMakeCache.txt", error)) {
-    folder = folder.parent_path();
-  }
-  if (folder.has_relative_path() && folder != homes[0] && folder != homes[1]) {
-    homes.push_back(folder);
-  }
-  for (const fs::path& home : homes) {
-    if (fs::is_directory(home / "nvrtc", error)) places.push_back({home / "nvrtc", true});
-  }
-}
 
 std::vector<Place> search_places() {
   std::vector<Place> places;
   if (auto named = environment("STEPFUSE_NVRTC_DIR"); !named.empty()) places.push_back({named});
-  add_beside_executable(places);
+  for (fs::path& folder : folders_beside_program("nvrtc")) {
+    places.push_back({std::move(folder), true});
+  }
   places.emplace_back();
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     if (auto home = environment(variable); !home.empty())

@@ -55,7 +55,9 @@ case $mode in
     gcc -std=c99 -pedantic "$here/main.c" "${shared[@]}" -Wl,-rpath,"$(flags --variable=libdir)" -o "$work/consumer_c"
     "$work/consumer_c"
     read -ra static < <(flags --static --cflags --libs)
-    gcc -std=c99 "$here/main.c" "${static[@]/-lstepfuse/-l:libstepfuse.a}" -o "$work/consumer_static"
+    gcc -std=c99 "$here/main.c" "${static[@]}" -o "$work/consumer_static"
+    libraries=$(ldd "$work/consumer_static")
+    [[ $libraries != *libstepfuse* ]] || fail "--static linked the shared library"
     "$work/consumer_static"
     ;;
   headers)
@@ -69,6 +71,9 @@ case $mode in
           $compiler -std=c++$standard "${warnings[@]}" "${includes[@]}" "$file"
         done
       done
+      said=$(echo '#include <stepfuse/stepfuse.hpp>' | LC_ALL=C $compiler -std=c++17 -fsyntax-only "${includes[@]}" -x c++ - 2>&1) &&
+        fail "the headers compile as C++17"
+      [[ $said == *"stepfuse needs C++20"* ]] || fail "the headers do not say that they need C++20: $said"
       for header in "$source"/*/include/stepfuse/*.h*; do # each by itself
         echo "#include <stepfuse/${header##*/}>" | $compiler -std=c++20 "${warnings[@]}" "${includes[@]}" -x c++ -
       done

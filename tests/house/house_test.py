@@ -151,5 +151,15 @@ class Summary(unittest.TestCase):
         self.assertEqual(self.closing_line(""), ("0 passed, 0 failed", 1))
 
 
+class Demo(unittest.TestCase):
+    def test_an_echoed_command_can_be_pasted(self):
+        show = next(line for line in (TOOLS / "demo.sh").read_text().splitlines() if line.startswith("show()"))
+        words = ["printf", "%s;", "f16|bf16|f32", "a b", "$HOME"]
+        done = subprocess.run(["bash", "-c", show + '\nshow "$@"', "-", *words], capture_output=True, text=True, check=True)
+        echoed, output = done.stdout.split("\n", 1)
+        pasted = subprocess.run(["bash", "-c", echoed.removeprefix("$ ")], capture_output=True, text=True, check=True)
+        self.assertEqual(pasted.stdout, output)
+
+
 if __name__ == "__main__":
     unittest.main()

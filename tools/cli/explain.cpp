@@ -5,12 +5,14 @@
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
+#include "runtime/cuda/nvrtc.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/sass_text.hpp"
 #include "tools/cli/scale.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/sass/disassembler.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -23,8 +25,8 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse explain adamw --clip --params 7e9 --ranks 8..16384 --link ndr400
   stepfuse explain adamw --clip --arch sm_90,sm_100 --sass
 
-Bytes are counted in the schedule, not measured: what each phase reads and writes of each array. The
-times on GPUs are those bytes at the memory's full speed, which nothing reaches quite.)";
+Bytes are counted in the schedule, not measured: what each phase reads and writes per array. The times on
+GPUs are these bytes at the full bandwidth of the memory, so no real step is faster.)";
 
 constexpr uint64_t kDefaultParams = 100'000'000;
 
@@ -38,12 +40,19 @@ struct Options {
   std::string link = "ndr400";
 };
 
+// Says what is missing before anything is compiled.
+void require_sass(const std::vector<int>& archs) {
+  sass::require_disassembler();
+  for (int arch : archs) cuda::require_arch(arch);
+}
+
 int explain(const Options& o) {
   bool scales = !o.ranks.empty();
   ScaleOptions scale_options;
   if (scales) scale_options = {.ranks = parse_ranks(o.ranks), .link = parse_link(o.link)};
   ExplainOptions options{.archs = {}, .compile = !o.no_compile && !scales};
   for (const std::string& a : o.archs) options.archs.push_back(parse_arch(a));
+  if (o.sass) require_sass(options.archs);
   Source source = load_source(o.source);
   LayoutFile layout = load_layout(o.source, kDefaultParams);
   Progress progress;
@@ -67,23 +76,25 @@ int explain(const Options& o) {
 }  // namespace
 
 void add_explain(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("explain", "What a step costs, and what fusing it saves");
+  CLI::App* verb = app.add_subcommand("explain", "Show what a step costs and what fusing saves");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   add_source(*verb, o->source, true);
-  verb->add_option("--arch", o->archs, "GPUs to compile for, as in sm_80,sm_120 [sm_90]")
+  verb->add_option("--arch", o->archs,
+                   "GPU architectures to compile for, as in sm_80,sm_120 [sm_90]")
       ->type_name("sm_NN,…")
       ->delimiter(',');
-  verb->add_flag("--no-compile", o->no_compile, "Only what the schedule tells");
-  verb->add_option("--ranks", o->ranks,
-                   "What it costs on so many ranks, by a model: 8..16384, or 8,64")
+  verb->add_flag("--no-compile", o->no_compile,
+                 "Compile nothing; show only what the schedule tells");
+  verb->add_option("--ranks", o->ranks, "Model the cost on several ranks: 8, or 8,64, or 8..16384")
       ->type_name("N..N|N,…");
-  verb->add_option("--link", o->link, "Between ranks: nvlink4, ndr400, eth100, or GB/s:us [ndr400]")
+  verb->add_option("--link", o->link,
+                   "Link between ranks: nvlink4, ndr400, eth100, or GB/s:us [ndr400]")
       ->type_name("LINK");
   verb->add_flag("--sass", o->sass,
-                 "Reads the GPUs' machine code: instructions, bytes in flight, predicted times; "
-                 "needs nvdisasm");
-  verb->add_flag("--json", o->json, "As JSON");
+                 "Count instructions and bytes in flight in machine code, and predict times; needs "
+                 "NVRTC and nvdisasm");
+  verb->add_flag("--json", o->json, "Print JSON");
   verb->callback([&action, o] { action = [o] { return explain(*o); }; });
 }
 

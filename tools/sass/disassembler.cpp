@@ -18,6 +18,9 @@
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/beside_program.hpp"
+#include "runtime/trusted_file.hpp"
+
 extern char** environ;
 
 namespace stepfuse::sass {
@@ -99,7 +102,23 @@ std::string find_disassembler() {
     if (access(program.c_str(), X_OK) == 0) return program;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
+  // Nobody named this one, so it must not be a file that another user may have written.
+  for (const std::filesystem::path& folder : folders_beside_program("nvdisasm")) {
+    std::filesystem::path program = folder / "nvdisasm";
+    if (access(program.c_str(), X_OK) == 0 && is_trusted(folder) && is_trusted(program)) {
+      return program;
+    }
+  }
   return "";
+}
+
+std::string require_disassembler() {
+  std::string program = find_disassembler();
+  if (!program.empty()) return program;
+  throw Error(ErrorKind::device,
+              "nvdisasm was not found, which reads machine code: `pip install "
+              "nvidia-cuda-nvdisasm` and name its bin/nvdisasm in STEPFUSE_NVDISASM, or put the "
+              "CUDA toolkit's into the PATH");
 }
 
 std::string disassembler_version(const std::string& program) {

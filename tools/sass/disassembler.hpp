@@ -8,14 +8,18 @@
 
 namespace stepfuse::sass {
 
-// $STEPFUSE_NVDISASM, or the one in the PATH; empty where there is none.
+// $STEPFUSE_NVDISASM, else the one in the PATH, else nvdisasm/nvdisasm beside the program or in the build folder
+// around it, where tools/setup.sh puts it. Empty if none was found.
 std::string find_disassembler();
+
+// The same. Throws Error{device}, which says how to get one, if none was found.
+std::string require_disassembler();
 
 // "13.2" of that program. The forms that parse() reads were seen in 12.x and 13.x.
 std::string disassembler_version(const std::string& program);
 
-// What `nvdisasm -c -hex` prints of a cubin, or with other words. Throws Error{device} where it
-// cannot be run.
+// Returns what `nvdisasm -c -hex` prints for a cubin; `words` replace these options. Throws Error{device} if the
+// program cannot be run.
 std::string disassemble(const std::string& program, std::string_view cubin,
                         const std::vector<std::string>& words = {"-c", "-hex"});
 

@@ -56,19 +56,10 @@ PhaseLoop match(const Loop& loop, const std::vector<Place>& places, size_t* next
   return found;
 }
 
-std::string disassembler_or_throw() {
-  std::string program = find_disassembler();
-  if (!program.empty()) return program;
-  throw Error(ErrorKind::device,
-              "there is no nvdisasm: put the CUDA toolkit's into the PATH, or `pip install "
-              "nvidia-cuda-nvdisasm` and "
-              "name its bin/nvdisasm in STEPFUSE_NVDISASM");
-}
-
 }  // namespace
 
 Report report_of(const Variant& variant, int arch) {
-  std::string program = disassembler_or_throw();
+  std::string program = require_disassembler();
   Report report;
   report.arch = arch;
   report.disassembler = "nvdisasm " + disassembler_version(program);

@@ -1,6 +1,10 @@
 // The one exception type for mistakes of the user, and the assertion for ours. Knows only std.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "stepfuse needs C++20: compile with -std=c++20"
+#endif
+
 #include <source_location>
 #include <stdexcept>
 #include <string>
