@@ -128,7 +128,8 @@ std::string not_shipped(const Variant& variant, std::string_view target) {
   std::vector<std::string> all = kernel_folders();
   if (all.empty()) return "";
   return fmt::format(
-      "; nor has {} this kernel of step @{} for {}: `stepfuse aot` of this same version makes it, "
+      "; and {} has no kernel for this step @{} on {}: build it with `stepfuse aot` of this "
+      "version, "
       "with the same options and storage types",
       fmt::join(all, " or "), variant.program.name, target);
 }

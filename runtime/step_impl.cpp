@@ -401,10 +401,11 @@ void Step::Impl::check_ready() {
   if (initialised_ < plan->layout.size() && begins_somehow_) {
     throw Error(
         ErrorKind::usage,
-        fmt::format("tensor {} has no initial values: call init_state() or "
-                    "load_checkpoint() before the first run, init_tensors() after append(), "
-                    "or adopt_state() if its arrays hold what to go on from",
-                    initialised_));
+        fmt::format(
+            "tensor {} is not initialised: call init_state() or load_checkpoint() before the "
+            "first run, init_tensors() after append(), or adopt_state() to keep what its "
+            "arrays contain",
+            initialised_));
   }
   if (closes_windows_ && !options.scaler->shared().counts_micro_batches()) {
     throw Error(

@@ -100,7 +100,7 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
                            {"norm", Op::reduce_add}, {"max", Op::reduce_max},
                            {"min", Op::reduce_min},  {"any", Op::reduce_any}};
 
-// How many are true. Elements count in i32, which the largest tensor fits; what is coarser in i64.
+// Counts the true values. Elements are counted in i32, which holds the largest tensor's count, others in i64.
 Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   bool elements = is_of_elements(x.domain());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
@@ -113,12 +113,13 @@ Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   return v.made(loc, v.c.b.reduce(Op::reduce_add, all.value, to));
 }
 
-// In f64, of columns in f32; of no elements 0.
+// Returns the mean in f64 (per column in f32), and 0 if there are no elements.
 Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   if (x.domain() != Domain::element) {
-    v.fail(x.loc, fmt::format("a mean is of elements, and this is one value for each {}: divide a "
-                              "sum by what it is of",
-                              info(x.domain()).name));
+    v.fail(x.loc,
+           fmt::format("mean() takes a value per element, and this one is per {}: divide a sum "
+                       "by the number of its terms",
+                       info(x.domain()).name));
   }
   Value sum = x.is_bool()
                   ? count_true(v, loc, x, to).value

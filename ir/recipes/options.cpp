@@ -83,8 +83,9 @@ void set_grad(Options& o, std::string_view text) {
     size_t end = std::min(text.find_first_of("|,"), text.size());
     std::optional<DType> t = dtype_from_name(text.substr(0, end));
     if (!t || !kFloatStorage.contains(*t)) {
-      throw Error(ErrorKind::usage, fmt::format("--grad: '{}' is not one of {} (several: f16|f32)",
-                                                text.substr(0, end), names(kFloatStorage, ", ")));
+      throw Error(ErrorKind::usage,
+                  fmt::format("--grad: '{}' is not one of {}; several are written f16,f32",
+                              text.substr(0, end), names(kFloatStorage, ", ")));
     }
     set = set | *t;
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -136,19 +137,20 @@ void set_moments(Options& o, std::string_view text) {
   }
 }
 
-// A storage type, or a format, or several: exp_avg=int8|exp_avg_sq=sqrt8.
+// A storage type or a format for all moments, or one per moment: exp_avg=int8,exp_avg_sq=sqrt8. Entries are
+// separated by ',' or '|'.
 RecipeOption moments_option() {
   std::vector<std::string_view> values = {"f32", "bf16"};
   for (std::string_view name : list_formats()) values.push_back(name);
-  RecipeOption row = {
-      "moments",
-      std::move(values),
-      "",
-      "storage type or format of the moments; of some: exp_avg=int8|exp_avg_sq=sqrt8",
-      set_moments,
-      [](const Options& o) {
-        return o.moments_format.empty() ? std::string(stepfuse::name(o.moments)) : o.moments_format;
-      }};
+  RecipeOption row = {"moments",
+                      std::move(values),
+                      "",
+                      "type or format of the moments; per moment: exp_avg=int8,exp_avg_sq=sqrt8",
+                      set_moments,
+                      [](const Options& o) {
+                        return o.moments_format.empty() ? std::string(stepfuse::name(o.moments))
+                                                        : o.moments_format;
+                      }};
   row.open = true;
   return row;
 }
@@ -158,7 +160,7 @@ RecipeOption moments_below_option() {
       "moments-below",
       {"4096"},
       "",
-      "with a format of --moments: tensors of fewer elements keep theirs in f32",
+      "with a format in --moments: tensors with fewer elements keep f32 moments",
       [](Options& o, std::string_view text) {
         auto [end, error] =
             std::from_chars(text.data(), text.data() + text.size(), o.moments_below);
@@ -166,9 +168,11 @@ RecipeOption moments_below_option() {
             o.moments_below <= kMostElements) {
           return;
         }
-        throw Error(ErrorKind::usage,
-                    fmt::format("--moments-below: '{}' is no count of elements, as 4096 is",
-                                text.substr(0, 40)));
+        throw Error(
+            ErrorKind::usage,
+            fmt::format(
+                "--moments-below: '{}' is not a number of elements; write one, such as 4096",
+                text.substr(0, 40)));
       },
       [](const Options& o) { return o.moments_below == 0 ? "" : std::to_string(o.moments_below); }};
   row.open = true;
@@ -228,72 +232,77 @@ std::vector<std::string_view> other_options(const std::vector<RecipeOption>& row
 std::vector<RecipeOption> make_table() {
   std::vector<RecipeOption> table = {
       {"grad", texts_of(choices_of(kFloatStorage)), "",
-       "storage type of the gradients, or several: f16|f32", set_grad, get_grad},
+       "storage type of the gradients, or several: f16,f32", set_grad, get_grad},
       flag("grad-scale", &Options::grad_scale,
-           "stored gradients have a scale for each tensor, undone by arg grad_scale_inv"),
+           "gradients are stored with one scale per tensor; arg grad_scale_inv undoes it"),
       moments_option(),
       moments_below_option(),
-      choice(
-          "master", &Options::master, kMaster, "f32",
-          "weights are kept below f32, and what they lack of it in f32 masters, or in fewer bits"),
+      choice("master", &Options::master, kMaster, "f32",
+             "keep weights in low precision plus an f32 master copy, or a compact remainder"),
       choice("model", &Options::model, choices_of(kLowPrecision), "",
-             "storage type of weights with --master or --weight-rounding"),
-      choice(
-          "copy-scale", &Options::copy_scale, kCopyScale, "delayed",
-          "8-bit copies are stored times a scale: for each tensor, from its largest weights so "
-          "far or now; mx: a power of two for 32 elements, -rceil: rounded up; block128: one for "
-          "128x128, -f32: any scale"),
+             "storage type of the weights with --master or --weight-rounding"),
+      choice("copy-scale", &Options::copy_scale, kCopyScale, "delayed",
+             "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements (mx, "
+             "mx-rceil) or per 128x128 block (block128, block128-f32)"),
       choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
-             "weights are kept in the type --model alone, without a master, and rounded so"),
+             "no master copy: store weights only in the --model type, rounded this way"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
-             "unscale the gradients and adapt the scale; apex and megatron: with hysteresis"),
+             "unscale the gradients and adapt the loss scale; apex, megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",
-             "who updates a scale that several steps read"),
-      flag("scale-bounds", &Options::scale_bounds, "keep the scale in args min_scale … max_scale"),
-      flag("check", &Options::check, "look for non-finite gradients and skip such a step"),
+             "which of several steps on one loss scale updates it: owner, member (no), last"),
+      flag("scale-bounds", &Options::scale_bounds,
+           "keep the loss scale between args min_scale and max_scale"),
+      flag("check", &Options::check, "skip the step if a gradient is inf or NaN"),
       choice("on-nonfinite", &Options::on_nonfinite, kOnNonfinite, "",
-             "what a non-finite gradient does to the step"),
-      choice("clip", &Options::clip, kClip, "l2",
-             "clip gradients by a global norm, by value, by what their norms used to be, or rows "
-             "by their "
-             "weights"),
-      flag("clip-per-group", &Options::clip_per_group, "a norm and a max_norm for each group"),
+             "what happens if a gradient is inf or NaN"),
+      choice(
+          "clip", &Options::clip, kClip, "l2",
+          "clip gradients: by global norm (l2, l1, inf), by value, by past norms (zclip, adagc), "
+          "or per row by the weights (agc); the limit is an argument, as in --set max_norm=1"),
+      flag("clip-per-group", &Options::clip_per_group,
+           "clip each group by its own norm and max_norm"),
       choice("on-norm-overflow", &Options::on_norm_overflow, kOnNormOverflow, "",
-             "finite gradients, infinite norm: skip the step, or torch's coefficient 0"),
-      flag("skip-norm", &Options::skip_norm, "skip a step whose norm exceeds arg skip_norm"),
-      flag("external-norm", &Options::external_norm, "take the norm from arg external_norm"),
+             "finite gradients with an infinite norm: skip the step, or clip to 0 as torch does"),
+      flag("skip-norm", &Options::skip_norm, "skip the step if the norm exceeds arg skip_norm"),
+      flag("external-norm", &Options::external_norm,
+           "use arg external_norm as the norm instead of computing it"),
       flag("all-reduce", &Options::all_reduce,
-           "norm and finite check are f32 sums, for one all-reduce over ranks between the phases"),
+           "make norm and finite check f32 sums, so that one all-reduce over ranks covers both"),
       flag("tensor-flags", &Options::tensor_flags,
-           "states say of each tensor whether it counts in the norm and whether it is updated"),
+           "states choose per tensor whether it counts in the norm and whether it is updated"),
       flag("external-found-inf", &Options::external_found_inf,
-           "take found_inf from arg external_found_inf"),
-      flag("accumulated", &Options::accumulated, "divide the gradients by arg accumulation"),
-      flag("window", &Options::window, "the gradients are the sums of recipe accumulate"),
+           "take the flag for inf and NaN from arg external_found_inf"),
+      flag("accumulated", &Options::accumulated,
+           "divide the gradients by the number of micro-batches, arg accumulation"),
+      flag("window", &Options::window,
+           "the gradients are the f32 sums that recipe accumulate makes"),
       flag("round-grad", &Options::round_grad,
-           "round to the gradient's storage type after unscale and after clip; the norm stays f32"),
-      flag("zero-grad", &Options::zero_grad, "zero the gradients in the same pass"),
+           "round gradients to their storage type after unscaling and after clipping"),
+      flag("zero-grad", &Options::zero_grad, "set the gradients to zero in the same pass"),
       flag("ema", &Options::ema,
-           "exponential moving average of the weights; with torch profiles as AveragedModel's"),
+           "keep a moving average of the weights; with a torch profile, as AveragedModel does"),
       flag("monitor", &Options::monitor,
-           "report the first non-finite tensor, skipped steps and streaks of them"),
-      choice("profile", &Options::profile, kProfile, "", "whose rounding order and behaviour"),
+           "report the first non-finite tensor, the number of skipped steps and their streaks"),
+      choice("profile", &Options::profile, kProfile, "",
+             "library whose rounding order and behaviour are followed"),
       choice("weight-decay", &Options::weight_decay, kWeightDecay, "",
-             "kind of weight decay, where not the optimizer's own"),
-      flag("maximize", &Options::maximize, "ascend"),
+             "kind of weight decay, if not the optimizer's own"),
+      flag("maximize", &Options::maximize, "maximize the objective instead of minimizing it"),
       formula_flag("amsgrad", &Options::amsgrad,
-                   "adam, adamw: divide by the maximum of exp_avg_sq"),
-      formula_flag("momentum", &Options::momentum, "sgd, rmsprop: with a momentum buffer"),
+                   "adam, adamw: divide by the largest exp_avg_sq so far"),
+      formula_flag("momentum", &Options::momentum, "sgd, rmsprop: use a momentum buffer"),
       formula_flag("nesterov", &Options::nesterov,
-                   "sgd (with --momentum), muon_momentum: Nesterov momentum"),
+                   "sgd with --momentum, muon_momentum: use Nesterov momentum"),
       formula_flag("centered", &Options::centered,
-                   "rmsprop: subtract the squared mean of the gradients"),
+                   "rmsprop: subtract the squared mean gradient from the second moment"),
   };
   table.front().open = true;
-  table.push_back(names_option("with", &Options::with, other_options(table),
-                               "other options that an optimizer's formula declares, several: a|b"));
-  table.push_back(names_option("per-tensor", &Options::per_tensor, {"lr", "weight_decay"},
-                               "hyperparameters with a scale for each tensor, as arg lr_scale"));
+  table.push_back(
+      names_option("with", &Options::with, other_options(table),
+                   "other options that the optimizer's formula declares, one or several: a,b"));
+  table.push_back(
+      names_option("per-tensor", &Options::per_tensor, {"lr", "weight_decay"},
+                   "hyperparameters that get a factor per tensor, such as arg lr_scale for lr"));
   return table;
 }
 
@@ -310,12 +319,12 @@ void set_option(RecipeOptions& options, std::string_view name, std::string_view 
   if (row == table.end()) {
     std::vector<std::string_view> names;
     for (const RecipeOption& r : table) names.push_back(r.name);
-    throw Error(ErrorKind::usage, fmt::format("there is no recipe option '{}'; there are {}", name,
-                                              fmt::join(names, ", ")));
+    throw Error(ErrorKind::usage, fmt::format("there is no recipe option '{}'; the options are {}",
+                                              name, fmt::join(names, ", ")));
   }
   if (value.empty()) value = row->bare;
   bool is_flag = row->values.empty();
-  // Also of what may stand alone, which some were flags once.
+  // "true" and "false" are also taken by options that may stand without a value.
   if (!is_flag && !row->bare.empty() && (value == "true" || value == "false")) {
     value = value == "true" ? row->bare : row->values.front();
   }

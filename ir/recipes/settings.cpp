@@ -58,20 +58,20 @@ void check_storage(const RecipeOptions& o) {
       "--round-grad rounds to the stored type, in which --grad-scale has other values; leave it "
       "out");
   require(!o.grad_scale || !o.window,
-          "--window takes f32 sums; --grad-scale belongs to the step accumulate");
+          "--window takes f32 sums; use --grad-scale in the step accumulate instead");
   require(o.moments == DType::f32 || o.moments == DType::bf16,
           fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
   require(o.moments == DType::f32 || o.moments_format.empty(),
-          "moments in a format are f32 where they are computed with; leave out bf16");
+          "moments in a format are computed in f32; leave out bf16");
   require(o.moments_below == 0 || !o.moments_format.empty(),
-          "--moments-below says which tensors have no moments in a format; add one, as in "
+          "--moments-below exempts small tensors from a format of --moments; add a format, as in "
           "--moments=dyn8");
   require(!o.master || !o.weight_rounding,
           "--weight-rounding is for weights without a master; leave out --master");
   require(o.master || o.weight_rounding || !o.model,
-          "--model is the type of weights below f32; add --master or --weight-rounding");
+          "--model is the type of low-precision weights; add --master or --weight-rounding");
   require(!o.model || is_low_precision(*o.model),
-          fmt::format("weights below f32 are one of {}", names(kLowPrecision, ", ")));
+          fmt::format("--model must be one of {}", names(kLowPrecision, ", ")));
 }
 
 void check_scale(const RecipeOptions& o) {
@@ -81,9 +81,10 @@ void check_scale(const RecipeOptions& o) {
           "--scale-bounds needs a --loss-scale that changes (dynamic, apex or megatron)");
   require(updated || o.scale_role == ScaleRole::owner,
           "--scale-role is for a --loss-scale that changes (dynamic, apex or megatron)");
-  require(!updated || o.on_nonfinite != OnNonfinite::propagate,
-          "a --loss-scale that changes finds its value by skipping overflowed steps; leave out "
-          "--on-nonfinite=propagate or take --loss-scale=fixed");
+  require(
+      !updated || o.on_nonfinite != OnNonfinite::propagate,
+      "a dynamic --loss-scale must skip overflowed steps: remove --on-nonfinite=propagate, or use "
+      "--loss-scale=fixed");
 }
 
 void check_clip(const Settings& s) {
@@ -93,7 +94,7 @@ void check_clip(const Settings& s) {
   require(!o.clip_per_group || !o.external_norm,
           "--external-norm is one number; leave out --clip-per-group");
   require(!o.clip_per_group || (o.clip != Clip::zclip && o.clip != Clip::adagc),
-          "--clip=zclip has one norm, and adagc one for each tensor; leave out --clip-per-group");
+          "--clip=zclip uses one norm and --clip=adagc one per tensor; leave out --clip-per-group");
   require(!o.external_norm || clips_norm || o.skip_norm,
           "--external-norm is used by --clip and --skip-norm; add one of them");
   require(!o.all_reduce || !(o.external_norm && o.external_found_inf),
@@ -134,8 +135,8 @@ void check_values(const RecipeOptions& o) {
     std::string value = row.get(o);
     bool is_one = row.open || row.values.empty() || value.empty() ||
                   std::find(row.values.begin(), row.values.end(), value) != row.values.end();
-    require(is_one, fmt::format("--{} has a value that is none of {}", row.name,
-                                fmt::join(row.values, ", ")));
+    require(is_one,
+            fmt::format("--{}: the value is not one of {}", row.name, fmt::join(row.values, ", ")));
   }
 }
 
@@ -156,12 +157,13 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
   s.options = o;
   check_clip(s);
   s.model = o.model.value_or(o.grad.contains(DType::f16) ? DType::f16 : DType::bf16);
-  require(o.master == Master::none || o.master == Master::f32 || s.model == DType::bf16,
-          fmt::format("--master=remainder and ecc24 are of bf16 weights, here they are {}; take "
-                      "--model=bf16, or --master=f32",
-                      name(s.model)));
+  require(
+      o.master == Master::none || o.master == Master::f32 || s.model == DType::bf16,
+      fmt::format("--master=remainder and --master=ecc24 need bf16 weights, but --model is {}; use "
+                  "--model=bf16 or --master=f32",
+                  name(s.model)));
   require(o.copy_scale == CopyScale::none || (o.master == Master::f32 && size_of(s.model) == 1),
-          fmt::format("--copy-scale is of 8-bit copies of f32 masters; add --master=f32 "
+          fmt::format("--copy-scale needs 8-bit copies of f32 masters; add --master=f32 "
                       "--model={}",
                       name(DType::f8e4m3)));
   s.norm = s.clips_norm() || o.skip_norm;

@@ -21,9 +21,9 @@ class Cache(Case):
                 # The step's own kernel, the one that initialises its state, and which LLVM that was.
                 self.assertIn("3 entries removed", self.ok("cache", "clear", environment=where))
                 self.assertIn("0 entries", self.ok("cache", "list", environment=where))
-            self.fails(2, "begins with 'zz'", "cache", "show", "zz", environment=where)
-            self.fails(2, "which variant?", "cache", "show", environment=where)
-        self.fails(3, "the disk cache is off", "cache", "list")
+            self.fails(2, "'zz' is not the beginning of exactly one", "cache", "show", "zz", environment=where)
+            self.fails(2, "cache show needs the name of a kernel", "cache", "show", environment=where)
+        self.fails(3, "the kernel cache is off", "cache", "list")
         self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
 
     def warm_start(self, backend, library, environment):

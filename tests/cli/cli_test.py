@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -37,7 +38,18 @@ class Usage(Case):
                     self.ok(*words, folder=folder)
 
     def test_version(self):
-        self.assertRegex(self.ok("--version"), r"^stepfuse \d+\.\d+\.\d+$")
+        for word in ("--version", "-V"):
+            self.assertRegex(self.ok(word), r"^stepfuse \d+\.\d+\.\d+$")
+
+    def test_help_is_a_verb(self):
+        self.assertEqual(self.ok("help"), self.ok("--help"))
+        self.assertEqual(self.ok("help", "dump"), self.ok("dump", "--help"))
+        self.fails(2, "did you mean 'dump'?", "help", "dmp")
+
+    def test_the_limit_of_a_clip_is_no_kind_of_it(self):
+        for words in (["--clip", "1.0"], ["--clip=l2", "1.0"]):
+            self.fails(2, "write --clip=l2 --set max_norm=1.0", "run", "adamw", *words)
+        self.fails(2, "--clip: '1.0' is not one of", "run", "adamw", "--clip=1.0")
 
     def test_unknown_words_suggest_near_ones(self):
         self.fails(2, "there is no verb 'dmp'; did you mean 'dump'?", "dmp", "adamw")
@@ -56,8 +68,8 @@ class Usage(Case):
 
     def test_recipe_options(self):
         self.fails(2, "--clip: 'l3' is not one of none, l2, l1, inf, value", "dump", "adamw", "--clip=l3")
-        self.fails(2, "--model is the type of weights below f32; add --master or --weight-rounding", "dump", "adamw", "--model=f16")
-        self.fails(2, "an option of recipes", "dump", SOURCE / "tests/unit/classic.sf", "--master")
+        self.fails(2, "--model is the type of low-precision weights; add --master or --weight-rounding", "dump", "adamw", "--model=f16")
+        self.fails(2, "applies to recipes and formulas", "dump", SOURCE / "tests/unit/classic.sf", "--master")
         plain = self.ok("dump", "adamw", "--clip")
         self.assertEqual(plain, self.ok("dump", "--clip", "adamw"))
         self.assertEqual(plain, self.ok("dump", "adamw", "--clip", "l2"))
@@ -86,7 +98,7 @@ class List(Case):
         self.assertGreaterEqual(len(recipes), 3)
         for name in recipes:
             text = self.ok("dump", name)
-            self.assertIn("in order", self.ok("check", "-", text=text))
+            self.assertIn(": ok\n", self.ok("check", "-", text=text))
             digest = self.ok("run", name, "--backend=interpret", "--params=100", "--digest")
             path = self.file(f"{name}.sf", text)
             self.assertEqual(digest, self.ok("run", path, "--backend=interpret", "--params=100", "--digest"))
@@ -117,7 +129,7 @@ class Check(Case):
         self.assertIn("good.sf: step @s", done.stdout.decode())
 
     def test_standard_input(self):
-        self.assertIn("in order", self.ok("check", "-", text=self.GOOD))
+        self.assertIn(": ok\n", self.ok("check", "-", text=self.GOOD))
         self.fails(1, "<stdin>:1:1: error", "check", "-", text="x")
 
     def test_faults_show_with_every_verb(self):
@@ -217,10 +229,33 @@ class MachineCode(Case):
             self.assertRegex(said, rf"(?m)^{gpu} +[0-9.]+ +[01]\.[0-9]+ ")
         self.assertNotIn("a spill", said)
 
-    def test_without_a_disassembler(self):
-        done = call("explain", "adamw", "--no-compile", "--sass", environment={"STEPFUSE_NVDISASM": "", "PATH": ""})
-        self.assertEqual(done.returncode, 3, done.err)
-        self.assertIn("pip install nvidia-cuda-nvdisasm", done.err)
+    def copy(self):
+        """The tool in a folder of its own, and an environment that names no disassembler."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        tool = shutil.copy(BINARY, folder.name)
+        return pathlib.Path(tool), {**ENVIRONMENT, "STEPFUSE_NVDISASM": "", "PATH": ""}
+
+    def test_without_a_disassembler_nothing_is_even_read(self):
+        tool, environment = self.copy()
+        done = subprocess.run([tool, "explain", "adamw", "--sass", "--layout", "/nonexistent.json"], capture_output=True,
+                              env=environment, text=True, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("pip install nvidia-cuda-nvdisasm", done.stderr)
+
+    def test_the_disassembler_beside_the_tool_is_found(self):
+        tool, environment = self.copy()
+        beside = tool.parent / "nvdisasm" / "nvdisasm"
+        beside.parent.mkdir()
+        beside.write_text("#!/bin/sh\necho it is asked\n")
+        self.need("nvrtc")
+        environment["STEPFUSE_NVRTC_DIR"] = str(pathlib.Path(ENV["nvrtc"]["path"]).parent)
+        for mode, expected in ((0o755, "does not say its version"), (0o777, "pip install nvidia-cuda-nvdisasm")):
+            beside.chmod(mode)
+            done = subprocess.run([tool, "explain", "adamw", "--no-compile", "--sass"], capture_output=True, env=environment,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(expected, done.stderr, f"mode {mode:o}")
 
 
 class Explain(Case):
@@ -300,7 +335,7 @@ class Explain(Case):
         for text, count in (("16M", 16_000_000), ("2k", 2000), ("1e3", 1000), ("0", 0), ("1.5G", 1_500_000_000)):
             self.assertEqual(self.explain("adamw", "--params", text)["parameters"], count)
         for text in ("x", "-1", "1.5", "1X", "1e30", "16MM"):
-            self.fails(2, "write a count", "explain", "adamw", f"--params={text}", "--no-compile")
+            self.fails(2, "write a number of parameters", "explain", "adamw", f"--params={text}", "--no-compile")
 
 
 class Run(Case):
@@ -386,7 +421,7 @@ class Run(Case):
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
         self.fails(2, "group 2 does not exist", *base, "--set", "lr[2]=1")
         self.fails(2, "'lr' of step @adamw has no value for each tensor", *base, "--set", "lr[x]=1")
-        self.fails(2, "stands in brackets", *base, "--set", "lr[1=1")
+        self.fails(2, "the brackets must hold", *base, "--set", "lr[1=1")
         scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]
         plain = self.ok(*scaled)
         self.assertEqual(plain, self.ok("run", "sgd", *scaled[3:]))
@@ -414,7 +449,7 @@ class Run(Case):
         self.fails(1, "@grad of step @adamw cannot be stored as", "run", "adamw", "--grad=bf16",
                    "--layout", LAYOUTS / "mixed_dtypes.json")
         self.fails(2, "excludes", "run", "adamw", "--params=1", "--layout", LAYOUTS / "sizes.json")
-        self.fails(2, "write a count", "run", "adamw", "--params=many")
+        self.fails(2, "write a number of parameters", "run", "adamw", "--params=many")
         if ENV["llvm"]["available"]:
             self.fails(2, "unknown processor level", "run", "adamw", "--cpu-level=z80")
             if ENV["processor"]["levels"][-1] == "x86-64-v3":

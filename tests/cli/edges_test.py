@@ -86,7 +86,7 @@ class Failures(Case):
         self.fails(3, ["needs libLLVM", "STEPFUSE_LLVM_LIBRARY"], "run", "adamw", "--params=10", environment=none)
         # As the help says: nothing falls back by itself.
         text = " ".join(self.ok("env", "--help").split())
-        self.assertIn("without LLVM steps run where it is asked for in the interpreter (--backend=interpret", text)
+        self.assertIn("Without LLVM a step runs in the interpreter (--backend=interpret", text)
         self.ok("run", "adamw", "--params=10", "--backend=interpret", environment=none)
         self.assertNotIn("without LLVM steps run in the interpreter", text)
 
@@ -114,7 +114,7 @@ class Failures(Case):
         with tempfile.TemporaryDirectory() as folder:
             for word in ("0", "off", "no", "false"):
                 where = {"STEPFUSE_CACHE": word, "STEPFUSE_CACHE_DIR": folder}
-                self.fails(3, f"the disk cache is off: STEPFUSE_CACHE={word}\n", "cache", "list", environment=where)
+                self.fails(3, f"the kernel cache is off: STEPFUSE_CACHE={word}\n", "cache", "list", environment=where)
                 if ENV["llvm"]["available"]:
                     self.ok("run", "sgd", "--params=10", environment=where)
                 self.assertEqual(os.listdir(folder), [], word)

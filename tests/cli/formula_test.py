@@ -68,7 +68,7 @@ class Formula(Case):
 
     def test_list_shows_all_that_one_takes(self):
         text = self.ok("list", "sgd", "--momentum", "--clip")
-        for line in (r"lr +\{f64\} +0.001 +learning rate", r"momentum +\{f64\} +0.9 +share that", r"momentum_buffer +f32 +updated +from 0",
+        for line in (r"lr +\{f64\} +0.001 +learning rate", r"momentum +\{f64\} +0.9 +decay rate", r"momentum_buffer +f32 +updated +from 0",
                      r"momentum_begun +<bool>", r"grad_norm +f32", r"--nesterov +look ahead"):
             self.assertRegex(text, line)
         mine = self.file("mine.opt", 'optimizer mine "a test" {\n  hyper k = 2 "how much"\n  w = w - k * g\n}\n')

@@ -56,7 +56,8 @@ class Scale(Case):
         for words in ("64 ranks", "Assumptions", "Rabenseifner", "450 GB/s"):
             self.assertIn(words, text)
         for words, said in ((("--ranks", "1..8"), "whole numbers from 2 on"), (("--ranks", "8", "--link", "pigeon"), "GB/s:microseconds"),
-                            (("--ranks", "x"), "no number"), (("--ranks", "64..8"), "is empty")):
+                            (("--ranks", "x"), "expected N, N,M or N..M"), (("--ranks", "8-16"), "as in 8..16384; got '8-16'"),
+                            (("--ranks", "8", "--link", "50:"), "GB/s:microseconds"), (("--ranks", "64..8"), "is empty")):
             self.fails(2, said, "explain", "adamw", *words)
 
 

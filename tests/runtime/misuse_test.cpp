@@ -59,7 +59,7 @@ TEST_CASE("a step whose buffers begin somehow does not run before they did") {
   a.run(2);
   a.step.append({.name = "c", .size = 1});
   a.start(3);
-  CHECK_THROWS_WITH_AS(a.run(3), Contains("tensor 2 has no initial values"), Error);
+  CHECK_THROWS_WITH_AS(a.run(3), Contains("tensor 2 is not initialised"), Error);
   CHECK_THROWS_WITH_AS(a.step.init_tensors(3), Contains("init_tensors(3)"), Error);
   a.step.init_tensors(2);
   a.run(3);
@@ -156,7 +156,7 @@ TEST_CASE("numbers and enumerators out of range, and objects moved from") {
   CHECK_THROWS_WITH_AS(make({.stats_ring = 0}), Contains("stats_ring"), Error);
   CHECK_THROWS_WITH_AS(make({.form = static_cast<Form>(9)}), Contains("form"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("adamw", {.loss_scale = static_cast<LossScale>(9)}),
-                       Contains(".loss_scale has a value that is none of none, fixed"), Error);
+                       Contains(".loss_scale: the value is not one of none, fixed"), Error);
   CHECK_THROWS_AS(make_recipe("adamw", {.clip = static_cast<Clip>(77)}), Error);
   CHECK_THROWS_AS(make_recipe("adamw", {.on_nonfinite = static_cast<OnNonfinite>(77)}), Error);
   CHECK_THROWS_AS(make_recipe("loss_scale_update", {.loss_scale = static_cast<LossScale>(9)}),

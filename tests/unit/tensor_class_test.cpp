@@ -240,9 +240,9 @@ TEST_CASE("a format may begin at a size, in several steps") {
 TEST_CASE("the option says from how many elements on a format is, and asks for one") {
   RecipeOptions o;
   CHECK_THROWS_WITH_AS(set_option(o, "moments-below", "4k"),
-                       doctest::Contains("'4k' is no count of elements"), Error);
+                       doctest::Contains("'4k' is not a number of elements"), Error);
   o.moments_below = 4096;
-  CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("add one, as in"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("add a format, as in"), Error);
   set_option(o, "moments", "bf16");
-  CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("add one, as in"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", o), doctest::Contains("add a format, as in"), Error);
 }

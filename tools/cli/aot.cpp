@@ -18,10 +18,11 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse aot adamw --clip --for sm_80,sm_90,compute_90 -o kernels
   stepfuse aot my_step.sf --layout model.json --for x86-64-v4,sm_100 -o kernels
 
-The folder serves any process that runs this version of stepfuse: STEPFUSE_KERNELS=kernels, or
-use_kernels("kernels"). It holds the step, what initialises its buffers, and with --observe what
-observe() and reduce() need, for the layout's storage types; sizes do not matter. A processor takes the
-best level that it has, a GPU the cubin (sm_NN) nearest to it, or PTX (compute_NN) where it is newer.)";
+NVRTC is needed for sm_NN and compute_NN, LLVM for processor levels. The folder serves every process that
+runs this version of stepfuse: set STEPFUSE_KERNELS=kernels, or call use_kernels("kernels"). The options
+must be the program's. The layout must have its storage types; sizes do not matter. A layout file is
+{"tensors": [{"name": "w", "shape": [1024, 768]}]}. A processor uses the best level that it has; a GPU uses
+the nearest cubin of its generation, or PTX if it is newer.)";
 
 struct Options {
   SourceArguments source;
@@ -52,17 +53,19 @@ int aot(const Options& o) {
 }  // namespace
 
 void add_aot(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("aot", "Compile kernels ahead of time, for machines without");
+  CLI::App* verb =
+      app.add_subcommand("aot", "Compile kernels ahead of time, for machines without a compiler");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
-  verb->add_option("--for", o->targets, "Processor levels, cubins (sm_NN) and PTX (compute_NN)")
+  verb->add_option("--for", o->targets,
+                   "What to compile for: processor levels, cubins (sm_NN), PTX (compute_NN)")
       ->required()
       ->delimiter(',')
       ->type_name("TARGET,…");
-  verb->add_option("-o,--output", o->output, "The folder; kernels are added to it")
+  verb->add_option("-o,--output", o->output, "Folder to which kernels are added")
       ->required()
       ->type_name("DIR");
-  verb->add_flag("--observe", o->observe, "Also what observe() and reduce() need");
+  verb->add_flag("--observe", o->observe, "Add the kernels that observe() and reduce() need");
   add_form(*verb, o->form);
   add_cuda_options(*verb, o->cuda_options);
   add_source(*verb, o->source, true);

@@ -23,12 +23,12 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse bench adamw --clip --params 1M --threads 1,2 -o bench.svg
   stepfuse bench my_step.sf --json
 
-Forms, streams and rivals take turns in one run. The stream reads four arrays and writes three of them in
-place, as an Adam update does; the floor is the time in which the fused form's bytes pass at its
-speed. Reading alone is slower, byte for byte: the roof is the time of a form's own bytes where phases
-that write nothing read at that speed. --against torch runs PyTorch's unscale_, clip_grad_norm_, step and update over the same shapes, fused
-and foreach, in a process of its own (torch-compile: compiled as well). This measures the CPU; a GPU: see
-tools/gpu_check.sh.)";
+Forms, streams and PyTorch take turns in one run. The stream reads four arrays and writes three of them in
+place, as an Adam update does. The floor is the time of the fused form's bytes at the stream's speed.
+Reading alone is slower per byte. The roof is the time of a form's own bytes if phases that only read run
+at that slower speed. --against torch times PyTorch's unscale_, clip_grad_norm_, step and update over the
+same shapes, fused and foreach, in a separate process; torch-compile adds torch.compile.
+For a GPU see tools/gpu_check.sh.)";
 
 constexpr uint64_t kDefaultParams = 16'000'000;
 
@@ -71,22 +71,23 @@ int run_bench(const Options& o) {
 }  // namespace
 
 void add_bench(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("bench", "Measure a step on this machine's CPU");
+  CLI::App* verb = app.add_subcommand("bench", "Time a step on this machine's CPU");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   add_source(*verb, o->source, true);
-  verb->add_option("--threads", o->threads, "How many, one or several numbers; 0: all [0]")
+  verb->add_option("--threads", o->threads, "Number of threads, one or several; 0 means all [0]")
       ->type_name("N,…")
       ->delimiter(',')
       ->check(CLI::Range(0, 4096));
-  verb->add_option("--rounds", o->rounds, "Turns that count [9]")->check(CLI::Range(1, 1000));
+  verb->add_option("--rounds", o->rounds, "Rounds that are measured [9]")
+      ->check(CLI::Range(1, 1000));
   add_settings(*verb, o->set);
-  verb->add_option("--against", o->against, "Also measure PyTorch's pipeline")
+  verb->add_option("--against", o->against, "Also time PyTorch's pipeline")
       ->type_name("torch|torch-compile")
       ->check(one_of({"torch", "torch-compile"}));
-  verb->add_option("--python", o->python, "Which has PyTorch [python3]")->type_name("PATH");
-  verb->add_option("-o,--output", o->picture, "A picture")->type_name("FILE.svg");
-  verb->add_flag("--json", o->json, "As JSON, with the time of every turn");
+  verb->add_option("--python", o->python, "Python that has PyTorch [python3]")->type_name("PATH");
+  verb->add_option("-o,--output", o->picture, "Write a picture")->type_name("FILE.svg");
+  verb->add_flag("--json", o->json, "Print JSON, with the time of every round");
   verb->callback([&action, o] { action = [o] { return run_bench(*o); }; });
 }
 

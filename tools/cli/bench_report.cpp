@@ -85,8 +85,7 @@ std::string bench_picture(const BenchReport& r) {
       "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       "<text x=\"16\" y=\"24\" font-size=\"15\">{}: one step over {} parameters</text>\n"
       "<text x=\"16\" y=\"44\" fill=\"#555\">{}; shorter is better, dashed: the floor, {:.0f} "
-      "bytes a "
-      "parameter at the memory's speed</text>\n",
+      "bytes per parameter at the memory's speed</text>\n",
       kLeft + kWidth + 110, height, r.title, with_commas(r.parameters), r.cpu,
       r.rows[0].bytes_per_parameter);
   int y = kTop;

@@ -16,17 +16,17 @@ namespace {
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse cache path
   stepfuse cache list
-  stepfuse cache show 3f9a        what a variant was made from, by the beginning of its name
+  stepfuse cache show 3f9a        what a kernel was compiled from, by the beginning of its name
   stepfuse cache clear
 
-Besides variants it holds which NVRTC, LLVM and processor were found, so that a process which finds its
-variants here need not open the compilers. STEPFUSE_CACHE_DIR names another folder, STEPFUSE_CACHE=off (or 0) turns the
+The cache also remembers which NVRTC, LLVM and processor were found. So a process whose kernels are in the
+cache opens no compiler. STEPFUSE_CACHE_DIR names another folder; STEPFUSE_CACHE=off (or 0) turns the
 cache off.)";
 
 DiskCache& working_cache() {
   DiskCache& cache = DiskCache::process();
   if (!cache.problem().empty()) {
-    throw Error(ErrorKind::device, fmt::format("the disk cache is off: {}", cache.problem()));
+    throw Error(ErrorKind::device, fmt::format("the kernel cache is off: {}", cache.problem()));
   }
   return cache;
 }
@@ -51,7 +51,7 @@ int show(const DiskCache& cache, const std::string& name) {
   auto preimage = cache.show(name);
   if (!preimage) {
     throw Error(ErrorKind::usage,
-                fmt::format("no variant, or more than one, has a name that begins with '{}'; see "
+                fmt::format("'{}' is not the beginning of exactly one kernel's name; see "
                             "`stepfuse cache list`",
                             name));
   }
@@ -61,7 +61,8 @@ int show(const DiskCache& cache, const std::string& name) {
 
 int cache(const std::string& what, const std::string& name) {
   if (what == "show" && name.empty()) {
-    throw Error(ErrorKind::usage, "which variant? See `stepfuse cache list`");
+    throw Error(ErrorKind::usage,
+                "cache show needs the name of a kernel; see `stepfuse cache list`");
   }
   DiskCache& cache = working_cache();
   if (what == "list") return list(cache);
@@ -77,7 +78,7 @@ int cache(const std::string& what, const std::string& name) {
 }  // namespace
 
 void add_cache(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("cache", "Compiled variants on disk");
+  CLI::App* verb = app.add_subcommand("cache", "Inspect or clear the kernel cache");
   verb->footer(std::string(kFooter));
   auto what = std::make_shared<std::string>();
   auto name = std::make_shared<std::string>();
@@ -85,7 +86,8 @@ void add_cache(CLI::App& app, Action& action) {
       ->required()
       ->type_name("path|list|show|clear")
       ->check(one_of({"path", "list", "show", "clear"}));
-  verb->add_option("name", *name, "Of the variant to show")->type_name("NAME");
+  verb->add_option("name", *name, "Name of the kernel to show, or its beginning")
+      ->type_name("NAME");
   verb->callback([&action, what, name] { action = [what, name] { return cache(*what, *name); }; });
 }
 

@@ -21,8 +21,8 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse check steps/*.sf my.opt
   stepfuse dump adamw | stepfuse check -
 
-A fault is shown as file:line:column, the line, and a caret; the exit code is then 1. What a step computes or
-declares and never uses is a warning.)";
+A fault is shown as file:line:column, the line, and a caret; the exit code is then 1. Values and
+declarations that are never used are warnings.)";
 
 int check(const std::vector<std::string>& files) {
   int code = kOk;
@@ -37,8 +37,8 @@ int check(const std::vector<std::string>& files) {
         shown.replace(shown.find("error", name.size()), 5, "warning");
         complain(shown + '\n');
       }
-      fmt::print("{}: step @{}, {} instructions, {} buffers: in order\n", file, p.name,
-                 p.insts.size(), p.buffers.size());
+      fmt::print("{}: step @{}, {} instructions, {} buffers: ok\n", file, p.name, p.insts.size(),
+                 p.buffers.size());
     } catch (const Error& e) {
       complain(fmt::format("{}\n", e.what()));
       code = kFaultInFile;
@@ -50,10 +50,12 @@ int check(const std::vector<std::string>& files) {
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("check", "Verify steps; show each fault at its place");
+  CLI::App* verb =
+      app.add_subcommand("check", "Verify .sf and .opt files and show each fault in its line");
   verb->footer(std::string(kFooter));
   auto files = std::make_shared<std::vector<std::string>>();
-  verb->add_option("files", *files, "Steps and formulas as text; - is standard input, a step")
+  verb->add_option("files", *files,
+                   "Steps (.sf) and formulas (.opt); - is a step on standard input")
       ->required()
       ->type_name("FILE.sf|FILE.opt…");
   verb->callback([&action, files] { action = [files] { return check(*files); }; });

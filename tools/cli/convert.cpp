@@ -13,12 +13,11 @@ namespace {
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse convert run.safetensors run8.safetensors --moments=fp8
-  stepfuse convert run.safetensors run8.safetensors --moments='exp_avg=int8|exp_avg_sq=sqrt8'
+  stepfuse convert run.safetensors run8.safetensors --moments=exp_avg=int8,exp_avg_sq=sqrt8
   stepfuse convert run.safetensors run8.safetensors --moments=dyn8 --moments-below=4096
   stepfuse convert run8.safetensors run.safetensors --moments=f32
 
-So a run switches at a checkpoint: each number is rounded once, here. What has the form already, and all
-else in the file, keeps its bits.)";
+Switches a run to another format. Each moment is rounded once; everything else is copied unchanged.)";
 
 struct Options {
   std::string from;
@@ -30,16 +29,16 @@ struct Options {
 }  // namespace
 
 void add_convert(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("convert", "A checkpoint with its moments in another form");
+  CLI::App* verb = app.add_subcommand("convert", "Convert a checkpoint's moments");
   verb->footer(std::string(kFooter));
   auto options = std::make_shared<Options>();
-  verb->add_option("from", options->from, "The checkpoint")->required()->type_name("FROM");
+  verb->add_option("from", options->from, "The checkpoint to read")->required()->type_name("FROM");
   verb->add_option("to", options->to, "The file to write")->required()->type_name("TO");
   verb->add_option("--moments", options->moments,
-                   "f32, bf16, a format, or of some NAME=FORM|NAME=FORM")
+                   "f32, bf16 or a format; per moment: NAME=FORM,NAME=FORM")
       ->required();
   verb->add_option("--moments-below", options->below,
-                   "Tensors of fewer elements have f32, as with the option of recipes [0]")
+                   "Tensors with fewer elements keep f32, as with the recipe option [0]")
       ->type_name("N");
   verb->callback([&action, options] {
     action = [options] {

@@ -30,16 +30,16 @@ int parse_arch(const std::string& text) {
 
 void add_kernel_words(CLI::App& verb, KernelWords& words) {
   add_form(verb, words.form);
-  verb.add_option("--arch", words.arch, "GPU that CUDA text and machine code are for [sm_90]")
+  verb.add_option("--arch", words.arch, "GPU architecture to compile CUDA for [sm_90]")
       ->type_name("sm_NN");
   add_cuda_options(verb, words.cuda_options);
-  verb.add_option("--cpu-level", words.cpu_level, "Processor that LLVM IR is for [host]")
+  verb.add_option("--cpu-level", words.cpu_level, "Processor level to compile LLVM IR for [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
 }
 
 void add_cuda_options(CLI::App& verb, std::string& options) {
   verb.add_option("--cuda-options", options,
-                  "How CUDA kernels are made; the bits are the same: "
+                  "Tuning of CUDA kernels; results are bit-identical: "
                   "min-blocks=1|2|3|4, unroll=1|2, cache=normal|streaming|evict-first, "
                   "access=128|256, reverse=on|off [chosen]")
       ->type_name("NAME=VALUE,…");

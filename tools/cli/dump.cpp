@@ -26,18 +26,18 @@ namespace {
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse dump adamw --grad f16 --master --loss-scale --clip
-  stepfuse dump adamw --clip --emit=passes                what each pass made of it
+  stepfuse dump adamw --clip --emit=passes                the program after each pass
   stepfuse dump adamw --clip --emit=schedule --form=unfused
   stepfuse dump my_step.sf --bind grad=bf16 --emit=cuda
   stepfuse dump adamw --clip --emit=cubin --arch=sm_100 -o adamw.cubin
   stepfuse dump adamw --clip --emit=cubin --cuda-options unroll=2,cache=streaming -o adamw.cubin
-  stepfuse dump adamw --clip --emit=plan                  where everything stands, for all emitters
+  stepfuse dump adamw --clip --emit=plan                  what the emitters read
   stepfuse dump adamw --clip --emit=llvm --cpu-level=x86-64-v3
   stepfuse dump adamw --clip --emit=c -o adamw.c
-  stepfuse dump adamw --grad 'f16|bf16|f32' --emit=cuda --layout samples/layouts/mixed_dtypes.json
+  stepfuse dump adamw --grad f16,bf16,f32 --emit=cuda --layout samples/layouts/mixed_dtypes.json
 
-Kernels are made for the storage types of the layout; without one, for every combination of those
-that are not bound. ptx and cubin show registers and spills on standard error; no GPU is needed.)";
+Kernels are made for the storage types of the layout, or without one for every combination that --bind
+leaves open. ptx and cubin print registers and spills on standard error. No GPU is needed.)";
 
 struct Options {
   SourceArguments source;
@@ -118,17 +118,19 @@ int dump(const Options& o) {
 }  // namespace
 
 void add_dump(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("dump", "Any stage of a step: IR, passes, schedule, kernels");
+  CLI::App* verb = app.add_subcommand(
+      "dump", "Print a stage of a step: IR, passes, schedule, plan, kernel text");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
-  verb->add_option("--emit", o->emit, "Which stage [ir]")
+  verb->add_option("--emit", o->emit, "Stage to print [ir]")
       ->type_name("ir|passes|schedule|plan|c|cuda|ptx|cubin|llvm")
       ->check(one_of({"ir", "passes", "schedule", "plan", "c", "cuda", "ptx", "cubin", "llvm"}));
   add_kernel_words(*verb, o->kernel);
   verb->add_option("-o,--output", o->output, "Write to a file instead of standard output")
       ->type_name("FILE");
   add_source(*verb, o->source, false);
-  verb->add_option("--layout", o->source.layout_file, "Storage types from a layout's tensors")
+  verb->add_option("--layout", o->source.layout_file,
+                   "Take storage types from the tensors of a layout")
       ->type_name("FILE.json");
   verb->callback([&action, o] { action = [o] { return dump(*o); }; });
 }

@@ -24,11 +24,11 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse env
   stepfuse env --json
-  STEPFUSE_NVRTC_DIR=/opt/nvrtc stepfuse env       take NVRTC from a folder of your choice
+  STEPFUSE_NVRTC_DIR=/opt/nvrtc stepfuse env       use the NVRTC in this folder
 
-Nothing here is needed to start: without LLVM steps run where it is asked for in the interpreter
-(--backend=interpret, Device::interpreter()) or on a GPU, and the CPU as a device is an error; without
-NVRTC there is CUDA text but no machine code, without a driver there are cubins but no launch.)";
+The tool starts without any of these. Without LLVM a step runs in the interpreter (--backend=interpret,
+Device::interpreter()) or on a GPU, and the CPU as a device is an error. Without NVRTC there is CUDA text but
+no machine code. Without a driver there are cubins, but nothing can be launched.)";
 
 Json processor() {
   Json j = {{"available", true}, {"name", cpu_name()}, {"threads", CpuExecutor(0).threads()}};
@@ -148,10 +148,10 @@ int env(bool json) {
 }  // namespace
 
 void add_env(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("env", "What this machine has, and what was not found");
+  CLI::App* verb = app.add_subcommand("env", "Show what this machine has and what was not found");
   verb->footer(std::string(kFooter));
   auto json = std::make_shared<bool>(false);
-  verb->add_flag("--json", *json, "As JSON");
+  verb->add_flag("--json", *json, "Print JSON");
   verb->callback([&action, json] { action = [json] { return env(*json); }; });
 }
 

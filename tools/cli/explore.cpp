@@ -26,10 +26,10 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse explore my.opt --clip --arch sm_100 -o my.html
   stepfuse explore my_step.sf --form unfused --cpu-level x86-64-v3 -o my_step.html
 
-The page is one file and needs no network. Point at a line of any stage: its lines light up in all
-others. What belongs together is known, not guessed: instructions keep their place through the passes,
-emitters write the instruction beside its code, and PTX and SASS have the compiler's line information.
-SASS needs nvdisasm (in the PATH, or named in STEPFUSE_NVDISASM).)";
+The page is one file and needs no network. Hover over a line to highlight its counterparts in all stages.
+The links are exact: instructions keep their line through the passes, emitters write the instruction beside
+its code, and PTX and SASS have the compiler's line information.
+SASS needs nvdisasm: in the PATH, named in STEPFUSE_NVDISASM, or in the build folder.)";
 
 struct Options {
   SourceArguments source;
@@ -78,13 +78,13 @@ explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arc
   const Variant& variant = stages.variant;
   const KernelPlan& plan = variant.plan;
   explore::Facts facts;
-  facts.head = {"phase", "kernel", "bytes a parameter, read+written"};
+  facts.head = {"phase", "kernel", "bytes per parameter, read+written"};
   bool has_sass = !sass::find_disassembler().empty() && cuda::nvrtc_status().available;
   sass::Report report;
   if (has_sass) {
     report = sass::report_of(variant, arch);
     for (std::string_view name :
-         {"instructions an element", "in wide accesses", "KiB in flight a multiprocessor"}) {
+         {"instructions per element", "in wide accesses", "KiB in flight per multiprocessor"}) {
       facts.head.emplace_back(name);
     }
     facts.head.push_back(
@@ -101,8 +101,8 @@ explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arc
     }
   }
   facts.notes.push_back(
-      fmt::format("Form {}, {}: {}, {}, {} bytes a parameter{}.", o.kernel.form, plan.signatures[0],
-                  counted(launch_count(plan), "launch"),
+      fmt::format("Form {}, {}: {}, {}, {} bytes per parameter{}.", o.kernel.form,
+                  plan.signatures[0], counted(launch_count(plan), "launch"),
                   counted(barrier_count(plan), "grid barrier"), traffic.bytes(),
                   plan.signatures.size() > 1
                       ? fmt::format(" (the first of {} mixes of types)", plan.signatures.size())
@@ -114,7 +114,8 @@ explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arc
   }
   if (has_sass) {
     facts.notes.emplace_back(
-        "Times are a bound by the slowest of issue, units, latency and memory, not measured.");
+        "Times are not measured. They are a bound: the slowest of issue, units, latency and "
+        "memory.");
   }
   return facts;
 }
@@ -143,13 +144,17 @@ int explore_step(const Options& o) {
 }  // namespace
 
 void add_explore(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("explore", "All stages of a step side by side, as a page");
+  CLI::App* verb =
+      app.add_subcommand("explore", "Write a page with all stages of a step side by side");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
-  verb->add_option("-o,--output", o->output, "The page")->type_name("FILE.html")->required();
+  verb->add_option("-o,--output", o->output, "File for the page")
+      ->type_name("FILE.html")
+      ->required();
   add_kernel_words(*verb, o->kernel);
   add_source(*verb, o->source, false);
-  verb->add_option("--layout", o->source.layout_file, "Storage types from a layout's tensors")
+  verb->add_option("--layout", o->source.layout_file,
+                   "Take storage types from the tensors of a layout")
       ->type_name("FILE.json");
   verb->callback([&action, o] { action = [o] { return explore_step(*o); }; });
 }

@@ -15,12 +15,11 @@ namespace stepfuse::cli {
 namespace {
 
 constexpr std::string_view kFooter = R"(Examples:
-  stepfuse fmt my.opt my_step.sf        rewrites those that are not in form, and names them
-  stepfuse fmt --check steps/*.sf       names them only; the exit code is then 1
+  stepfuse fmt my.opt my_step.sf        formats the files in place and names those that changed
+  stepfuse fmt --check steps/*.sf       only names them; the exit code is then 1
   stepfuse list lamb --text | stepfuse fmt --formula -
 
-Indentation, blanks and empty lines become those of the shipped files; comments stay, and what is on
-which line. The words of the text, and so its meaning, never change.)";
+Only indentation, blanks and empty lines change. Comments and the meaning stay.)";
 
 struct Options {
   std::vector<std::string> files;
@@ -58,14 +57,13 @@ int format(const Options& options) {
 }  // namespace
 
 void add_fmt(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("fmt", "Put steps and formulas into their one form");
+  CLI::App* verb = app.add_subcommand("fmt", "Format .sf and .opt files");
   verb->footer(std::string(kFooter));
   auto options = std::make_shared<Options>();
-  verb->add_option("files", options->files, "Steps and formulas as text; - is standard input")
+  verb->add_option("files", options->files, "Steps (.sf) and formulas (.opt); - is standard input")
       ->required()
       ->type_name("FILE.sf|FILE.opt…");
-  verb->add_flag("--check", options->check,
-                 "Change nothing; the exit code is 1 if something would");
+  verb->add_flag("--check", options->check, "Change nothing; exit code 1 if a file would change");
   verb->add_flag("--formula", options->formula, "Standard input is a formula, not a step");
   verb->callback([&action, options] { action = [options] { return format(*options); }; });
 }

@@ -24,7 +24,7 @@ struct ListArguments {
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse list
-  stepfuse list adamw --clip     its arguments with their defaults, what it keeps and reports
+  stepfuse list adamw --clip     its arguments with defaults, its buffers, states and reports
   stepfuse list adamw --text     its formula, to start your own optimizer from
   stepfuse dump adamw            its step, as text)";
 
@@ -143,10 +143,10 @@ int list_one(const ListArguments& a) {
 void add_list(CLI::App& app, Action& action) {
   auto a = std::make_shared<ListArguments>();
   CLI::App* verb =
-      app.add_subcommand("list", "Recipes and their options; of one: all that it takes");
+      app.add_subcommand("list", "List recipes, or one recipe's arguments and buffers");
   add_source(*verb, a->source, false);
   verb->get_option("source")->required(false);
-  verb->add_flag("--text", a->text, "The optimizer's formula, to start your own from");
+  verb->add_flag("--text", a->text, "Print the optimizer's formula, to start your own from");
   verb->footer(std::string(kFooter));
   verb->callback(
       [&action, a] { action = [a] { return a->source.what.empty() ? list() : list_one(*a); }; });

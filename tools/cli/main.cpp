@@ -1,5 +1,6 @@
 // The `stepfuse` command line tool: parses the verb, runs it, and turns errors into exit codes. Knows
 // CLI11 and the verbs.
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -17,17 +18,17 @@ namespace stepfuse::cli {
 namespace {
 
 constexpr std::string_view kFooter = R"(Start here:
-  stepfuse list                                       recipes and their options
-  stepfuse dump adamw --grad f16 --master --clip      the step as a small program
-  stepfuse explain adamw --loss-scale --clip          what fusing it saves
-  stepfuse explore adamw --clip -o adamw.html         all its stages side by side
+  stepfuse list                                       list recipes and their options
+  stepfuse dump adamw --grad f16 --master --clip      print the step as a small program
+  stepfuse explain adamw --loss-scale --clip          show what fusing it saves
+  stepfuse explore adamw --clip -o adamw.html         show all its stages side by side
   stepfuse run adamw --clip --digest                  run it on seeded inputs
-  stepfuse bench adamw --clip --params 16M            what it takes on this machine
-  stepfuse env                                        what this machine has
+  stepfuse bench adamw --clip --params 16M            time it on this machine
+  stepfuse env                                        show what this machine has
 
-Exit codes: 0 done · 1 a mistake in a file · 2 a mistake on the command line ·
-3 no device or compiler, or it failed · 4 a bug in stepfuse
-`stepfuse VERB --help` has examples for each verb.)";
+Exit codes: 0 done · 1 mistake in a file · 2 mistake on the command line ·
+3 no device or compiler, or it failed · 4 bug in stepfuse
+`stepfuse help VERB` describes a verb, with examples.)";
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
@@ -66,7 +67,30 @@ int run_action(const Action& action) {
   }
 }
 
-// CLI11's messages, and for a verb or option that does not exist the nearest that does.
+bool is_number(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("0123456789.eE+-") == std::string::npos;
+}
+
+// What to say of a word that no option takes.
+std::string explain_extra(const CLI::App& verb, const std::vector<std::string>& words) {
+  std::string extra = verb.remaining()[0];
+  auto at = std::find(words.begin(), words.end(), extra);
+  bool after_clip =
+      at != words.end() && at != words.begin() && std::prev(at)->starts_with("--clip");
+  if (after_clip && is_number(extra)) {
+    return fmt::format(
+        "--clip names a kind of clipping, not its limit '{0}': write --clip=l2 --set max_norm={0}",
+        extra);
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* o : verb.get_options()) {
+    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+  }
+  return fmt::format("'{}' is not understood{}", extra,
+                     did_you_mean(extra.substr(0, extra.find('=')), known));
+}
+
+// Prints CLI11's message, or for an unknown verb or option a better one.
 int report_usage(const CLI::App& app, const CLI::ParseError& e,
                  const std::vector<std::string>& words) {
   if (e.get_exit_code() == 0) return app.exit(e) == 0 ? kOk : kUsage;
@@ -77,13 +101,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
     for (const CLI::App* s : app.get_subcommands({})) verbs.push_back(s->get_name());
     message = fmt::format("there is no verb '{}'{}", words[0], did_you_mean(words[0], verbs));
   } else if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !verb->remaining().empty()) {
-    std::vector<std::string> known;
-    for (const CLI::Option* o : verb->get_options()) {
-      for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-    }
-    std::string extra = verb->remaining()[0];
-    message = fmt::format("'{}' is not understood{}", extra,
-                          did_you_mean(extra.substr(0, extra.find('=')), known));
+    message = explain_extra(*verb, words);
   }
   std::string name = verb == &app ? "stepfuse" : "stepfuse " + verb->get_name();
   complain(fmt::format("{}: {}\nTry `{} --help`.\n", name, printable(message), name));
@@ -93,7 +111,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
 int run(std::vector<std::string> words) {
   CLI::App app{"stepfuse: the optimizer step of mixed-precision training as one fused kernel",
                "stepfuse"};
-  app.set_version_flag("--version", "stepfuse " STEPFUSE_VERSION);
+  app.set_version_flag("-V,--version", "stepfuse " STEPFUSE_VERSION);
   app.require_subcommand(1);
   app.footer(std::string(kFooter));
   app.get_formatter()->column_width(34);
@@ -115,6 +133,14 @@ int run(std::vector<std::string> words) {
   if (words.empty()) {
     std::cout << app.help();
     return kUsage;
+  }
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    std::vector<CLI::App*> verbs = app.get_subcommands({});
+    bool known = words.empty() || std::any_of(verbs.begin(), verbs.end(), [&](const CLI::App* v) {
+                   return v->get_name() == words[0];
+                 });
+    if (known) words.emplace_back("--help");
   }
   words = normalise_recipe_flags(std::move(words));
   try {

@@ -4,26 +4,28 @@
 #include <memory>
 
 #include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
 
 #include "ir/printable.hpp"
 #include "runtime/record.hpp"
+#include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
 
 namespace stepfuse::cli {
 namespace {
 
 constexpr std::string_view kFooter =
-    R"(Record a step by setting, for any program that uses stepfuse,
+    R"(Record a step by setting this variable for any program that uses stepfuse:
   STEPFUSE_RECORD=/tmp/bad                  the first step with a non-finite gradient or norm
   STEPFUSE_RECORD=/tmp/bad:step=1200        step 1200
 Then:
   stepfuse replay /tmp/bad/adamw-step1200.safetensors
   stepfuse replay FILE --backend cpu --form unfused
-  stepfuse replay FILE --result OUT         keeps what came out, as a file for --compare
-  stepfuse replay FILE --compare OUT        compares with that, say from another machine
+  stepfuse replay FILE --result OUT         writes the result to a file for --compare
+  stepfuse replay FILE --compare OUT        compares with that file, say from another machine
 
 The exit code is 1 if the two differ.)";
 
@@ -87,16 +89,20 @@ void add_replay(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("replay", "Run a recorded step again and compare");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
-  verb->add_option("file", o->file, "A record")->required()->type_name("FILE.safetensors");
-  verb->add_option("--backend", o->backend, "What to compare with the interpreter")
-      ->check(CLI::IsMember({"cpu", "interpret"}))
-      ->capture_default_str();
-  verb->add_option("--form", o->form, "fused, split or unfused; default: as recorded")
-      ->check(CLI::IsMember({"fused", "split", "unfused"}));
-  verb->add_option("--threads", o->threads, "Threads of the CPU backend; 0 is all")
-      ->capture_default_str();
-  verb->add_option("--result", o->result, "Keep what came out")->type_name("FILE.safetensors");
-  verb->add_option("--compare", o->compare, "Compare with such a file, not with the interpreter")
+  verb->add_option("file", o->file, "The recorded step")->required()->type_name("FILE.safetensors");
+  verb->add_option("--backend", o->backend,
+                   "Backend to compare with the interpreter: cpu or interpret [cpu]")
+      ->type_name("cpu|interpret")
+      ->check(one_of({"cpu", "interpret"}));
+  verb->add_option("--form", o->form, "Form to run in [as recorded]")
+      ->type_name("fused|split|unfused")
+      ->check(one_of({"fused", "split", "unfused"}));
+  verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4096));
+  verb->add_option("--result", o->result, "Write the result to a file, for --compare")
+      ->type_name("FILE.safetensors");
+  verb->add_option("--compare", o->compare, "Compare with such a file instead of the interpreter")
       ->type_name("FILE.safetensors");
   verb->callback([&action, o] { action = [o] { return replay_file(*o); }; });
 }

@@ -30,10 +30,10 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse run adamw --set lr=0.01 --json
   stepfuse run adamw --set 'weight_decay[1]=0' --layout samples/layouts/sizes.json
 
-Inputs depend on --seed, names and sizes only. --inputs=special puts NaN, infinities, subnormals, -0
-and the largest values into weights and moments, and in turn good, non-finite, good and overflowing
-gradients into steps 0, 1, 2, 3; --inputs=single one NaN or infinity into every second step. --digest
-prints one hash over every buffer and state afterwards: equal digests are equal bits.)";
+Inputs depend only on --seed, names and sizes. --inputs=special puts NaN, infinities, subnormals, -0 and the
+largest values into weights and moments. Its steps 0 to 3 have good, non-finite, good and overflowing
+gradients. --inputs=single puts one NaN or infinity into every second step. --digest prints one hash of
+all buffers and states at the end: equal digests mean equal bits.)";
 
 constexpr uint64_t kDefaultParams = 100'000;
 
@@ -192,44 +192,46 @@ int run(const Options& o) {
 
 void add_input_options(CLI::App& verb, Options& o) {
   WorkloadOptions& in = o.plan.inputs;
-  verb.add_option("--steps", o.plan.steps, "How many [4]")->check(CLI::Range(0, 1'000'000'000));
-  verb.add_option("--seed", in.seed, "Of the inputs [1]");
-  verb.add_option("--inputs", o.inputs, "Kind of values [normal]")
+  verb.add_option("--steps", o.plan.steps, "Number of steps [4]")
+      ->check(CLI::Range(0, 1'000'000'000));
+  verb.add_option("--seed", in.seed, "Seed of the inputs [1]");
+  verb.add_option("--inputs", o.inputs, "Kind of input values [normal]")
       ->type_name("normal|special|single")
       ->check(one_of({"normal", "special", "single"}));
   verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0));
-  verb.add_flag("--moving", in.moving, "Gradients change their addresses from step to step");
+  verb.add_flag("--moving", in.moving, "Move the gradients to other addresses at every step");
   verb.add_flag("--observe", o.plan.observe,
-                "Split phase: hand gradients over in parts, the last ones first");
-  verb.add_option("--gradient", in.gradient, "The buffer that is given at each step [grad]")
+                "Split phase: pass gradients in parts, the last ones first");
+  verb.add_option("--gradient", in.gradient, "Buffer that is passed to each run [grad]")
       ->type_name("BUFFER");
   add_settings(verb, o.set);
-  verb.add_flag("--vary", o.plan.vary_args,
-                "Hyperparameters change from group to group and from step to step");
-  verb.add_option("--init-scale", o.plan.init_scale, "The loss scale to begin with [65536]");
+  verb.add_flag("--vary", o.plan.vary_args, "Vary hyperparameters between groups and steps");
+  verb.add_option("--init-scale", o.plan.init_scale, "Initial loss scale [65536]");
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("run", "Run a step over seeded inputs");
+  CLI::App* verb = app.add_subcommand("run", "Run a step on seeded inputs");
   verb->footer(std::string(kFooter));
   auto o = std::make_shared<Options>();
   add_source(*verb, o->source, true);
-  verb->add_option("--backend", o->backend, "Where [cpu]")
+  verb->add_option("--backend", o->backend, "Backend to run on [cpu]")
       ->type_name("cpu|cuda|interpret")
       ->check(one_of({"cpu", "cuda", "interpret"}));
   add_form(*verb, o->form);
-  verb->add_option("--threads", o->threads, "Of the CPU; 0: all [0]")->check(CLI::Range(0, 4096));
-  verb->add_option("--cpu-level", o->cpu_level, "Instructions that may be used [host]")
+  verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
+      ->check(CLI::Range(0, 4096));
+  verb->add_option("--cpu-level", o->cpu_level,
+                   "Processor level whose instructions may be used [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
   verb->add_option("--device", o->ordinal, "Number of the GPU [0]")->check(CLI::Range(0, 1023));
   add_cuda_options(*verb, o->cuda_options);
   add_input_options(*verb, *o);
-  verb->add_flag("--digest", o->digest, "Print one hash over every buffer and state afterwards");
-  verb->add_flag("--json", o->json, "Everything as JSON");
+  verb->add_flag("--digest", o->digest, "Print one hash of all buffers and states at the end");
+  verb->add_flag("--json", o->json, "Print JSON");
   verb->callback([&action, o] { action = [o] { return run(*o); }; });
 }
 

@@ -28,20 +28,21 @@ Assumptions
   memory    weights, gradients and state (Rajbhandari et al.: ZeRO, 2020), in FSDP without the layer that is whole
             at the moment; activations and buckets' copies come on top)";
 
-double number(std::string_view text, std::string_view whole) {
+// `rule` begins the message of an error, which `whole` ends.
+double number(std::string_view text, std::string_view rule, std::string_view whole) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value > 0)) {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no number above 0 in '{}'", text, whole));
+    throw Error(ErrorKind::usage, fmt::format("{}; got '{}'", rule, whole));
   }
   return value;
 }
 
-// Bytes of all parameters, by what they are for.
+// Bytes of all parameters, by purpose.
 struct Bytes {
   double weights = 0, gradients = 0, state = 0;
-  double pieces = 0;  // what an exchange of them brings together
-  uint64_t sums = 0;  // over all elements
+  double pieces = 0;  // received by an exchange of the sums of all pieces
+  uint64_t sums = 0;  // number of sums over all elements
 };
 
 Bytes count(const Explanation& e) {
@@ -122,29 +123,27 @@ class Model {
 }  // namespace
 
 Link parse_link(std::string_view text) {
-  // Of the makers' datasheets: H100's NVLink 900 GB/s both ways; 400 and 100 Gbit/s. Latencies are
-  // round numbers for a small message between two ranks.
+  // Bandwidths are from datasheets: NVLink of an H100 has 900 GB/s in both directions together, the others 400
+  // and 100 Gbit/s. Latencies are round numbers for a small message between two ranks.
   const Link known[] = {{"nvlink4", 450, 2}, {"ndr400", 50, 5}, {"eth100", 12.5, 20}};
   std::string names;
   for (const Link& link : known) {
     if (link.name == text) return link;
     names += link.name + ", ";
   }
-  size_t colon = text.find(':');
-  if (colon == std::string_view::npos) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--link is {}or GB/s:microseconds as in 50:5, not '{}'", names, text));
-  }
-  return {std::string(text), number(text.substr(0, colon), text),
-          number(text.substr(colon + 1), text)};
+  std::string rule = fmt::format("--link: expected {}or GB/s:microseconds, as in 50:5", names);
+  size_t colon = std::min(text.find(':'), text.size());
+  return {std::string(text), number(text.substr(0, colon), rule, text),
+          number(text.substr(std::min(colon + 1, text.size())), rule, text)};
 }
 
 std::vector<uint64_t> parse_ranks(std::string_view text) {
-  auto whole = [&](std::string_view part) {
-    double value = number(part, text);
+  auto whole = [all = text](std::string_view part) {
+    constexpr std::string_view kRule =
+        "--ranks: expected N, N,M or N..M with whole numbers from 2 on, as in 8..16384";
+    double value = number(part, kRule, all);
     if (value != std::floor(value) || value < 2 || value > 1 << 24) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("--ranks are whole numbers from 2 on, not '{}'", part));
+      throw Error(ErrorKind::usage, fmt::format("{}; got '{}'", kRule, all));
     }
     return static_cast<uint64_t>(value);
   };
@@ -152,7 +151,10 @@ std::vector<uint64_t> parse_ranks(std::string_view text) {
   if (size_t dots = text.find(".."); dots != std::string_view::npos) {
     uint64_t last = whole(text.substr(dots + 2));
     for (uint64_t n = whole(text.substr(0, dots)); n <= last; n *= 2) ranks.push_back(n);
-    if (ranks.empty()) throw Error(ErrorKind::usage, fmt::format("--ranks '{}' is empty", text));
+    if (ranks.empty())
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("--ranks: the range '{}' is empty; write the smaller number first", text));
     return ranks;
   }
   while (true) {

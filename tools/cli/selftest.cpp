@@ -27,7 +27,7 @@ constexpr std::string_view kFooter = R"(Examples:
 
 Compiles a few steps for every device that is here, in every form, runs them over awkward inputs (NaN, infinities,
 subnormals, tensors without elements), and compares each bit with the interpreter. Exit code 0: all equal; 3: no
-device that works, or other bits. What is not installed is named and is no failure.)";
+device works, or bits differ. Missing components are listed, but are not failures.)";
 
 struct Case {
   std::string_view name;

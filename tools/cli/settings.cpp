@@ -29,7 +29,7 @@ ArgSetting parse_setting(const std::string& text, const Program& program) {
   size_t bracket = s.name.find('[');
   if (bracket != std::string::npos) {
     if (s.name.back() != ']' || s.name.size() < bracket + 3) {
-      fail("a group stands in brackets, as in lr[1]=0.01, or a tensor");
+      fail("the brackets must hold a group's number or a tensor's name, as in lr[1]=0.01");
     }
     s.tensor = s.name.substr(bracket + 1, s.name.size() - bracket - 2);
     const char* close = s.tensor.data() + s.tensor.size();
@@ -62,7 +62,7 @@ void check_all_set(const Program& program, const std::vector<ArgSetting>& settin
 
 void add_settings(CLI::App& verb, std::vector<std::string>& set) {
   verb.add_option("--set", set,
-                  "A hyperparameter, as in lr=0.01, or of one group, lr[1]=0.01, or tensor, "
+                  "An argument: lr=0.01, for one group lr[1]=0.01, for one tensor "
                   "lr_scale[head.weight]=0.1")
       ->type_name("NAME=VALUE");
 }

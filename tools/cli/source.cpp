@@ -94,16 +94,16 @@ std::vector<DType> types_of(const Buffer& buffer, const Bindings& bindings) {
 
 void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
   verb.add_option("source", a.what,
-                  "A recipe (see `stepfuse list`), an optimizer's formula or a step's text")
+                  "A recipe (see `stepfuse list`), a formula (.opt) or a step (.sf)")
       ->required()
       ->type_name("RECIPE|FILE.opt|FILE.sf");
   verb.add_option("--bind", a.bind,
-                  "Storage types of buffers that may have several, as in grad=bf16,weight=f16")
+                  "Storage types for buffers that allow several, as in grad=bf16,weight=f16")
       ->type_name("BUFFER=TYPE,…");
   if (layout) {
     CLI::Option* file =
         verb.add_option("--layout", a.layout_file,
-                        "Parameter tensors from a file (samples/layouts), or those of a checkpoint")
+                        "Parameter tensors from a layout file (samples/layouts) or a checkpoint")
             ->type_name("FILE.json|FILE.safetensors");
     verb.add_option("--params", a.params, "One tensor of that many parameters: 16M, 1e9")
         ->type_name("N")
@@ -122,7 +122,8 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
 }
 
 void add_form(CLI::App& verb, std::string& form) {
-  verb.add_option("--form", form, "How the step is cut into kernels; the bits are the same [fused]")
+  verb.add_option("--form", form,
+                  "How the step is split into kernels; results are bit-identical [fused]")
       ->type_name("fused|split|unfused")
       ->check(one_of({"fused", "split", "unfused"}));
 }
@@ -142,8 +143,8 @@ Source load_source(const SourceArguments& a) {
     if (!looks_like_file(a.what)) fail_unknown(a.what);
     if (!a.recipe.empty()) {
       fail(
-          fmt::format("--{} is an option of recipes and formulas (FILE.opt); what {} does is "
-                      "written in it",
+          fmt::format("--{} applies to recipes and formulas (FILE.opt); the text of {} already "
+                      "says what it does",
                       a.recipe.begin()->first, a.what));
     }
     source.program = parse(read_text_file(a.what), a.what);
@@ -198,7 +199,8 @@ uint64_t parse_count(const std::string& text, std::string_view what) {
                                                             std::string_view::npos);
   if (error != std::errc{} || !known || value < 0 || value > 0x1p44 ||
       std::nearbyint(value) != value) {
-    fail(fmt::format("{} {}: write a count, as in 124439808, 16M or 1e9", what, text));
+    fail(fmt::format("{} {}: write a number of parameters, as in 124439808, 16M or 1e9", what,
+                     text));
   }
   return static_cast<uint64_t>(value);
 }

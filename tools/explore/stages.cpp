@@ -121,7 +121,9 @@ Stage sass_stage(const Stage& cuda, const cuda::StepCode& code) {
   Stage s{"SASS", "", {}};
   std::string program = sass::find_disassembler();
   if (program.empty()) {
-    s.note = "not here: there is no nvdisasm in the PATH or in STEPFUSE_NVDISASM";
+    s.note =
+        "not here: nvdisasm is neither in the PATH nor named in STEPFUSE_NVDISASM nor in the build "
+        "folder";
     return s;
   }
   s.note = fmt::format("what sm_{} executes, by nvdisasm {}", code.arch,
