@@ -14,7 +14,7 @@ constexpr int kMaxGroups = 1 << 20;
 constexpr size_t kMaxTensors = size_t{1} << 30;
 }  // namespace
 
-Layout& Layout::add(TensorSpec t) {
+void Layout::check(const TensorSpec& t) const {
   auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} '{}': {}", tensors_.size(), t.name.substr(0, 80), what));
@@ -31,16 +31,30 @@ Layout& Layout::add(TensorSpec t) {
     fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
                      kPieceElements));
   }
+  if (t.full_size > kMaxElements) {
+    fail(
+        fmt::format("full_size {} is too many (a negative size?); a tensor has at most 2^44 "
+                    "elements",
+                    t.full_size));
+  }
   if (t.full_size != 0 && t.full_size < t.offset + t.size) {
     fail(
         fmt::format("full_size {} is less than its offset and elements, {}: it is that of the "
                     "whole tensor",
                     t.full_size, t.offset + t.size));
   }
+  if (t.columns > kMaxElements) {
+    fail(fmt::format("columns {} is too many (a negative size?); a row has at most 2^44 elements",
+                     t.columns));
+  }
   if (t.columns != 0 && t.element_count() % t.columns != 0) {
     fail(fmt::format("its {} elements are no whole number of rows of {} columns", t.element_count(),
                      t.columns));
   }
+}
+
+Layout& Layout::add(TensorSpec t) {
+  check(t);
   group_count_ = std::max(group_count_, t.group + 1);
   elements_ += t.size;
   tensors_.push_back(std::move(t));

@@ -123,6 +123,12 @@ Step::Step(Step&&) noexcept = default;
 Step& Step::operator=(Step&&) noexcept = default;
 
 Step::Impl& Step::impl() const {
+  Impl& step = unsettled();
+  step.settle();
+  return step;
+}
+
+Step::Impl& Step::unsettled() const {
   if (impl_ != nullptr) return *impl_;
   throw Error(ErrorKind::usage, "this Step was moved from: use the one that it was moved to");
 }
@@ -194,7 +200,7 @@ std::vector<StepStats> Step::history() const {
   return out;
 }
 
-void Step::append(TensorSpec tensor) { impl().append(std::move(tensor)); }
+void Step::append(TensorSpec tensor) { unsettled().append(std::move(tensor)); }
 void Step::set_group(size_t tensor, int group) { impl().set_group(tensor, group); }
 std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
   return impl().read_state(name, stream);
@@ -205,9 +211,9 @@ void Step::write_state(std::string_view name, std::span<const Bits> values, Stre
 void* Step::device_state(std::string_view name) const {
   return impl().state_pointer(impl().state_index(name));
 }
-const Program& Step::program() const { return impl().program; }
+const Program& Step::program() const { return unsettled().program; }
 const Layout& Step::layout() const { return impl().plan->layout; }
-const Device& Step::device() const { return impl().device; }
+const Device& Step::device() const { return unsettled().device; }
 size_t Step::workspace_bytes() const { return impl().block_bytes(); }
 
 }  // namespace stepfuse

@@ -5,11 +5,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
-#include <numeric>
 
 #include <fmt/format.h>
 
-#include "ir/verifier.hpp"
 #include "runtime/fork_watch.hpp"
 #include "runtime/host_reports.hpp"
 #include "runtime/init_program.hpp"
@@ -51,128 +49,12 @@ bool writes_state(const Program& program, size_t state) {
   });
 }
 
-// The layout's word for a state that says yes or no of each tensor; null for other states.
-bool TensorSpec::* tensor_flag(const State& s) {
-  if (s.type != Type{DType::boolean, Domain::tensor}) return nullptr;
-  if (s.name == "counted") return &TensorSpec::counted;
-  return s.name == "updated" ? &TensorSpec::updated : nullptr;
-}
-
-void check_tensor_flags(const Program& program, const Layout& layout) {
-  auto has = [&](bool TensorSpec::* flag) {
-    return std::any_of(program.states.begin(), program.states.end(),
-                       [&](const State& s) { return tensor_flag(s) == flag; });
-  };
-  bool can_exclude = has(&TensorSpec::counted), can_freeze = has(&TensorSpec::updated);
-  for (size_t t = 0; t < layout.size(); ++t) {
-    const TensorSpec& spec = layout.tensors()[t];
-    if ((spec.counted || can_exclude) && (spec.updated || can_freeze)) continue;
-    throw Error(ErrorKind::bind,
-                fmt::format("tensor {} '{}' is not to be {}, but step @{} has no such state: make "
-                            "the recipe with tensor_flags",
-                            t, spec.name.substr(0, 80),
-                            spec.counted || can_exclude ? "updated" : "counted", program.name));
-  }
-}
-
-// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that
-// they are for.
-void check_blocks(const Program& program, const TensorSpec& spec, size_t t) {
-  if (spec.row_count() < 2) return;
-  int32_t block = 1;
-  bool lacks = false;
-  for (const Buffer& b : program.buffers) {
-    if (b.block == 1 || b.is_square()) continue;
-    if (b.is_of(spec.element_count())) {
-      block = std::max(block, b.block);
-    } else {
-      lacks = true;
-    }
-  }
-  for (const Inst& inst : program.insts) {
-    if (!lacks && !inst.type.is_square()) block = std::max(block, inst.type.block);
-  }
-  if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
-  throw Error(ErrorKind::bind,
-              fmt::format("tensor {} '{}' has rows of {}, which are no whole blocks of {}, and "
-                          "step @{} has values of rows and of such blocks: keep in f32 what is in "
-                          "blocks, by a step of such tensors' own",
-                          t, spec.name.substr(0, 80), spec.column_count(), block, program.name));
-}
-
-// Where it is not all of its tensor, a shard has whole squares.
-void check_squares(const Program& program, const TensorSpec& spec, size_t index) {
-  uint64_t square = kSquareSide * spec.column_count();
-  bool ends = spec.offset + spec.size == spec.element_count();
-  if (spec.offset % square == 0 && (ends || spec.size % square == 0)) return;
-  throw Error(
-      ErrorKind::bind,
-      fmt::format("tensor {} '{}' is a shard that is cut within {} rows of {}, and step @{} "
-                  "has values of squares of them: cut it at multiples of {} elements",
-                  index, spec.name.substr(0, 80), kSquareSide, spec.column_count(), program.name,
-                  std::lcm(square, uint64_t{abi::kPieceElements})));
-}
-
-// A row's reduction is over all of it, and a column's.
-void check_rows(const Program& program, const Layout& layout) {
-  uint64_t rows = 0;
-  uint64_t columns = 0;
-  uint64_t squares = 0;
-  for (size_t t = 0; has_rows(program) && t < layout.size(); ++t) {
-    const TensorSpec& spec = layout.tensors()[t];
-    rows += spec.row_count();
-    columns += spec.own_columns();
-    squares += square_count(spec.size, spec.column_count());
-    if (spec.size == 0) continue;
-    check_blocks(program, spec, t);
-    if (has_columns(program) && (spec.offset != 0 || spec.size != spec.element_count())) {
-      throw Error(
-          ErrorKind::bind,
-          fmt::format("tensor {} '{}' is a shard, and step @{} has values of columns, which "
-                      "are of all its rows: give it whole tensors",
-                      t, spec.name.substr(0, 80), program.name));
-    }
-    if (has_squares(program)) check_squares(program, spec, t);
-    if (spec.offset % spec.column_count() == 0 && spec.size % spec.column_count() == 0) continue;
-    throw Error(ErrorKind::bind,
-                fmt::format("tensor {} '{}' is a shard that ends within a row, and step @{} has "
-                            "values of rows: cut shards where both a row of {} and 16,384 elements "
-                            "begin",
-                            t, spec.name.substr(0, 80), program.name, spec.column_count()));
-  }
-  if (!has_columns(program)) columns = 0;
-  if (!has_squares(program)) squares = 0;
-  if (std::max({rows, columns, squares}) >> 32 != 0) {
-    throw Error(ErrorKind::bind,
-                fmt::format("the tensors have {} rows, {} columns and {} squares, and step @{} "
-                            "keeps values of them: there may be 2^32 - 1",
-                            rows, columns, squares, program.name));
-  }
-}
-
-// A count of elements that only looks right is worse than none.
-void check_full_sizes(const Program& program, const Layout& layout) {
-  check_rows(program, layout);
-  bool counts = std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
-    return inst.op == Op::element_count || inst.op == Op::column_count;
-  });
-  counts |= tensor_classes(program).size() > 1;
-  for (size_t t = 0; counts && t < layout.size(); ++t) {
-    const TensorSpec& spec = layout.tensors()[t];
-    if (spec.offset == 0 || spec.full_size != 0) continue;
-    throw Error(ErrorKind::bind,
-                fmt::format("tensor {} '{}' is a shard, and step @{} asks how many elements its "
-                            "tensor has: say so in full_size",
-                            t, spec.name.substr(0, 80), program.name));
-  }
-}
-
 }  // namespace
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
     : program(std::move(given)), device(where), options(wanted) {
   ForkWatch watch;
-  verify(program);
+  check_step(program, options);
   bool shared = std::any_of(program.states.begin(), program.states.end(),
                             [](const State& s) { return s.shared; });
   if (shared && options.scaler == nullptr) {
@@ -180,24 +62,7 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
                                              "StepOptions::scaler",
                                              program.name));
   }
-  if (options.stats_ring < 1 || options.stats_ring > 65536) {
-    throw Error(ErrorKind::usage,
-                fmt::format("StepOptions::stats_ring keeps 1 to 65,536 steps, not "
-                            "{}",
-                            options.stats_ring));
-  }
-  if (options.form > Form::unfused) {
-    throw Error(ErrorKind::usage, "StepOptions::form is none of fused, split and unfused");
-  }
-  check_tensor_flags(program, layout);
-  check_full_sizes(program, layout);
-  int gradient = program.find_buffer(options.gradient);
-  if (gradient >= 0 && !program.buffers[static_cast<size_t>(gradient)].is_of_all()) {
-    throw Error(ErrorKind::bind,
-                fmt::format("@{} is the gradient, which tensors of every size have: leave out "
-                            "`from` and `below`",
-                            options.gradient));
-  }
+  layout_check_.emplace(program).add(layout);
   bool interpreted = override_form(device, options);
   recorder = Recorder::from_environment();
   backend = make_backend(device, interpreted);
@@ -291,8 +156,16 @@ void Step::Impl::prepare() {
   attach();
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.prepare_ms = took.count();
-  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  forget_phases();
   prepared_ = true;
+}
+
+// What earlier phases left is of other kernels, groups or arrays: a first phase is done again, and
+// run() does not go on from a reduce(), whose results ranks may have replaced.
+void Step::Impl::forget_phases() {
+  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  outdated_ |= reduced_;
+  reduced_ = false;
 }
 
 void Step::Impl::attach() {
@@ -304,14 +177,22 @@ void Step::Impl::attach() {
 void Step::Impl::set_group(size_t tensor, int group) {
   Busy busy(*this);
   refuse_in_live_graph("set_group()");
-  plan->layout.set_group(tensor, group);
-  plan->tables.set_group(tensor, static_cast<uint32_t>(group));
+  int before = tensor < plan->layout.size() ? plan->layout.tensors()[tensor].group : 0;
+  plan->layout.set_group(tensor, group);  // throws where there is no such tensor or group
+  try {
+    plan->tables.set_group(tensor, static_cast<uint32_t>(group));
+  } catch (...) {
+    plan->layout.set_group(tensor, before);
+    throw;
+  }
   binding->recheck();  // tied tensors are of one group
-  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  forget_phases();
   if (!prepared_) return;
+  prepared_ = false;  // should the rest fail
   backend->collect(*ring, true, nullptr);
   wait();
   attach();
+  prepared_ = true;
 }
 
 void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {
@@ -321,8 +202,7 @@ void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) 
   }
   if (!binding->bind(buffer, pointers)) return;
   tables_changed_ = true;
-  // Which tensors are one may have changed with it.
-  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
+  forget_phases();  // which tensors are one may have changed with it
 }
 
 // Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
@@ -440,12 +320,24 @@ RunInputs Step::Impl::inputs(const ArgSource& args, Stream stream) const {
 void Step::Impl::append(TensorSpec tensor) {
   Busy busy(*this);
   refuse_in_live_graph("append()");
-  Layout layout = plan->layout;
-  layout.add(std::move(tensor));
-  check_tensor_flags(program, layout);
-  check_full_sizes(program, layout);
+  const Layout& now = grown_ ? grown_->layout : plan->layout;
+  now.check(tensor);
+  signature_of(program, tensor, now.size());
+  LayoutCheck check = grown_ ? grown_->check : *layout_check_;
+  check.add(tensor, now.size());
+  if (!grown_) grown_ = {plan->layout, *layout_check_};
+  grown_->layout.add(std::move(tensor));
+  grown_->check = check;
+}
+
+// Makes the parts anew for all appended tensors at once. Where that fails, none is appended.
+void Step::Impl::grow() {
+  Busy busy(*this);
+  Grown grown = *std::exchange(grown_, std::nullopt);
   StepParts next;
-  next.plan = std::make_unique<StepPlan>(program, std::move(layout), options.form, options.observe);
+  next.outdated_ = outdated_ || reduced_;
+  next.plan =
+      std::make_unique<StepPlan>(program, std::move(grown.layout), options.form, options.observe);
   backend->collect(*ring, true, nullptr);  // what the old block still has to report
   wait();
   std::vector<std::vector<char>> saved(program.states.size());
@@ -471,6 +363,7 @@ void Step::Impl::append(TensorSpec tensor) {
     shape = std::move(old_shape);
     throw;
   }
+  layout_check_ = grown.check;
 }
 
 }  // namespace stepfuse

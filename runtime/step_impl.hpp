@@ -10,6 +10,7 @@
 #include "runtime/backend.hpp"
 #include "runtime/binding.hpp"
 #include "runtime/hidden.hpp"
+#include "runtime/layout_check.hpp"
 #include "runtime/nvtx.hpp"
 #include "runtime/record.hpp"
 #include "runtime/stats_ring.hpp"
@@ -54,7 +55,8 @@ struct STEPFUSE_HIDDEN StepParts {
   std::string range_name;                   // of this step on a profiler's timeline
   std::string observe_name_, reduce_name_;  // its parts there
   bool any_observed_ = false;
-  bool reduced_ = false;  // by reduce(), since the last run
+  bool reduced_ = false;   // by reduce(), since the last run
+  bool outdated_ = false;  // what reduce() left is of before a change: it has to be called again
   bool prepared_ = false;
   bool args_set_ = false;  // the step's own argument block is filled
 };
@@ -78,6 +80,10 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   void reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream);
   Partials partials() const;
   void append(TensorSpec tensor);
+  // Takes over what was appended since the last call of anything else.
+  void settle() {
+    if (grown_) grow();
+  }
   void set_group(size_t tensor, int group);
 
   // For whatever the step has under way, and the other steps of its scaler.
@@ -124,6 +130,8 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   CompileReport report;
 
  private:
+  void grow();
+  void forget_phases();
   void allocate();
   void attach();
   void fit_ring();
@@ -140,8 +148,15 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, Stream stream) const;
 
-  size_t initialised_ = 0;       // tensors with initial values, from the first on
-  bool begins_somehow_ = false;  // the program says how its buffers begin
+  // The layout with the tensors that append() added, for which nothing is made yet.
+  struct Grown {
+    Layout layout;
+    LayoutCheck check;
+  };
+  std::optional<Grown> grown_;
+  std::optional<LayoutCheck> layout_check_;  // of plan->layout
+  size_t initialised_ = 0;                   // tensors with initial values, from the first on
+  bool begins_somehow_ = false;              // the program says how its buffers begin
   bool closes_windows_ = false;  // of accumulation, and it is not checked yet that any are opened
   bool tables_changed_ = false;  // since the backend last took them over
   std::shared_ptr<const void> opens_windows_;  // known to the scaler while this step lives

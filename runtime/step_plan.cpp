@@ -39,6 +39,8 @@ StepPlan::StepPlan(const Program& source, Layout given, Form form, bool observed
 
 size_t Step::workspace_bytes(const Program& program, const Layout& layout,
                              const StepOptions& options, Device::Kind kind) {
+  check_step(program, options);
+  LayoutCheck(program).add(layout);
   StepPlan plan(program, layout, options.form, options.observe);
   if (kind != Device::Kind::cuda) return plan.workspace.bytes;
   return plan.tables_offset() + cuda_table_bytes(plan.kernels(), plan.tables);

@@ -54,6 +54,11 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   NvtxRange range(nvtx, range_name.c_str());
   check_ready();
   check_count(gradients);
+  if (outdated_) {
+    throw Error(ErrorKind::usage,
+                "run(): what reduce() left is of before set_group(), bind(), append() or "
+                "prepare(): call reduce() again, and exchange its results between ranks again");
+  }
   set_gradients(0, gradients, first_half());
   int first_phase = 0;
   if (any_observed_) {
@@ -112,7 +117,7 @@ void Step::Impl::observe(size_t first, std::span<void* const> gradients, const A
   std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
   tables_changed_ = false;
   any_observed_ = true;
-  reduced_ = false;
+  reduced_ = outdated_ = false;
 }
 
 void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
@@ -130,6 +135,7 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
   backend->run_phases(inputs(args, stream), done, plan->kernels().reduced_phases);
   tables_changed_ = false;
   reduced_ = true;
+  outdated_ = false;
 }
 
 Partials Step::Impl::partials() const {

@@ -2,6 +2,7 @@
 #include "runtime/tables.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,8 @@ constexpr uint64_t kScratchAlignment = kLargestBlock;
   throw Error(ErrorKind::bind,
               fmt::format("tensor {} '{}': {}", index, t.name.substr(0, 80), what));
 }
+
+}  // namespace
 
 Signature signature_of(const Program& p, const TensorSpec& t, size_t index) {
   for (const auto& [buffer, dtype] : t.dtypes) {
@@ -44,8 +47,6 @@ Signature signature_of(const Program& p, const TensorSpec& t, size_t index) {
   }
   return of_size(p, t.element_count(), std::move(signature));
 }
-
-}  // namespace
 
 void StepTables::add(abi::Tensor tensor, const Signature& types) {
   auto it = std::find(signatures.begin(), signatures.end(), types);
@@ -94,8 +95,13 @@ void StepTables::describe(const Program& program) {
 }
 
 void StepTables::set_group(size_t tensor, uint32_t group) {
-  tensors[tensor].group = group;
-  make_parts(static_cast<uint32_t>(group_count()));
+  uint32_t before = std::exchange(tensors[tensor].group, group);
+  try {
+    make_parts(static_cast<uint32_t>(group_count()));
+  } catch (...) {
+    tensors[tensor].group = before;
+    throw;
+  }
 }
 
 StepTables make_tables(const Program& program, const Layout& layout) {

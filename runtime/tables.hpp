@@ -51,7 +51,9 @@ struct StepTables {
   void put_rows_in_order(size_t first, uint64_t columns);
 };
 
-// Throws Error{bind} where a tensor's dtypes do not fit the program.
+// The storage types of tensor `index`, by buffer. Throws Error{bind} where they do not fit the program.
+Signature signature_of(const Program& program, const TensorSpec& tensor, size_t index);
+// Throws Error{bind} as signature_of() does.
 StepTables make_tables(const Program& program, const Layout& layout);
 
 }  // namespace stepfuse

@@ -11,6 +11,7 @@
 #include "runtime/cuda/host_access.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/support/graph.hpp"
+#include "tests/support/grouped_step.hpp"
 #include "tests/support/trainer.hpp"
 
 using namespace stepfuse;
@@ -276,7 +277,8 @@ TEST_CASE("an append() that the device fails in leaves the step as it was") {
     Args args = t.args(i);
     // The copies into the new block: of a state's initial value, and of what it was.
     fail_driver("cuMemcpyHtoDAsync_v2", static_cast<uint64_t>(i + 1), 700);
-    CHECK_THROWS_AS(t.step().append({.name = "more", .size = 3}), Error);
+    t.step().append({.name = "more", .size = 3});
+    CHECK_THROWS_AS(t.step().prepare(), Error);
     ++refused;
     CHECK(t.step().layout().size() == kSizes.size());
     t.step().run(t.gradients(i, 0), args);
@@ -284,6 +286,21 @@ TEST_CASE("an append() that the device fails in leaves the step as it was") {
   CHECK(refused == 4);
   CHECK(t.weights() == want.weights());
   CHECK(t.step().stats()->index == 3);
+}
+
+TEST_CASE("a set_group() that the device fails in leaves a step that asks for prepare()") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  GroupedStep want(Device::interpreter(), {0, 0, 1}), t(Device::cuda(), {0, 0, 1});
+  want.run(0);
+  t.run(0);
+  want.step().set_group(1, 1);
+  fail_driver("cuMemcpyHtoDAsync_v2", 1, 700);
+  CHECK_THROWS_AS(t.step().set_group(1, 1), Error);
+  CHECK_THROWS_WITH_AS(t.run(1), doctest::Contains("call prepare()"), Error);
+  t.step().prepare();
+  want.run(1);
+  t.run(1);
+  CHECK(t.weights() == want.weights());
 }
 
 TEST_CASE("a second prepare() loses no reports, and one that fails leaves a step that says so") {

@@ -136,7 +136,9 @@ TEST_CASE("an append() that finds no memory leaves the step with its arguments a
     float weight = a.weight[0];
 
     ledger.fails_after = 0;
-    CHECK_THROWS_AS(a.step.append({.name = "c", .size = 4}), std::runtime_error);
+    a.step.append({.name = "c", .size = 4});
+    a.step.append({.name = "d", .size = 4});
+    CHECK_THROWS_AS(a.step.prepare(), std::runtime_error);
     CHECK(a.step.layout().size() == 2);
     CHECK(ledger.live() == 1);
     CHECK(a.step.latest()->index == before->index);

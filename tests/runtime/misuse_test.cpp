@@ -243,7 +243,8 @@ TEST_CASE("a caller's memory that fails leaves the step as it was") {
   v.assign(2, 0);
   step.adopt_state();
   run();
-  CHECK_THROWS_AS(step.append({.name = "c", .size = 1}), std::runtime_error);
+  step.append({.name = "c", .size = 1});
+  CHECK_THROWS_AS(step.prepare(), std::runtime_error);
   CHECK(step.layout().size() == 2);
   run();
   CHECK(step.read_state("step").size() == 2);

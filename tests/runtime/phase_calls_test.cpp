@@ -16,12 +16,13 @@ namespace {
 constexpr size_t kTensors = 3;
 
 struct Clipped {
-  std::vector<float> weight = {1, 2, 3}, grad = {3, 4, 12}, other = {6, 2, 9};
+  std::vector<float> weight = {1, 2, 3}, moved = weight, grad = {3, 4, 12}, other = {6, 2, 9};
   Step step;
   Args args;
 
   explicit Clipped(const Device& device)
-      : step(make_recipe("sgd", {.clip = Clip::l2}), layout(), device, {.observe = true}),
+      : step(make_recipe("sgd", {.clip = Clip::l2, .clip_per_group = true}), layout(), device,
+             {.observe = true}),
         args(step.make_args()) {
     step.prepare();
     step.bind("weight", pointers(weight));
@@ -31,6 +32,7 @@ struct Clipped {
   static Layout layout() {
     Layout out;
     for (size_t t = 0; t < kTensors; ++t) out.add({.size = 1});
+    out.reserve_groups(2);
     return out;
   }
   static std::vector<float*> pointers(std::vector<float>& values) {
@@ -38,10 +40,16 @@ struct Clipped {
     for (float& v : values) out.push_back(&v);
     return out;
   }
-  // o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other
+  // g, b, p: set_group, bind of other weights, prepare. o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other
   // gradients.
   void call(char what) {
     switch (what) {
+      case 'g':
+        return step.set_group(0, 1);
+      case 'b':
+        return step.bind("weight", pointers(moved));
+      case 'p':
+        return step.prepare();
       case 'o':
         return step.observe(0, std::vector<float*>{grad.data()}, args);
       case 'O':
@@ -92,6 +100,42 @@ TEST_CASE("observe, reduce and run in a row, again and again, and with other gra
       if (!refused) CHECK(c.weight == expected(device, calls));
       CHECK(refused == ((calls == "ORxX" || calls == "rX" || calls == "oX" || calls == "OX")));
     }
+  }
+}
+
+TEST_CASE("what reduce() left is not used after set_group(), bind(), prepare() or append()") {
+  std::vector<Device> devices = {Device::interpreter()};
+  if (llvm_status().available) devices.push_back(Device::cpu(1));
+  for (const Device& device : devices) {
+    for (char change : {'g', 'b', 'p'}) {
+      CAPTURE(change);
+      // The same change before and after what reads gradients gives the same weights.
+      Clipped want(device), observed(device), reduced(device);
+      for (char what : {change, 'x'}) want.call(what);
+      for (char what : {'o', change, 'x'}) observed.call(what);
+      CHECK(observed.weight == want.weight);
+      CHECK(observed.moved == want.moved);
+
+      reduced.call('r');
+      reduced.call(change);
+      for (int again = 0; again < 2; ++again) {
+        CHECK_THROWS_WITH_AS(reduced.call('x'), doctest::Contains("call reduce() again"), Error);
+      }
+      CHECK(reduced.weight == std::vector<float>{1, 2, 3});
+      for (char what : {'r', 'x'}) reduced.call(what);
+      CHECK(reduced.weight == want.weight);
+      CHECK(reduced.moved == want.moved);
+    }
+    Clipped appended(device);
+    appended.call('r');
+    appended.step.append({.size = 0});
+    appended.step.prepare();
+    appended.step.bind("weight", std::vector<float*>{&appended.weight[0], &appended.weight[1],
+                                                     &appended.weight[2], nullptr});
+    std::vector<float*> grads = Clipped::pointers(appended.grad);
+    grads.push_back(nullptr);
+    CHECK_THROWS_WITH_AS(appended.step.run(grads, appended.step.make_args()),
+                         doctest::Contains("call reduce() again"), Error);
   }
 }
 

@@ -305,7 +305,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, siz
                                                         stepfuse_stream stream);
 // Instead of both: the arrays hold what the step shall go on from.
 STEPFUSE_API stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step);
-// Adds a tensor; then prepare, bind again, and init_tensors.
+// Adds a tensor; then prepare, bind again, and init_tensors. The next call with the step makes memory for all
+// tensors that were added; where that fails, none is added.
 STEPFUSE_API stepfuse_status stepfuse_step_append(stepfuse_step* step,
                                                   const stepfuse_tensor* tensor);
 // Bytes of the step's own memory on its device.

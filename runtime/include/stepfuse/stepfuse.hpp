@@ -104,7 +104,8 @@ struct TensorSpec {
 
 class Layout {
  public:
-  Layout& add(TensorSpec tensor);  // throws Error{bind}
+  Layout& add(TensorSpec tensor);              // throws Error{bind}
+  void check(const TensorSpec& tensor) const;  // throws what add() would
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   size_t size() const { return tensors_.size(); }
   int group_count() const { return group_count_; }  // highest group + 1, at least 1
@@ -151,7 +152,7 @@ class Device {
   std::string options_;
 };
 
-// Where a step's own memory comes from. Called at construction, by append(), init_state() and
+// Where a step's own memory comes from. Called at construction, after append(), by init_state() and
 // destruction, never by run(); with the context of the step's device current.
 struct Allocator {
   // At least 256-byte aligned memory of the step's device, usable on `stream`; null = out of memory.
@@ -380,11 +381,12 @@ class Step {
 
   // Adds a tensor: its states start at their initial values, everything else is kept, but for the
   // history() of a step that reports of tensors, or of groups where there is a new one. Call prepare()
-  // (a cache hit unless its dtypes are new), bind() again, and init_tensors() for its arrays.
+  // (a cache hit unless its dtypes are new), bind() again, and init_tensors() for its arrays. The next call of
+  // anything else takes over all tensors that were appended, and their memory; where that fails, none is added.
   void append(TensorSpec tensor);
 
   // Moves a tensor to another of the layout's groups, for the runs from now on: nothing is compiled, bound
-  // or begun anew. Waits for the device. Throws Error{bind} where there is no such tensor or group.
+  // or begun anew. Waits for the device. reduce() is called again before a run. Throws Error{bind} where there is no such tensor or group.
   void set_group(size_t tensor, int group);
 
   // Persistent state by name: 1, group count or tensor count values; wait for the device.
@@ -408,6 +410,7 @@ class Step {
   Impl& impl() const;  // throws Error{usage} for a step that was moved from
 
  private:
+  Impl& unsettled() const;  // the same, before what was appended is taken over
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,39 @@
+// Whether a layout fits a step: what its program asks of each tensor, and of all of them. Knows the
+// public API.
+#pragma once
+
+#include <cstdint>
+
+#include <stepfuse/stepfuse.hpp>
+
+namespace stepfuse {
+
+// Throws where a step of these options cannot be made of the program, whatever the layout is.
+void check_step(const Program& program, const StepOptions& options);
+
+// Takes the tensors of a layout one by one.
+class LayoutCheck {
+ public:
+  // `program` must outlive this.
+  explicit LayoutCheck(const Program& program);
+  // Throws Error{bind} where tensor `index` does not fit, and then has not counted it.
+  void add(const TensorSpec& spec, size_t index);
+  void add(const Layout& layout);
+
+ private:
+  void check_flags(const TensorSpec& spec, size_t index) const;
+  void check_rows(const TensorSpec& spec, size_t index) const;
+  void check_blocks(const TensorSpec& spec, size_t index) const;
+  void check_squares(const TensorSpec& spec, size_t index) const;
+
+  const Program* program_;
+  bool can_exclude_, can_freeze_;  // tensors from norm and finite check, and from the update
+  bool has_rows_, has_columns_, has_squares_;
+  bool counts_elements_;
+  uint64_t rows_ = 0, columns_ = 0, squares_ = 0;  // so far
+};
+
+// The layout's word for a state that says yes or no of each tensor; null for other states.
+bool TensorSpec::* tensor_flag(const State& state);
+
+}  // namespace stepfuse

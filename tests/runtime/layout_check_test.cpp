@@ -1,0 +1,99 @@
+// Layouts that do not fit a step, or no machine, are refused by name, by the step and by what counts its memory
+// beforehand; and tensors may come one by one. Knows the public API.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "tests/support/messages.hpp"
+
+using namespace stepfuse;
+using namespace stepfuse::testing;
+
+namespace {
+
+Program program_of(const std::string& body) {
+  return make_recipe(parse_optimizer("optimizer o \"\" {\n" + body + "\n}"));
+}
+
+Layout of(const std::vector<TensorSpec>& specs) {
+  Layout layout;
+  for (const TensorSpec& s : specs) layout.add(s);
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("no number of a tensor is beyond 2^44") {
+  constexpr uint64_t kMost = uint64_t{1} << 44;
+  for (uint64_t n : {kMost + 16384, uint64_t{1} << 57, uint64_t{1} << 63, ~uint64_t{0}}) {
+    CAPTURE(n);
+    for (const TensorSpec& spec :
+         {TensorSpec{.size = n}, TensorSpec{.size = 1, .offset = n / 16384 * 16384},
+          TensorSpec{.size = 1, .full_size = n}, TensorSpec{.size = 0, .full_size = n},
+          TensorSpec{.size = 0, .columns = n},
+          TensorSpec{.size = 1, .full_size = n, .columns = n}}) {
+      Layout layout;
+      std::string said = message_of(ErrorKind::bind, [&] { layout.add(spec); });
+      CHECK((said.find("2^44") != said.npos || said.find("cut shards there") != said.npos));
+      CHECK(layout.size() == 0);
+      CHECK(message_of(ErrorKind::bind, [&] { layout.check(spec); }) == said);
+    }
+  }
+  Layout layout;
+  CHECK_NOTHROW(layout.add({.size = 1, .full_size = kMost, .columns = kMost}));
+}
+
+TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
+  struct Case {
+    Program program;
+    Layout layout;
+    StepOptions options;
+    const char* said;
+  };
+  Program rows = program_of("state v : row f32\n v = v + norm(g, row)\n w = w - v * g");
+  Program columns = program_of("state v : column\n v = v + norm(g, column)\n w = w - v * g");
+  Program counts = program_of("w = w - mean(g, tensor) * g / count(tensor)");
+  Program broken = rows;
+  broken.insts.back().operands[0] = 10000;
+  constexpr uint64_t kMany = uint64_t{1} << 33;
+  std::vector<Case> cases = {
+      {rows, of({{.size = 10, .full_size = 20, .columns = 4}}), {}, "ends within a row"},
+      {columns, of({{.size = 8, .full_size = 16, .columns = 4}}), {}, "give it whole tensors"},
+      {columns, of({{.size = 4, .full_size = kMany, .columns = 2}}), {}, "give it whole tensors"},
+      {counts, of({{.size = 8, .offset = 16384}}), {}, "say so in full_size"},
+      {counts, of({{.size = 8, .updated = false}}), {}, "no such state"},
+      {counts, of({{.size = 8}}), {.form = static_cast<Form>(77)}, "none of fused"},
+      {broken, of({{.size = 8}}), {}, "not defined before its use"},
+  };
+  for (const Case& c : cases) {
+    std::string step =
+        message_of([&] { Step(c.program, c.layout, Device::interpreter(), c.options); });
+    CHECK(has(step, c.said));
+    for (Device::Kind kind : {Device::Kind::cpu, Device::Kind::cuda}) {
+      CHECK(message_of([&] { Step::workspace_bytes(c.program, c.layout, c.options, kind); }) ==
+            step);
+    }
+  }
+}
+
+TEST_CASE("12,500 tensors that are appended one by one take no longer than one layout of them") {
+  Step step(make_recipe("adamw"), of({{.name = "first", .size = 4}}), Device::interpreter());
+  auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 12500; ++i) step.append({.name = "later", .size = 4});
+  step.prepare();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  MESSAGE(seconds << " s");
+  CHECK(seconds < 2);  // 40 where every one makes the step anew
+  CHECK(step.layout().size() == 12501);
+  CHECK(step.read_state("step").size() == 12501);
+  // A tensor that does not fit is refused at once, and those before it stay.
+  step.append({.size = 4});
+  CHECK(has(message_of([&] { step.append({.size = 4, .group = -1}); }), "group -1"));
+  CHECK(has(message_of([&] { step.append({.size = 4, .updated = false}); }), "no such state"));
+  CHECK(has(message_of([&] { step.append({.size = 4, .dtypes = {{"no", DType::f16}}}); }), "@no"));
+  CHECK(step.layout().size() == 12502);
+}
