@@ -1,7 +1,7 @@
 // Records as safetensors files. Knows the record and the file format.
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "runtime/json_text.hpp"
 #include "runtime/record.hpp"
 #include "runtime/safetensors.hpp"
 #include "runtime/workspace.hpp"
@@ -73,18 +73,25 @@ std::string save_layout(const StepRecord& r, Contents& contents) {
 
 // The names, which a file may hold in any form.
 std::vector<std::string> names_of(const TensorReader& file, size_t count) {
+  constexpr const char* kNoList = "its tensor_names are not a list of names";
+  const std::string& text = file.text("tensor_names");
   std::vector<std::string> names;
   try {
-    names = Json::parse(file.text("tensor_names")).get<std::vector<std::string>>();
+    names = parse_json(text).get<std::vector<std::string>>();
+  } catch (const JsonTooDeep&) {
+    refuse(file, kNoList);
   } catch (const Json::exception&) {
-    refuse(file, "its tensor_names are not a list of names");
+    refuse(file, kNoList);
   }
   if (names.size() != count) refuse(file, "its tensor_names are not one for each tensor");
   return names;
 }
 
 void load_layout(const TensorReader& file, StepRecord& r) {
-  constexpr uint64_t kMaxUnseen = uint64_t{1} << 36;  // elements that no array of the file shows
+  // What no array of the file shows: elements of tensors without an array, and rows and columns, each of
+  // which a step has an entry for.
+  constexpr uint64_t kMaxUnseen = uint64_t{1} << 28;
+  constexpr uint64_t kMaxUnseenRows = uint64_t{1} << 20;
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
   std::vector<Bits> size = values_of(file, "tensor.size", DType::i64, count);
   std::vector<Bits> offset = values_of(file, "tensor.offset", DType::i64, count);
@@ -103,6 +110,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
   std::vector<std::string> names = names_of(file, count);
   r.buffers.assign(r.program.buffers.size(), std::vector<std::string>(count));
   uint64_t unseen = 0;
+  uint64_t rows = 0;
   for (size_t t = 0; t < count; ++t) {
     TensorSpec spec{.name = names[t], .size = static_cast<uint64_t>(size[t].i64())};
     spec.offset = static_cast<uint64_t>(offset[t].i64());
@@ -128,8 +136,15 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       seen |= !absent;
       r.buffers[b][t] = file.read(array);
     }
-    if (!seen) unseen += std::min(spec.size, kMaxUnseen);
-    if (unseen > kMaxUnseen) refuse(file, "its tensors are larger than anything in it");
+    if (!seen) unseen += std::min(spec.size, kMaxUnseen + 1);
+    // An array of the tensor has a byte for each of them, but where squares share a value.
+    uint64_t most = kMaxUnseenRows + file.size();
+    if (has_rows(r.program)) {
+      rows += std::min(spec.size / std::max<uint64_t>(1, spec.column_count()), most + 1);
+    }
+    if (has_columns(r.program)) rows += std::min(spec.own_columns(), most + 1);
+    if (unseen > kMaxUnseen || rows > most)
+      refuse(file, "its tensors are larger than anything in it");
     r.layout.add(std::move(spec));
   }
 }

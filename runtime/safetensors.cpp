@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <stepfuse/error.hpp>
+
+#include "runtime/json_text.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -135,7 +136,7 @@ TensorReader::~TensorReader() { ::close(fd_); }
 
 void TensorReader::parse(const std::string& header) try {
   uint64_t data = sizeof(uint64_t) + header.size();
-  Json root = Json::parse(header);
+  Json root = parse_json(header);
   if (!root.is_object()) refuse("its header is not a safetensors header");
   for (const auto& [name, entry] : root.items()) {
     if (name == "__metadata__") {
@@ -168,6 +169,8 @@ void TensorReader::parse(const std::string& header) try {
   }
 } catch (const Json::exception&) {
   refuse("its header is not a safetensors header");
+} catch (const JsonTooDeep& e) {
+  refuse(fmt::format("its header has {}", e.what()));
 } catch (const std::invalid_argument&) {
   refuse("its header has a size that is not a whole number");
 }

@@ -60,6 +60,7 @@ class TensorReader {
   TensorReader& operator=(const TensorReader&) = delete;
 
   const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // in bytes
   const TensorMetadata& metadata() const { return metadata_; }
   // A field of the metadata; throws Error{usage} if it is missing, or no whole number.
   const std::string& text(const std::string& key) const;

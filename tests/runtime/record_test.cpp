@@ -14,6 +14,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "tests/support/file_faults.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;
@@ -179,6 +180,45 @@ TEST_CASE("what was recorded replays in any form, absent gradients and foreign n
       CHECK(first_difference(record, a)->what.starts_with("@weight of tensor"));
     }
   }
+}
+
+// A record of a tensor whose only array, the gradient, was absent: nothing in the file is of its size.
+StepRecord of_absent(uint64_t size, uint64_t columns) {
+  StepRecord r;
+  r.program = parse(columns == 0 ? "step @s {\n  buffer @grad : f32 in\n  report @r : f32\n"
+                                   "  %g = load @grad : [f32]\n  %sum = reduce_add %g : f32\n"
+                                   "  write @r, %sum\n}\n"
+                                 : "step @s {\n  buffer @grad : f32 in\n  report @r : f32\n"
+                                   "  %g = load @grad : [f32]\n  %row = reduce_add %g : <f32/row>\n"
+                                   "  %max = reduce_max %row : f32\n  write @r, %max\n}\n");
+  r.gradient = "grad";
+  r.layout.add({.name = "t", .size = size, .columns = columns, .dtypes = {{"grad", DType::f32}}});
+  r.present = {0};
+  r.buffers = {{""}};
+  r.states = {{Bits{}}};
+  return r;
+}
+
+TEST_CASE("a record takes memory in proportion to its file") {
+  ScratchFolder folder;
+  std::string path = (folder.path() / "a.safetensors").string();
+  auto loaded = [&](uint64_t size, uint64_t columns) {
+    save_record(path, of_absent(size, columns));
+    return message_of([&] { load_record(path); });
+  };
+  CHECK(loaded(1 << 20, 0) == "no error");
+  CHECK(loaded(1 << 20, 1 << 10) == "no error");
+  for (uint64_t size : {uint64_t{1} << 31, uint64_t{1} << 24, uint64_t{1} << 44}) {
+    std::string message = loaded(size, 1);
+    CHECK_MESSAGE(message.find("its tensors are larger than anything in it") != std::string::npos,
+                  message);
+  }
+  CHECK(loaded(uint64_t{1} << 40, 0).find("its tensors are larger") != std::string::npos);
+  CHECK(loaded(uint64_t{1} << 34, uint64_t{1} << 17).find("its tensors are larger") !=
+        std::string::npos);
+  StepRecord small = (save_record(path, of_absent(1 << 20, 1 << 10)), load_record(path));
+  CHECK(!first_difference(replay(small, Device::interpreter(), Form::fused),
+                          replay(small, Device::interpreter(), Form::split)));
 }
 
 TEST_CASE("a record is not recorded again by its replay") {

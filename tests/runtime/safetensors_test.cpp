@@ -146,6 +146,26 @@ TEST_CASE("a file cannot claim more than it is") {
         std::string::npos);
 }
 
+TEST_CASE("a header takes memory in proportion to itself") {
+  Folder folder;
+  constexpr int kMany = 4'000'000;
+  for (std::string unit : {"[", "{\"a\":", "{\"\":["}) {
+    std::string text;
+    while (text.size() < kMany) text += unit;
+    for (const std::string& header : {text, "{\"a\":{\"shape\":" + text}) {
+      write_bytes(folder.file, with_header(header, 0));
+      std::string message = message_of([&] {
+        LittleMemory room(size_t{64} << 20);
+        TensorReader reader(folder.file);
+      });
+      CHECK_MESSAGE(
+          message.find("its header has arrays and objects in one another, more than 16") !=
+              std::string::npos,
+          message);
+    }
+  }
+}
+
 TEST_CASE("a digest is needed") {
   Folder folder;
   write_bytes(folder.file,

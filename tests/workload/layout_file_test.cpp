@@ -9,6 +9,7 @@
 #include <stepfuse/recipes.hpp>
 
 #include "tests/source_dir.hpp"
+#include "tests/support/file_faults.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;
@@ -81,6 +82,25 @@ TEST_CASE("mistakes are named with their tensor") {
   CHECK(has(error_of(in_tensor(R"("shape": [1], "dtypes": {"grad": "f8"})")),
             "the dtype of \"grad\" must be one of"));
   CHECK(has(error_of(in_tensor(R"("shape": [1], "misalign": "x")")), "\"misalign\" must be"));
+}
+
+TEST_CASE("a layout takes memory in proportion to its text") {
+  for (std::string unit : {"[", "{\"name\":"}) {
+    std::string text;
+    while (text.size() < 4'000'000) text += unit;
+    for (const std::string& layout : {text, "{\"tensors\": " + text}) {
+      LittleMemory room(size_t{64} << 20);
+      CHECK(has(error_of(layout),
+                "x.json: error: a layout has no arrays and objects in one another"));
+    }
+  }
+  LittleMemory room(size_t{64} << 20);
+  CHECK(
+      has(error_of(R"({"name": "n", "tensors": [{"name": "t", "shape": [1], "count": 16000000}]})"),
+          "\"count\" is 16000000; it can be at most 131072"));
+  std::string many = R"({"name": "t", "shape": [1], "count": 131072})";
+  std::string two = R"({"name": "n", "tensors": [)" + many + "," + many + "]}";
+  CHECK(has(error_of(two), "the counts of a layout make at most 131072 tensors"));
 }
 
 TEST_CASE("a size of 0 is one even beside sizes that would overflow") {

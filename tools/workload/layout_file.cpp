@@ -5,9 +5,9 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ir/printable.hpp"
+#include "runtime/json_text.hpp"
 #include "runtime/safetensors.hpp"
 #include "tools/workload/text_file.hpp"
 
@@ -157,8 +157,12 @@ class Reader {
       out.push_back(std::move(tensor));
       return;
     }
-    uint64_t count = number(*given, "\"count\"", kMaxTensors);
-    if (out.size() + count > kMaxTensors) fail("the layout has too many tensors");
+    uint64_t count = number(*given, "\"count\"", kMaxCounted);
+    counted_ += count;
+    if (counted_ > kMaxCounted) {
+      fail(fmt::format("the counts of a layout make at most {} tensors: list them one by one",
+                       kMaxCounted));
+    }
     std::string base = tensor.name;
     for (uint64_t i = 0; i < count; ++i) {
       tensor.name = fmt::format("{}.{}", base, i);
@@ -168,12 +172,13 @@ class Reader {
 
   // Layout::add() has the exact limits; these keep what a file says within their types.
   static constexpr uint64_t kMaxElements = uint64_t{1} << 44;
-  static constexpr uint64_t kMaxTensors = uint64_t{1} << 24;
+  static constexpr uint64_t kMaxCounted = uint64_t{1} << 17;  // a few bytes of text ask for them
   static constexpr uint64_t kMaxGroup = (uint64_t{1} << 20) - 1;
   static constexpr uint64_t kMaxMisalign = 4096;
 
   std::string_view file_;
   std::string at_;
+  uint64_t counted_ = 0;  // tensors that counts have made
 };
 
 SourceLoc location(std::string_view text, size_t byte) {
@@ -197,10 +202,12 @@ std::string syntax_message(std::string_view what) {
 LayoutFile parse_layout(std::string_view text, std::string_view file) {
   Json root;
   try {
-    root = Json::parse(text.begin(), text.end());
+    root = parse_json(text);
   } catch (const Json::parse_error& e) {
     SourceLoc loc = location(text, e.byte);
     throw Error(ErrorKind::parse, render_at(file, text, loc, syntax_message(e.what())), loc);
+  } catch (const JsonTooDeep& e) {
+    throw Error(ErrorKind::parse, fmt::format("{}: error: a layout has no {}", file, e.what()));
   } catch (const Json::exception& e) {  // a number that no double can hold
     throw Error(ErrorKind::parse, fmt::format("{}: error: {}", file, syntax_message(e.what())));
   }
