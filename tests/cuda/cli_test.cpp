@@ -61,6 +61,7 @@ std::vector<Factor> all_factors() {
   factors.push_back({"observe", {"", "true"}});
   factors.push_back({"moving", {"", "true"}});
   factors.push_back({"absent", {"0", "0.3"}});
+  factors.push_back({"blocks", {"", "1", "4"}});
   return factors;
 }
 
@@ -108,8 +109,12 @@ std::string compare(const Point& point, const Layouts& layouts) {
   words.push_back("--form=" + point.at("form"));
   if (!point.at("observe").empty()) words.push_back("--observe");
   if (!point.at("moving").empty()) words.push_back("--moving");
-  std::string actual = output_of(
-      fmt::format("STEPFUSE_CACHE=off {}{} --backend=cuda", on_fake_driver(), quoted(words)));
+  // On few blocks each has many tensors, one after another.
+  std::string grid = point.at("blocks").empty()
+                         ? ""
+                         : "STEPFUSE_FAKE_SMS=1 STEPFUSE_FAKE_BLOCKS_PER_SM=" + point.at("blocks");
+  std::string actual = output_of(fmt::format("STEPFUSE_CACHE=off {} {}{} --backend=cuda", grid,
+                                             on_fake_driver(), quoted(words)));
   bool digest = expected.size() == 33 &&
                 expected.find_first_not_of("0123456789abcdef\n") == std::string::npos;
   if (digest && actual == expected) return "";
