@@ -203,6 +203,8 @@ void Decoder::watch(const std::vector<u32>& registers) {
     w.writes = flags_of(uses_[k].writes);
     if (w.guard.empty() && w.reads.empty() && w.writes.empty()) continue;
     w.run = std::exchange(i.run, &run_watched);
+    i.run_lanes = nullptr;
+    i.branches = false;
     i.guarded = false;
     kernel_.watches[k] = std::move(w);
   }

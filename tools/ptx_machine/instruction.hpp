@@ -13,17 +13,21 @@ namespace ptx {
 
 struct Thread;
 struct Instruction;
+struct Lanes;
 using Run = void (*)(Thread&, const Instruction&);
+// False: nothing was done, and the lanes have to execute it one after the other.
+using RunLanes = bool (*)(Lanes&, const Instruction&);
 
 enum class Order : u8 { weak, relaxed, acquire, release, acq_rel };
 
 inline constexpr u32 kNoSlot = ~u32{0};
 inline constexpr u32 kBarriers = 16;  // of a block
 
-// One cache line. A slot is an index into the thread's register file, which also holds the
+// A slot is an index into the thread's register file, which also holds the
 // kernel's constants and special registers, so that no operand needs a case of its own.
 struct Instruction {
   Run run = nullptr;
+  RunLanes run_lanes = nullptr;  // the same for many lanes at once; nullptr: one after the other
   u32 d = kNoSlot;  // destination
   u32 a = kNoSlot;  // sources, by the letters of the ISA manual
   u32 b = kNoSlot;
@@ -36,6 +40,7 @@ struct Instruction {
   u8 count = 1;               // length of the vector operand
   bool guarded = false;
   bool guard_value = true;
+  bool branches = false;  // goes to `offset`
   bool negate = false;  // a source predicate is written !p
   Space space = Space::generic;
   Order order = Order::weak;

@@ -93,7 +93,6 @@ void Launch::make_block(u32 index) {
   block.index = index;
   block.live = threads;
   block.threads = std::vector<Thread>(threads);
-  block.registers.resize(frame * threads);
   std::size_t shared = kernel.dynamic_shared_offset + shape_.dynamic_shared_bytes;
   block.shared.assign(shared, std::byte{kFreshByte});
   block.shared_state.assign(shared, kGap);
@@ -105,13 +104,20 @@ void Launch::make_block(u32 index) {
   block.shared_cells.resize(shared / 4 + 1);
   block.local.assign(std::size_t{kernel.local_bytes} * threads, std::byte{kFreshByte});
   block.local_state.assign(block.local.size(), 0);
-  block.warps = std::vector<Warp>((threads + 31) / 32);
+  block.warps = std::vector<Warp>((threads + kLanes - 1) / kLanes);
+  block.registers.resize(block.warps.size() * frame * kLanes);
+  for (std::size_t w = 0; w < block.warps.size(); ++w) {
+    Warp& warp = block.warps[w];
+    warp.registers = block.registers.data() + w * frame * kLanes;
+    for (std::size_t slot = 0; slot < frame; ++slot) {
+      std::fill_n(warp.registers + slot * kLanes, kLanes, kernel.frame[slot]);
+    }
+  }
   for (u32 t = 0; t < threads; ++t) {
     Thread& thread = block.threads[t];
-    Warp& warp = block.warps[t / 32];
-    thread.r = block.registers.data() + frame * t;
-    std::copy(kernel.frame.begin(), kernel.frame.end(), thread.r);
-    thread.lane = static_cast<u8>(t % 32);
+    Warp& warp = block.warps[t / kLanes];
+    thread.lane = static_cast<u8>(t % kLanes);
+    thread.r = Registers(warp.registers + thread.lane);
     thread.index = t;
     thread.block = &block;
     thread.warp = &warp;
@@ -202,7 +208,7 @@ Counters Launch::run() {
       Turn turn = scheduler_.next();
       if (turn.warp == nullptr) hang("no thread can run");
       ++counters.turns;
-      run_turn(*turn.warp, turn.slice, turn.poll);
+      run_turn(turn);
       if (caches != nullptr) caches->some_arrives(turn.warp->block->index);
       if (host_ != nullptr) run_host();
       if (counters.instructions > step_limit_) hang("the step limit is reached");
@@ -251,20 +257,28 @@ void Launch::saw_times() {
   }
 }
 
-void Launch::run_turn(Warp& warp, u32 slice, bool poll) {
+void Launch::run_turn(const Turn& turn) {
+  Warp& warp = *turn.warp;
   u32 first = scheduler_.first_lane(warp.count);
+  u32 lanes = warp.ready & (turn.poll ? warp.spinning : ~warp.spinning);
+  if (turn.together && !std::has_single_bit(lanes)) {
+    run_together(warp, lanes, turn.slice, first);
+    scheduler_.update(warp);
+    return;
+  }
   for (u32 k = 0; k < warp.count; ++k) {
     u32 lane = first + k < warp.count ? first + k : first + k - warp.count;
     u32 bit = 1u << lane;
-    if ((warp.ready & bit) == 0 || ((warp.spinning & bit) != 0) != poll) continue;
+    if ((warp.ready & bit) == 0 || ((warp.spinning & bit) != 0) != turn.poll) continue;
     Thread& thread = warp.lanes[lane];
-    counters.instructions += run_slice(thread, slice);
+    counters.instructions += run_slice(thread, turn.slice, ~u32{0});
     warp.spinning = thread.spinning ? warp.spinning | bit : warp.spinning & ~bit;
   }
   scheduler_.update(warp);
 }
 
-u32 Launch::run_slice(Thread& thread, u32 limit) {
+// Until `limit` instructions are done, the thread stops or comes to the place `meets`.
+u32 Launch::run_slice(Thread& thread, u32 limit, u32 meets) {
   const Instruction* code = kernel.code.data();
   u32 done = 0;
   thread.stop = false;
@@ -273,7 +287,7 @@ u32 Launch::run_slice(Thread& thread, u32 limit) {
     ++done;
     if (i.guarded && ((thread.r[i.guard] & 1) != 0) != i.guard_value) continue;
     i.run(thread, i);
-  } while (done < limit && !thread.stop);
+  } while (done < limit && !thread.stop && thread.pc < meets);
   return done;
 }
 

@@ -81,8 +81,10 @@ class Launch {
   void make_block(u32 index);
   void start_block();
   void set_specials(Thread& thread, u32 block) const;
-  void run_turn(Warp& warp, u32 slice, bool poll);
-  u32 run_slice(Thread& thread, u32 limit);
+  void run_turn(const Turn& turn);
+  u32 run_slice(Thread& thread, u32 limit, u32 meets);
+  void run_together(Warp& warp, u32 lanes, u32 slice, u32 first);
+  u32 run_group(Lanes& lanes, u32 limit, u32 meets);
   void check_barrier(Block& block, u32 barrier);
   void complete_barrier(Block& block, Barrier& barrier);
   void check_warp(Warp& warp);

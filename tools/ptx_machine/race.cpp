@@ -151,7 +151,7 @@ bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access acc
   switch (access) {
     case Access::weak_read:
       if (!all_ordered(view, history.strong_writes, "atomic write")) return false;
-      add(history.weak_reads, view, how);
+      history.latest = add(history.weak_reads, view, how);
       return true;
     case Access::weak_write:
       if (!all_ordered(view, history.weak_reads, "read") ||
@@ -256,7 +256,7 @@ bool RaceDetector::strong_ordered(const View& view, const std::vector<Entry>& en
   return true;
 }
 
-void RaceDetector::add(std::vector<Entry>& entries, const View& view, Strength how) {
+u32 RaceDetector::add(std::vector<Entry>& entries, const View& view, Strength how) {
   u32 warp = view.id() & ~31u;
   u32 lane = 1u << (view.id() & 31u);
   u32 time = time_of(view.epoch);
@@ -268,14 +268,15 @@ void RaceDetector::add(std::vector<Entry>& entries, const View& view, Strength h
     if (e.time == time) {
       e.lanes |= lane;
       e.pc = view.pc;
-      return;
+      return static_cast<u32>(k);
     }
     if (ordered(view, e)) {
       e = {warp, lane, time, view.pc, how};
-      return;
+      return static_cast<u32>(k);
     }
   }
   entries.push_back({warp, lane, time, view.pc, how});
+  return static_cast<u32>(entries.size() - 1);
 }
 
 bool RaceDetector::conflict(const char* what, u32 id, u32 pc, bool constant) {

@@ -97,6 +97,7 @@ class RaceDetector {
   struct History {
     u32 mask = 0;
     std::vector<Entry> weak_reads, strong_reads, strong_writes;
+    u32 latest = 0;  // of weak_reads: the lanes of a warp read one behind the other
   };
 
   static constexpr u32 kIdMask = (1u << 26) - 1;
@@ -142,7 +143,22 @@ class RaceDetector {
       cell.read_pc = view.pc;
       return true;
     }
-    return slow(view, cell, mask, Access::weak_read, {});
+    return joins_latest(view, cell, mask) || slow(view, cell, mask, Access::weak_read, {});
+  }
+
+  // A read of a word that many read, and this thread's warp last, at the same time of theirs.
+  bool joins_latest(const View& view, const Cell& cell, u32 mask) {
+    bool has_history = (static_cast<u32>(cell.read) & kHistory) != 0;
+    if (!has_history || time_of(cell.read) < launch_start_) return false;
+    History& history = histories_[id_of(cell.read)];
+    if (history.mask != mask || !history.strong_writes.empty()) return false;
+    if ((static_cast<u32>(cell.write) & kSplit) != 0 || !ordered(view, cell.write)) return false;
+    if (history.latest >= history.weak_reads.size()) return false;
+    Entry& e = history.weak_reads[history.latest];
+    if (e.warp != (view.id() & ~31u) || e.time != time_of(view.epoch)) return false;
+    e.lanes |= 1u << (view.id() & 31u);
+    e.pc = view.pc;
+    return true;
   }
 
   bool write_cell(const View& view, Cell& cell, u32 mask) {
@@ -169,7 +185,7 @@ class RaceDetector {
   bool all_ordered(const View& view, const std::vector<Entry>& entries, const char* what);
   bool strong_ordered(const View& view, const std::vector<Entry>& entries, Strength how,
                       const char* what);
-  void add(std::vector<Entry>& entries, const View& view, Strength how);
+  u32 add(std::vector<Entry>& entries, const View& view, Strength how);  // its place
   bool conflict(const char* what, u32 id, u32 pc, bool constant = false);
 
   bool host_cell(const View& view, Cell& cell, u32 mask);

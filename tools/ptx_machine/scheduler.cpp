@@ -79,7 +79,8 @@ Turn Scheduler::next() {
   Warp* warp = list[random_.below(size)];
   for (u32 again = 0; again < 8 && !all_poll && lags(*warp); ++again)
     warp = list[random_.below(size)];
-  return {warp, slice(), poll};
+  // One turn of sixteen lets each lane run ahead of the others.
+  return {warp, slice(), poll, random_.below(16) != 0};
 }
 
 }  // namespace ptx

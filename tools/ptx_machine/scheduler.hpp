@@ -28,6 +28,7 @@ struct Turn {
   Warp* warp = nullptr;  // nullptr: nobody can run
   u32 slice = 0;         // instructions per thread
   bool poll = false;     // the warp's spinning threads run, not its others
+  bool together = true;  // lanes at one place run at once; else one lane after the other
 };
 
 class Scheduler {

@@ -33,8 +33,22 @@ struct SyncState {
   ClockRef pending_gpu, pending_cta;  // read by relaxed accesses, joined by the next fence
 };
 
+// The lanes of a warp. A slot of the register file is a row with one value for each lane.
+inline constexpr u32 kLanes = 32;
+
+// One lane's column of its warp's register file.
+class Registers {
+ public:
+  Registers() = default;
+  explicit Registers(u64* lane) : lane_(lane) {}
+  u64& operator[](u32 slot) const { return lane_[std::size_t{slot} * kLanes]; }
+
+ private:
+  u64* lane_ = nullptr;
+};
+
 struct Thread {
-  u64* r = nullptr;  // register file
+  Registers r;
   u32 pc = 0;
   bool stop = false;      // the slice ends behind this instruction
   bool spinning = false;  // polls a word that does not change
@@ -71,6 +85,7 @@ struct Thread {
 
 struct Warp {
   Thread* lanes = nullptr;
+  u64* registers = nullptr;
   Block* block = nullptr;
   u32 count = 0;
   u32 live = 0;  // one bit per lane that has not exited

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/ptx_machine/form.hpp"
-#include "tools/ptx_machine/thread.hpp"
+#include "tools/ptx_machine/lanes.hpp"
 
 namespace ptx {
 
@@ -53,61 +53,102 @@ T canonical(T value, Operands... operands) {
   }
 }
 
-template <class Op, class T>
-void run_unary(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(Op::of(from_slot<T>(t.r[i.a])));
+// A function of slots as a semantic function, for one thread and for the lanes of a warp.
+template <auto F>
+inline constexpr u32 kOperands = std::is_invocable_v<decltype(F), u64>             ? 1
+                                 : std::is_invocable_v<decltype(F), u64, u64>      ? 2
+                                 : std::is_invocable_v<decltype(F), u64, u64, u64> ? 3
+                                                                                   : 4;
+
+template <auto F>
+void run_thread(Thread& t, const Instruction& i) {
+  if constexpr (kOperands<F> == 1) {
+    t.r[i.d] = F(t.r[i.a]);
+  } else if constexpr (kOperands<F> == 2) {
+    t.r[i.d] = F(t.r[i.a], t.r[i.b]);
+  } else if constexpr (kOperands<F> == 3) {
+    t.r[i.d] = F(t.r[i.a], t.r[i.b], t.r[i.c]);
+  } else {
+    t.r[i.d] = F(t.r[i.a], t.r[i.b], t.r[i.c], t.r[i.e]);
+  }
+}
+
+template <auto F>
+PTX_EACH_LEVEL bool run_lanes(Lanes& lanes, const Instruction& i) {
+  const u64* mask = lanes.mask.data();
+  u64* d = lanes.row(i.d);
+  const u64* a = lanes.row(i.a);
+  if constexpr (kOperands<F> == 1) {
+    PTX_SET_LANES(d, mask, F(a[k]))
+  } else if constexpr (kOperands<F> == 2) {
+    const u64* b = lanes.row(i.b);
+    PTX_SET_LANES(d, mask, F(a[k], b[k]))
+  } else if constexpr (kOperands<F> == 3) {
+    const u64* b = lanes.row(i.b);
+    const u64* c = lanes.row(i.c);
+    PTX_SET_LANES(d, mask, F(a[k], b[k], c[k]))
+  } else {
+    const u64* b = lanes.row(i.b);
+    const u64* c = lanes.row(i.c);
+    const u64* e = lanes.row(i.e);
+    PTX_SET_LANES(d, mask, F(a[k], b[k], c[k], e[k]))
+  }
+  return true;
+}
+
+template <auto F>
+Run run_of(Instruction& i) {
+  i.run_lanes = &run_lanes<F>;
+  return &run_thread<F>;
 }
 
 template <class Op, class T>
-void run_binary(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(Op::of(from_slot<T>(t.r[i.a]), from_slot<T>(t.r[i.b])));
+u64 unary_slot(u64 a) {
+  return to_slot(Op::of(from_slot<T>(a)));
 }
-
+template <class Op, class T>
+u64 binary_slot(u64 a, u64 b) {
+  return to_slot(Op::of(from_slot<T>(a), from_slot<T>(b)));
+}
 // The second operand of a shift is a .u32 whatever the type.
 template <class Op, class T>
-void run_shift(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(Op::of(from_slot<T>(t.r[i.a]), static_cast<u32>(t.r[i.b])));
+u64 shift_slot(u64 a, u64 b) {
+  return to_slot(Op::of(from_slot<T>(a), static_cast<u32>(b)));
 }
-
 template <class Op, class T>
-void run_ternary(Thread& t, const Instruction& i) {
-  t.r[i.d] =
-      to_slot(Op::of(from_slot<T>(t.r[i.a]), from_slot<T>(t.r[i.b]), from_slot<T>(t.r[i.c])));
+u64 ternary_slot(u64 a, u64 b, u64 c) {
+  return to_slot(Op::of(from_slot<T>(a), from_slot<T>(b), from_slot<T>(c)));
 }
-
 // mad.wide: the third operand has the result's width.
 template <class Op, class T>
-void run_wide_ternary(Thread& t, const Instruction& i) {
+u64 wide_ternary_slot(u64 a, u64 b, u64 c) {
   using Wide = decltype(Op::of(T{}, T{}, 0));
-  t.r[i.d] =
-      to_slot(Op::of(from_slot<T>(t.r[i.a]), from_slot<T>(t.r[i.b]), from_slot<Wide>(t.r[i.c])));
+  return to_slot(Op::of(from_slot<T>(a), from_slot<T>(b), from_slot<Wide>(c)));
 }
-
 // Fields: a, and two .u32 operands b and c.
 template <class Op, class T>
-void run_field(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(
-      Op::of(from_slot<T>(t.r[i.a]), static_cast<u32>(t.r[i.b]), static_cast<u32>(t.r[i.c])));
+u64 field_slot(u64 a, u64 b, u64 c) {
+  return to_slot(Op::of(from_slot<T>(a), static_cast<u32>(b), static_cast<u32>(c)));
 }
 
-#define PTX_SELECT(name, runner)                                                  \
-  template <class Op, class... Ts>                                                \
-  Run name##_of(Type type, Types<Ts...>) {                                        \
-    Run run = nullptr;                                                            \
-    ((holds<Ts>(type) ? static_cast<void>(run = &runner<Op, Ts>) : void()), ...); \
-    return run;                                                                   \
-  }                                                                               \
-  template <class Op, class List>                                                 \
-  Run name(const Form& form, Instruction&) {                                      \
-    return name##_of<Op>(form.type, List{});                                      \
+#define PTX_SELECT(name, function)                                                            \
+  template <class Op, class... Ts>                                                            \
+  Run name##_of(Type type, Instruction& i, Types<Ts...>) {                                    \
+    Run run = nullptr;                                                                        \
+    ((holds<Ts>(type) ? static_cast<void>(run = run_of<&function<Op, Ts>>(i)) : void()), ...); \
+    return run;                                                                               \
+  }                                                                                           \
+  template <class Op, class List>                                                             \
+  Run name(const Form& form, Instruction& i) {                                                \
+    return name##_of<Op>(form.type, i, List{});                                               \
   }
 
-PTX_SELECT(unary, run_unary)
-PTX_SELECT(binary, run_binary)
-PTX_SELECT(shift, run_shift)
-PTX_SELECT(ternary, run_ternary)
-PTX_SELECT(wide_ternary, run_wide_ternary)
-PTX_SELECT(field, run_field)
+PTX_SELECT(unary, unary_slot)
+PTX_SELECT(binary, binary_slot)
+PTX_SELECT(shift, shift_slot)
+PTX_SELECT(ternary, ternary_slot)
+PTX_SELECT(wide_ternary, wide_ternary_slot)
+PTX_SELECT(field, field_slot)
 #undef PTX_SELECT
 
 }  // namespace ptx

@@ -51,52 +51,69 @@ bool compare(T a, T b) {
 // mode: what setp combines its result with; the second destination gets it for the negation.
 enum class Combine : u8 { none, with_and, with_or, with_xor };
 
+// One lane's result p and its negation q, where the third source is c.
+struct Predicates {
+  bool p, q;
+};
+inline Predicates combined(Combine how, bool p, bool c) {
+  switch (how) {
+    case Combine::with_and:
+      return {p && c, !p && c};
+    case Combine::with_or:
+      return {p || c, !p || c};
+    case Combine::with_xor:
+      return {p != c, p == c};
+    case Combine::none:
+      break;
+  }
+  return {p, !p};
+}
+
 template <Compare C, class T>
 void run_setp(Thread& t, const Instruction& i) {
   bool p = compare<C>(from_slot<T>(t.r[i.a]), from_slot<T>(t.r[i.b]));
-  bool q = !p;
-  if (i.mode != 0) {
-    bool c = ((t.r[i.c] & 1) != 0) != i.negate;
-    switch (static_cast<Combine>(i.mode)) {
-      case Combine::with_and:
-        p = p && c;
-        q = q && c;
-        break;
-      case Combine::with_or:
-        p = p || c;
-        q = q || c;
-        break;
-      case Combine::with_xor:
-        p = p != c;
-        q = q != c;
-        break;
-      case Combine::none:
-        break;
-    }
-  }
-  if (i.d != kNoSlot) t.r[i.d] = p ? 1 : 0;
-  if (i.p != kNoSlot) t.r[i.p] = q ? 1 : 0;
+  bool c = i.c != kNoSlot && ((t.r[i.c] & 1) != 0) != i.negate;
+  Predicates both = combined(static_cast<Combine>(i.mode), p, c);
+  if (i.d != kNoSlot) t.r[i.d] = both.p ? 1 : 0;
+  if (i.p != kNoSlot) t.r[i.p] = both.q ? 1 : 0;
+}
+
+template <Compare C, class T>
+u64 compare_slot(u64 a, u64 b) {
+  return compare<C>(from_slot<T>(a), from_slot<T>(b)) ? 1 : 0;
 }
 
 template <class T>
-void run_selp(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(from_slot<T>(t.r[((t.r[i.c] & 1) != 0) != i.negate ? i.a : i.b]));
+u64 select_slot(u64 a, u64 b, u64 c) {
+  return to_slot(from_slot<T>((c & 1) != 0 ? a : b));
+}
+template <class T>
+u64 select_unless_slot(u64 a, u64 b, u64 c) {
+  return to_slot(from_slot<T>((c & 1) != 0 ? b : a));
+}
+
+template <Compare C, class T>
+Run setp_of_compare(Instruction& i) {
+  // With one destination and nothing to combine it is a function of two slots.
+  if (i.mode == 0 && i.d != kNoSlot && i.p == kNoSlot) i.run_lanes = &run_lanes<&compare_slot<C, T>>;
+  return &run_setp<C, T>;
 }
 
 template <class T, std::size_t... C>
-Run setp_run(std::string_view name, std::index_sequence<C...>) {
+Run setp_run(std::string_view name, Instruction& i, std::index_sequence<C...>) {
   Run run = nullptr;
-  ((kCompareNames[C] == name ? static_cast<void>(run = &run_setp<static_cast<Compare>(C), T>)
-                             : void()),
+  ((kCompareNames[C] == name
+        ? static_cast<void>(run = setp_of_compare<static_cast<Compare>(C), T>(i))
+        : void()),
    ...);
   return run;
 }
 
 template <class... Ts>
-Run setp_of(const Form& form, Types<Ts...>) {
+Run setp_of(const Form& form, Instruction& i, Types<Ts...>) {
   Run run = nullptr;
   constexpr auto kAll = std::make_index_sequence<kCompareNames.size()>{};
-  ((holds<Ts>(form.type) ? static_cast<void>(run = setp_run<Ts>(form.chosen[0], kAll)) : void()),
+  ((holds<Ts>(form.type) ? static_cast<void>(run = setp_run<Ts>(form.chosen[0], i, kAll)) : void()),
    ...);
   return run;
 }
@@ -108,18 +125,21 @@ Run setp(const Form& form, Instruction& i) {
                            : form.has("or")  ? Combine::with_or
                            : form.has("xor") ? Combine::with_xor
                                              : Combine::none);
-  return setp_of(form, List{});
+  return setp_of(form, i, List{});
 }
 
 template <class... Ts>
-Run selp_of(Type type, Types<Ts...>) {
+Run selp_of(Type type, Instruction& i, Types<Ts...>) {
   Run run = nullptr;
-  ((holds<Ts>(type) ? static_cast<void>(run = &run_selp<Ts>) : void()), ...);
+  auto chosen = [&]<class T>(T) {
+    return i.negate ? run_of<&select_unless_slot<T>>(i) : run_of<&select_slot<T>>(i);
+  };
+  ((holds<Ts>(type) ? static_cast<void>(run = chosen(Ts{})) : void()), ...);
   return run;
 }
 
-inline Run selp(const Form& form, Instruction&) {
-  return selp_of(form.type, Types<u16, u32, u64, s16, s32, s64, f32, f64>{});
+inline Run selp(const Form& form, Instruction& i) {
+  return selp_of(form.type, i, Types<u16, u32, u64, s16, s32, s64, f32, f64>{});
 }
 
 }  // namespace ptx

@@ -4,12 +4,40 @@
 #include <fmt/format.h>
 
 #include "tools/ptx_machine/launch.hpp"
+#include "tools/ptx_machine/semantics/apply.hpp"
 #include "tools/ptx_machine/semantics/integer.hpp"
 
 namespace ptx {
 namespace {
 
-void run_move(Thread& t, const Instruction& i) { t.r[i.d] = t.r[i.a]; }
+u64 move_slot(u64 a) { return a; }
+
+PTX_EACH_LEVEL bool run_pack_lanes(Lanes& lanes, const Instruction& i) {
+  const u64* mask = lanes.mask.data();
+  u64 part = (u64{1} << i.width) - 1;
+  alignas(64) u64 out[kLanes] = {};
+  for (u32 n = 0; n < i.count; ++n) {
+    const u64* a = lanes.row(i.list[n]);
+    u32 shift = n * i.width;
+    for (u32 k = 0; k < kLanes; ++k) out[k] |= (a[k] & part) << shift;
+  }
+  PTX_SET_LANES(lanes.row(i.d), mask, out[k])
+  return true;
+}
+
+PTX_EACH_LEVEL bool run_unpack_lanes(Lanes& lanes, const Instruction& i) {
+  const u64* mask = lanes.mask.data();
+  u64 part = (u64{1} << i.width) - 1;
+  alignas(64) u64 value[kLanes];
+  std::copy_n(lanes.row(i.a), kLanes, value);
+  for (u32 n = 0; n < i.count; ++n) {
+    if (i.list[n] == kNoSlot) continue;
+    u64* d = lanes.row(i.list[n]);
+    u32 shift = n * i.width;
+    PTX_SET_LANES(d, mask, value[k] >> shift & part)
+  }
+  return true;
+}
 
 void run_pack(Thread& t, const Instruction& i) {
   u64 out = 0;
@@ -30,15 +58,15 @@ void run_read_clock(Thread& t, const Instruction& i) {
   t.r[i.d] = t.launch->counters.instructions + t.launch->counters.turns;
 }
 
-void run_logic3(Thread& t, const Instruction& i) {
-  t.r[i.d] = Logic3::of(static_cast<u32>(t.r[i.a]), static_cast<u32>(t.r[i.b]),
-                        static_cast<u32>(t.r[i.c]), static_cast<u32>(t.r[i.e]));
+u64 logic3_slot(u64 a, u64 b, u64 c, u64 table) {
+  return Logic3::of(static_cast<u32>(a), static_cast<u32>(b), static_cast<u32>(c),
+                    static_cast<u32>(table));
 }
 
 template <class T>
-void run_insert_field(Thread& t, const Instruction& i) {
-  t.r[i.d] = InsertField::of(static_cast<T>(t.r[i.a]), static_cast<T>(t.r[i.b]),
-                             static_cast<u32>(t.r[i.c]), static_cast<u32>(t.r[i.e]));
+u64 insert_field_slot(u64 a, u64 b, u64 position, u64 length) {
+  return InsertField::of(static_cast<T>(a), static_cast<T>(b), static_cast<u32>(position),
+                         static_cast<u32>(length));
 }
 
 void run_branch(Thread& t, const Instruction& i) { t.pc = static_cast<u32>(i.offset); }
@@ -78,23 +106,29 @@ void run_watched(Thread& t, const Instruction& i) {
   w.run(t, i);
 }
 
-Run move(const Form&, Instruction&) { return &run_move; }
+Run move(const Form&, Instruction& i) { return run_of<&move_slot>(i); }
 
 // `width` is the bits of one part; the decoder has set `count`.
 Run pack(const Form& form, Instruction& i) {
+  i.run_lanes = &run_pack_lanes;
   i.width = 8 * bytes_of(form.type) / i.count;
   return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_pack : nullptr;
 }
 Run unpack(const Form& form, Instruction& i) {
+  i.run_lanes = &run_unpack_lanes;
   i.width = 8 * bytes_of(form.type) / i.count;
   return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_unpack : nullptr;
 }
 Run read_clock(const Form&, Instruction&) { return &run_read_clock; }
-Run logic3(const Form&, Instruction&) { return &run_logic3; }
-Run insert_field(const Form& form, Instruction&) {
-  return form.type == Type::b32 ? &run_insert_field<u32> : &run_insert_field<u64>;
+Run logic3(const Form&, Instruction& i) { return run_of<&logic3_slot>(i); }
+Run insert_field(const Form& form, Instruction& i) {
+  return form.type == Type::b32 ? run_of<&insert_field_slot<u32>>(i)
+                                : run_of<&insert_field_slot<u64>>(i);
 }
-Run branch(const Form&, Instruction&) { return &run_branch; }
+Run branch(const Form&, Instruction& i) {
+  i.branches = true;
+  return &run_branch;
+}
 Run indexed_branch(const Form&, Instruction&) { return &run_indexed_branch; }
 Run leave(const Form&, Instruction&) { return &run_leave; }
 Run trap(const Form&, Instruction&) { return &run_trap; }

@@ -54,8 +54,8 @@ f32 from_f16(u16 bits) {
 namespace {
 
 template <class D, class A>
-void run_cast(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(canonical(static_cast<D>(from_slot<A>(t.r[i.a]))));
+u64 cast_slot(u64 a) {
+  return to_slot(canonical(static_cast<D>(from_slot<A>(a))));
 }
 
 enum class Rounding : u8 { nearest, zero, down, up };
@@ -77,8 +77,8 @@ T rounded(T value) {
 
 // NaN becomes 0, but where a 64-bit type takes part the top bit alone; all else saturates.
 template <Rounding R, class D, class A>
-void run_to_integer(Thread& t, const Instruction& i) {
-  A value = from_slot<A>(t.r[i.a]);
+u64 to_integer_slot(u64 a) {
+  A value = from_slot<A>(a);
   D out;
   if (value != value) {
     bool zero = sizeof(A) == 4 && sizeof(D) <= 4;
@@ -95,109 +95,110 @@ void run_to_integer(Thread& t, const Instruction& i) {
       out = static_cast<D>(value);
     }
   }
-  t.r[i.d] = to_slot(out);
+  return to_slot(out);
 }
 
 template <Rounding R, class T>
-void run_integral(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(canonical(rounded<R>(from_slot<T>(t.r[i.a]))));
+u64 integral_slot(u64 a) {
+  return to_slot(canonical(rounded<R>(from_slot<T>(a))));
 }
 
 template <class D, class... As>
-Run cast_from(Type from, Types<As...>) {
+Run cast_from(Type from, Instruction& i, Types<As...>) {
   Run run = nullptr;
-  ((holds<As>(from) ? static_cast<void>(run = &run_cast<D, As>) : void()), ...);
+  ((holds<As>(from) ? static_cast<void>(run = run_of<&cast_slot<D, As>>(i)) : void()), ...);
   return run;
 }
 template <class... Ds, class From>
-Run cast_to(const Form& form, Types<Ds...>, From from) {
+Run cast_to(const Form& form, Instruction& i, Types<Ds...>, From from) {
   Run run = nullptr;
-  ((holds<Ds>(form.first) ? static_cast<void>(run = cast_from<Ds>(form.type, from)) : void()), ...);
+  ((holds<Ds>(form.first) ? static_cast<void>(run = cast_from<Ds>(form.type, i, from)) : void()), ...);
   return run;
 }
 
 using AllIntegers = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
 
 template <Rounding R, class A, class... Ds>
-Run to_integer(const Form& form, Types<Ds...>) {
+Run to_integer(const Form& form, Instruction& i, Types<Ds...>) {
   Run run = nullptr;
-  ((holds<Ds>(form.first) ? static_cast<void>(run = &run_to_integer<R, Ds, A>) : void()), ...);
+  ((holds<Ds>(form.first) ? static_cast<void>(run = run_of<&to_integer_slot<R, Ds, A>>(i)) : void()), ...);
   return run;
 }
 template <Rounding R>
-Run to_integer_rounding(const Form& form) {
+Run to_integer_rounding(const Form& form, Instruction& i) {
   using Targets = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
-  return form.type == Type::f32 ? to_integer<R, f32>(form, Targets{})
-                                : to_integer<R, f64>(form, Targets{});
+  return form.type == Type::f32 ? to_integer<R, f32>(form, i, Targets{})
+                                : to_integer<R, f64>(form, i, Targets{});
 }
 template <Rounding R>
-Run integral_rounding(const Form& form) {
+Run integral_rounding(const Form& form, Instruction& i) {
   if (form.first != form.type) return nullptr;
-  return form.type == Type::f32 ? &run_integral<R, f32> : &run_integral<R, f64>;
+  return form.type == Type::f32 ? run_of<&integral_slot<R, f32>>(i)
+                                : run_of<&integral_slot<R, f64>>(i);
 }
 
 template <u16 (*Narrow)(f32)>
-void run_to_half(Thread& t, const Instruction& i) {
-  t.r[i.d] = Narrow(from_slot<f32>(t.r[i.a]));
+u64 to_half_slot(u64 a) {
+  return Narrow(from_slot<f32>(a));
 }
 template <f32 (*Widen)(u16)>
-void run_from_half(Thread& t, const Instruction& i) {
-  t.r[i.d] = to_slot(canonical(Widen(static_cast<u16>(t.r[i.a]))));
+u64 from_half_slot(u64 a) {
+  return to_slot(canonical(Widen(static_cast<u16>(a))));
 }
 // The first source goes to the upper half.
 template <u16 (*Narrow)(f32)>
-void run_to_pair(Thread& t, const Instruction& i) {
-  u32 high = Narrow(from_slot<f32>(t.r[i.a]));
-  t.r[i.d] = high << 16 | Narrow(from_slot<f32>(t.r[i.b]));
+u64 to_pair_slot(u64 a, u64 b) {
+  u32 high = Narrow(from_slot<f32>(a));
+  return high << 16 | Narrow(from_slot<f32>(b));
 }
 
 // By way of f32, which holds every value of either type.
 template <u16 (*Narrow)(f32), f32 (*Widen)(u16)>
-void run_maximum_of_pairs(Thread& t, const Instruction& i) {
+u64 maximum_of_pairs_slot(u64 a, u64 b) {
   auto larger = [&](u32 shift) -> u32 {
     auto half = [&](u64 slot) { return Widen(static_cast<u16>(slot >> shift)); };
-    return Narrow(MaxRealNan::of(half(t.r[i.a]), half(t.r[i.b])));
+    return Narrow(MaxRealNan::of(half(a), half(b)));
   };
-  t.r[i.d] = larger(16) << 16 | larger(0);
+  return larger(16) << 16 | larger(0);
 }
 
 }  // namespace
 
-Run convert_integer(const Form& form, Instruction&) {
-  return cast_to(form, AllIntegers{}, AllIntegers{});
+Run convert_integer(const Form& form, Instruction& i) {
+  return cast_to(form, i, AllIntegers{}, AllIntegers{});
 }
-Run convert_to_real(const Form& form, Instruction&) {
-  return cast_to(form, Reals{}, AllIntegers{});
+Run convert_to_real(const Form& form, Instruction& i) {
+  return cast_to(form, i, Reals{}, AllIntegers{});
 }
-Run convert_real(const Form& form, Instruction&) {
+Run convert_real(const Form& form, Instruction& i) {
   bool narrows = form.first == Type::f32 && form.type == Type::f64;
   if (form.first == form.type || narrows != form.has("rn")) return nullptr;
-  return cast_to(form, Reals{}, Reals{});
+  return cast_to(form, i, Reals{}, Reals{});
 }
-Run convert_to_integer(const Form& form, Instruction&) {
-  if (form.has("rni")) return to_integer_rounding<Rounding::nearest>(form);
-  if (form.has("rzi")) return to_integer_rounding<Rounding::zero>(form);
-  if (form.has("rmi")) return to_integer_rounding<Rounding::down>(form);
-  return to_integer_rounding<Rounding::up>(form);
+Run convert_to_integer(const Form& form, Instruction& i) {
+  if (form.has("rni")) return to_integer_rounding<Rounding::nearest>(form, i);
+  if (form.has("rzi")) return to_integer_rounding<Rounding::zero>(form, i);
+  if (form.has("rmi")) return to_integer_rounding<Rounding::down>(form, i);
+  return to_integer_rounding<Rounding::up>(form, i);
 }
-Run round_to_integral(const Form& form, Instruction&) {
-  if (form.has("rni")) return integral_rounding<Rounding::nearest>(form);
-  if (form.has("rzi")) return integral_rounding<Rounding::zero>(form);
-  if (form.has("rmi")) return integral_rounding<Rounding::down>(form);
-  return integral_rounding<Rounding::up>(form);
+Run round_to_integral(const Form& form, Instruction& i) {
+  if (form.has("rni")) return integral_rounding<Rounding::nearest>(form, i);
+  if (form.has("rzi")) return integral_rounding<Rounding::zero>(form, i);
+  if (form.has("rmi")) return integral_rounding<Rounding::down>(form, i);
+  return integral_rounding<Rounding::up>(form, i);
 }
-Run convert_to_half(const Form& form, Instruction&) {
-  return form.first == Type::f16 ? &run_to_half<to_f16> : &run_to_half<to_bf16>;
+Run convert_to_half(const Form& form, Instruction& i) {
+  return form.first == Type::f16 ? run_of<&to_half_slot<to_f16>>(i) : run_of<&to_half_slot<to_bf16>>(i);
 }
-Run convert_from_half(const Form& form, Instruction&) {
-  return form.type == Type::f16 ? &run_from_half<from_f16> : &run_from_half<from_bf16>;
+Run convert_from_half(const Form& form, Instruction& i) {
+  return form.type == Type::f16 ? run_of<&from_half_slot<from_f16>>(i) : run_of<&from_half_slot<from_bf16>>(i);
 }
-Run convert_to_half_pair(const Form& form, Instruction&) {
-  return form.first == Type::f16x2 ? &run_to_pair<to_f16> : &run_to_pair<to_bf16>;
+Run convert_to_half_pair(const Form& form, Instruction& i) {
+  return form.first == Type::f16x2 ? run_of<&to_pair_slot<to_f16>>(i) : run_of<&to_pair_slot<to_bf16>>(i);
 }
-Run maximum_of_pairs(const Form& form, Instruction&) {
-  return form.type == Type::f16x2 ? &run_maximum_of_pairs<to_f16, from_f16>
-                                  : &run_maximum_of_pairs<to_bf16, from_bf16>;
+Run maximum_of_pairs(const Form& form, Instruction& i) {
+  return form.type == Type::f16x2 ? run_of<&maximum_of_pairs_slot<to_f16, from_f16>>(i)
+                                  : run_of<&maximum_of_pairs_slot<to_bf16, from_bf16>>(i);
 }
 
 }  // namespace ptx

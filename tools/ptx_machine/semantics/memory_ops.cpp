@@ -2,6 +2,7 @@
 #include "tools/ptx_machine/semantics/memory_ops.hpp"
 
 #include "tools/ptx_machine/semantics/apply.hpp"
+#include "tools/ptx_machine/semantics/lane_access.hpp"
 #include "tools/ptx_machine/semantics/place.hpp"
 
 namespace ptx {
@@ -196,6 +197,11 @@ void run_fence(Thread& t, const Instruction&) {
 }
 
 void run_add_offset(Thread& t, const Instruction& i) { t.r[i.d] = t.r[i.a] + i.offset; }
+PTX_EACH_LEVEL bool run_add_offset_lanes(Lanes& lanes, const Instruction& i) {
+  const u64* a = lanes.row(i.a);
+  PTX_SET_LANES(lanes.row(i.d), lanes.mask, a[k] + i.offset)
+  return true;
+}
 
 void run_is_space(Thread& t, const Instruction& i) {
   u64 address = t.r[i.a];
@@ -208,6 +214,7 @@ void run_is_space(Thread& t, const Instruction& i) {
 }
 
 void run_nothing(Thread&, const Instruction&) {}
+bool run_nothing_lanes(Lanes&, const Instruction&) { return true; }
 
 Run constant_load(u32 width, bool extends) {
   switch (width) {
@@ -228,6 +235,7 @@ Run load(const Form& form, Instruction& i) {
   set_access(form, i);
   bool weak = i.order == Order::weak;
   bool extends = info(form.type).kind == Kind::signed_int;
+  if (weak) i.run_lanes = weak_load_lanes(i.width, extends, form.has("nc"));
   if (form.has("nc")) return constant_load(i.width, extends);
   switch (i.width) {
     case 1:
@@ -247,6 +255,7 @@ Run load(const Form& form, Instruction& i) {
 Run store(const Form& form, Instruction& i) {
   set_access(form, i);
   bool weak = i.order == Order::weak;
+  if (weak) i.run_lanes = weak_store_lanes(i.width);
   switch (i.width) {
     case 1:
       return weak ? &run_store<u8> : &run_strong_store<u8>;
@@ -276,10 +285,12 @@ Run atomic(const Form& form, Instruction& i) {
 
 Run convert_address(const Form& form, Instruction& i) {
   i.offset = window_of(space_of(form));
+  i.run_lanes = &run_add_offset_lanes;
   return &run_add_offset;
 }
 Run convert_address_to(const Form& form, Instruction& i) {
   i.offset = 0 - window_of(space_of(form));
+  i.run_lanes = &run_add_offset_lanes;
   return &run_add_offset;
 }
 Run is_space(const Form& form, Instruction& i) {
@@ -291,6 +302,9 @@ Run fence(const Form& form, Instruction&) {
          : form.has("sys") ? &run_fence<Scope::sys>
                            : &run_fence<Scope::gpu>;
 }
-Run no_operation(const Form&, Instruction&) { return &run_nothing; }
+Run no_operation(const Form&, Instruction& i) {
+  i.run_lanes = &run_nothing_lanes;
+  return &run_nothing;
+}
 
 }  // namespace ptx

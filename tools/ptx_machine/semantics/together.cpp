@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/ptx_machine/lanes.hpp"
 #include "tools/ptx_machine/launch.hpp"
 #include "tools/ptx_machine/semantics/control.hpp"
 
@@ -17,6 +18,33 @@ void run_barrier(Thread& t, const Instruction& i) {
 template <WarpFunction F>
 void run_in_warp(Thread& t, const Instruction& i) {
   t.launch->arrive_in_warp(t, i, static_cast<u32>(t.r[i.e]), F);
+}
+
+// All lanes that are to meet are here: nobody has to wait.
+template <WarpFunction F>
+bool run_lanes_in_warp(Lanes& lanes, const Instruction& i) {
+  Warp& warp = *lanes.warp;
+  const u64* members = lanes.row(i.e);
+  for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
+    auto named = static_cast<u32>(members[std::countr_zero(rest)]);
+    if ((named & warp.live) != lanes.bits) return false;
+  }
+  for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
+    Thread& t = warp.lanes[std::countr_zero(rest)];
+    t.pending = &i;
+    t.pc = lanes.pc + 1;
+  }
+  F(warp, lanes.bits);
+  for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
+    warp.lanes[std::countr_zero(rest)].pending = nullptr;
+  }
+  return true;
+}
+
+template <WarpFunction F>
+Run in_warp(Instruction& i) {
+  i.run_lanes = &run_lanes_in_warp<F>;
+  return &run_in_warp<F>;
 }
 
 template <class Each>
@@ -147,20 +175,20 @@ Run barrier_unaligned(const Form& form, Instruction& i) {
   i.count = form.has("aligned") ? 1 : 0;
   return run;
 }
-Run warp_barrier(const Form&, Instruction&) { return &run_in_warp<meet_in_warp>; }
+Run warp_barrier(const Form&, Instruction& i) { return in_warp<meet_in_warp>(i); }
 Run shuffle(const Form& form, Instruction& i) {
   i.mode = static_cast<u8>(form.has("up")     ? ShuffleMode::up
                            : form.has("down") ? ShuffleMode::down
                            : form.has("bfly") ? ShuffleMode::bfly
                                               : ShuffleMode::idx);
-  return &run_in_warp<shuffle_lanes>;
+  return in_warp<shuffle_lanes>(i);
 }
 Run vote(const Form& form, Instruction& i) {
   i.mode = static_cast<u8>(form.has("all")   ? VoteMode::all
                            : form.has("any") ? VoteMode::any
                            : form.has("uni") ? VoteMode::uni
                                              : VoteMode::ballot);
-  return &run_in_warp<vote_lanes>;
+  return in_warp<vote_lanes>(i);
 }
 Run warp_reduction(const Form& form, Instruction& i) {
   bool is_signed = form.type == Type::s32;
@@ -170,10 +198,10 @@ Run warp_reduction(const Form& form, Instruction& i) {
                            : form.has("and") ? ReduceMode::bit_and
                            : form.has("or")  ? ReduceMode::bit_or
                                              : ReduceMode::bit_xor);
-  return &run_in_warp<reduce_lanes>;
+  return in_warp<reduce_lanes>(i);
 }
-Run match_any(const Form& form, Instruction&) {
-  return form.type == Type::b32 ? &run_in_warp<match_lanes<u32>> : &run_in_warp<match_lanes<u64>>;
+Run match_any(const Form& form, Instruction& i) {
+  return form.type == Type::b32 ? in_warp<match_lanes<u32>>(i) : in_warp<match_lanes<u64>>(i);
 }
 
 }  // namespace ptx
