@@ -28,8 +28,8 @@ inline constexpr u32 kBarriers = 16;  // of a block
 struct Instruction {
   Run run = nullptr;
   RunLanes run_lanes = nullptr;  // the same for many lanes at once; nullptr: one after the other
-  u32 d = kNoSlot;  // destination
-  u32 a = kNoSlot;  // sources, by the letters of the ISA manual
+  u32 d = kNoSlot;               // destination
+  u32 a = kNoSlot;               // sources, by the letters of the ISA manual
   u32 b = kNoSlot;
   u32 c = kNoSlot;
   u32 e = kNoSlot;  // a fifth operand
@@ -41,7 +41,7 @@ struct Instruction {
   bool guarded = false;
   bool guard_value = true;
   bool branches = false;  // goes to `offset`
-  bool negate = false;  // a source predicate is written !p
+  bool negate = false;    // a source predicate is written !p
   Space space = Space::generic;
   Order order = Order::weak;
   Scope scope = Scope::gpu;

@@ -37,9 +37,9 @@ struct Lanes {
 
 // Writes value(k) to lane k of a row. The row may be one of the operands: a lane reads only its own
 // values, before it writes.
-#define PTX_SET_LANES(row, lanes, value)                          \
-  _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) {         \
-    u64 computed = value;                                         \
+#define PTX_SET_LANES(row, lanes, value)                           \
+  _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) {          \
+    u64 computed = value;                                          \
     (row)[k] = (computed & (lanes)[k]) | ((row)[k] & ~(lanes)[k]); \
   }
 

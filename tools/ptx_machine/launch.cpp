@@ -29,6 +29,7 @@ Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_i
       checks(options.checks),
       shape_(shape),
       step_limit_(options.step_limit),
+      stepping_(options.stepping),
       start_time_(races.begin_launch()),
       scheduler_(options.seed),
       host_(options.host),
@@ -261,7 +262,9 @@ void Launch::run_turn(const Turn& turn) {
   Warp& warp = *turn.warp;
   u32 first = scheduler_.first_lane(warp.count);
   u32 lanes = warp.ready & (turn.poll ? warp.spinning : ~warp.spinning);
-  if (turn.together && !std::has_single_bit(lanes)) {
+  bool together = stepping_ == Stepping::by_seed ? turn.together && !std::has_single_bit(lanes)
+                                                 : stepping_ == Stepping::together;
+  if (together) {
     run_together(warp, lanes, turn.slice, first);
     scheduler_.update(warp);
     return;

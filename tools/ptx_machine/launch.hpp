@@ -24,12 +24,17 @@ struct Checks {
   bool uninitialised = true;
 };
 
+// How the lanes of a warp that stand at one place take a turn: at once, in which vectors compute; one
+// after the other; or in most turns at once, as the seed has it.
+enum class Stepping : u8 { by_seed, together, one_by_one };
+
 struct LaunchOptions {
   u64 seed = 0;                    // each seed is another interleaving
   u64 step_limit = 4'000'000'000;  // thread-instructions of the whole launch
   Checks checks;
   bool incoherent = false;     // blocks have caches of their own (caches.hpp)
   HostReader* host = nullptr;  // reads while the launch runs
+  Stepping stepping = Stepping::by_seed;
 };
 
 struct LaunchShape {
@@ -96,6 +101,7 @@ class Launch {
 
   LaunchShape shape_;
   u64 step_limit_;
+  Stepping stepping_;
   u32 start_time_;
   ClockRef start_clock_;
   std::vector<std::unique_ptr<Block>> blocks_;

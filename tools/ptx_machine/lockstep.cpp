@@ -115,7 +115,7 @@ void Launch::run_together(Warp& warp, u32 lanes, u32 slice, u32 first) {
       limit = std::min(limit, left[static_cast<u32>(std::countr_zero(rest))]);
     }
     u32 done = 0;
-    if (std::has_single_bit(group.bits)) {
+    if (stepping_ == Stepping::by_seed && std::has_single_bit(group.bits)) {
       done = run_slice(warp.lanes[std::countr_zero(group.bits)], limit, group.meets);
     } else {
       Lanes together{.warp = &warp, .bits = group.bits, .first = first, .pc = group.pc};

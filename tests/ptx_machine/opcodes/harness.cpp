@@ -75,7 +75,7 @@ bool is_nan(u64 bits, const std::string& type) {
 
 const std::set<u16>& rows_seen() { return seen(); }
 
-std::vector<u64> run(const Case& test) {
+std::vector<u64> run(const Case& test, Stepping stepping) {
   Machine machine;
   auto module = machine.load(entry_of(test));
   const Kernel& kernel = *module->find("test");
@@ -105,17 +105,19 @@ std::vector<u64> run(const Case& test) {
     u32 count;
   } params{in, out, scratch, count};
   auto bytes = std::as_bytes(std::span(&params, 1)).first(kernel.param_bytes);
-  machine.launch(kernel, {.grid = {1}, .block = {count}}, bytes, {.seed = 2});
+  machine.launch(kernel, {.grid = {1}, .block = {count}}, bytes, {.seed = 2, .stepping = stepping});
   std::vector<u64> results(count);
   memory.read(results.data(), out, 8 * u64{count});
   return results;
 }
 
-void check(const Case& test) {
+namespace {
+
+void check(const Case& test, Stepping stepping) {
   INFO(test.text);
   std::vector<u64> got;
   try {
-    got = run(test);
+    got = run(test, stepping);
   } catch (const MachineError& error) {
     FAIL_CHECK(error.what());
     return;
@@ -129,6 +131,13 @@ void check(const Case& test) {
         fmt::format("row {}:{} gave {:#x}, not {:#x}", k, inputs, got[k], test.rows[k].want));
   }
   CHECK(!got.empty());
+}
+
+}  // namespace
+
+void check(const Case& test) {
+  check(test, Stepping::together);
+  check(test, Stepping::one_by_one);
 }
 
 }  // namespace ptx::opcodes

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/ptx_machine/numbers.hpp"
+#include "tools/ptx_machine/launch.hpp"
 
 namespace ptx::opcodes {
 
@@ -28,9 +28,9 @@ struct Case {
   bool any_nan = false;  // a NaN result may be any NaN: the ISA promises no payload
 };
 
-// Checks every row; remembers which rows of the opcode table ran.
+// Checks every row, computed by itself and with the other lanes at once; remembers which rows of the opcode table ran.
 void check(const Case& test);
-std::vector<u64> run(const Case& test);
+std::vector<u64> run(const Case& test, Stepping stepping = Stepping::by_seed);
 const std::set<u16>& rows_seen();
 
 inline u64 f(float value) { return std::bit_cast<u32>(value); }

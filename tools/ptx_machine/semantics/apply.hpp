@@ -131,16 +131,16 @@ u64 field_slot(u64 a, u64 b, u64 c) {
   return to_slot(Op::of(from_slot<T>(a), static_cast<u32>(b), static_cast<u32>(c)));
 }
 
-#define PTX_SELECT(name, function)                                                            \
-  template <class Op, class... Ts>                                                            \
-  Run name##_of(Type type, Instruction& i, Types<Ts...>) {                                    \
-    Run run = nullptr;                                                                        \
+#define PTX_SELECT(name, function)                                                             \
+  template <class Op, class... Ts>                                                             \
+  Run name##_of(Type type, Instruction& i, Types<Ts...>) {                                     \
+    Run run = nullptr;                                                                         \
     ((holds<Ts>(type) ? static_cast<void>(run = run_of<&function<Op, Ts>>(i)) : void()), ...); \
-    return run;                                                                               \
-  }                                                                                           \
-  template <class Op, class List>                                                             \
-  Run name(const Form& form, Instruction& i) {                                                \
-    return name##_of<Op>(form.type, i, List{});                                               \
+    return run;                                                                                \
+  }                                                                                            \
+  template <class Op, class List>                                                              \
+  Run name(const Form& form, Instruction& i) {                                                 \
+    return name##_of<Op>(form.type, i, List{});                                                \
   }
 
 PTX_SELECT(unary, unary_slot)

@@ -95,7 +95,8 @@ u64 select_unless_slot(u64 a, u64 b, u64 c) {
 template <Compare C, class T>
 Run setp_of_compare(Instruction& i) {
   // With one destination and nothing to combine it is a function of two slots.
-  if (i.mode == 0 && i.d != kNoSlot && i.p == kNoSlot) i.run_lanes = &run_lanes<&compare_slot<C, T>>;
+  if (i.mode == 0 && i.d != kNoSlot && i.p == kNoSlot)
+    i.run_lanes = &run_lanes<&compare_slot<C, T>>;
   return &run_setp<C, T>;
 }
 

@@ -112,7 +112,8 @@ Run cast_from(Type from, Instruction& i, Types<As...>) {
 template <class... Ds, class From>
 Run cast_to(const Form& form, Instruction& i, Types<Ds...>, From from) {
   Run run = nullptr;
-  ((holds<Ds>(form.first) ? static_cast<void>(run = cast_from<Ds>(form.type, i, from)) : void()), ...);
+  ((holds<Ds>(form.first) ? static_cast<void>(run = cast_from<Ds>(form.type, i, from)) : void()),
+   ...);
   return run;
 }
 
@@ -121,7 +122,9 @@ using AllIntegers = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
 template <Rounding R, class A, class... Ds>
 Run to_integer(const Form& form, Instruction& i, Types<Ds...>) {
   Run run = nullptr;
-  ((holds<Ds>(form.first) ? static_cast<void>(run = run_of<&to_integer_slot<R, Ds, A>>(i)) : void()), ...);
+  ((holds<Ds>(form.first) ? static_cast<void>(run = run_of<&to_integer_slot<R, Ds, A>>(i))
+                          : void()),
+   ...);
   return run;
 }
 template <Rounding R>
@@ -188,13 +191,16 @@ Run round_to_integral(const Form& form, Instruction& i) {
   return integral_rounding<Rounding::up>(form, i);
 }
 Run convert_to_half(const Form& form, Instruction& i) {
-  return form.first == Type::f16 ? run_of<&to_half_slot<to_f16>>(i) : run_of<&to_half_slot<to_bf16>>(i);
+  return form.first == Type::f16 ? run_of<&to_half_slot<to_f16>>(i)
+                                 : run_of<&to_half_slot<to_bf16>>(i);
 }
 Run convert_from_half(const Form& form, Instruction& i) {
-  return form.type == Type::f16 ? run_of<&from_half_slot<from_f16>>(i) : run_of<&from_half_slot<from_bf16>>(i);
+  return form.type == Type::f16 ? run_of<&from_half_slot<from_f16>>(i)
+                                : run_of<&from_half_slot<from_bf16>>(i);
 }
 Run convert_to_half_pair(const Form& form, Instruction& i) {
-  return form.first == Type::f16x2 ? run_of<&to_pair_slot<to_f16>>(i) : run_of<&to_pair_slot<to_bf16>>(i);
+  return form.first == Type::f16x2 ? run_of<&to_pair_slot<to_f16>>(i)
+                                   : run_of<&to_pair_slot<to_bf16>>(i);
 }
 Run maximum_of_pairs(const Form& form, Instruction& i) {
   return form.type == Type::f16x2 ? run_of<&maximum_of_pairs_slot<to_f16, from_f16>>(i)

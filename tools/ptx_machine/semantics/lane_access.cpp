@@ -12,7 +12,11 @@ namespace {
 class Places {
  public:
   Places(const Lanes& lanes, const Instruction& i, u32 bytes, bool writes)
-      : lanes_(lanes), launch_(*lanes.warp->lanes[0].launch), i_(i), bytes_(bytes), writes_(writes) {}
+      : lanes_(lanes),
+        launch_(*lanes.warp->lanes[0].launch),
+        i_(i),
+        bytes_(bytes),
+        writes_(writes) {}
 
   bool find() {
     for (u32 rest = lanes_.bits; rest != 0; rest &= rest - 1) {
@@ -20,7 +24,8 @@ class Places {
       u64 at = address(k);
       if ((at & (bytes_ - 1)) != 0 || !find(k, at)) return false;
     }
-    (writes_ ? launch_.counters.global_bytes_written : launch_.counters.global_bytes_read) += bytes_in_global_;
+    (writes_ ? launch_.counters.global_bytes_written : launch_.counters.global_bytes_read) +=
+        bytes_in_global_;
     return true;
   }
 
@@ -110,7 +115,9 @@ class Places {
   report_race(t, places[k], places.address(k), touch);
 }
 
-u32 slot_of(const Instruction& i, u32 n, u32 single) { return i.list == nullptr ? single : i.list[n]; }
+u32 slot_of(const Instruction& i, u32 n, u32 single) {
+  return i.list == nullptr ? single : i.list[n];
+}
 
 template <class T, bool NonCoherent>
 bool load_lanes(Lanes& lanes, const Instruction& i) {
