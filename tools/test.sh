@@ -120,6 +120,10 @@ check mutations python3 tests/mutations/mutate.py --check
 step format
 check format bash tools/format.sh --check
 build_and_test build "$release"
+if ((with_torch)); then
+  step "the oldest and the newest PyTorch"
+  check "oldest and newest PyTorch" bash tools/torch_versions.sh
+fi
 if ((!quick)); then
   step lint
   check lint bash tools/lint.sh "${linted[@]}"

@@ -121,6 +121,15 @@ class TorchEnvironment(unittest.TestCase):
             self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
             self.assertRegex(run.stdout, r"^skipped: no PyTorch [0-9.]+ in .*: .+\n$")
 
+    def test_a_folder_of_somebody_else_stays_as_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "mine").write_text("")
+            run = subprocess.run(["bash", TOOLS / "torch_env.sh", folder], env={**os.environ, "PIP_NO_INDEX": "1"}, capture_output=True,
+                                 text=True, check=False)
+            self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+            self.assertIn("was not made by this script: give another folder", run.stderr)
+            self.assertEqual(os.listdir(folder), ["mine"])
+
 
 class Summary(unittest.TestCase):
     def closing_line(self, cases, *arguments):

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Tries the Python package in the oldest PyTorch that docs/install.md promises, and in the newest; knows pip and pytest.
+#
+#   tools/torch_versions.sh [BUILD_DIR]     the package is BUILD_DIR/python (default build); the PyTorchs are beside it
+#
+# Of each: the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. Exit code 3, and the
+# reason, where a PyTorch cannot be had. It loads about a gigabyte once, and takes a minute or two the first time.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+build=${1:-build}
+oldest=2.4.1
+newest=2.15.0
+tests=(tests/python/test_process.py::test_selftest tests/python/test_optimizers.py)
+result=0
+for version in $oldest $newest; do
+  echo "PyTorch $version"
+  tools/torch_env.sh "$build/torch-$version" "$version"
+  status=$?
+  if ((status == 0)); then
+    PYTHONPATH=$PWD/$build/python "$build/torch-$version/bin/python" tests/python/run.py "${tests[@]}"
+    status=$?
+  fi
+  # A failure is more than what could not be tried.
+  if ((status != 0 && (status != 3 || result == 0))); then result=$status; fi
+done
+exit $result
