@@ -20,7 +20,7 @@ def test_small_steps_arrive(dtype):
     """256 steps of a 64th of what rounding to nearest keeps nothing of; by chance they arrive on average."""
     ulp = torch.finfo(dtype).eps
     moved = {}
-    for rounding in sft.fused.ROUNDINGS:
+    for rounding in sft.arguments.ROUNDINGS:
         p = parameter(torch.full((20000,), 1.5), dtype)
         optimizer = SGD([p], lr=1.0, weight_rounding=rounding)
         for _ in range(256):

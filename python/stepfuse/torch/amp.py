@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
 from .. import _core
-from .fused import NORMS, Deferred, Fused
+from .arguments import NORMS
+from .fused import Deferred, Fused
 from .scaler import on_device
 
 _torch_clip = torch.nn.utils.clip_grad_norm_

@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
+from .. import _core
 from . import copies, formats, masters, torchao
+from .arguments import NORMS, check_group, check_max_norm, check_step, refuse
 from .checks import check_copies
 from .engine import PLAIN, Engine, Mode, program
 from .groups import KEPT, find, move, set_scales
@@ -28,10 +30,8 @@ if TYPE_CHECKING:
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
-ROUNDINGS = ("nearest", "stochastic", "kahan")
 MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
 CLIP_EPS = 1e-3  # as timm has it
-NORMS = {1.0: "l1", 2.0: "l2", float("inf"): "inf"}
 
 
 class Deferred:
@@ -90,8 +90,9 @@ class Fused(torch.optim.Optimizer):
     def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
                 scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
                 moments: str | None, moments_min: int, master: str | None, clip_factor: float | None, copy_scale: str | None) -> None:
-        if weight_rounding not in (None, *ROUNDINGS):
-            raise ValueError(f"weight_rounding is one of {', '.join(ROUNDINGS)}, or None, not {weight_rounding!r}")
+        check_step(max_norm, norm_type, external_norm, scaler)
+        check_group({"weight_rounding": weight_rounding, "seed": seed, "ema_decay": ema_decay, "moments": moments,
+                     "moments_min": moments_min, "master": master, "clip_factor": clip_factor})
         if weight_rounding is not None:  # of each group, where a state_dict keeps it
             self.defaults.update(weight_rounding=weight_rounding, seed=int(seed))
         if ema_decay is not None:
@@ -109,24 +110,28 @@ class Fused(torch.optim.Optimizer):
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
-            if group.get("moments") is not None:  # a name that the library does not have it refuses now
-                program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
+            check_group(group)
+            try:
+                if group.get("moments") is not None:  # a name that the library does not have it refuses now
+                    program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
+            except _core.Error as error:
+                refuse("moments", group["moments"], str(error))
             if group.get("master") is not None:
                 weights = self._with_weights()
                 program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
             for flag in ("capturable", "differentiable"):
                 if group.get(flag):
                     raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
-        if max_norm is not None and float(norm_type) not in NORMS:
-            raise ValueError(f"norm_type is 1, 2 or inf, not {norm_type}")
-        if external_norm and max_norm is None:
-            raise ValueError("external_norm=True needs max_norm")
         self._max_norm = max_norm
         self._norm = None if max_norm is None else NORMS[float(norm_type)]
         self._external_norm = external_norm
         self._scaler = scaler
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = scaler is not None
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        check_group(param_group)
+        super().add_param_group(param_group)
 
     def _with_weights(self) -> Fused:
         """What of it updates weights: all of it, or its second half."""
@@ -174,6 +179,19 @@ class Fused(torch.optim.Optimizer):
             self._ranks = Ranks(groups, local(params[0]).device)
         return self._ranks
 
+    def _find_alike(self) -> Ranks | None:
+        """Ranks that step the same parameters, and need to be told nothing but whether they do so alike: of DDP and FSDP2."""
+        params = [p for g in self.param_groups for p in g["params"]]
+        if self._group is not None or not params or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            return None
+        if any(map(is_distributed, params)):
+            one_mesh = all(is_distributed(p) and p.device_mesh == params[0].device_mesh for p in params)
+            return self._find_ranks() if one_mesh else None
+        from .ranks import Ranks, replicas_of
+
+        group = replicas_of(params)
+        return None if group is None else Ranks([group], params[0].device)
+
     @property
     def max_norm(self) -> float | None:
         """What the step clips the gradients' global norm to; may change at any time, but not from or to None."""
@@ -183,6 +201,7 @@ class Fused(torch.optim.Optimizer):
     def max_norm(self, value: float) -> None:
         if self._max_norm is None or value is None:
             raise ValueError("whether a step clips is decided by its constructor's max_norm")
+        check_max_norm(value)
         self._max_norm = value
 
     @property

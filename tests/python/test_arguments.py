@@ -1,0 +1,67 @@
+"""What constructors, groups and setters refuse: at once, as ValueError, in Python's words."""
+
+import re
+
+import pytest
+import torch
+
+from stepfuse.torch import AdamW, Lion, LossScaler
+
+NAN = float("nan")
+WRONG = [("max_norm", -1), ("max_norm", NAN), ("max_norm", "1"), ("max_norm", True), ("norm_type", 3), ("norm_type", "a"), ("norm_type", 1.0),
+         ("external_norm", 3), ("external_norm", True), ("scaler", 3), ("scaler", LossScaler), ("weight_rounding", "x"), ("seed", 1.5),
+         ("seed", 1 << 63), ("ema_decay", 2), ("ema_decay", "0.9"), ("moments", "x"), ("moments", 3), ("moments_min", -1),
+         ("moments_min", 1.5), ("master", "x"), ("clip_factor", 0), ("clip_factor", -1), ("copy_scale", "x"), ("lr", -1), ("lr", NAN),
+         ("lr", "1")]
+OF_GROUPS = ("weight_rounding", "seed", "ema_decay", "moments", "moments_min", "master", "clip_factor", "copy_scale", "lr")
+
+
+def parameters():
+    return [torch.nn.Parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8, dtype=torch.bfloat16))]
+
+
+def says(name, value, error):
+    text = str(error.value)
+    assert "--" not in text and "StepOptions" not in text
+    assert re.match(f"{name}\\b", text) and repr(value) in text or name in ("copy_scale", "lr"), text
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=str)
+def test_constructors_refuse(name, value):
+    more = {} if name in ("max_norm", "external_norm", "scaler", "clip_factor", "lr") or value == 1.0 else {"max_norm": 1.0}
+    for cls in (Lion, AdamW):
+        with pytest.raises(TypeError if cls is AdamW and (name, value) == ("lr", "1") else ValueError) as error:  # torch's
+            cls(parameters(), **more, **{name: value})
+        if cls is Lion or name != "lr":
+            says(name, value, error)
+
+
+@pytest.mark.parametrize(("name", "value"), [w for w in WRONG if w[0] in OF_GROUPS], ids=str)
+def test_groups_are_refused(name, value):
+    a, b = parameters()
+    with pytest.raises(ValueError) as error:
+        AdamW([{"params": [a]}, {"params": [b], name: value}])
+    says(name, value, error)
+    optimizer = AdamW([a])
+    if name in ("moments", "copy_scale") and isinstance(value, str):
+        return  # a name that only the library knows it refuses at the step
+    with pytest.raises(ValueError) as error:
+        optimizer.add_param_group({"params": [b], name: value})
+    says(name, value, error)
+    assert len(optimizer.param_groups) == 1
+
+
+def test_the_norm_may_not_become_wrong():
+    optimizer = AdamW(parameters(), max_norm=1.0)
+    for wrong in (-1, NAN, "1"):
+        with pytest.raises(ValueError, match="max_norm="):
+            optimizer.max_norm = wrong
+    optimizer.max_norm = 0.5
+    assert optimizer.max_norm == 0.5
+
+
+def test_what_is_right_is_taken():
+    AdamW(parameters(), lr=torch.tensor(0.1), max_norm=float("inf"), norm_type=1, scaler=LossScaler(), seed=-5, ema_decay=0,
+          weight_rounding="stochastic", moments="int8", moments_min=0)
+    AdamW(parameters(), lr=0, max_norm=0, external_norm=True, master="ecc24")
+    Lion([{"params": parameters(), "clip_factor": None}], clip_factor=0.01)
