@@ -1,11 +1,12 @@
 """Under DDP and its like: norm, verdict and scale are one for all ranks, and no rank's weights part from the others'."""
 
 import hashlib
+import re
 
 import pytest
 import torch
 import torch.distributed as dist
-from processes import run_each
+from processes import good, run, run_each
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -112,7 +113,7 @@ def one_process(world, way):
 def test_ddp_needs_nothing_of_ours(world):
     ways = ["native", "stochastic", "classic"]
     for way, seen in zip(ways, run_each(world, under_ddp, [(way,) for way in ways])):
-        assert all(calls == 0 for _, calls in seen), way  # DDP's own do not come through Python
+        assert all(calls == int(world > 1) for _, calls in seen), way  # the comparison of ranks; DDP's own do not come through Python
         assert all(steps == seen[0][0] for steps, _ in seen), way
         scales = [scale for _, scale, _ in seen[0][0]]
         assert scales == [65536, 131072, 65536, 65536, 131072, 131072], way
@@ -159,3 +160,39 @@ def check_group(world, norm_type, seen):
     assert [scale for _, _, scale, _ in seen[0][0]] == [8, 16, 8, 8]
     digests = [d for *_, d in seen[0][0]]
     assert digests[1] == digests[2] != digests[3]
+
+
+SLOWER = "optimizer mine \"plain\" { hyper lr = 1e-2 w = w - lr * g }", "optimizer mine \"half\" { hyper lr = 1e-2 w = w - 0.5 * lr * g }"
+
+
+def differing(rank, world, what, way):
+    network = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    if way == "FSDP2":
+        from torch.distributed.fsdp import fully_shard  # torch >= 2.6
+
+        fully_shard(network)
+    model = DistributedDataParallel(network) if way == "DDP" else network
+    cls, kw = AdamW, {"lr": 0.02 if what == "lr" and rank == 1 else 0.01}
+    if what == "betas" and rank == 1:
+        kw["betas"] = (0.9, 0.95)
+    if what == "formula":
+        cls, kw = stepfuse.torch.Formula, {"formula": SLOWER[rank == 1]}
+    optimizer = cls(model.parameters(), **kw)
+    before = [p.detach().clone() for p in model.parameters()]
+    model(torch.ones(1, 4)).sum().backward()
+    try:
+        optimizer.step()
+    except stepfuse.torch.RankError as error:
+        same = all(torch.equal(*(getattr(t, "_local_tensor", t) for t in pair)) for pair in zip(before, model.parameters()))
+        return str(error), same
+    return "stepped", False
+
+
+@pytest.mark.parametrize("way", ["DDP", "FSDP2"])
+@pytest.mark.parametrize(("what", "said"), [
+    ("lr", r"rank 1 has another number than rank 0: lr of group 0 = 0\.02, not lr of group 0 = 0\.01"),
+    ("betas", r"rank 1 has another number than rank 0: betas of group 0 at 1 = 0\.95, not .* = 0\.999"),
+    ("formula", r"rank 1 has another program than rank 0: .*0\.5")])
+def test_ranks_that_step_otherwise_are_told_apart(what, said, way):
+    for error, unchanged in good(run(2, differing, what, way)):
+        assert re.search(said, error) and unchanged, error

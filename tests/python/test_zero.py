@@ -448,6 +448,38 @@ def test_a_model_has_one_at_a_time():
     good(run(2, twice))
 
 
+ROWS = """
+optimizer rows "each row by its gradient's size" {
+  hyper lr = 1e-2
+  w = w - lr * g / (sqrt(mean(g * g, row)) + 0.01)
+}
+"""
+
+
+def over_rows(rank, world, exact):
+    cut = nn.Parameter(torch.zeros(3, 30000))
+    with pytest.raises(ValueError, match="Formula has values of rows, and one of parameter 0 of group 0, of 30000 elements, is in parts on two ranks"):
+        ZeroRedundancyOptimizer([cut], stepfuse.torch.Formula, formula=ROWS, max_norm=0.5, exact=exact)
+    found = []
+    for name in ("alone", "sharded"):
+        torch.manual_seed(2)
+        model = nn.Linear(PIECE, 2 * world, bias=False)  # ranks have whole rows
+        more = {"formula": ROWS, "max_norm": 0.5}
+        optimizer = (stepfuse.torch.Formula(model.parameters(), **more) if name == "alone" else
+                     ZeroRedundancyOptimizer(model.parameters(), stepfuse.torch.Formula, exact=exact, **more))
+        for i in range(3):
+            model(torch.randn(4, PIECE, generator=torch.Generator().manual_seed(i))).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        found.append(model.weight.detach().clone())
+    return torch.equal(*found) if exact else torch.allclose(*found)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_formulas_over_rows_step_whole_rows_and_refuse_others_on_all_ranks(exact):
+    assert all(good(run(2, over_rows, exact, seconds=10, patience=50)))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 64])
 def test_chunks_end_at_borders_of_pieces(ranks):
     for sizes in ([5], [PIECE] * 7, [1, 3 * PIECE + 1, 70, 2 * PIECE, PIECE - 1, 12 * PIECE + 9], [40] * 3000, [0, 9]):

@@ -71,7 +71,8 @@ class Engine:
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
         self.ranks: Ranks | None = None
-        self.agreed = False  # that ranks have the same
+        self.to_compare: Ranks | None = None  # ranks that are to be alike, and were not compared so far
+        self.compared = False
         self.places: dict[int, tuple[int, int]] = {}  # by the parameter's id: its part and slot
         self.spread: list[tuple[Tensor, int]] = []  # DTensors, and where their part on this rank lies
 
@@ -80,7 +81,7 @@ class Engine:
     def measure(self, mode: Mode) -> None:
         """The part of a deferred step that only reads gradients."""
         self.scan(mode, {})
-        if self.ranks is not None:
+        if self.to_compare is not None:
             self.agree()
         self.reduce()
 
@@ -88,7 +89,7 @@ class Engine:
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
         self.scan(mode, self.kept if measured else {}, increment_versions)
-        if self.ranks is not None:
+        if self.to_compare is not None:
             self.agree()
         if not self.measured and self.mode != PLAIN and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
@@ -130,21 +131,36 @@ class Engine:
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
 
     def agree(self) -> None:
-        """Once, before the first exchange: ranks that differ would wait for each other, or go apart."""
-        if self.agreed:
-            return
-        self.agreed = True
+        """Once, before the first step: ranks that differ would wait for each other, or their models would go apart."""
+        ranks, self.to_compare = self.to_compare, None
+        self.compared = True
         optimizer, scaler = self.optimizer, self.mode.scaler
         # What was loaded into a sharded optimizer counts more steps than a rank without a share has.
-        self.ranks.step = max([self.ranks.step, *(int(part.counts.max()) for part in self.parts if part.counts is not None)])
+        ranks.step = max([ranks.step, *(int(part.counts.max()) for part in self.parts if part.counts is not None)])
         facts = {"version": [__version__],
                  "optimizer": [type(optimizer).__name__, f"norm {self.mode.norm}", f"external_norm {self.mode.external_norm}",
                                f"{'no ' if scaler is None else ''}loss scaler", f"deferred {self.mode.deferred}"],
-                 "step count": [str(self.ranks.step)],
+                 "step count": [str(ranks.step)],
                  "loss scale": ["none" if scaler is None else str(scaler.get_scale())]}
-        if optimizer._group is None:  # DTensors of one mesh
-            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {p.placements}" for p, name, *_ in self.order]
-        self.ranks.agree(facts)
+        if optimizer._group is None:  # the same parameters
+            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {getattr(p, 'placements', '')}" for p, name, *_ in self.order]
+        if optimizer._group is None or optimizer._shards:  # or parts of the same
+            facts["program"] = [line for part in self.parts
+                                for line in program(optimizer._recipe, part.options).text().splitlines()]
+            facts["number"] = self.numbers()
+        ranks.agree(facts)
+
+    def numbers(self) -> list[str]:
+        """What the groups say that the steps take, but for factors of single parameters, which ranks with parts have of their own."""
+        groups, said = self.optimizer.param_groups, []
+        for part in self.parts:
+            for _, _, where, key, place in part.numbers:
+                value = groups[where][key]
+                said.append(f"{key} of group {where}{'' if place < 0 else f' at {place}'} = {float(value if place < 0 else value[place])!r}")
+            said += [f"seed {part.key.seed}"] if part.key.seed is not None else []
+            if not self.optimizer._shards:
+                said += [f"{key} of a group = {group[key]}" for _, key in part.scales for group in part.groups]
+        return list(dict.fromkeys(said))
 
     def reduce(self) -> None:
         """The first phase, and what it adds up over all parts and ranks."""
@@ -300,6 +316,7 @@ class Engine:
         self.spread = [(p, local(p).data_ptr()) for p, _, part, _ in places if part >= 0 and is_distributed(p)]
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
         self.walk = walk
+        self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
 
     def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
         """The parameters that had a gradient or have state, in parts; and where each parameter stands."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .engine import has_rows
 from .ranks import PIECE, fold
 from .tensors import columns_of
 
@@ -50,7 +51,7 @@ class Pieces:
                 members += [at + i for i, p in enumerate(outer["params"]) if engine.key(outer, p) == key]
                 at += len(outer["params"])
             by_rank = [{s.param: s for bucket in zero._buckets for s in bucket.slices[rank]} for rank in range(zero._world)]
-            by_rows = "clip=agc" in key.kind
+            by_rows = has_rows(engine.optimizer._recipe, key.kind)
             counts = [[pieces(by_rank[r][i].size, columns_of(zero._all[i]) if by_rows else 0) if i in by_rank[r] else 0 for i in members]
                       for r in range(zero._world)]
             width = max(sum(c) for c in counts)

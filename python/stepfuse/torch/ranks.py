@@ -5,6 +5,7 @@ Knows torch.distributed; the transport is its process groups'.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
 
@@ -45,6 +47,16 @@ def fold(values: Tensor, largest: bool = False) -> Tensor:
         values = total.squeeze(-1)
         if pieces == 1:
             return values.squeeze(-1)
+
+
+def replicas_of(params: Sequence[Tensor]) -> Any:
+    """The group of the DistributedDataParallel that has all these parameters; None where none has. Parameters do not know it, so that
+    this looks through all objects, once for an optimizer."""
+    wanted = {id(p) for p in params}
+    for found in gc.get_objects():
+        if type(found) is DistributedDataParallel and wanted <= {id(p) for p in found.parameters()}:
+            return found.process_group if found.process_group.size() > 1 else None
+    return None
 
 
 def names(ranks: Sequence[int]) -> str:

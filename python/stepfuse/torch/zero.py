@@ -19,6 +19,8 @@ from torch import Tensor
 from .. import __version__
 from . import formats, late
 from .buckets import Bucket, Slice, divide
+from .checks import check_parameter
+from .engine import has_rows
 from .fused import Fused
 from .groups import SCALES, set_scales
 from .optimizers import AdamW
@@ -99,8 +101,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         for bucket in self._buckets if self._world > 1 else ():
             self._comm.wait("the broadcast of the weights", self._comm.begin(
                 "the broadcast of the weights", dist.broadcast, bucket.weights, src=dist.get_global_rank(group, 0), group=group))
-        self._check_rows(defaults)
         self._make_inner(optimizer_class, defaults)
+        self._check_rows()
         self._hooks = [p.register_post_accumulate_grad_hook(hook(weakref.ref(self), b, i))
                        for b, bucket in enumerate(self._buckets) for i, p in enumerate(bucket.params) if reduce_gradients]
         _alive.add(self)
@@ -125,24 +127,26 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         scaler = defaults.get("scaler")
         self._comm.agree({
             "version": [__version__],
-            "recipe": [optimizer_class.__name__, *(f"{k}={v}" for k, v in defaults.items() if k != "scaler"), *map(str, hyper),
+            "recipe": [optimizer_class.__name__, *getattr(optimizer_class, "formula", "").splitlines(), *(f"{k}={v}" for k, v in defaults.items() if k != "scaler"), *map(str, hyper),
                        f"exact={self._exact}", f"reduce_gradients={self._reduces}", f"bucket_bytes={bucket_bytes}",
                        f"scaler={scaler and scaler.state_dict()}"],
             "layout": [f"{name} {tuple(p.shape)} {p.stride()} {p.dtype}" for name, p in zip(self._names, self._all)]})
 
-    def _check_rows(self, defaults: dict[str, Any]) -> None:
-        """On all ranks alike: rows are clipped where they are whole."""
-        at = 0
-        for group in self.param_groups:
+    def _check_rows(self) -> None:
+        """On all ranks alike: a step with values of rows needs them whole."""
+        inner, engine, at = self._inner, self._inner._bound(), 0
+        for group in self.param_groups if self._world > 1 else ():
             own = range(at, at := at + len(group["params"]))
-            if group.get("clip_factor", defaults.get("clip_factor")) is None:
-                continue
-            for s in (s for bucket in self._buckets for rank in bucket.slices for s in rank if s.param in own):
-                p = self._all[s.param]
+            for i in own:
+                check_parameter(type(inner).__name__, self._all[i], self._names[i])
+            with_rows = {i for i in own if has_rows(inner._recipe, engine.kind(group, self._all[i]))}
+            for s in (s for bucket in self._buckets for rank in bucket.slices for s in rank if s.param in with_rows):
+                p, name = self._all[s.param], self._names[s.param]
                 row = columns_of(p) or p.numel()
                 if s.offset % row or s.size % row:
-                    raise ValueError(f"clip_factor= clips rows, and one of {self._names[s.param]}, of {row} elements, is in parts on two ranks: give "
-                                     "it a group with clip_factor=None, or take DistributedDataParallel")
+                    why = "clip_factor= clips rows" if group.get("clip_factor") is not None else f"the formula of {type(inner).__name__} has values of rows"
+                    raise ValueError(f"{why}, and one of {name}, of {row} elements, is in parts on two ranks: give it a group with clip_factor=None "
+                                     "where that is why, or take DistributedDataParallel")
 
     def _make_inner(self, optimizer_class: type[Fused], defaults: dict[str, Any]) -> None:
         """The optimizer of this rank's share: a parameter for each slice, and an empty one for each dtype and group."""
