@@ -27,6 +27,8 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
   size_t most = short_way ? 32 : 16 * unroll;
   most /= static_cast<size_t>(shape.tile);
   shape.tiles = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
+  // With two such tiles at once a thread would need a whole multiprocessor's registers for one block.
+  if (body.encodes_two()) shape.tiles = std::min(shape.tiles, e.options.unroll);
   if (!body.reductions.empty()) shape.tiles = std::max(shape.tiles, kThreadLanes / shape.tile);
   return shape;
 }

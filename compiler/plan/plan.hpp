@@ -178,6 +178,11 @@ struct Body {
   // operand's.
   int32_t unit = 1;
   std::vector<Id> kept;  // values of the element domain that another section than their own uses
+  // Whether it encodes two values or more, each of which reduces a block: an element takes many registers.
+  bool encodes_two() const {
+    return std::count_if(code.begin(), code.end(),
+                         [](const Inst& i) { return i.reduces_block(); }) > 1;
+  }
   friend bool operator==(const Body&, const Body&) = default;
 };
 // Every signature is of one body. None at all: there is nothing to do for any element.

@@ -75,12 +75,9 @@ bool wants_four_blocks(const KernelPlan& plan) {
 // Whether a turn encodes more than one value: it is long, and fits into three blocks' registers but
 // for a few.
 bool encodes_two(const KernelPlan& plan) {
-  auto encodes = [](const plan::Body& body) {
-    return std::count_if(body.code.begin(), body.code.end(),
-                         [](const plan::Inst& i) { return i.reduces_block(); }) > 1;
-  };
-  return std::any_of(plan.phases.begin(), plan.phases.end(), [&](const plan::Phase& phase) {
-    return std::any_of(phase.bodies.begin(), phase.bodies.end(), encodes);
+  return std::any_of(plan.phases.begin(), plan.phases.end(), [](const plan::Phase& phase) {
+    return std::any_of(phase.bodies.begin(), phase.bodies.end(),
+                       [](const plan::Body& body) { return body.encodes_two(); });
   });
 }
 

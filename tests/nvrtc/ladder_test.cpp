@@ -86,6 +86,20 @@ TEST_CASE("a turn that encodes two values may spill a few words for the sake of 
   CHECK(crowded.options.min_blocks < 3);
 }
 
+TEST_CASE(
+    "a turn that encodes two values and draws random numbers fits into a thread's registers") {
+  STEPFUSE_NEEDS_NVRTC();
+  RecipeOptions options{.grad = DType::bf16,
+                        .moments_format = "exp_avg=dyn4|exp_avg_sq=lin4",
+                        .weight_rounding = WeightRounding::stochastic,
+                        .clip = Clip::l2};
+  Variant variant = variant_of("adamw", options);
+  CHECK(compile_fresh(variant, {.arch = 120}).options.min_blocks == 3);
+  StepCode code = compile_fresh(variant, {.arch = 75});
+  REQUIRE(code.kernels.size() == 1);
+  CHECK_FALSE(code.kernels[0].spills());
+}
+
 TEST_CASE("named options hold on every rung") {
   Variant adamw = variant_of("adamw", {.clip = Clip::l2});
   CHECK(rungs(adamw, "unroll=2") == List{"min-blocks=4,unroll=2", "min-blocks=3,unroll=2",
