@@ -1,4 +1,6 @@
 // CUDA text of where a chunk's part of an array begins. Knows the plan and the kernel ABI.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "compiler/abi.hpp"
@@ -38,6 +40,18 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
       break;
   }
   return at("slots", "tensor.strip_base + line / abi::kStripRows * columns + column");
+}
+
+std::string load_comment(const Emission& e, const plan::Body& body, const plan::ArrayUse& use) {
+  auto loads = [&](const plan::Inst& inst) {
+    return inst.op == Op::load && &body.arrays[static_cast<size_t>(inst.index)] == &use;
+  };
+  auto it = std::find_if(body.code.begin(), body.code.end(), loads);
+  return it == body.code.end() ? "" : e.comment(it->value);
+}
+
+bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use) {
+  return e.plan.array(use).of_columns() && size_of(use.dtype) == 4;
 }
 
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s) {

@@ -95,8 +95,12 @@ class BodyEmitter {
     for (const Array* a : streamed()) {
       std::string type(c_type(a->dtype));
       e_.out.line(fmt::format("p_{} += bytes_of<{}>(first);", name(*a), type));
-      aligned += fmt::format("{}is_aligned<{}, {}>(p_{})", aligned.empty() ? "" : " && ", type,
-                             tile_, name(*a));
+      std::string is = fmt::format("is_aligned<{}, {}>(p_{})", type, tile_, name(*a));
+      if (is_aligned_alone(e_, *a)) {
+        e_.out.line(fmt::format("const bool aligned_{} = {};", name(*a), is));
+      } else {
+        aligned += (aligned.empty() ? "" : " && ") + is;
+      }
     }
     std::string room = fmt::format("room_of<{}>(length)", tile_);
     if (!aligned.empty()) room = fmt::format("{} ? {} : 0", aligned, room);
@@ -125,6 +129,9 @@ class BodyEmitter {
       if (e_.options.cache == CudaCache::evict_first) how = "EvictFirst";
     }
     return fmt::format("<{}, {}, {}, {}>", how, c_type(a.dtype), tile_, tiles_);
+  }
+  std::string alone(const Array& a) const {
+    return is_aligned_alone(e_, a) ? ", aligned_" + name(a) : "";
   }
   // Words that hold the array's elements.
   std::string words(std::string_view what, const Array& a) const {
@@ -198,10 +205,10 @@ class BodyEmitter {
   void emit_load(const Array& a, Tiles tiles) {
     std::string load =
         tiles == Tiles::whole
-            ? fmt::format("load_whole{0}(in_{1}, p_{1}, stride);", access(a), name(a))
+            ? fmt::format("load_whole{0}(in_{1}, p_{1}, stride{2});", access(a), name(a), alone(a))
             : fmt::format("load{0}(in_{1}, p_{1}, first, stride, length);", access(a), name(a));
     if (int32_t rows = combined_rows(a)) load = fmt::format("if (line % {} != 0) {}", rows, load);
-    e_.out.line(load, load_of(a));
+    e_.out.line(load, load_comment(e_, body_, a));
   }
   template <class Emit>
   void both_ways(Emit&& emit) {
@@ -212,14 +219,6 @@ class BodyEmitter {
     emit(Tiles::any);
     e_.out.close();
   }
-  std::string load_of(const Array& a) const {
-    auto loads = [&](const plan::Inst& inst) {
-      return inst.op == Op::load && &array(inst.index) == &a;
-    };
-    auto it = std::find_if(body_.code.begin(), body_.code.end(), loads);
-    return it == body_.code.end() ? "" : e_.comment(it->value);
-  }
-
   // What of the whole tiles the loop over their elements needs.
   void declare_elements() {
     for (const Array& a : body_.arrays) {
@@ -462,8 +461,8 @@ class BodyEmitter {
       condition = fmt::format("if ({}) ", e_.name(s.predicate));
     }
     e_.out.line(tiles == Tiles::whole
-                    ? fmt::format("{0}store_whole{1}(out_{2}, p_{2}, stride);", condition,
-                                  access(a), name(a))
+                    ? fmt::format("{0}store_whole{1}(out_{2}, p_{2}, stride{3});", condition,
+                                  access(a), name(a), alone(a))
                     : fmt::format("{0}store{1}(out_{2}, p_{2}, first, stride, length{3});",
                                   condition, access(a), name(a), mask),
                 s.text);

@@ -82,6 +82,7 @@ class PhaseEmitter {
                   fmt::format("the {} whose values stand in section {}",
                               by_rows() ? "row" : "tensor", by_parts() ? "1 + warp" : "0"));
     }
+    if (has_lanes()) e_.out.line("u32 folds = 0;");
     by_parts() ? open_parts() : open_units(split);
     if (splits) e_.out.line("if (!take_part(chunk, work, unit, ctx.split)) continue;");
     e_.out.line("const u32 tensor_index = chunk.tensor;");
@@ -98,8 +99,8 @@ class PhaseEmitter {
     emit_chunk_values();
     emit_chunk();
     if (by_strips()) {
-      // Other threads may have the same columns of the next row.
-      if (!phase_.columns.empty() || !phase_.squares.empty()) {
+      // Other threads may have the same columns of the next row. A fold has waited for them.
+      if ((!phase_.columns.empty() || !phase_.squares.empty()) && !has_lanes()) {
         e_.out.line("synchronize(work.packed);");
       }
       e_.out.close();
@@ -182,7 +183,10 @@ class PhaseEmitter {
     std::string_view owner = by_rows() ? "row" : "tensor_index";
     // A block has many kinds of work in turn, a warp only parts.
     e_.out.open(fmt::format("if ({}{} != seen)", by_parts() ? "" : "work.packed || ", owner));
-    e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
+    // Nobody reads the last tensor's values any more: a fold behind them has waited.
+    if (!has_lanes()) {
+      e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
+    }
     e_.out.open("if (work.worker == 0)");
     chunk_->emit(e_, chunk_struct_);
     e_.out.close();
@@ -235,7 +239,7 @@ class PhaseEmitter {
       std::string call =
           r.op == Op::reduce_any
               ? fmt::format("any_chunk(acc_{}, work.packed, &{});", name, slot(number))
-              : fmt::format("fold_chunk<{}>(acc_{}, place, work.packed, lanes, &{});",
+              : fmt::format("fold_chunk<{}>(acc_{}, place, work.packed, lanes, folds, &{});",
                             combiner(r.op), name, slot(number));
       e_.out.line(call, e_.comment(r.value));
     }

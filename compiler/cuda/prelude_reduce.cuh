@@ -37,7 +37,7 @@ struct Max {
 };
 
 struct Lanes {
-  u32 all[kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
+  u32 all[2][kThreads * 8];  // a piece's lanes, or those of each warp's small chunk
   u64 partial[kThreads];
   u32 long_parts[kWarps];  // fold_parts: a bit for each part that a warp leaves to the block
 };
@@ -125,6 +125,20 @@ SF_DEVICE T fold_warp(const T* lanes) {
   for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kWarp];
   return fold_warp<R>(v);
 }
+// Of the 2,048 lanes that stand in `lanes`; valid in lane 0 of the warp.
+template <class R, class T>
+SF_DEVICE T fold_lanes(const T* lanes) {
+  const T* const mine = lanes + threadIdx.x % kWarp;
+  T v[8];
+#pragma unroll
+  for (u32 k = 0; k < 8; ++k) {
+    T w[8];
+#pragma unroll
+    for (u32 j = 0; j < 8; ++j) w[j] = mine[k * kWarp + j * kThreads];
+    v[k] = fold8<R>(w);
+  }
+  return fold_warp<R>(v);
+}
 // Folds 2,048 lanes, of which v[k] is lane threadIdx.x + k * 256, to 256, for fold_warp.
 template <class R, class T>
 SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
@@ -145,32 +159,32 @@ SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers) {
   return {low, low + (kTile == 8 ? 4 : workers * 4)};
 }
 
-// Folds a chunk's lanes, eight of which each thread holds in `acc`, and writes the slot.
+// Folds a chunk's lanes, eight of which each thread holds in `acc`, and writes the slot. Of a block one
+// warp folds, another one each time, while the others go on: they write the next lanes into the other
+// buffer, and wait for this warp before the lanes after those. A warp's own chunk uses the buffer
+// that nobody reads.
 template <class R, class T>
-SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, T* slot) {
-  T* const base = reinterpret_cast<T*>(lanes.all) + (packed ? threadIdx.x / kWarp * 256 : 0);
+SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, u32& folds,
+                          T* slot) {
+  T* const base =
+      reinterpret_cast<T*>(lanes.all[folds % 2]) + (packed ? threadIdx.x / kWarp * 256 : 0);
   const u32 mask = packed ? 255 : abi::kLanes - 1;
 #pragma unroll
   for (u32 s = 0; s < 4; ++s) {
     base[(place.low + s) & mask] = acc[s];
     base[(place.high + s) & mask] = acc[4 + s];
   }
-  const T* left = base;
   if (packed) {
     __syncwarp();
   } else {
     __syncthreads();
-    const T* const mine = base + threadIdx.x;
-    T v[8];
-#pragma unroll
-    for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kThreads];
-    left = fold_to_warp<R>(v, lanes);
   }
-  if (packed || threadIdx.x < kWarp) {
-    const T sum = fold_warp<R>(left);
+  if (packed || threadIdx.x / kWarp == folds % kWarps) {
+    const T sum = packed ? fold_warp<R>(base) : fold_lanes<R>(base);
     if (threadIdx.x % kWarp == 0) *slot = sum;
     __syncwarp();  // before the next fold writes these lanes
   }
+  if (!packed) ++folds;
 }
 // A logical or has no order.
 SF_DEVICE void any_chunk(bool acc, bool packed, bool* slot) {

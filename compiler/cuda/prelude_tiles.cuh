@@ -282,6 +282,24 @@ SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride) {
   }
 }
 
+// The same of words that may stand aligned otherwise than the tiles: then one by one.
+template <class Access, class T, int kTile, int kTiles>
+SF_DEVICE void load_whole(u32* out, u64 p, i32 stride, bool aligned) {
+  if (aligned) return load_whole<Access, T, kTile, kTiles>(out, p, stride);
+#pragma unroll
+  for (i32 e = 0; e < kTile * kTiles; ++e) {
+    Access::template load<1>(p + bytes_of<T>(e / kTile * stride + e % kTile), out + e);
+  }
+}
+template <class Access, class T, int kTile, int kTiles>
+SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride, bool aligned) {
+  if (aligned) return store_whole<Access, T, kTile, kTiles>(in, p, stride);
+#pragma unroll
+  for (i32 e = 0; e < kTile * kTiles; ++e) {
+    Access::template store<1>(p + bytes_of<T>(e / kTile * stride + e % kTile), in + e);
+  }
+}
+
 // Loads any tiles, the first of which begins with element `first` of [0, length). Those that are not
 // whole are accessed element by element; elements outside are zero.
 template <class Access, class T, int kTile, int kTiles>

@@ -80,6 +80,11 @@ class ChunkValues {
 
 // The address of a chunk's first value in an array.
 std::string array_base(const Emission& e, const plan::ArrayUse& use);
+// The step's line that loads the array in a body; empty if there is none.
+std::string load_comment(const Emission& e, const plan::Body& body, const plan::ArrayUse& use);
+// Whether it is asked of this array alone if tiles are aligned in it: of columns' values, which begin
+// at the same place in every row, where weights with an odd number of columns do not.
+bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use);
 // What stands before the store of a value that a block shares.
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s);
 

@@ -18,7 +18,7 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
     if (e.plan.array(a).block > 1) continue;
     widest = std::max(widest, size_of(a.dtype));
     if (a.loaded) loaded += size_of(a.dtype);
-    if (has_blocks) continue;  // tiles begin where blocks do
+    if (has_blocks || is_aligned_alone(e, a)) continue;  // tiles begin where blocks do
     if (shape.leader == nullptr || traffic(a) > traffic(*shape.leader)) shape.leader = &a;
   }
   shape.tile = widest <= 2 || e.options.access == 256 || has_blocks ? 8 : 4;
