@@ -29,6 +29,27 @@ function(stepfuse_compile_options target)
   endif()
 endfunction()
 
+# Headers that most sources read are parsed once and stored: those of the standard library and fmt, and those
+# named here. A target with the same options and headers takes them from another: FROM TARGET.
+function(stepfuse_precompile target)
+  if(NOT STEPFUSE_PCH)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 precompile "" FROM "")
+  if(precompile_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${precompile_FROM})
+  else()
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <bit> <cmath> <cstdint> <functional> <map>
+                              <memory> <optional> <set> <span> <stdexcept> <string> <string_view> <utility>
+                              <variant> <vector> <fmt/format.h> <fmt/ranges.h>
+                              ${precompile_UNPARSED_ARGUMENTS})
+  endif()
+  # g++ 12 sees overflows in std::string that cannot be (GCC bug 105651), and forgets that a precompiled header
+  # is the system's. A build without this option keeps both warnings.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-array-bounds
+                         -Wno-stringop-overread>)
+endfunction()
+
 # A layer of the library, from every .cpp of the current folder (a new file is part of it by being
 # there). Its public headers are in include/stepfuse/; everything else is internal and hidden.
 function(stepfuse_library target)
@@ -38,6 +59,11 @@ function(stepfuse_library target)
   string(REPLACE stepfuse_ "" short_name ${target})
   add_library(stepfuse::${short_name} ALIAS ${target})
   stepfuse_compile_options(${target})
+  if(TARGET stepfuse_ir AND NOT target STREQUAL stepfuse_ir)
+    stepfuse_precompile(${target} FROM stepfuse_ir)
+  else()
+    stepfuse_precompile(${target})
+  endif()
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden
                         VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
