@@ -2,7 +2,8 @@
 # Builds and runs somebody else's projects on stepfuse as it is installed, built, or a subdirectory.
 #   run.sh MODE SOURCE_DIR BUILD_DIR
 # MODE: shared, static (of the installed package), build_folder, c, pkg_config, headers (under every
-# compiler, standard and warning), add_subdirectory, parent (an installed library around stepfuse)
+# compiler, standard and warning), subproject_options (what a parent keeps), add_subdirectory, parent (an
+# installed library around stepfuse)
 set -euo pipefail
 mode=$1 source=$2 build=$3
 here=$source/tests/consumer
@@ -80,15 +81,17 @@ case $mode in
     done
     gcc -std=c99 "${warnings[@]}" "${includes[@]}" "$here/main.c"
     ;;
-  add_subdirectory)
+  subproject_options)
     # The parent chose no build type and no -Werror, and keeps both; an option of ours turns the latter on.
     configure add_subdirectory "$work/plain"
     ! grep -q libstepfuse "$work/plain/stepfuse/cmake_install.cmake" || fail "installs without being asked"
     grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/plain/CMakeCache.txt" || fail "the parent's build type was changed"
     ! grep -q -e -Werror "$work/plain/build.ninja" || fail "a consumer's compiler gets -Werror"
-    run_consumer add_subdirectory "${options[@]}"
-    grep -q -e -Werror "$work/build/build.ninja" || fail "STEPFUSE_WERROR=ON does nothing"
+    ! grep -q -e cmake_pch "$work/plain/build.ninja" || fail "a consumer's build precompiles headers"
+    configure add_subdirectory "$work/strict" "${options[@]}"
+    grep -q -e -Werror "$work/strict/build.ninja" || fail "STEPFUSE_WERROR=ON does nothing"
     ;;
+  add_subdirectory) run_consumer add_subdirectory "${options[@]}" ;;
   parent)
     configure parent "$work/parent" "${options[@]}" -DCMAKE_INSTALL_PREFIX="$prefix"
     cmake --build "$work/parent" -j2 >/dev/null

@@ -1,9 +1,19 @@
 #!/usr/bin/env python3
-"""Runs the Python package's tests, all or those named, in this Python; exit code 77, and the reason, where it has no PyTorch or no pytest."""
+"""Runs the Python package's tests in this Python; exit code 77, and the reason, where it has no PyTorch or no pytest.
+
+    run.py [PYTEST ARGUMENT]...     all files, or those named
+    run.py --share=K/N [FILE]...    of these the K-th of N about equal shares
+"""
 
 import importlib.util
 import pathlib
 import sys
+
+
+def share_of(files: list[pathlib.Path], share: str) -> list[pathlib.Path]:
+    """The large files are dealt out first, so that each share has about as much to do."""
+    number, count = map(int, share.split("/"))
+    return sorted(files, key=lambda file: (-file.stat().st_size, file.name))[number - 1 :: count]
 
 
 def main() -> int:
@@ -16,7 +26,13 @@ def main() -> int:
     import stepfuse
 
     print(f"stepfuse {stepfuse.__version__} from {stepfuse.__file__}")
-    return pytest.main(["-q", "-p", "no:cacheprovider", *(sys.argv[1:] or [str(pathlib.Path(__file__).parent)])])
+    folder = pathlib.Path(__file__).parent
+    arguments = sys.argv[1:] or [str(folder)]
+    if arguments[0].startswith("--share="):
+        files = [pathlib.Path(a) for a in arguments[1:]] or list(folder.glob("test_*.py"))
+        arguments = [str(file) for file in share_of(files, arguments[0].removeprefix("--share="))]
+    times = ["--durations=0", "--durations-min=1"]  # tools/test_summary.py reads them
+    return pytest.main(["-q", "-p", "no:cacheprovider", *times, *arguments])
 
 
 if __name__ == "__main__":
