@@ -6,11 +6,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+usage() { sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
 params=16000000
 case ${1:-} in
   "") ;;
   --quick) params=1000000 ;;
-  *) sed -n '4,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+  -h | --help) usage && exit 0 ;;
+  *) echo "demo: unknown option $1" >&2 && usage >&2 && exit 2 ;;
 esac
 
 title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
@@ -18,10 +21,11 @@ show() { printf '$ ' && printf '%q ' "$@" && echo && "$@"; }
 
 title "1. Set up and build"
 bash tools/setup.sh --for=build
+# As tools/test.sh does, so that it compiles nothing of this again.
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build/configure.log ||
   { cat build/configure.log && exit 1; }
-ninja -C build --quiet -j "$(nproc)" stepfuse_cli fused_vs_unfused train_digits embed
+ninja -C build -j "$(nproc)" stepfuse_cli fused_vs_unfused train_digits embed
 out=build/demo
 mkdir -p "$out"
 

@@ -3,8 +3,8 @@
 #
 #   tools/setup.sh [--for=build|test] [--build-dir=DIR] [--check]
 #
-# --for=build   compiler, libraries, NVRTC (what tools/demo.sh needs)
-# --for=test    the same, clang-format, clang-tidy and ccache (the default)
+# --for=build   compiler, ccache, libraries, NVRTC (what tools/demo.sh needs)
+# --for=test    the same, clang-format and clang-tidy (the default)
 # --check       install nothing, only say what is missing
 #
 # Without a CUDA toolkit, NVRTC is put into DIR/nvrtc, where what is built in DIR looks for it.
@@ -124,6 +124,8 @@ find_missing() {
   need doctest-dev "doctest (doctest/doctest.h)" have_header doctest/doctest.h
   need python3 "python3 3.9 or newer" have_python
   need "$(llvm_package)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
+  # Both scripts build with it, or the second one would compile everything again.
+  wish ccache "ccache (the tests build the library more than once)" have ccache
   if [[ $purpose == test ]]; then
     wish python3-dev "Python's headers (python3-dev: tests of the PyTorch package)" have_python_headers
     wish python3-venv "venv (python3-venv: an environment with PyTorch for the tests)" have_venv
@@ -135,7 +137,6 @@ find_missing() {
     wish chromium-headless-shell "Chromium (chromium-headless-shell: the tests of stepfuse explore)" have_browser
     wish libzstd-dev "libzstd.a (libzstd-dev: the wheel's own LLVM)" have_archive libzstd.a
     wish zlib1g-dev "libz.a (zlib1g-dev: likewise)" have_archive libz.a
-    wish ccache "ccache (the tests build the library more than once)" have ccache
   fi
   if [[ -z $(find_nvrtc) ]] && ! python3 -m pip --version >/dev/null 2>&1; then
     wish python3-pip "pip (only to fetch NVRTC)" false

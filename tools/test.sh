@@ -1,58 +1,72 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
 #
-#   tools/test.sh                 all of it, in about half an hour on two cores
+#   tools/test.sh                 the usual run; lint covers what differs from the last release point
 #   tools/test.sh --quick         without lint
-#   tools/test.sh --long          with every pair of options, every float, twice the random programs,
-#                                 and lint of the tests
+#   tools/test.sh --long          everything that there is: hours (CONTRIBUTING.md lists what it adds)
 #   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
+#
+# The summary has the time of each part and the ten slowest items; build/times.txt has all of them.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
+usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
 quick=0
+long=0
 with_torch=0
 label=""
 sanitize=""
-excluded=()
-linted=()
+excluded=(--label-exclude '^long$')  # tests that only --long runs
 for option in "$@"; do
   case $option in
     --quick) quick=1 ;;
-    --long) export STEPFUSE_LONG=1 && linted=(--tests) ;;
+    --long) long=1 with_torch=1 excluded=() && export STEPFUSE_LONG=1 ;;
     --with-torch) with_torch=1 ;;
-    --label=*) label=${option#*=} ;;
+    --label=*)
+      label=${option#*=}
+      [[ $label == *long* ]] && excluded=()
+      ;;
     --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
       sanitize=${option#*=}
       ;;
-    *) sed -n '4,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    -h | --help) usage && exit 0 ;;
+    *) echo "test: unknown option $option" >&2 && usage >&2 && exit 2 ;;
   esac
 done
 
 checks=()  # what tools/test_summary.py adds up
 started=$SECONDS
+mkdir -p build
 
 step() { printf '\n== %s (at %ds)\n' "$*" $((SECONDS - started)); }
 
-# check NAME COMMAND...: runs it and notes how it went; exit code 3 means that it cannot run here.
+# check NAME COMMAND...: runs it and notes how it went and how long it took; exit code 3 means that it cannot
+# run here.
 check() {
-  local name=$1 result=failed
+  local name=$1 result=failed begin=$SECONDS
   shift
   "$@"
   case $? in
     0) result=passed ;;
     3) result=skipped ;;
   esac
-  checks+=(--check "$name" "$result")
+  checks+=(--check "$name" "$result" $((SECONDS - begin)))
   [[ $result != failed ]]
 }
 
 finish() {
+  local result budgets=()
+  # A sanitizer and the long run have no budgets: they take what they take.
+  if [[ -z $sanitize ]] && ((!long)); then budgets=(--budgets tests/seconds.txt); fi
+  ((long)) && echo $((SECONDS - started)) >build/long.seconds
   step summary
-  python3 tools/test_summary.py "${checks[@]}"
-  exit
+  python3 tools/test_summary.py --times build/times.txt "${budgets[@]}" "${checks[@]}"
+  result=$?
+  exit $result
 }
 
 build() {  # build DIR CMAKE_OPTION...
@@ -60,7 +74,7 @@ build() {  # build DIR CMAKE_OPTION...
   shift
   cmake -S . -B "$folder" -G Ninja "$@" >"$folder/configure.log" ||
     { cat "$folder/configure.log" && return 1; }
-  ninja -C "$folder" --quiet -j "$(nproc)"
+  ninja -C "$folder" -j "$(nproc)"
 }
 
 run_tests() {  # run_tests DIR CTEST_OPTION...
@@ -74,14 +88,33 @@ run_tests() {  # run_tests DIR CTEST_OPTION...
 }
 
 build_and_test() {  # build_and_test DIR "CMAKE_OPTIONS" CTEST_OPTION...
-  local folder=$1 options
+  local folder=$1 options begin
   read -ra options <<<"$2"
   shift 2
   mkdir -p "$folder"
   step "build $folder"
   check "build $folder" build "$folder" "${options[@]}" || return
   step "tests of $folder"
+  begin=$SECONDS
   run_tests "$folder" "$@"
+  checks+=(--part "all tests of $folder" $((SECONDS - begin)))
+}
+
+if ((long)); then
+  if [[ -e build/long.seconds ]]; then
+    echo "The last long run here took $(($(<build/long.seconds) / 60)) minutes."
+  else
+    echo "A long run takes about twelve hours on two cores, most of them for the planted faults."
+  fi
+fi
+
+test_sanitized() {  # test_sanitized KIND
+  local all=("${excluded[@]}")
+  # Executing kernels is the work of one thread, and under ThreadSanitizer it takes half an hour.
+  [[ $1 == thread ]] && excluded+=(--exclude-regex '^ptx\.')
+  build_and_test "build-${1/,/-}" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$1" \
+    ${label:+--label-regex "$label"}
+  excluded=("${all[@]}")
 }
 
 step set-up
@@ -89,6 +122,7 @@ if ! bash tools/setup.sh --for=test; then
   echo "0 passed, 1 failed"
   exit 1
 fi
+checks+=(--part set-up $((SECONDS - started)))
 [[ -d build/nvrtc ]] && export STEPFUSE_NVRTC_DIR=$PWD/build/nvrtc  # for the other build folders too
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
@@ -100,11 +134,7 @@ if ((with_torch)); then
 fi
 
 if [[ -n $sanitize ]]; then
-  # Executing kernels is the work of one thread, and under ThreadSanitizer it takes half an hour.
-  [[ $sanitize == thread ]] && excluded=(--exclude-regex '^ptx$')
-  build_and_test "build-${sanitize/,/-}" \
-    "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$sanitize" \
-    ${label:+--label-regex "$label"}
+  test_sanitized "$sanitize"
   finish
 fi
 release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TORCH_PYTHON=$torch_python"
@@ -124,8 +154,17 @@ if ((with_torch)); then
   step "the oldest and the newest PyTorch"
   check "oldest and newest PyTorch" bash tools/torch_versions.sh
 fi
-if ((!quick)); then
+if ((long)); then
+  step "lint of the whole tree"
+  check lint bash tools/lint.sh
+  # What follows finds other faults than the full sets do, and takes hours with the usual ones.
+  unset STEPFUSE_LONG
+  excluded=(--label-exclude '^long$')
+  for kind in address,undefined thread; do test_sanitized "$kind"; done
+  step "planted faults"
+  check "planted faults" python3 tests/mutations/mutate.py
+elif ((!quick)); then
   step lint
-  check lint bash tools/lint.sh "${linted[@]}"
+  check lint bash tools/lint.sh --changed
 fi
 finish

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,30 @@ class TorchEnvironment(unittest.TestCase):
             self.assertEqual(os.listdir(folder), ["mine"])
 
 
+class Scripts(unittest.TestCase):
+    def test_help_is_an_answer_and_an_unknown_option_a_fault(self):
+        for script in ("test.sh", "demo.sh"):
+            asked = subprocess.run(["bash", TOOLS / script, "--help"], capture_output=True, text=True, check=False)
+            self.assertEqual((asked.returncode, asked.stderr), (0, ""))
+            self.assertIn(f"tools/{script} --quick", asked.stdout)
+            wrong = subprocess.run(["bash", TOOLS / script, "--nothing"], capture_output=True, text=True, check=False)
+            self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+            self.assertIn("unknown option --nothing", wrong.stderr)
+
+
+class Shares(unittest.TestCase):
+    def test_every_python_test_is_in_one_share(self):
+        run = TOOLS.parent / "tests/python/run.py"
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder, f"test_{k}.py") for k in range(7)]
+            for k, file in enumerate(files):
+                file.write_text("x" * k)
+            share_of = runpy.run_path(str(run))["share_of"]
+            shares = [share_of(files, f"{k}/3") for k in (1, 2, 3)]
+        self.assertEqual([len(s) for s in shares], [3, 2, 2])
+        self.assertEqual(sorted(sum(shares, [])), files)
+
+
 class Summary(unittest.TestCase):
     def closing_line(self, cases, *arguments):
         with tempfile.TemporaryDirectory() as folder:
@@ -139,14 +164,15 @@ class Summary(unittest.TestCase):
             run = subprocess.run(
                 [sys.executable, TOOLS / "test_summary.py", "--ctest", folder, xml, *arguments],
                 capture_output=True, text=True, check=False)
+            self.output = run.stdout
             return run.stdout.splitlines()[-1], run.returncode
 
-    def case(self, output, status="run"):
-        return f'<testcase name="a" time="1" status="{status}"><system-out>{output}</system-out></testcase>'
+    def case(self, output, status="run", seconds=1):
+        return f'<testcase name="a" time="{seconds}" status="{status}"><system-out>{output}</system-out></testcase>'
 
     def test_doctest_cases_are_counted(self):
         good = self.case("[doctest] test cases:  7 |  7 passed | 0 failed | 2 skipped")
-        self.assertEqual(self.closing_line(good, "--check", "x", "passed"), ("8 passed, 0 failed", 0))
+        self.assertEqual(self.closing_line(good, "--check", "x", "passed", "3"), ("8 passed, 0 failed", 0))
 
     def test_a_crash_after_the_last_case_is_a_failure(self):
         bad = self.case("[doctest] test cases: 7 | 7 passed | 0 failed | 0 skipped", "fail")
@@ -155,6 +181,31 @@ class Summary(unittest.TestCase):
     def test_what_cannot_run_here_is_skipped(self):
         some = self.case("skipped: no GPU\n[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped")
         self.assertEqual(self.closing_line(some), ("1 passed, 0 failed, 1 skipped", 0))
+
+    def test_times_are_kept_and_the_slowest_are_named(self):
+        doctest = self.case("1.500000 s: a slow case\n0.900000 s: a fast case\n"
+                            "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped", seconds=3)
+        pytest = self.case("2.25s call     tests/python/test_x.py::test_y\n3 passed in 4.00s", seconds=4)
+        whole = self.case("done", seconds=7)
+        with tempfile.TemporaryDirectory() as folder:
+            times = pathlib.Path(folder, "times.txt")
+            self.closing_line(doctest + pytest + whole, "--check", "lint", "passed", "40", "--part", "set-up", "5",
+                              "--times", str(times))
+            self.assertEqual(times.read_text(), "40.0\tlint\n7.0\ta\n5.0\tset-up\n"
+                                                "2.2\ta: tests/python/test_x.py::test_y\n1.5\ta: a slow case\n")
+        self.assertRegex(self.output, r"the slowest:\n +40.0 s  lint\n +7.0 s  a\n +2.2 s")
+        many = "".join(self.case("", seconds=s) for s in range(1, 20))
+        self.closing_line(many)
+        self.assertEqual(self.output.count(" s  a\n"), 10)
+
+    def test_a_folder_over_its_budget_is_a_warning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            budgets = pathlib.Path(folder, "seconds.txt")
+            for seconds, warnings in ((6, 0), (4, 1)):
+                budgets.write_text(f"# seconds\n\nslow {seconds}  # of all its tests\nother 1\n")
+                line, code = self.closing_line("", "--check", "slow", "passed", "5", "--budgets", str(budgets))
+                self.assertEqual((line, code), ("1 passed, 0 failed", 0))
+                self.assertEqual(self.output.count("warning: slow took 5 s, its budget is 4 s"), warnings, self.output)
 
     def test_nothing_run_is_no_success(self):
         self.assertEqual(self.closing_line(""), ("0 passed, 0 failed", 1))
