@@ -41,20 +41,20 @@ enum class Clip : uint8_t {
   l1,
   inf,
   value,
-  zclip,  // by the l2 norm, where it is unusual against its moving mean and variance
+  zclip,  // by the l2 norm if it is unusually large for its moving mean and variance
   adagc,  // each tensor by the moving average of its own norm
   agc,    // each row by the norm of its weights
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
 
-// What keeps the bits of weights that their type below f32 has not. `true` is f32.
+// How the precision that low-precision weights lose is kept. `true` means `f32`.
 class Master {
  public:
   enum Kind : uint8_t {
     none,
     f32,        // buffer master; `weight` is a copy that is only written
-    remainder,  // of bf16 weights: buffer remainder : i16, nothing is lost
-    ecc24,      // of bf16 weights: buffer correction : i8, 16 bits of f32's 24 are kept
+    remainder,  // for bf16 weights: buffer remainder : i16, exact
+    ecc24,      // for bf16 weights: buffer correction : i8, keeps 16 of f32's 24 bits
   };
   // NOLINTNEXTLINE(google-explicit-constructor): `.master = true`
   constexpr Master(bool has = false) : kind_(has ? f32 : none) {}
@@ -67,36 +67,36 @@ class Master {
   Kind kind_;
 };
 
-// How weights below f32 that have no master take a step.
+// How a new weight is rounded if there is no master.
 enum class WeightRounding : uint8_t {
   nearest,     // most small steps are lost
-  stochastic,  // up or down by chance, so that small steps arrive on average: state seed
-  kahan,       // what rounding took away is kept beside the weight, and added to the next step
+  stochastic,  // up or down at random, so that small steps arrive on average; uses state seed
+  kahan,       // the rounding error is stored and added at the next step
 };
-// What an 8-bit copy of f32 masters is stored times, for each tensor or block.
+// The scale applied to an 8-bit copy of the f32 master weights, per tensor or per block.
 enum class CopyScale : uint8_t {
   none,
-  delayed,  // the largest number of the type by the largest weight of the last 16 steps, as they left it
-  current,  // the same by the largest weight of this step: one more pass over the weights
+  delayed,  // type_max / amax, where amax is the maximum over the last 16 steps, taken after each step
+  current,  // the same with this step's amax; costs one more pass over the weights
   mx,       // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0
-  // 128 rows of 128 columns share a scale, from the largest weight of this step among them; buffer
-  // weight_scale : <f32/128x128> is what the copy is to be multiplied by. One more pass over the weights.
+  // One scale per 128 rows by 128 columns, from this step's amax. Buffer weight_scale : <f32/128x128> is the
+  // factor from codes to values. Costs one more pass over the weights.
   block128,      // a power of two
-  block128_f32,  // any
-  mx_rceil,      // as mx, its power rounded up, so that nothing is beyond the type's largest number
+  block128_f32,  // any f32 number
+  mx_rceil,  // as mx with the power rounded up, so that no finite weight exceeds the type's range
 };
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
 struct RecipeOptions {
   DTypeSet grad = DType::f32;  // storage types that a gradient may have
-  // Arg grad_scale_inv : <f32> = 1, one for each tensor: what makes its stored gradients gradients.
+  // Arg grad_scale_inv : <f32> = 1 per tensor is the factor from stored to true gradients.
   bool grad_scale = false;
   DType moments = DType::f32;  // f32 or bf16
-  // The name of a built-in format in which moments are kept (stepfuse/format.hpp); `moments` is f32 then.
+  // The name of a built-in format for the moments (stepfuse/format.hpp); `moments` must then be f32.
   std::string moments_format = {};
-  // With moments_format: tensors of fewer elements, shards by their full tensor's, have their
-  // moments in f32.
+  // With moments_format: tensors with fewer elements keep f32 moments. For shards the full tensor's
+  // size counts.
   uint64_t moments_below = 0;
   Master master = Master::none;
   // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.

@@ -16,8 +16,8 @@ STEPFUSE_API stepfuse_status stepfuse_formula(const char* text, const char* file
                                               const char* const* options, size_t option_count,
                                               stepfuse_program** program);
 
-// The options that a formula declares, one a line; to be freed with stepfuse_free. What an option
-// brings with it, the program made with "with=NAME" declares.
+// The options that a formula declares, one per line; free them with stepfuse_free. To see what an option adds,
+// create the program with "with=NAME" and query it.
 STEPFUSE_API stepfuse_status stepfuse_formula_options(const char* text, const char* file,
                                                       char** names);
 

@@ -13,7 +13,7 @@
 //   stepfuse_step_options more = STEPFUSE_STEP_OPTIONS;
 //   more.scaler = scaler;
 //   stepfuse_step_create(program, layout, &device, &more, &step);
-//   stepfuse_step_prepare(step);                               // compiles; run never does
+//   stepfuse_step_prepare(step);                               // compiles; run never compiles
 //   stepfuse_step_bind(step, "weight", weights, 1);
 //   stepfuse_step_init_state(step, NULL);
 //   stepfuse_step_make_args(step, &args);
@@ -22,14 +22,14 @@
 //     stepfuse_step_run(step, gradients, 1, args, stream);
 //   }
 //
-// Every function that returns a stepfuse_status is done or has changed nothing; no C++ exception
-// leaves it. Handles are made by functions whose last parameter is where to put them, and freed by
-// stepfuse_<handle>_destroy, which takes NULL, too. A handle is used by one thread at a time;
-// programs and layouts may be freed as soon as a step was made of them, a scaler only after its
-// steps.
+// A function that returns a status other than 0 has changed nothing. No C++ exception leaves it. Functions
+// that make a handle store it through their last parameter; stepfuse_<handle>_destroy frees it and accepts
+// NULL. Use a handle from one thread at a time. Programs and layouts may be freed once a step has been made,
+// a scaler only after its steps. `elements` counts array elements; `size` is the size of a struct in
+// bytes.
 //
-// Structs begin with their size, which STEPFUSE_DEVICE and the like fill in: later versions append
-// fields, and 0 or NULL is the default. Functions are never changed or removed under their version.
+// Structs begin with their size, which initialisers such as STEPFUSE_DEVICE set: later versions append fields,
+// and 0 or NULL is the default. Within a symbol version, functions are never removed or changed in meaning.
 #ifndef STEPFUSE_STEPFUSE_H
 #define STEPFUSE_STEPFUSE_H
 
@@ -259,13 +259,13 @@ typedef struct stepfuse_step_options {
   int32_t stats_ring;       // finished steps whose reports are kept; 0: 64
   stepfuse_scaler* scaler;  // needed if the program has shared states
   const char* gradient;     // the buffer that is given at each run; NULL: "grad"
-  // Where the step's own memory comes from, both or neither; called while it is made, grown or
-  // freed, never by a run. At least 256-byte aligned memory of the device, NULL where there is no
-  // more.
+  // Allocate and free the step's own memory; set both or neither. They are called while the step is made, grown
+  // or freed, never by a run. allocate returns memory of the device, aligned to at least 256 bytes, or NULL if
+  // there is none.
   void* (*allocate)(void* user, size_t bytes, stepfuse_stream stream);
   void (*release)(void* user, void* memory, size_t bytes, stepfuse_stream stream);
   void* user;
-  int32_t unchecked_args;  // a recipe's arguments may be what they cannot be (a negative lr)
+  int32_t unchecked_args;  // 1: skip range checks on recipe arguments (allows a negative lr)
 } stepfuse_step_options;
 #define STEPFUSE_STEP_OPTIONS \
   {sizeof(stepfuse_step_options), STEPFUSE_FUSED, 0, 0, NULL, NULL, NULL, NULL, NULL, 0}
