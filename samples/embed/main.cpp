@@ -27,5 +27,6 @@ int main() {
     step.run({{gradient.data()}}, args);
   }
   std::optional<sf::StepStats> stats = step.latest();  // the newest finished step
-  if (stats) std::printf("weight %g, gradient norm %g\n", double{weight[0]}, stats->at("grad_norm"));
+  if (stats)
+    std::printf("weight %g, gradient norm %g\n", double{weight[0]}, stats->at("grad_norm"));
 }

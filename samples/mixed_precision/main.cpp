@@ -29,8 +29,7 @@ int main() {
                             .master = true,
                             .loss_scale = sf::LossScale::dynamic,
                             .clip = sf::Clip::l2};
-  sf::Step step(sf::make_recipe("adamw", options),
-                layout, sf::Device::cpu(), {.scaler = &scaler});
+  sf::Step step(sf::make_recipe("adamw", options), layout, sf::Device::cpu(), {.scaler = &scaler});
   step.prepare();  // compiles the kernel; run() never compiles
 
   step.bind("weight", {{weight.data(), bias.data()}});  // one pointer per tensor
