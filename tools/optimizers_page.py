@@ -23,17 +23,22 @@ BINARY = pathlib.Path(os.environ.get("STEPFUSE_BUILD", ROOT / "build")) / "bin/s
 HALVES = ("muon_momentum", "muon_update")  # of an optimizer that tests/python/test_muon.py compares as a whole
 HEAD = """# Optimizers
 
-Each is a file of `ir/optimizers/`; `stepfuse list NAME` shows its arguments, `stepfuse list NAME --text` the formula. All options of the
-pipeline go with each of them. [In PyTorch](pytorch.md) they are classes; [write your own](your_optimizer.md).
+Each optimizer is a file in `ir/optimizers/`. `stepfuse list NAME` shows its arguments, `stepfuse list NAME --text` its
+formula. All options of the pipeline work with each of them. [In PyTorch](pytorch.md) they are classes. You can
+[write your own](your_optimizer.md).
 
-Written by `tools/optimizers_page.py`. Bytes are those of one parameter with f32 gradients, weights and moments, without clipping. The floor
-is counted in the formula's text, not in the schedule: what the update needs and stores, each array once, and what reductions are of, once
-for all that wait for equally many others; what is stored with these the update may read back. The last column is of {draws} draws of all hyperparameters, 30 steps each over four tensors of 1 to 2,049 elements: *bits* where weights and state equal the
-peer's for-loop to the last bit, with a correctly rounded square root as in [parity](parity.md), in all draws; else the largest difference
-of a weight, relative to its size plus 0.001, and why it is not 0.
+`tools/optimizers_page.py` writes this page.
 
-Muon is two of these files, `muon_momentum` and `muon_update`, around matrix products of the caller, and moves 14 and 12 bytes beside them;
-`stepfuse.torch.Muon` is both halves around torch's products, and equals `torch.optim.Muon` to the bit.
+- **bytes**: memory traffic per parameter with f32 gradients, weights and moments, without clipping.
+- **floor**: a lower bound, counted in the formula's text. Each array that the update reads or writes counts once, and
+  each array that reductions read counts once per pass. The update may read back what a pass stored.
+- **difference**: {draws} draws of all hyperparameters, 30 steps each on four tensors of 1 to 2,049 elements. *bits* means
+  that weights and state equal the peer's for-loop bit for bit in all draws, with a correctly rounded square root as
+  in [parity](parity.md). Otherwise it is the largest difference of a weight, relative to its size plus 0.001, and the
+  reason.
+
+Muon is two of these files, `muon_momentum` and `muon_update`, around the caller's matrix products, which move 14 and 12
+bytes. `stepfuse.torch.Muon` is both halves around torch's products, and equals `torch.optim.Muon` bit for bit.
 
 | optimizer | lines | phases | bytes | floor | peer | difference |
 |---|---|---|---|---|---|---|
