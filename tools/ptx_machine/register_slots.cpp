@@ -15,17 +15,19 @@ void erase(Set& set, u32 r) { set[r / 64] &= ~(u64{1} << (r % 64)); }
 // What is live before each instruction.
 std::vector<Set> live_before(const std::vector<RegisterUse>& code, u32 registers) {
   std::vector<Set> live(code.size(), Set((registers + 63) / 64));
+  Set now((registers + 63) / 64);
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t i = code.size(); i-- > 0;) {
-      Set now((registers + 63) / 64);
+      std::fill(now.begin(), now.end(), 0);
       for (u32 n : code[i].next) {
         for (std::size_t w = 0; w < now.size(); ++w) now[w] |= live[n][w];
       }
       for (u32 r : code[i].writes) code[i].guarded ? insert(now, r) : erase(now, r);
       for (u32 r : code[i].reads) insert(now, r);
-      changed = changed || now != live[i];
-      live[i] = std::move(now);
+      if (now == live[i]) continue;
+      changed = true;
+      live[i].swap(now);
     }
   }
   return live;

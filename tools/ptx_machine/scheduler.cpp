@@ -79,8 +79,8 @@ Turn Scheduler::next() {
   Warp* warp = list[random_.below(size)];
   for (u32 again = 0; again < 8 && !all_poll && lags(*warp); ++again)
     warp = list[random_.below(size)];
-  // One turn of sixteen lets each lane run ahead of the others.
-  return {warp, slice(), poll, random_.below(16) != 0};
+  // One turn of 32 lets each lane run ahead of the others.
+  return {warp, slice(), poll, random_.below(32) != 0};
 }
 
 }  // namespace ptx

@@ -8,7 +8,7 @@
 namespace ptx {
 namespace {
 
-// Finds what the lanes access, without a trace if some of them may not.
+// Finds what the lanes access; false if some of them may not. Nothing is stored or counted by then.
 class Places {
  public:
   Places(const Lanes& lanes, const Instruction& i, u32 bytes, bool writes)
@@ -60,17 +60,24 @@ class Places {
   bool in_global(Place& place, u64 at) {
     u64 offset = allocation_ != nullptr ? at - allocation_->base : ~u64{0};
     if (allocation_ == nullptr || offset >= allocation_->size) {
-      allocation_ = launch_.caches == nullptr ? launch_.memory.reach(at) : nullptr;
+      allocation_ = launch_.memory.reach(at);
       if (allocation_ == nullptr || allocation_->read_only || allocation_->watched) return false;
       offset = at - allocation_->base;
     }
-    const Allocation& a = *allocation_;
+    Allocation& a = *allocation_;
     if (offset >= a.size || a.size - offset < bytes_) return false;
     place.bytes = a.region.bytes + offset;
     place.state = a.region.state + offset;
     place.cells = a.region.cells;
     place.at = offset + a.lead;
     bytes_in_global_ += bytes_;
+    if (launch_.caches != nullptr) {
+      // What a lane is to store may arrive as soon as the next lane is looked at.
+      if (writes_) return false;
+      Region own = launch_.caches->access(lanes_.warp->block->index, a, at, bytes_, false, false);
+      place.bytes = own.bytes;
+      place.state = own.state;
+    }
     return was_written(place.state);
   }
 
@@ -104,7 +111,7 @@ class Places {
   const Instruction& i_;
   u32 bytes_;
   bool writes_;
-  const Allocation* allocation_ = nullptr;  // the last lane's
+  Allocation* allocation_ = nullptr;  // the last lane's
   u64 bytes_in_global_ = 0;
   std::array<Place, kLanes> places_;
 };
