@@ -1,11 +1,11 @@
 // The covering sets that tests of options go through. Knows only std.
-#include "tests/support/pairwise.hpp"
-
 #include <set>
 #include <stdexcept>
 #include <tuple>
 
 #include <doctest/doctest.h>
+
+#include "tests/support/covering_file.hpp"
 
 using namespace stepfuse::testing;
 
@@ -47,6 +47,24 @@ TEST_CASE("a covering set has every pair that may be, and its usual rows most of
     for (const Row& row : usual) values.insert(row[f]);
     CHECK(values.size() == kFactors[f].values.size());
   }
+}
+
+TEST_CASE("a covering set is read back from its text, unless that is of another one or damaged") {
+  CoveringSet set = pairwise_covering_set(kFactors, is_valid, 1);
+  std::string text = covering_text(set, kFactors, 1);
+  auto back = covering_from(text, kFactors, 1);
+  REQUIRE(back);
+  CHECK(back->rows == set.rows);
+  CHECK(back->covered == set.covered);
+  CHECK(back->usual == set.usual);
+  CHECK(!covering_from(text, kFactors, 2));
+  CHECK(!covering_from("", kFactors, 1));
+  std::vector<Factor> more = kFactors;
+  more[2].values.emplace_back("2");
+  CHECK(!covering_from(text, more, 1));
+  CHECK(!covering_from(text + "0003\n", kFactors, 1));
+  CHECK(!covering_from(text + "000\n", kFactors, 1));
+  CHECK(!covering_from(text.substr(0, text.find("usual")), kFactors, 1));
 }
 
 TEST_CASE("faults of cases are collected, and what they throw") {

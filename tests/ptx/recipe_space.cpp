@@ -16,6 +16,7 @@
 #include "ir/interpreter.hpp"
 #include "ir/reduction.hpp"
 #include "ir/semantics.hpp"
+#include "tests/support/covering_file.hpp"
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
@@ -241,10 +242,10 @@ Form form_of(const Point& point) {
 
 }  // namespace
 
-Covering covering_rows(uint64_t seed) {
+Covering covering_rows() {
   Covering covering{.factors = recipe_factors()};
   auto possible = [&](const Row& row) { return is_possible(covering.point(row)); };
-  covering.set = pairwise_covering_set(covering.factors, possible, seed);
+  covering.set = kept_covering_set("ptx_recipes", covering.factors, possible, 1);
   return covering;
 }
 

@@ -27,7 +27,7 @@ struct Covering {
   Point point(const Row& row) const { return point_of(factors, row); }
   size_t factor(std::string_view name) const;  // its index
 };
-Covering covering_rows(uint64_t seed);
+Covering covering_rows();
 
 // False where options contradict each other, or compiled steps do not have it.
 bool is_possible(const Point& point);

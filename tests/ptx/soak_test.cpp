@@ -104,7 +104,7 @@ TEST_CASE("soak: the full product over the covering set") {
   if (path == nullptr) return;
   STEPFUSE_NEEDS_NVRTC();
   time_is_up();
-  Covering covering = covering_rows(1);
+  Covering covering = covering_rows();
   std::vector<Row> rows = all_rows(covering);
   Progress progress(path);
   Pairs pairs;
