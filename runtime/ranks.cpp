@@ -96,16 +96,22 @@ void agree(Collectives& ranks, const std::vector<Fact>& facts) {
 void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   Partials partials = step.partials();
   if (partials.all.empty()) return;
-  Op op = partials.all.front().op;
   for (const Partial& p : partials.all) {
-    if (p.dtype != DType::f32 || p.op != op || (op != Op::reduce_add && op != Op::reduce_max)) {
-      refuse(
-          fmt::format("'{}' cannot share an all-reduce with the step's other reductions: make the "
-                      "recipe with all_reduce",
-                      p.name));
-    }
+    if (p.dtype == DType::f32 && (p.op == Op::reduce_add || p.op == Op::reduce_max)) continue;
+    refuse(fmt::format("'{}' is neither a sum nor a maximum of f32, which ranks exchange: {}", p.name,
+                       p.pipeline ? "make the recipe with all_reduce"
+                                  : "take a formula that reduces by sum, mean, norm or max"));
   }
-  ranks.all_reduce(static_cast<float*>(partials.block), partials.bytes / sizeof(float), op, stream);
+  // Neighbours in the block of one operation share a message; those of a recipe without a formula's own all do.
+  float* values = static_cast<float*>(partials.block);
+  for (auto first = partials.all.begin(); first != partials.all.end();) {
+    auto end = std::find_if(first, partials.all.end(),
+                            [&](const Partial& p) { return p.op != first->op; });
+    size_t count = 0;
+    for (auto p = first; p != end; ++p) count += p->count;
+    ranks.all_reduce(values + first->offset / sizeof(float), count, first->op, stream);
+    first = end;
+  }
 }
 
 // A shard as ranks tell each other of it.

@@ -138,10 +138,24 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
   outdated_ = false;
 }
 
+namespace {
+
+// What stands before it is the pipeline's, as the recipes write it.
+ValueId optimizer_stage(const Program& p) {
+  for (ValueId v = 0; v < p.size(); ++v) {
+    bool stage = p[v].op == Op::stage && p.stages[static_cast<size_t>(p[v].slot)] == "optimizer";
+    if (stage) return v;
+  }
+  return p.size();
+}
+
+}  // namespace
+
 Partials Step::Impl::partials() const {
   const WorkspacePlan& w = plan->workspace;
   const KernelPlan& kernels = plan->kernels();
   Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
+  const ValueId optimizer = optimizer_stage(plan->variant.program);
   for (size_t i : w.partials) {
     const plan::Reduction& r = kernels.reductions[i];
     out.all.push_back({.name = plan->variant.program.names[static_cast<size_t>(r.value)],
@@ -150,7 +164,8 @@ Partials Step::Impl::partials() const {
                        .count = member_count(r.to, plan->layout),
                        .offset = w.results[i] - w.partials_at,
                        .pieces = block->base() + w.slots[i],
-                       .piece_count = plan->tables.chunks.size()});
+                       .piece_count = plan->tables.chunks.size(),
+                       .pipeline = r.value < optimizer && r.to <= Domain::tensor});
   }
   return out;
 }

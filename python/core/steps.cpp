@@ -283,6 +283,7 @@ PyObject* step_partials(PyObject* self, PyObject* args) {
     for (size_t i = 0; i < count; ++i) {
       stepfuse_partial partial = STEPFUSE_PARTIAL;
       check(stepfuse_step_partial(step, i, &partial));
+      if (partial.pipeline == 0) continue;
       dlpack::Type type = partial.dtype == STEPFUSE_F32 ? dlpack::kF32 : dlpack::kBool;
       Ref capsule = pieces != 0 ? number_capsule(self, partial.pieces, device_type, device_id, type,
                                                  partial.piece_count)
@@ -351,7 +352,7 @@ PyMethodDef step_methods[] = {
     {"observe", step_observe, METH_VARARGS,
      "observe(walk, part, first, count, stream): the same for some tensors, ahead of the others"},
     {"partials", step_partials, METH_VARARGS,
-     "partials(DLPack's device type, device, pieces): what is reduced over the gradients, by name, "
+     "partials(DLPack's device type, device, pieces): what norm and check reduce over the gradients, by name, "
      "each a DLPack capsule of its place on the device; or of what it is folded from"},
     {"numbers", step_numbers, METH_VARARGS,
      "numbers(name, DLPack's device type, device): an f32 state of tensors, a DLPack capsule of "

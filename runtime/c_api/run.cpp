@@ -85,6 +85,7 @@ void write_partial(stepfuse_partial* to, const Partial& p) {
   out.offset = p.offset;
   out.pieces = p.pieces;
   out.piece_count = p.piece_count;
+  out.pipeline = p.pipeline ? 1 : 0;
   write_struct(to, out, "the stepfuse_partial");
 }
 

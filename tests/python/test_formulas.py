@@ -180,6 +180,17 @@ def test_one_norm_for_parts_whose_formula_reduces():
         torch.testing.assert_close(p, q)
 
 
+def test_a_formulas_own_sum_is_not_taken_for_the_norm():
+    """Two parts share one inf norm, by maximum; a sum of the formula's own stays that of its parameter, whatever its name."""
+    formula = 'optimizer x "" { hyper lr = 1\nlet sum = sum(w, tensor)\nlet norm = norm(w, tensor)\nw = w - lr * (sum + norm + 0 * g) }'
+    params = [torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.ones(16).bfloat16())]
+    optimizer = Formula(params, formula=formula, max_norm=1.0, norm_type=float("inf"))
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    assert params[0].tolist() == [-5.0] * 4 and params[1].tolist() == [-19.0] * 16
+
+
 def test_refused():
     params = [torch.nn.Parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8).bfloat16())]
     with pytest.raises(TypeError, match="Keeper has no 'lrr'; it takes lr, beta, slow"):

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
 import stepfuse
-from stepfuse.torch import LAMB, SGD, Adagrad, AdamW, LossScaler
+from stepfuse.torch import LAMB, SGD, Adagrad, AdamW, Formula, LossScaler
 
 RANKS = (1, 2, 3, 4)
 
@@ -214,6 +214,11 @@ def misused(rank, world):
     whole.param_groups[0]["params"][0].grad = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
     with pytest.raises(stepfuse.Error, match="over a whole parameter, of which this rank has a part"):
         whole.step()
+    named = Formula([nn.Parameter(weight.detach())], lr=0.1, max_norm=1.0, norm_type=float("inf"),
+                    formula='optimizer x "" { hyper lr = 1\nlet sum = sum(w, tensor)\nw = w - lr * (sum + g) }')
+    named.param_groups[0]["params"][0].grad = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
+    with pytest.raises(stepfuse.Error, match="reduces 'sum' over a whole parameter, of which this rank has a part"):
+        named.step()
     cut = nn.Parameter(distribute_tensor(torch.ones(8000), mesh, [Shard(0)]))
     cut.grad = distribute_tensor(torch.ones(8000), mesh, [Shard(0)])
     with pytest.raises(TypeError, match="which the shards of a DTensor cut, as those of parameter 0 .*moments='bf16'"):

@@ -208,6 +208,42 @@ TEST_CASE("an all-reduce gives all ranks one norm and one verdict") {
   }
 }
 
+TEST_CASE("a formula's own sum is exchanged as a sum, beside the maximum norm") {
+  NEEDS_LLVM();
+  Optimizer formula = parse_optimizer(
+      "optimizer o {\n  hyper lr = 1\n  let sum = sum(w, step)\n  let top = max(w, step)\n"
+      "  w = w - lr * g - sum - top\n}\n");
+  const Program program = make_recipe(formula, {.clip = Clip::inf, .all_reduce = true});
+  auto stepped = [&](std::vector<float> weight, std::vector<float> gradient, Collectives* ranks) {
+    Step step(program, Layout().add({.name = "t", .size = weight.size()}), Device::cpu(1),
+              {.observe = true});
+    step.prepare();
+    step.bind("weight", {{weight.data()}});
+    step.init_state();
+    Args args = step.make_args();
+    step.reduce({{gradient.data()}}, args);
+    for (const Partial& p : step.partials().all) {
+      bool own = p.name == "sum" || p.name == "top";
+      CHECK(p.pipeline == !own);
+    }
+    CHECK(step.partials().at("sum").op == Op::reduce_add);
+    if (ranks != nullptr) share_partials(step, *ranks);
+    step.run({{gradient.data()}}, args);
+    return weight;
+  };
+  const std::vector<float> weight = {1, 2, 3, 4}, gradient = {0.5F, -1, 0.25F, 2};
+  const std::vector<float> want = stepped(weight, gradient, nullptr);
+  CHECK(want == std::vector<float>{-13.25F, -11.5F, -11.125F, -11});
+  for (const std::string& said : on_ranks(2, [&](Collectives& ranks) {
+         auto at = [&](const std::vector<float>& all) {
+           return std::vector<float>{all.begin() + 2 * ranks.rank(), all.begin() + 2 * ranks.rank() + 2};
+         };
+         CHECK(stepped(at(weight), at(gradient), &ranks) == at(want));
+       })) {
+    CHECK(said == "");
+  }
+}
+
 TEST_CASE("ranks that differ are told which") {
   NEEDS_LLVM();
   auto said = on_ranks(4, [](Collectives& ranks) {

@@ -115,7 +115,10 @@ def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, .
         if not lies_by_rows(p):
             raise _core.Error(f"{type(optimizer).__name__}: {name} lies in memory by columns (strides {p.stride()}), and the step has values of rows: "
                               "make it contiguous(), or give it a group of its own (with clip_factor=None)")
-    own = [name for name, of in found if name not in exchanged and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
+    # A formula may call a value as the pipeline calls its norm.
+    formula = set(re.findall(r"%(\S+) = reduce_\w+ ", step.partition("\n  stage optimizer\n")[2]))
+    own = [name for name, of in found
+           if (name not in exchanged or name in formula) and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return
     who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"

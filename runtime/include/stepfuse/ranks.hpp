@@ -64,8 +64,9 @@ std::vector<Fact> facts_of(const Step& step, const Layout& whole, const Args& ar
 // memory: for a transport of device memory call it over another one.
 void agree(Collectives& ranks, const std::vector<Fact>& facts);
 
-// After reduce(), which a recipe with all_reduce is made for: one all-reduce of what it left. Throws
-// Error{usage} where that is not all sums, or all maxima, of f32.
+// After reduce(), which a recipe with all_reduce is made for: one all-reduce of what it left, and where a formula
+// reduces by another operation one for each. Throws Error{usage} where something is neither a sum nor a
+// maximum of f32.
 void share_partials(const Step& step, Collectives& ranks, Stream stream = nullptr);
 
 // In the place of reduce(): ranks exchange what each piece of 16,384 elements left, and fold all of them in

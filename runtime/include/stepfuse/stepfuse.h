@@ -395,8 +395,9 @@ typedef struct stepfuse_partial {
   size_t offset;  // bytes from the block's start
   const void* pieces;
   size_t piece_count;
+  int pipeline;  // 1: of the norm or the check; 0: of the optimizer's own formula
 } stepfuse_partial;
-#define STEPFUSE_PARTIAL {sizeof(stepfuse_partial), "", "", 0, 0, 0, NULL, 0}
+#define STEPFUSE_PARTIAL {sizeof(stepfuse_partial), "", "", 0, 0, 0, NULL, 0, 0}
 STEPFUSE_API stepfuse_status stepfuse_step_partials(const stepfuse_step* step, void** block,
                                                     size_t* bytes, size_t* count);
 STEPFUSE_API stepfuse_status stepfuse_step_partial(const stepfuse_step* step, size_t index,

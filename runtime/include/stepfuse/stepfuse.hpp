@@ -265,11 +265,14 @@ struct Partial {
   const void* pieces = nullptr;  // inputs of the fold: one value of dtype per piece of
   size_t piece_count = 0;  // 16,384 elements, in bound order; valid from observe() of all tensors
                            // until reduce() or run()
+  // Of the norm or the check, which stand before `stage optimizer` in the program, and so not of the
+  // optimizer's own formula. Of a program without that stage all are.
+  bool pipeline = true;
 };
 
-// What reduce() leaves, as one block in device memory; f32 first. A recipe made with all_reduce has
-// f32 only, all of them sums (all of them maxima with Clip::inf), so that one all-reduce of
-// bytes / 4 values serves them all.
+// What reduce() leaves, as one block in device memory; f32 first. Norm and check of a recipe made with
+// all_reduce are f32 sums (maxima with Clip::inf), so that one all-reduce of bytes / 4 values serves both. A
+// formula that reduces for itself may leave others among them: each is exchanged by its own `op`.
 struct Partials {
   void* block = nullptr;
   size_t bytes = 0;
