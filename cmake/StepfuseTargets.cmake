@@ -21,6 +21,15 @@ function(stepfuse_compile_options target)
       # False in instrumented code, of the standard library's <regex> among others.
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      # g++ defines these; the code asks for them where a sanitizer has a process's memory or threads.
+      foreach(kind address thread)
+        if(STEPFUSE_SANITIZE MATCHES ${kind})
+          string(TOUPPER ${kind} upper)
+          target_compile_definitions(${target} PRIVATE __SANITIZE_${upper}__=1)
+        endif()
+      endforeach()
+    endif()
     if(STEPFUSE_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # Fences are not modelled; what they order here is atomic anyway.
       target_compile_options(${target} PRIVATE -Wno-tsan)

@@ -24,9 +24,16 @@ for option in "$@"; do
   esac
 done
 
-nvrtc_version=13.0.88     # what the NVRTC tests were written against
-cuda_header_version=13.0.96
-nvdisasm_version=13.2.78
+# What the tests were written against; one line is a wheel for x86_64 and one for aarch64.
+nvrtc="nvidia-cuda-nvrtc==13.0.88
+  --hash=sha256:ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575
+  --hash=sha256:d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b"
+cuda_header="nvidia-cuda-runtime==13.0.96
+  --hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548
+  --hash=sha256:ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55"
+nvdisasm="nvidia-cuda-nvdisasm==13.2.78
+  --hash=sha256:b4ebcd3c5046bf8039ac52675b9dbefd843600969649ecaab0a42b0713a61dae
+  --hash=sha256:c338282695eca43de237929c5e3963d8d04f61d578d40f01bd04aca2bc29c233"
 llvm_versions=(19 20 21)  # in order of preference; 19 is the oldest that works
 
 say() { echo "setup: $*"; }
@@ -64,6 +71,7 @@ have_llvm() {
 }
 
 have_archive() { [[ -e $("${CXX:-g++}" -print-file-name="$1") ]]; }
+have_clang_sanitizers() { have clang++-19 && [[ -e $(clang++-19 -print-resource-dir)/lib/linux/libclang_rt.asan-$(uname -m).a ]]; }
 have_browser() { have chromium-headless-shell || have chromium || have google-chrome; }
 
 # Prints the folder that holds libnvrtc.so.13 or .12, or "loader" where the dynamic loader knows it.
@@ -134,6 +142,8 @@ find_missing() {
     # Other versions format differently, so this one is asked for by number.
     wish clang-format-19 "clang-format-19" have clang-format-19
     wish clang-tidy-19 "clang-tidy-19 (with run-clang-tidy-19)" have run-clang-tidy-19
+    wish clang-19 "clang-19 (its sanitizers: tools/test.sh --sanitize=address --clang)" have clang++-19
+    wish libclang-rt-19-dev "the run-time libraries of clang-19's sanitizers" have_clang_sanitizers
     wish chromium-headless-shell "Chromium (chromium-headless-shell: the tests of stepfuse explore)" have_browser
     wish libzstd-dev "libzstd.a (libzstd-dev: the wheel's own LLVM)" have_archive libzstd.a
     wish zlib1g-dev "libz.a (zlib1g-dev: likewise)" have_archive libz.a
@@ -188,12 +198,14 @@ pip_download() {
   python3 -m venv "$build_dir/nvrtc.venv" && "$build_dir/nvrtc.venv/bin/python" -m pip download "$@"
 }
 
-# fetch_wheel PACKAGE==VERSION NAME: what is wanted of a PyPI wheel, in a folder of that name; whole or not at all.
+# fetch_wheel REQUIREMENT NAME: what is wanted of a PyPI wheel, which has one of the hashes, in a folder of that
+# name; whole or not at all.
 fetch_wheel() {
   local target=$build_dir/$2 work=$build_dir/$2.partial result=1
   rm -rf "$work"
   mkdir -p "$work"
-  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" "$1" &&
+  tr '\n' ' ' <<<"$1" >"$work/requirement.txt"
+  if pip_download --quiet --no-deps --only-binary :all: --dest "$work" --require-hashes -r "$work/requirement.txt" &&
     python3 tools/unpack_nvrtc.py "$work"/*.whl "$work/unpacked"; then
     rm -rf "$target"
     mv "$work/unpacked" "$target"
@@ -205,20 +217,20 @@ fetch_wheel() {
 
 # Without NVRTC everything but the tests of CUDA text works.
 fetch_nvrtc() {
-  say "no CUDA toolkit found: taking NVRTC $nvrtc_version from PyPI (90 MB)"
-  fetch_wheel "nvidia-cuda-nvrtc==$nvrtc_version" nvrtc ||
+  say "no CUDA toolkit found: taking ${nvrtc%%$'\n'*} from PyPI (90 MB)"
+  fetch_wheel "$nvrtc" nvrtc ||
     say "warning: NVRTC could not be fetched; PTX, cubins and the tests of both will be skipped" >&2
 }
 
 # The driver's header: the tests compare with it what we declare.
 fetch_cuda_header() {
-  fetch_wheel "nvidia-cuda-runtime==$cuda_header_version" cuda_header ||
+  fetch_wheel "$cuda_header" cuda_header ||
     say "warning: cuda.h could not be fetched; the test of what we declare of it will be skipped" >&2
 }
 
 # The disassembler: the tests count instructions in what it prints.
 fetch_nvdisasm() {
-  fetch_wheel "nvidia-cuda-nvdisasm==$nvdisasm_version" nvdisasm ||
+  fetch_wheel "$nvdisasm" nvdisasm ||
     say "warning: nvdisasm could not be fetched; the tests of machine code will be skipped" >&2
 }
 
@@ -244,5 +256,5 @@ mkdir -p "$build_dir"
 [[ -n $(find_nvrtc) ]] || fetch_nvrtc
 if [[ $purpose == test && ! -e $build_dir/cuda_header/cuda.h ]]; then fetch_cuda_header; fi
 if [[ $purpose == test ]] && ! have nvdisasm && [[ ! -e $build_dir/nvdisasm/nvdisasm ]]; then fetch_nvdisasm; fi
-nvrtc=$(find_nvrtc || true)
-say "ready (NVRTC: ${nvrtc:-not found})"
+found=$(find_nvrtc || true)
+say "ready (NVRTC: ${found:-not found})"

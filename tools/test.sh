@@ -8,18 +8,20 @@
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
+#   tools/test.sh --clang         with --sanitize: clang's sanitizers, not g++'s; they see other faults
 #
 # The summary has the time of each part and the ten slowest items; build/times.txt has all of them.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 quick=0
 long=0
 with_torch=0
 label=""
 sanitize=""
+clang=()
 excluded=(--label-exclude '^long$')  # tests that only --long runs
 for option in "$@"; do
   case $option in
@@ -33,6 +35,7 @@ for option in "$@"; do
     --sanitize=address | --sanitize=undefined | --sanitize=thread | --sanitize=address,undefined)
       sanitize=${option#*=}
       ;;
+    --clang) clang=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19) ;;
     -h | --help) usage && exit 0 ;;
     *) echo "test: unknown option $option" >&2 && usage >&2 && exit 2 ;;
   esac
@@ -112,7 +115,8 @@ test_sanitized() {  # test_sanitized KIND
   local all=("${excluded[@]}")
   # Executing kernels is the work of one thread, and under ThreadSanitizer it takes half an hour.
   [[ $1 == thread ]] && excluded+=(--exclude-regex '^ptx\.')
-  build_and_test "build-${1/,/-}" "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$1" \
+  build_and_test "build-${1/,/-}${clang:+-clang}" \
+    "-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPFUSE_SANITIZE=$1 ${clang[*]}" \
     ${label:+--label-regex "$label"}
   excluded=("${all[@]}")
 }

@@ -47,8 +47,8 @@ int obtainable_threads(int wanted) {
   static int known_good = 1;
   std::lock_guard lock(mutex);
   if (wanted <= known_good) return wanted;
+  std::latch done(1);  // outlives the threads that wait for it
   std::vector<std::jthread> others;
-  std::latch done(1);
   try {
     others.reserve(static_cast<size_t>(wanted) - 1);
     while (static_cast<int>(others.size()) + 1 < wanted) others.emplace_back([&] { done.wait(); });
