@@ -39,7 +39,7 @@ NewFile::NewFile(std::string path, unsigned mode) : path_(std::move(path)) {
   }
   if (fd_ < 0) fail();
   constexpr mode_t kPermissions = 0777;
-  if (replaces && ::fchmod(fd_, old.st_mode & kPermissions) != 0) {
+  if (replaces && mode != kPrivateFile && ::fchmod(fd_, old.st_mode & kPermissions) != 0) {
     int why = errno;
     ::close(fd_);
     ::unlink(partial_.c_str());

@@ -9,8 +9,10 @@
 namespace stepfuse {
 
 // Written beside `path` under a name that nobody else has, and renamed by commit(). A file that it
-// replaces gives it its mode, and `mode` is a new one's; a link, a device or a folder is not replaced.
+// replaces gives it its mode, unless it is to be private, and `mode` is a new one's; a link, a device or a folder is not replaced.
 // Every failure throws Error{device} and leaves what was there.
+constexpr unsigned kPrivateFile = 0600;
+
 class NewFile {
  public:
   explicit NewFile(std::string path, unsigned mode = 0644);

@@ -98,7 +98,8 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   if (partials.all.empty()) return;
   for (const Partial& p : partials.all) {
     if (p.dtype == DType::f32 && (p.op == Op::reduce_add || p.op == Op::reduce_max)) continue;
-    refuse(fmt::format("'{}' is neither a sum nor a maximum of f32, which ranks exchange: {}", p.name,
+    refuse(fmt::format("'{}' is neither a sum nor a maximum of f32, which ranks exchange: {}",
+                       p.name,
                        p.pipeline ? "make the recipe with all_reduce"
                                   : "take a formula that reduces by sum, mean, norm or max"));
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,17 @@ void note(std::optional<Difference>& d, Bits a, Bits b, DType t, const std::stri
   if (canonical_nan(a, t) == canonical_nan(b, t)) return;
   if (!d) d = Difference{what, line, literal_text(a, t), literal_text(b, t), 0};
   ++d->count;
+}
+
+// Records hold gradients and weights, so a folder that is made for them is the user's alone.
+void make_private_folder(const std::string& folder) {
+  std::filesystem::path path = std::filesystem::absolute(folder);
+  if (!path.has_filename()) path = path.parent_path();  // of a folder named with a slash behind it
+  std::filesystem::create_directories(path.parent_path());
+  if (::mkdir(path.c_str(), 0700) == 0 || std::filesystem::is_directory(path)) return;
+  throw Error(ErrorKind::usage, fmt::format("cannot make the folder {}: it is a file, or its place "
+                                            "cannot be written to",
+                                            folder));
 }
 
 }  // namespace
@@ -165,7 +177,8 @@ std::optional<std::string> first_nonfinite(const StepRecord& r) {
 }
 
 std::optional<Recorder> Recorder::from_environment() {
-  const char* text = std::getenv("STEPFUSE_RECORD");
+  // A program with other rights than its caller writes no files where the caller says.
+  const char* text = ::secure_getenv("STEPFUSE_RECORD");
   if (text == nullptr || *text == '\0') return std::nullopt;
   Recorder recorder;
   std::string_view v = text;
@@ -224,7 +237,7 @@ void Recorder::after(const Step::Impl& step, Stream stream) {
     if (hit) {
       done_ = true;
       const std::string& name = step.program.name;
-      std::filesystem::create_directories(folder_);
+      make_private_folder(folder_);
       std::string path = fmt::format("{}/{}-step{}.safetensors", folder_, name, pending_->index);
       save_record(path, *pending_);
       say(fmt::format(

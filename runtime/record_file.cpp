@@ -177,7 +177,7 @@ void save_record(const std::string& path, const StepRecord& r) {
                      {"gradient", r.gradient},
                      {"tensor_names", names},
                      {"index", std::to_string(r.index)}},
-                    contents.heads);
+                    contents.heads, kPrivateFile);
   for (const std::string& bytes : contents.bytes) file.write(bytes.data(), bytes.size());
   file.finish();
 }

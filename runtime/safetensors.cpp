@@ -63,8 +63,8 @@ class TensorWriter::Hash {
 // --- writing
 
 TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
-                           const std::vector<ArrayHead>& arrays)
-    : file_(path), hash_(std::make_unique<Hash>()) {
+                           const std::vector<ArrayHead>& arrays, unsigned mode)
+    : file_(path, mode), hash_(std::make_unique<Hash>()) {
   metadata[kDigest] = kNoDigest;
   Json header;
   header["__metadata__"] = metadata;

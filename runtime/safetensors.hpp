@@ -30,7 +30,7 @@ class TensorWriter {
   class Hash;
   // Writes the header. Throws Error{device}, as all of this does: what was at `path` then stays.
   TensorWriter(const std::string& path, TensorMetadata metadata,
-               const std::vector<ArrayHead>& arrays);
+               const std::vector<ArrayHead>& arrays, unsigned mode = 0644);
   ~TensorWriter();
   // The bytes of the arrays, one array behind the other, in any portions.
   void write(const void* data, size_t bytes);

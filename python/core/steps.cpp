@@ -352,7 +352,8 @@ PyMethodDef step_methods[] = {
     {"observe", step_observe, METH_VARARGS,
      "observe(walk, part, first, count, stream): the same for some tensors, ahead of the others"},
     {"partials", step_partials, METH_VARARGS,
-     "partials(DLPack's device type, device, pieces): what norm and check reduce over the gradients, by name, "
+     "partials(DLPack's device type, device, pieces): what norm and check reduce over the "
+     "gradients, by name, "
      "each a DLPack capsule of its place on the device; or of what it is folded from"},
     {"numbers", step_numbers, METH_VARARGS,
      "numbers(name, DLPack's device type, device): an f32 state of tensors, a DLPack capsule of "

@@ -236,7 +236,8 @@ TEST_CASE("a formula's own sum is exchanged as a sum, beside the maximum norm") 
   CHECK(want == std::vector<float>{-13.25F, -11.5F, -11.125F, -11});
   for (const std::string& said : on_ranks(2, [&](Collectives& ranks) {
          auto at = [&](const std::vector<float>& all) {
-           return std::vector<float>{all.begin() + 2 * ranks.rank(), all.begin() + 2 * ranks.rank() + 2};
+           return std::vector<float>{all.begin() + 2 * ranks.rank(),
+                                     all.begin() + 2 * ranks.rank() + 2};
          };
          CHECK(stepped(at(weight), at(gradient), &ranks) == at(want));
        })) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -219,6 +220,21 @@ TEST_CASE("a record takes memory in proportion to its file") {
   StepRecord small = (save_record(path, of_absent(1 << 20, 1 << 10)), load_record(path));
   CHECK(!first_difference(replay(small, Device::interpreter(), Form::fused),
                           replay(small, Device::interpreter(), Form::split)));
+}
+
+TEST_CASE("a record and its folder are the user's alone, whatever new files are") {
+  auto mode = [](const fs::path& path) { return fs::status(path).permissions(); };
+  mode_t old = ::umask(0);
+  Recording r("/made/by/us/");
+  r.train();
+  fs::path folder = r.folder.path() / "made/by/us";
+  fs::path file = folder / "adamw-step3.safetensors";
+  CHECK(mode(folder) == fs::perms::owner_all);
+  CHECK(mode(file) == (fs::perms::owner_read | fs::perms::owner_write));
+  fs::permissions(file, fs::perms::all);  // of an older run, perhaps
+  r.train();
+  CHECK(mode(file) == (fs::perms::owner_read | fs::perms::owner_write));
+  ::umask(old);
 }
 
 TEST_CASE("a record is not recorded again by its replay") {
