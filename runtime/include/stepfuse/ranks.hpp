@@ -43,12 +43,16 @@ class Collectives {
 
 // NCCL's, opened when this is called: libnccl.so.2, or the file that $STEPFUSE_NCCL_LIBRARY names. One rank
 // makes the id and brings it to the others, who then call nccl_collectives() all at once, with
-// their device's context current. Throws Error{device}.
+// their device's context current. Throws Error{device}. The destructor waits for queued collectives, at most
+// so many seconds, in which every call of another rank has to come, too. An error that NCCL reports of
+// another rank ends what waits for it on the device, and the next call throws. Of a rank that dies in the
+// same machine NCCL may report none.
 struct NcclId {
   char bytes[128] = {};
 };
 NcclId nccl_id();
-std::unique_ptr<Collectives> nccl_collectives(int rank, int size, const NcclId& id);
+std::unique_ptr<Collectives> nccl_collectives(int rank, int size, const NcclId& id,
+                                              double seconds = 600);
 
 // What ranks must have in common: a name, "layout", and its text.
 struct Fact {
