@@ -15,6 +15,19 @@ std::string type_text(const Program& p, Type t) {
   return known ? print_type(p, t) : std::string("[@?]");
 }
 
+bool has_known_enums(const Program& p) {
+  auto type_ok = [](Type t) { return t.dtype <= DType::bound && t.domain <= Domain::element; };
+  auto buffer_ok = [](const Buffer& b) {
+    return b.access <= Access::inout && b.init <= Buffer::Init::copy;
+  };
+  auto inst_ok = [&](const Inst& i) {
+    return static_cast<size_t>(i.op) < all_ops().size() && type_ok(i.type);
+  };
+  return std::ranges::all_of(p.buffers, buffer_ok) &&
+         std::ranges::all_of(p.states, type_ok, &State::type) &&
+         std::ranges::all_of(p.args, type_ok, &Arg::type) && std::ranges::all_of(p.insts, inst_ok);
+}
+
 namespace {
 
 bool is_bits(DType t) { return t == DType::boolean || is_integer(t); }

@@ -15,6 +15,10 @@ constexpr bool is_number(DType t) { return is_real(t) || is_integer(t); }
 // The type's text, also of a bound type that names no buffer of the program's.
 std::string type_text(const Program& program, Type t);
 
+// Whether every op, type and access is one that there is, which a program made by hand may miss. Tables are
+// indexed by them.
+bool has_known_enums(const Program& program);
+
 // A part of an instruction: the operand of that number, or one of these.
 enum Part : int { kWhole = -1, kPredicate = 3, kType = 4 };
 

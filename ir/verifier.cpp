@@ -30,6 +30,10 @@ class Verifier {
       report(12, "the program's names and locations are not parallel to its instructions");
       return std::move(found_);
     }
+    if (!has_known_enums(p_)) {
+      report(12, "the program has a number that is none of its enum's: an op, type or access");
+      return std::move(found_);
+    }
     check_declarations();
     check_args();
     for (current_ = 0; current_ < p_.size() && found_.size() < kMaxDiagnostics; ++current_) {

@@ -83,6 +83,14 @@ void Binding::check_pointer(const Range& r, void* pointer) const {
     throw Error(ErrorKind::bind, fmt::format("{} at {} is {}; this step runs on {}", describe(r),
                                              pointer, problem, memory_->device_name()));
   }
+  const void* last = static_cast<const char*>(pointer) + (r.end - r.begin - 1);
+  if (std::string problem = memory_->problem_with(last); !problem.empty()) {
+    throw Error(
+        ErrorKind::bind,
+        fmt::format("{} at {} has {} bytes, and its last one is {}; this step runs on {}: "
+                    "give it an array of so many bytes",
+                    describe(r), pointer, r.end - r.begin, problem, memory_->device_name()));
+  }
 }
 
 bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {

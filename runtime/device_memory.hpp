@@ -17,7 +17,7 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   // "host", "cuda:0": memories of one name can be used together.
   virtual std::string device_name() const = 0;
-  // 256-byte aligned; throws Error{device} when there is not enough.
+  // 256-byte aligned; where there is not enough throws Error{device}, and std::bad_alloc on the host.
   virtual void* allocate(size_t bytes, Stream stream) = 0;
   virtual void release(void* memory, size_t bytes, Stream stream) noexcept = 0;
   // In stream order; the host memory may be reused on return.
@@ -44,7 +44,7 @@ class HostMemory final : public DeviceMemory {
   std::string device_name() const override { return "host"; }
   void* allocate(size_t bytes, Stream) override {
     void* p = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-    if (p == nullptr) throw Error(ErrorKind::device, "out of memory for the step's workspace");
+    if (p == nullptr) throw std::bad_alloc();
     return p;
   }
   void release(void* memory, size_t, Stream) noexcept override { std::free(memory); }

@@ -1,4 +1,4 @@
-// One 128-bit hash over what a step left behind. Knows xxHash.
+// One 128-bit hash over what a step left behind. Knows the hash.
 #include "runtime/digest.hpp"
 
 #include <algorithm>
@@ -7,8 +7,7 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "runtime/hash128.hpp"
 
 namespace stepfuse {
 namespace {
@@ -24,7 +23,7 @@ void copy_canonical(const void* from, size_t count, Word highest, Word nan, Word
 }
 
 template <class Word>
-void hash_canonical(XXH3_state_t* state, const void* data, uint64_t count, DType dtype) {
+void hash_canonical(Hash128& hash, const void* data, uint64_t count, DType dtype) {
   std::array<Word, kBlock> block;
   auto highest = static_cast<Word>(info(dtype).highest);
   auto nan = static_cast<Word>(info(dtype).nan);
@@ -32,7 +31,7 @@ void hash_canonical(XXH3_state_t* state, const void* data, uint64_t count, DType
   while (count > 0) {
     auto n = static_cast<size_t>(std::min<uint64_t>(count, kBlock));
     copy_canonical(p, n, highest, nan, block.data());
-    XXH3_128bits_update(state, block.data(), n * sizeof(Word));
+    hash.add(block.data(), n * sizeof(Word));
     p += n * sizeof(Word);
     count -= n;
   }
@@ -40,30 +39,23 @@ void hash_canonical(XXH3_state_t* state, const void* data, uint64_t count, DType
 
 }  // namespace
 
-// The state wants 64-byte alignment, which its own allocation function gives.
-struct Digest::Hash {
-  Hash() : state(XXH3_createState()) { XXH3_128bits_reset(state); }
-  ~Hash() { XXH3_freeState(state); }
-  Hash(const Hash&) = delete;
-  Hash& operator=(const Hash&) = delete;
-  XXH3_state_t* state;
-};
+struct Digest::Hash : Hash128 {};
 
 Digest::Digest() : hash_(std::make_unique<Hash>()) {}
 Digest::~Digest() = default;
 
 void Digest::add_header(std::string_view kind, std::string_view name, DType dtype, uint64_t count) {
   std::string header = fmt::format("{} {} {} {}\n", kind, name, stepfuse::name(dtype), count);
-  XXH3_128bits_update(hash_->state, header.data(), header.size());
+  hash_->add(header.data(), header.size());
 }
 
 void Digest::add(std::string_view kind, std::string_view name, DType dtype, const void* data,
                  uint64_t count) {
   add_header(kind, name, dtype, count);
   if (count == 0) return;
-  XXH3_state_t* s = hash_->state;
+  Hash128& s = *hash_;
   if (!is_float(dtype)) {
-    XXH3_128bits_update(s, data, count * size_of(dtype));
+    s.add(data, count * size_of(dtype));
     return;
   }
   switch (size_of(dtype)) {
@@ -90,9 +82,6 @@ void Digest::add_states(const Step& step) {
   }
 }
 
-std::string Digest::hex() const {
-  XXH128_hash_t h = XXH3_128bits_digest(hash_->state);
-  return fmt::format("{:016x}{:016x}", h.high64, h.low64);
-}
+std::string Digest::hex() const { return hash_->hex(); }
 
 }  // namespace stepfuse

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "runtime/trusted_file.hpp"
+#include "runtime/write_all.hpp"
 
 namespace stepfuse {
 namespace fs = std::filesystem;
@@ -65,17 +66,6 @@ bool read_all(int fd, char* to, size_t bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     to += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool write_all(int fd, const char* from, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t n = ::write(fd, from, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    from += n;
     bytes -= static_cast<size_t>(n);
   }
   return true;
@@ -254,7 +244,7 @@ void DiskCache::store(const std::string& preimage, const std::string& payload) n
   bool written = false;
   {
     File file(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-    written = file && write_all(file.get(), reinterpret_cast<const char*>(&h), sizeof h) &&
+    written = file && write_all(file.get(), &h, sizeof h) &&
               write_all(file.get(), preimage.data(), preimage.size()) &&
               write_all(file.get(), payload.data(), payload.size());
   }

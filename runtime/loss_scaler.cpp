@@ -54,12 +54,14 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
 }
 
 void LossScaler::Shared::serve(std::shared_ptr<PendingWork> step) {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   std::erase_if(steps_, [&](const auto& s) { return s.expired() || s.lock() == step; });
   if (step != nullptr) steps_.push_back(step);
 }
 
 void LossScaler::Shared::wait() const {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   wait_locked();
 }
@@ -79,6 +81,7 @@ const LossScaler::Shared::Entry& LossScaler::Shared::find(std::string_view wante
 }
 
 const float* LossScaler::Shared::device_scale() const {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   return reinterpret_cast<const float*>(block_ + find("scale").offset);
 }
@@ -131,6 +134,7 @@ void LossScaler::Shared::forget_change(std::string_view tracker) {
 }
 
 void LossScaler::Shared::forget_changes() {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   for (std::string_view tracker : recipes::kTrackers) forget_change(tracker);
 }
@@ -158,11 +162,13 @@ void LossScaler::Shared::update(double new_scale) {
 }
 
 bool LossScaler::Shared::has(std::string_view name) const {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   return entries_.contains(name);
 }
 
 bool LossScaler::Shared::counts_micro_batches() const {
+  ForkWatch watch;
   std::lock_guard lock(mutex_);
   auto it = entries_.find("micro_batches");
   return !opener_.expired() || (it != entries_.end() && it->second.is_written);

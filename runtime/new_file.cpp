@@ -13,6 +13,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/write_all.hpp"
+
 namespace stepfuse {
 
 void NewFile::fail() const {
@@ -55,14 +57,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(const void* data, size_t bytes) {
-  const char* p = static_cast<const char*>(data);
-  while (bytes > 0) {
-    ssize_t n = ::write(fd_, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail();
-    p += n;
-    bytes -= static_cast<size_t>(n);
-  }
+  if (!write_all(fd_, data, bytes)) fail();
 }
 
 void NewFile::write_at(uint64_t offset, const void* data, size_t bytes) {

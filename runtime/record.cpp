@@ -1,6 +1,7 @@
 // Capturing, replaying and comparing recorded steps. Knows the runtime's parts.
 #include "runtime/record.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -185,13 +186,17 @@ std::optional<Recorder> Recorder::from_environment() {
   size_t colon = v.rfind(':');
   std::string_view when = colon == std::string_view::npos ? "" : v.substr(colon + 1);
   if (when.starts_with("step=") || when.starts_with("when=step=")) {
-    std::string number(when.substr(when.rfind('=') + 1));
-    char* end = nullptr;
-    recorder.wanted_ = std::strtoull(number.c_str(), &end, 10);
-    if (number.empty() || *end != '\0') {
-      throw Error(ErrorKind::usage,
-                  fmt::format("STEPFUSE_RECORD={}: step={} is not a number", text, number));
+    std::string_view number = when.substr(when.rfind('=') + 1);
+    uint64_t step = 0;
+    auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), step);
+    if (problem != std::errc() || end != number.data() + number.size()) {
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("STEPFUSE_RECORD={}: step={} is not a number of a step: name one from "
+                      "0 to 2^64 - 1",
+                      text, number));
     }
+    recorder.wanted_ = step;
   } else if (!when.empty() && when != "when=nonfinite") {
     throw Error(ErrorKind::usage, fmt::format("STEPFUSE_RECORD={}: it is folder, "
                                               "folder:when=nonfinite or folder:step=N",

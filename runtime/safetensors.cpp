@@ -1,4 +1,4 @@
-// Reads and writes safetensors files. Knows std, the file system, nlohmann-json and xxHash.
+// Reads and writes safetensors files. Knows std, the file system, nlohmann-json and the hash.
 #include "runtime/safetensors.hpp"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,10 +14,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/hash128.hpp"
 #include "runtime/json_text.hpp"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace stepfuse {
 namespace {
@@ -42,23 +41,22 @@ uint64_t elements_of(const std::vector<uint64_t>& shape) {
   return product;
 }
 
+// In quotes, as JSON has it. Names are the user's and may be no UTF-8.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string joined(const std::map<std::string, std::string>& entries) {
+  std::string text;
+  for (const auto& [key, value] : entries) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", key, value);
+  }
+  return "{" + text + "}";
+}
+
 }  // namespace
 
-class TensorWriter::Hash {
- public:
-  Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
-  ~Hash() { XXH3_freeState(state_); }
-  Hash(const Hash&) = delete;
-  Hash& operator=(const Hash&) = delete;
-  void add(const void* data, size_t bytes) { XXH3_128bits_update(state_, data, bytes); }
-  std::string hex() const {
-    XXH128_hash_t h = XXH3_128bits_digest(state_);
-    return fmt::format("{:016x}{:016x}", h.high64, h.low64);
-  }
-
- private:
-  XXH3_state_t* state_;
-};
+class TensorWriter::Hash : public Hash128 {};
 
 // --- writing
 
@@ -66,16 +64,17 @@ TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
                            const std::vector<ArrayHead>& arrays, unsigned mode)
     : file_(path, mode), hash_(std::make_unique<Hash>()) {
   metadata[kDigest] = kNoDigest;
-  Json header;
-  header["__metadata__"] = metadata;
+  // Text, not a Json object, whose destructor takes memory and ends the process where there is none.
+  std::map<std::string, std::string> header, words;
+  for (const auto& [key, value] : metadata) words[quoted(key)] = quoted(value);
+  header[quoted("__metadata__")] = joined(words);
   for (const ArrayHead& a : arrays) {
     uint64_t end = left_ + a.elements * size_of(a.dtype);
-    header[a.name] = {
-        {"dtype", info(a.dtype).code}, {"shape", {a.elements}}, {"data_offsets", {left_, end}}};
+    header[quoted(a.name)] = fmt::format(R"({{"data_offsets":[{},{}],"dtype":"{}","shape":[{}]}})",
+                                         left_, end, info(a.dtype).code, a.elements);
     left_ = end;
   }
-  // Names are the user's and may be no UTF-8.
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = joined(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data begins aligned
   uint64_t size = text.size();
   digest_at_ = sizeof size + text.find('"' + kNoDigest + '"') + 1;

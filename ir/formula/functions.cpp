@@ -100,7 +100,8 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
                            {"norm", Op::reduce_add}, {"max", Op::reduce_max},
                            {"min", Op::reduce_min},  {"any", Op::reduce_any}};
 
-// Counts the true values. Elements are counted in i32, which holds the largest tensor's count, others in i64.
+// Counts the true values. Elements are counted in i32, for they have no i64. Read without a sign, it holds the
+// count of a tensor of less than 2^32 elements. Others are counted in i64.
 Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   bool elements = is_of_elements(x.domain());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
@@ -108,7 +109,8 @@ Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   Domain here = std::max(to, Domain::tensor);
   Value in_i32 = v.made(loc, v.c.b.reduce(Op::reduce_add, one, here)).value;
   if (to == Domain::column) return v.made(loc, v.c.b.cast(in_i32, DType::f32));
-  Operand all = v.made(loc, v.c.b.cast(in_i32, DType::i64));
+  Value in_i64 = v.made(loc, v.c.b.cast(in_i32, DType::i64)).value;
+  Operand all = v.made(loc, in_i64 & v.c.i64(0xFFFFFFFF));
   if (to == here) return all;
   return v.made(loc, v.c.b.reduce(Op::reduce_add, all.value, to));
 }

@@ -78,6 +78,13 @@ void check_struct(const void* given, size_t given_size, size_t known, const char
                             "`stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
                             name));
   }
+  constexpr size_t kLargest = 4096;  // a size beyond it is not a later version's, but memory of old
+  if (given_size > kLargest) {
+    throw Error(ErrorKind::usage,
+                fmt::format("{} has size {}, and none is larger than {}: begin it with its "
+                            "initialiser, as in `stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
+                            name, given_size, kLargest));
+  }
   const char* bytes = static_cast<const char*>(given);
   for (size_t i = known; i < given_size; ++i) {
     if (bytes[i] == 0) continue;

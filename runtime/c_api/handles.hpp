@@ -22,6 +22,7 @@ struct stepfuse_scaler {
 };
 struct stepfuse_step {
   stepfuse::Step value;
+  mutable std::string partial_name = {};  // of the partial that was last read
 };
 struct stepfuse_args {
   stepfuse::Args value;
@@ -97,7 +98,7 @@ template <class S>
 void write_struct(S* to, S value, const char* name) {
   S& out = need(to, name);
   size_t size = out.size;
-  if (size < sizeof size) check_struct(&out, size, sizeof(S), name);
+  if (size < sizeof size || size > sizeof(S)) check_struct(&out, size, size, name);
   value.size = size;
   std::memcpy(&out, &value, std::min(size, sizeof(S)));
 }
@@ -114,5 +115,6 @@ inline Step& step_of(stepfuse_step* step) { return need(step, "the step").value;
 
 TensorSpec tensor_of(const stepfuse_tensor* tensor);
 DType dtype_of(stepfuse_dtype dtype);
+stepfuse_domain number_of(Domain domain);
 
 }  // namespace stepfuse::c_api

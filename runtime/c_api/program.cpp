@@ -19,7 +19,6 @@ namespace {
   static_assert(STEPFUSE_##code == static_cast<int>(DType::enumerator));
 #include <stepfuse/dtypes.def>
 #undef X
-static_assert(STEPFUSE_PER_ELEMENT == static_cast<int>(Domain::element));
 
 bool is_dtype(stepfuse_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
@@ -55,6 +54,25 @@ RecipeOptions options_of(const char* const* options, size_t count) {
 }
 
 }  // namespace
+
+// Written out: the header's numbers stay, whatever becomes of the enum, whose order means something.
+stepfuse_domain c_api::number_of(Domain domain) {
+  switch (domain) {
+    case Domain::step:
+      return STEPFUSE_PER_STEP;
+    case Domain::group:
+      return STEPFUSE_PER_GROUP;
+    case Domain::tensor:
+      return STEPFUSE_PER_TENSOR;
+    case Domain::row:
+      return STEPFUSE_PER_ROW;
+    case Domain::column:
+      return STEPFUSE_PER_COLUMN;
+    case Domain::element:
+      return STEPFUSE_PER_ELEMENT;
+  }
+  internal_error("bad Domain");
+}
 
 DType c_api::dtype_of(stepfuse_dtype dtype) {
   if (is_dtype(dtype)) return static_cast<DType>(dtype);
@@ -180,7 +198,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
                  {.size = 0,
                   .name = s.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(s.type.dtype),
-                  .domain = static_cast<stepfuse_domain>(s.type.domain),
+                  .domain = number_of(s.type.domain),
                   .is_shared = s.shared,
                   .is_report = s.report,
                   .initial = s.initial.raw},
@@ -196,7 +214,7 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
                  {.size = 0,
                   .name = a.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(a.type.dtype),
-                  .domain = static_cast<stepfuse_domain>(a.type.domain),
+                  .domain = number_of(a.type.domain),
                   .has_default = a.fallback.has_value(),
                   .default_value = a.fallback ? to_double(*a.fallback, a.type.dtype) : 0.0},
                  "the stepfuse_arg");

@@ -76,7 +76,7 @@ stepfuse_status stepfuse_step_partials(const stepfuse_step* step, void** block, 
 
 namespace {
 
-void write_partial(stepfuse_partial* to, const Partial& p) {
+void write_partial(stepfuse_partial* to, const stepfuse_step* step, const Partial& p) {
   stepfuse_partial out{};
   std::snprintf(out.name, sizeof out.name, "%s", p.name.c_str());
   std::snprintf(out.op, sizeof out.op, "%s", std::string(info(p.op).name).c_str());
@@ -86,6 +86,8 @@ void write_partial(stepfuse_partial* to, const Partial& p) {
   out.pieces = p.pieces;
   out.piece_count = p.piece_count;
   out.pipeline = p.pipeline ? 1 : 0;
+  step->partial_name = p.name;
+  out.full_name = step->partial_name.c_str();
   write_struct(to, out, "the stepfuse_partial");
 }
 
@@ -95,7 +97,7 @@ stepfuse_status stepfuse_step_partial(const stepfuse_step* step, size_t index,
                                       stepfuse_partial* partial) {
   return guard([&] {
     Partials partials = step_of(step).partials();
-    write_partial(partial, declared(partials.all, index, "partial", "the step has"));
+    write_partial(partial, step, declared(partials.all, index, "partial", "the step has"));
   });
 }
 
@@ -103,7 +105,7 @@ stepfuse_status stepfuse_step_partial_at(const stepfuse_step* step, const char* 
                                          stepfuse_partial* partial) {
   return guard([&] {
     Partials partials = step_of(step).partials();
-    write_partial(partial, partials.at(text_of(name, "the partial's name")));
+    write_partial(partial, step, partials.at(text_of(name, "the partial's name")));
   });
 }
 

@@ -246,6 +246,43 @@ static void test_partial_at(void) {
   free_trainer(t);
 }
 
+// A name beyond the struct's 63 characters, a struct whose size is no size, and numbers of domains.
+static void test_long_names_and_sizes(void) {
+  const char* name = "sum_of_all_gradients_of_the_whole_step_with_a_name_of_seventy_characters";
+  char text[512];
+  stepfuse_program* program;
+  stepfuse_layout* layout;
+  stepfuse_step* step;
+  stepfuse_tensor tensor = STEPFUSE_TENSOR;
+  stepfuse_device device = STEPFUSE_DEVICE;
+  stepfuse_step_options observing = STEPFUSE_STEP_OPTIONS;
+  stepfuse_partial partial = STEPFUSE_PARTIAL;
+  stepfuse_state state = STEPFUSE_STATE;
+  observing.observe = 1;
+  device.kind = STEPFUSE_INTERPRETER;
+  snprintf(text, sizeof text,
+           "step @s {\n  buffer @grad : f32 in\n  report @r : {f32}\n  %%g = load @grad : [f32]\n"
+           "  %%%s = reduce_add %%g : {f32}\n  write @r, %%%s\n}\n",
+           name, name);
+  OK(stepfuse_parse(text, NULL, &program));
+  OK(stepfuse_layout_create(&layout));
+  tensor.elements = 3;
+  OK(stepfuse_layout_add(layout, &tensor));
+  OK(stepfuse_step_create(program, layout, &device, &observing, &step));
+  OK(stepfuse_step_partial(step, 0, &partial));
+  CHECK(strlen(partial.name) == 63 && strcmp(partial.full_name, name) == 0);
+  OK(stepfuse_step_partial_at(step, partial.full_name, &partial));
+  OK(stepfuse_program_state(program, 0, &state));
+  CHECK(state.domain == STEPFUSE_PER_GROUP && STEPFUSE_PER_GROUP == 1);
+  tensor.size = (size_t)1 << 40;
+  FAILS(STEPFUSE_ERROR_USAGE, "none is larger than 4096", stepfuse_layout_add(layout, &tensor));
+  partial.size = (size_t)1 << 40;
+  FAILS(STEPFUSE_ERROR_USAGE, "none is larger than 4096", stepfuse_step_partial(step, 0, &partial));
+  stepfuse_step_destroy(step);
+  stepfuse_layout_destroy(layout);
+  stepfuse_program_destroy(program);
+}
+
 typedef struct watch {
   int asked, told;
 } watch;
@@ -416,6 +453,7 @@ int main(int argc, char** argv) {
   test_checkpoints_that_differ(argc > 1 ? argv[1] : ".");
   test_what_a_step_is_made_of();
   test_partial_at();
+  test_long_names_and_sizes();
   test_rules_of_the_caller();
   test_adopted_arrays();
   test_compile_report();

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <sys/resource.h>
 
 #include <doctest/doctest.h>
 
@@ -57,7 +58,10 @@ struct Life {
   char* text = nullptr;
   float weight[100] = {}, grad[100] = {}, exp_avg[100] = {}, exp_avg_sq[100] = {};
 
+  static constexpr const char* kCheckpoint = "out_of_memory_test.safetensors";
+
   ~Life() {
+    std::remove(kCheckpoint);
     stepfuse_free(text);
     stepfuse_monitor_destroy(monitor);
     stepfuse_stats_destroy(stats);
@@ -107,7 +111,8 @@ struct Life {
            (s = stepfuse_monitor_create(&monitor)) ||
            (s = stepfuse_monitor_scale_below(monitor, 1e9, finding, nullptr)) ||
            (s = stepfuse_monitor_feed(monitor, step)) ||
-           (s = stepfuse_step_read_state(step, "step", nullptr, 0, &count, nullptr)));
+           (s = stepfuse_step_read_state(step, "step", nullptr, 0, &count, nullptr)) ||
+           (s = stepfuse_save_checkpoint(kCheckpoint, step)));
     return s;
   }
 };
@@ -141,6 +146,31 @@ TEST_CASE(
   MESSAGE(failed << " allocations failed, each with a status");
   CHECK(failed > 100);
   CHECK(Life().live() == STEPFUSE_OK);
+}
+
+TEST_CASE("a step whose own memory is more than the process may have says that it is memory") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer takes address space for itself");
+#else
+  struct rlimit old = {};
+  REQUIRE(::getrlimit(RLIMIT_AS, &old) == 0);
+  Life life;
+  auto tensor = stepfuse_tensor STEPFUSE_TENSOR;
+  tensor.elements = uint64_t{1} << 36;  // its scratch arrays are 256 GB each
+  auto device = stepfuse_device STEPFUSE_DEVICE;
+  device.kind = STEPFUSE_INTERPRETER;
+  auto options = stepfuse_step_options STEPFUSE_STEP_OPTIONS;
+  options.form = STEPFUSE_UNFUSED;
+  REQUIRE(stepfuse_recipe("lamb", nullptr, 0, &life.program) == STEPFUSE_OK);
+  REQUIRE(stepfuse_layout_create(&life.layout) == STEPFUSE_OK);
+  REQUIRE(stepfuse_layout_add(life.layout, &tensor) == STEPFUSE_OK);
+  struct rlimit less = {uint64_t{1} << 35, old.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_AS, &less) == 0);
+  stepfuse_status status =
+      stepfuse_step_create(life.program, life.layout, &device, &options, &life.step);
+  REQUIRE(::setrlimit(RLIMIT_AS, &old) == 0);
+  CHECK(status == STEPFUSE_ERROR_OUT_OF_MEMORY);
+#endif
 }
 
 TEST_CASE("an error's message without memory") {

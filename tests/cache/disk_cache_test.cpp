@@ -20,7 +20,13 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/error.hpp>
+
+#include "runtime/new_file.hpp"
+#include "tests/support/scratch_folder.hpp"
+
 using namespace stepfuse;
+using namespace stepfuse::testing;
 namespace fs = std::filesystem;
 
 namespace {
@@ -392,4 +398,29 @@ TEST_CASE("an ambiguous prefix shows nothing") {
   CHECK(!cache.show(std::string(1, *shared)));
   CHECK(!cache.show(""));
   for (const auto& e : cache.list()) CHECK(cache.show(e.name)->starts_with("key"));
+}
+
+TEST_CASE(
+    "a process that may write no file goes on without the cache, and is told of other files") {
+  ScratchFolder folder;
+  pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    struct rlimit none = {0, 0};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+    DiskCache cache(folder.path() / "cache", 1 << 20);
+    cache.store("preimage", "payload");
+    bool stored = cache.load("preimage").has_value() || !cache.list().empty();
+    std::string said;
+    try {
+      replace_file((folder.path() / "file").string(), "text");
+    } catch (const Error& e) {
+      said = e.what();
+    }
+    ::_exit(!stored && said.find("File too large") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);  // a signal otherwise
+  CHECK(std::filesystem::is_empty(folder.path() / "cache"));
 }

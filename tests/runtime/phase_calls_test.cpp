@@ -1,5 +1,6 @@
 // observe(), reduce() and run() in every order: a run makes of the gradients that it is given what a run
 // alone makes of them. Knows the public API.
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,33 @@ TEST_CASE("what reduce() left is not used after set_group(), bind(), prepare() o
     grads.push_back(nullptr);
     CHECK_THROWS_WITH_AS(appended.step.run(grads, appended.step.make_args()),
                          doctest::Contains("call reduce() again"), Error);
+  }
+}
+
+TEST_CASE("a count of elements beyond 2^31 is no negative number") {
+  std::vector<Device> devices = {Device::interpreter()};
+  if (llvm_status().available) devices.push_back(Device::cpu(1));
+  Program program =
+      make_recipe(parse_optimizer("optimizer o \"\" { w = g * 0 + f32(mean(g > 0, tensor)) }"));
+  for (const Device& device : devices) {
+    Layout layout;
+    layout.add({.size = 4});
+    Step step(program, layout, device, {.observe = true});
+    step.prepare();
+    std::vector<float> weight(4), grad(4, 1);
+    step.bind("weight", std::vector<float*>{weight.data()});
+    step.adopt_state();
+    for (uint32_t count : {4U, 1U << 31, 3U << 30}) {
+      step.reduce(std::vector<float*>{grad.data()}, step.make_args());
+      Partials partials = step.partials();
+      REQUIRE(partials.all.size() == 1);
+      REQUIRE(partials.all[0].dtype == DType::i32);
+      // What a tensor of so many elements leaves.
+      std::memcpy(static_cast<char*>(partials.block) + partials.all[0].offset, &count,
+                  sizeof count);
+      step.run(std::vector<float*>{grad.data()}, step.make_args());
+      CHECK(weight[0] == static_cast<float>(count) / 4);
+    }
   }
 }
 

@@ -271,3 +271,19 @@ TEST_CASE("nonsense is refused") {
   CHECK_THROWS_AS(r.train(), Error);
   CHECK_THROWS_AS(load_record("/dev/null"), Error);
 }
+
+TEST_CASE("STEPFUSE_RECORD names a step in 64 bits") {
+  Layout layout;
+  layout.add({.size = 1});
+  auto make = [&](const char* value) {
+    ::setenv("STEPFUSE_RECORD", value, 1);
+    Step(make_recipe("sgd"), layout, Device::interpreter());
+  };
+  for (const char* value : {"x:step=0", "x:step=18446744073709551615"}) CHECK_NOTHROW(make(value));
+  for (const char* value : {"x:step=18446744073709551616", "x:step=-1", "x:step= 1", "x:step=+1",
+                            "x:step=", "x:step=1x", "x:when=step=99999999999999999999"}) {
+    CAPTURE(value);
+    CHECK_THROWS_WITH_AS(make(value), doctest::Contains("is not a number of a step"), Error);
+  }
+  ::unsetenv("STEPFUSE_RECORD");
+}

@@ -1,12 +1,18 @@
 // LossScaler::update beside a model of torch.amp.GradScaler, and the two scales that a step reports.
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/stepfuse.hpp>
+
+#include "runtime/loss_scaler.hpp"
 
 using namespace stepfuse;
 
@@ -100,4 +106,34 @@ TEST_CASE("a step reports the scale of its gradients and the next one") {
   for (int i = 0; i < Trainer::kInterval; ++i) stats = t.run(false);
   CHECK(stats.at("loss_scale") == 512);
   CHECK(stats.at("next_loss_scale") == 1024);
+}
+
+TEST_CASE("a process that is forked while a scaler waits is told so, and does not wait for ever") {
+  struct Slow : PendingWork {
+    std::atomic<bool> waits = false, done = false;
+    void wait() override {
+      waits = true;
+      while (!done) std::this_thread::yield();
+    }
+  };
+  LossScaler scaler;
+  auto slow = std::make_shared<Slow>();
+  scaler.shared().serve(slow);
+  std::jthread other([&] { scaler.shared().wait(); });
+  while (!slow->waits) std::this_thread::yield();
+  pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(20);
+    try {
+      scaler.shared().wait();
+    } catch (const Error&) {
+      ::_exit(0);
+    }
+    ::_exit(1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  slow->done = true;
+  CHECK(status == 0);
 }

@@ -1,6 +1,7 @@
 // Rules of the verifier that no text can break; tests/filetests/verifier has the others. Knows ir.
 #include "ir/verifier.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -64,4 +65,27 @@ TEST_CASE("a rule that is broken often is reported at most 20 times") {
   for (int i = 0; i < 1000; ++i)
     text += "  state @s : [f32]\n  %x" + std::to_string(i) + " = const 1 : [f32]\n";
   CHECK(find_violations(parse_unverified(text + "}\n")).size() == 20);
+}
+
+TEST_CASE("a program made by hand with a number that its enum does not have is refused") {
+  Program good = parse(
+      "step @t {\n  buffer @w : f32 inout\n  state @s : f32\n  arg %a : f32\n"
+      "  %x = load @w : [f32]\n  %y = add %x, %a : [f32]\n  store @w, %y\n}\n");
+  REQUIRE(find_violations(good).empty());
+  for (int n : {12, 13, 14, 100, 255}) {
+    CAPTURE(n);
+    std::vector<Program> bad(7, good);
+    bad[0].insts[2].op = static_cast<Op>(std::min(n + 100, 255));
+    bad[1].insts[2].type.dtype = static_cast<DType>(std::min(n + 1, 255));
+    bad[2].insts[1].type.domain = static_cast<Domain>(n);
+    bad[3].buffers[0].access = static_cast<Access>(n);
+    bad[4].buffers[0].init = static_cast<Buffer::Init>(n);
+    bad[5].states[0].type.domain = static_cast<Domain>(n);
+    bad[6].args[0].type.dtype = static_cast<DType>(std::min(n + 1, 255));
+    for (const Program& p : bad) {
+      std::vector<Diagnostic> found = find_violations(p);
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].message.find("none of its enum's") != std::string::npos);
+    }
+  }
 }

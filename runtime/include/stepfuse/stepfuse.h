@@ -88,7 +88,8 @@ enum {
 };
 STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);  // "f32"; NULL for no dtype
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);       // bytes; 0 for no dtype
-typedef int32_t stepfuse_domain;                                     // what there is one value of
+typedef int32_t
+    stepfuse_domain;  // what there is one value of; numbers are fixed, and more may follow
 enum {
   STEPFUSE_PER_STEP = 0,
   STEPFUSE_PER_GROUP = 1,
@@ -395,9 +396,10 @@ typedef struct stepfuse_partial {
   size_t offset;  // bytes from the block's start
   const void* pieces;
   size_t piece_count;
-  int pipeline;  // 1: of the norm or the check; 0: of the optimizer's own formula
+  const char* full_name;  // all of it; valid until another partial of the step is read
+  int pipeline;           // 1: of the norm or the check; 0: of the optimizer's own formula
 } stepfuse_partial;
-#define STEPFUSE_PARTIAL {sizeof(stepfuse_partial), "", "", 0, 0, 0, NULL, 0, 0}
+#define STEPFUSE_PARTIAL {sizeof(stepfuse_partial), "", "", 0, 0, 0, NULL, 0, NULL, 0}
 STEPFUSE_API stepfuse_status stepfuse_step_partials(const stepfuse_step* step, void** block,
                                                     size_t* bytes, size_t* count);
 STEPFUSE_API stepfuse_status stepfuse_step_partial(const stepfuse_step* step, size_t index,
