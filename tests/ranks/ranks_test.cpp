@@ -1,10 +1,8 @@
 // Steps on ranks that are threads, over NCCL's functions from a fake library: one norm, one
 // device's bits with an exchange of pieces, and what is said where ranks differ. And the norm of
 // 16,384 ranks.
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -419,59 +417,6 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
   said = on_ranks(2, [&](Collectives& ranks) { make(ranks, whole_layout(), 3); });
   for (const std::string& s : said)
     CHECK(s.find("make another one on every rank after append()") != std::string::npos);
-}
-
-namespace {
-
-enum Mode { plain, queues, never_finalizes, rank_lost };  // fake_nccl.cpp's
-
-template <class F>
-F* fake_nccl(const char* name) {
-  static void* handle = dlopen(STEPFUSE_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<F*>(dlsym(handle, name));
-}
-void set_mode(Mode mode) { fake_nccl<void(int)>("stepfuse_fake_nccl_mode")(mode); }
-int aborts() { return fake_nccl<int()>("stepfuse_fake_nccl_aborts")(); }
-
-}  // namespace
-
-TEST_CASE(
-    "collectives that are destroyed finish what is queued, and give up what does not finish") {
-  float values[] = {1, 2};
-  int before = aborts();
-  set_mode(queues);
-  auto said = on_ranks(2, [&](Collectives& ranks) {
-    ranks.all_reduce(&values[ranks.rank()], 1, Op::reduce_add, nullptr);
-    CHECK(values[ranks.rank()] == static_cast<float>(ranks.rank() + 1));
-  });
-  for (const std::string& s : said) CHECK(s == "");
-  CHECK(values[0] == 3);
-  CHECK(values[1] == 3);
-  CHECK(aborts() == before);
-
-  set_mode(never_finalizes);
-  auto start = std::chrono::steady_clock::now();
-  nccl_collectives(0, 1, nccl_id(), 0.2);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
-  CHECK(aborts() == before + 1);
-  set_mode(plain);
-}
-
-TEST_CASE("a rank that is lost ends what waits for it, without a call, and the next call says so") {
-  int before = aborts();
-  auto ranks = nccl_collectives(0, 1, nccl_id());
-  set_mode(rank_lost);
-  for (int i = 0; i < 1000 && aborts() == before; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  CHECK(aborts() == before + 1);
-  float value = 1;
-  for (int again = 0; again < 2; ++again) {
-    CHECK_THROWS_WITH_AS(ranks->all_reduce(&value, 1, Op::reduce_add, nullptr),
-                         doctest::Contains("a remote process exited"), Error);
-  }
-  set_mode(plain);
-  ranks.reset();
-  CHECK(aborts() == before + 1);
 }
 
 TEST_CASE("facts tell columns, ids, storage types and arguments apart") {
