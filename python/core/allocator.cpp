@@ -20,6 +20,7 @@ PyObject* member(void* pair, Py_ssize_t index) {
 }
 
 void* allocate(void* pair, size_t bytes, stepfuse_stream stream) {
+  if (Py_IsInitialized() == 0) return nullptr;  // whom it would ask for memory has ended
   Locked lock;
   Ref address(PyObject_CallFunction(member(pair, 0), "KK", static_cast<unsigned long long>(bytes),
                                     reinterpret_cast<unsigned long long>(stream)));

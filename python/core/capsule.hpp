@@ -18,6 +18,7 @@ struct NumberTensor {
 };
 
 inline void free_number(dlpack::Managed* managed) {
+  if (Py_IsInitialized() == 0) return;  // at the end of the process everything is given back
   PyGILState_STATE gil = PyGILState_Ensure();
   delete static_cast<NumberTensor*>(managed->context);
   PyGILState_Release(gil);

@@ -3,6 +3,7 @@
 #include "python/core/groups.hpp"
 
 #include <bit>
+#include <utility>
 
 namespace stepfuse_python {
 namespace {
@@ -21,8 +22,6 @@ void Groups::number(PyObject* step, int arg, int group, size_t index, PyObject* 
                     Py_ssize_t place) {
   numbers_.push_back({Ref::borrow(step), arg, group, index, Ref::borrow(key), place, std::nullopt});
 }
-
-void Groups::counts(PyObject* step) { counted_.push_back(Ref::borrow(step)); }
 
 void Groups::watch(PyObject* groups, PyObject* choices, PyObject* free) {
   free_ = Ref::borrow(free);
@@ -75,9 +74,6 @@ bool Groups::same_items(PyObject* groups) const {
 }
 
 bool Groups::same(PyObject* groups, PyObject* choices) {
-  for (const Ref& step : counted_) {
-    if (!self_of<Step>(step.get()).counts_are_its_own()) return false;
-  }
   if (said_.get() == nullptr) return false;
   if (same_items(groups)) return true;
   Ref now = checked(PyObject_CallNoArgs(choices));
@@ -99,6 +95,24 @@ void Groups::set(PyObject* groups) {
                            : stepfuse_args_set_group(args, number.arg, number.group, now));
     number.last = std::bit_cast<uint64_t>(now);
   }
+}
+
+int Groups::visit(visitproc visit, void* arg) const {
+  for (const std::vector<Item>& items : groups_) {
+    for (const Item& item : items) {
+      Py_VISIT(item.key.get());
+      Py_VISIT(item.value.get());
+    }
+  }
+  for (const Number& number : numbers_) Py_VISIT(number.step.get());
+  Py_VISIT(said_.get());
+  return 0;
+}
+
+void Groups::clear() {
+  auto groups = std::exchange(groups_, {});
+  auto numbers = std::exchange(numbers_, {});
+  Ref said = std::move(said_);
 }
 
 }  // namespace stepfuse_python

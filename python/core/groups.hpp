@@ -1,5 +1,5 @@
-// What a binding stands on beside the tensors: the options of param_groups' dicts, the step counts;
-// and the numbers that steps take from the dicts. Knows CPython and the C API's handles.
+// What a binding stands on beside the tensors: the options of param_groups' dicts, and the numbers
+// that steps take from them. Knows CPython and the C API's handles.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@ class Groups {
  public:
   // An argument of a step is the item `key` of the dict at `index`, or that item's own at `place`.
   void number(PyObject* step, int arg, int group, size_t index, PyObject* key, Py_ssize_t place);
-  // The f32 step counts of a step on the CPU, which everybody may write to.
-  void counts(PyObject* step);
   // Remembers all items but the parameters and those of the keys in `free`, which are numbers only,
   // and what choices() says.
   void watch(PyObject* groups, PyObject* choices, PyObject* free);
-  // Whether choices() would still say that, which is asked where any item is another object, and
-  // whether the counts are those of the steps.
+  // Whether choices() would still say that, which is asked where any item is another object.
   bool same(PyObject* groups, PyObject* choices);
   // Sets the numbers that changed.
   void set(PyObject* groups);
+
+  // For Python's garbage collector.
+  int visit(visitproc visit, void* arg) const;
+  void clear();
 
  private:
   struct Item {
@@ -48,7 +49,6 @@ class Groups {
   Ref said_;
   Ref free_;
   std::vector<Number> numbers_;
-  std::vector<Ref> counted_;
 };
 
 }  // namespace stepfuse_python

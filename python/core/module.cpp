@@ -13,7 +13,8 @@ PyObject* walk_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&] {
     PyObject* capsule = nullptr;
     PyObject* tensor_type = nullptr;
-    if (PyArg_ParseTuple(args, "OO:Walk", &capsule, &tensor_type) == 0) throw Raised();
+    PyObject* samples = nullptr;
+    if (PyArg_ParseTuple(args, "OOO:Walk", &capsule, &tensor_type, &samples) == 0) throw Raised();
     const dlpack::ExchangeApi* api = nullptr;
     if (capsule != Py_None) {
       api = static_cast<const dlpack::ExchangeApi*>(
@@ -21,7 +22,7 @@ PyObject* walk_new(PyTypeObject* type, PyObject* args, PyObject*) {
       if (api == nullptr) throw Raised();
       if (api->major != 1 || api->tensor_from_object == nullptr) api = nullptr;
     }
-    return Ref(instance(type, new Walk(api, tensor_type)));
+    return Ref(instance(type, new Walk(Tensors(api, tensor_type, samples))));
   });
 }
 
@@ -30,17 +31,14 @@ PyObject* walk_add(PyObject* self, PyObject* args) {
     PyObject* param = nullptr;
     int part = 0;
     unsigned long long slot = 0;
-    PyObject* address = nullptr;
-    PyObject* strides = nullptr;
-    PyObject* gradient_strides = nullptr;
-    PyObject* local = nullptr;
     PyObject* like = nullptr;
-    if (PyArg_ParseTuple(args, "OiKOOO|OO:add", &param, &part, &slot, &address, &strides,
-                         &gradient_strides, &local, &like) == 0) {
+    PyObject* sample = nullptr;
+    int followed = 0;
+    if (PyArg_ParseTuple(args, "OiKOOp:add", &param, &part, &slot, &like, &sample, &followed) ==
+        0) {
       throw Raised();
     }
-    self_of<Walk>(self).add(param, part, slot, to_address(address), strides, gradient_strides,
-                            local == nullptr ? param : local, like == nullptr ? param : like);
+    self_of<Walk>(self).add(param, part, slot, like, sample, followed != 0);
     return none();
   });
 }
@@ -84,9 +82,17 @@ PyObject* walk_counts(PyObject* self, PyObject* step) {
       PyErr_SetString(PyExc_TypeError, "counts are a Step's");
       throw Raised();
     }
-    self_of<Walk>(self).groups.counts(step);
+    self_of<Walk>(self).counts(step);
     return none();
   });
+}
+
+Ref to_list(const std::vector<size_t>& indices) {
+  Ref list = checked(PyList_New(0));
+  for (size_t index : indices) {
+    checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(index)).get()));
+  }
+  return list;
 }
 
 PyObject* walk_scan(PyObject* self, PyObject* args) {
@@ -102,11 +108,27 @@ PyObject* walk_scan(PyObject* self, PyObject* args) {
     std::vector<size_t> odd;
     if (self_of<Walk>(self).scan(groups, state, choices, touch, odd) == Walk::Found::changed)
       return none();
-    Ref list = checked(PyList_New(0));
-    for (size_t index : odd) {
-      checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(index)).get()));
-    }
-    return list;
+    return to_list(odd);
+  });
+}
+
+PyObject* walk_was_written(PyObject* self, PyObject*) {
+  return guarded(
+      [&] { return checked(PyBool_FromLong(self_of<Walk>(self).was_written() ? 1 : 0)); });
+}
+
+PyObject* walk_written(PyObject* self, PyObject*) {
+  return guarded([&] { return to_list(self_of<Walk>(self).written()); });
+}
+
+PyObject* walk_asks(PyObject* self, PyObject*) {
+  return guarded([&] { return checked(PyUnicode_FromString(self_of<Walk>(self).asks())); });
+}
+
+PyObject* walk_settle(PyObject* self, PyObject*) {
+  return guarded([&] {
+    self_of<Walk>(self).settle();
+    return none();
   });
 }
 
@@ -160,8 +182,8 @@ PyMethodDef functions[] = {
     {}};
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
-     "add(parameter, part or -1, slot, address, strides, strides of its gradient, local tensor or "
-     "itself, a tensor of its gradient's type or itself)"},
+     "add(parameter, part or -1, slot, what its gradient lies as, a tensor of its gradient's type, "
+     "whether writes to it are noticed)"},
     {"watch", walk_watch, METH_VARARGS,
      "watch(state, groups, choices, free): remembers what is bound of the dict of dicts and of the "
      "list of dicts, whose items stand for `choices` but for the keys in `free`."},
@@ -173,17 +195,26 @@ PyMethodDef walk_methods[] = {
      "scan(groups, state, what says the choices, what to call with lists of local tensors or "
      "None): None where anything changed but gradients and numbers, else the indices of "
      "parameters whose gradient is to be looked at."},
+    {"was_written", walk_was_written, METH_NOARGS,
+     "Whether a scan found that somebody wrote to a parameter whose writes are noticed."},
+    {"written", walk_written, METH_NOARGS,
+     "The indices of those that somebody wrote to or that lie elsewhere."},
+    {"asks", walk_asks, METH_NOARGS,
+     "How it asks tensors where they lie: by libtorch, DLPack or their methods."},
+    {"settle", walk_settle, METH_NOARGS, "All writes are dealt with."},
     {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
     {"any", walk_any, METH_NOARGS, "Whether the last scan found any gradient."},
     {}};
 PyType_Slot walk_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(walk_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Walk>)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse<Walk>)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear<Walk>)},
     {Py_tp_methods, walk_methods},
-    {Py_tp_doc, const_cast<char*>("Walk(DLPack's exchange API or None, type of plain tensors)")},
+    {Py_tp_doc, const_cast<char*>("Walk(DLPack's exchange API or None, type of plain tensors, some of them)")},
     {}};
-PyType_Spec walk_spec = {"stepfuse._core.Walk", sizeof(Object<Walk>), 0, Py_TPFLAGS_DEFAULT,
-                         walk_slots};
+PyType_Spec walk_spec = {"stepfuse._core.Walk", sizeof(Object<Walk>), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, walk_slots};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           "stepfuse._core",

@@ -36,6 +36,31 @@ struct Scaler {
   std::unique_ptr<stepfuse_scaler, Destroy<stepfuse_scaler_destroy>> handle;
 };
 
+// Gives up Python's lock while something compiles or waits for a device. There is no lock any more
+// once Python has ended.
+class Unlocked {
+ public:
+  Unlocked() : state_(Py_IsInitialized() != 0 ? PyEval_SaveThread() : nullptr) {}
+  ~Unlocked() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+template <class Call>
+void check_unlocked(Call&& call) {
+  stepfuse_status status = STEPFUSE_OK;
+  {
+    Unlocked unlocked;
+    status = call();
+  }
+  check(status);
+}
+
 struct Step {
   Ref scaler;  // outlives the step, as does the allocator
   Ref allocator;
@@ -47,6 +72,25 @@ struct Step {
   Ref shown_counts;
   float* floats = nullptr;
   const int64_t* counts = nullptr;
+
+  Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  ~Step() {
+    stats.reset();
+    args.reset();
+    Unlocked unlocked;  // the device may still be at work
+    handle.reset();
+  }
+
+  // For Python's garbage collector. The scaler and the allocator must stay as long as the handle.
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(scaler.get());
+    Py_VISIT(allocator.get());
+    Py_VISIT(shown_counts.get());
+    return 0;
+  }
+  void clear() {}
 
   bool counts_are_its_own() const {
     for (size_t i = 0; i < tensors; ++i) {

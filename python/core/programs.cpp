@@ -30,8 +30,11 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     for (const std::string& text : texts) pointers.push_back(text.c_str());
     stepfuse_program* program = nullptr;
     bool is_formula = std::string_view(name).find('{') != std::string_view::npos;
-    check(is_formula ? stepfuse_formula(name, nullptr, pointers.data(), pointers.size(), &program)
-                     : stepfuse_recipe(name, pointers.data(), pointers.size(), &program));
+    check_unlocked([&] {
+      return is_formula
+                 ? stepfuse_formula(name, nullptr, pointers.data(), pointers.size(), &program)
+                 : stepfuse_recipe(name, pointers.data(), pointers.size(), &program);
+    });
     auto value = std::make_unique<Program>();
     value->handle.reset(program);
     return Ref(instance(type, value.release()));
@@ -145,7 +148,9 @@ PyObject* scaler_new(PyTypeObject* type, PyObject* args, PyObject*) {
 PyObject* scaler_read(PyObject* self, PyObject* name) {
   return guarded([&] {
     double value = 0;
-    check(stepfuse_scaler_read(self_of<Scaler>(self).handle.get(), to_text(name), &value));
+    const char* text = to_text(name);
+    check_unlocked(
+        [&] { return stepfuse_scaler_read(self_of<Scaler>(self).handle.get(), text, &value); });
     return checked(PyFloat_FromDouble(value));
   });
 }
@@ -155,7 +160,8 @@ PyObject* scaler_write(PyObject* self, PyObject* args) {
     const char* name = nullptr;
     double value = 0;
     if (PyArg_ParseTuple(args, "sd:write", &name, &value) == 0) throw Raised();
-    check(stepfuse_scaler_write(self_of<Scaler>(self).handle.get(), name, value));
+    check_unlocked(
+        [&] { return stepfuse_scaler_write(self_of<Scaler>(self).handle.get(), name, value); });
     return none();
   });
 }

@@ -94,9 +94,31 @@ T& self_of(PyObject* self) {
   return *reinterpret_cast<Object<T>*>(self)->value;
 }
 
+// T takes part in garbage collection if it has visit() and clear().
+template <class T>
+concept Collected = requires(T value, visitproc visit, void* arg) {
+  value.visit(visit, arg);
+  value.clear();
+};
+
+template <Collected T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const T* value = reinterpret_cast<Object<T>*>(self)->value;
+  return value == nullptr ? 0 : value->visit(visit, arg);
+}
+
+template <Collected T>
+int clear(PyObject* self) {
+  T* value = reinterpret_cast<Object<T>*>(self)->value;
+  if (value != nullptr) value->clear();
+  return 0;
+}
+
 template <class T>
 void deallocate(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  if constexpr (Collected<T>) PyObject_GC_UnTrack(self);
   delete reinterpret_cast<Object<T>*>(self)->value;
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);

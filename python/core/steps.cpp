@@ -34,28 +34,6 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
   });
 }
 
-// Releases Python's lock while kernels are compiled or run.
-class Unlocked {
- public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() { PyEval_RestoreThread(state_); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
-template <class Call>
-void check_unlocked(Call&& call) {
-  stepfuse_status status = STEPFUSE_OK;
-  {
-    Unlocked unlocked;
-    status = call();
-  }
-  check(status);
-}
-
 PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded([&] {
     PyObject* program = nullptr;
@@ -87,8 +65,10 @@ PyObject* step_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
       value->allocator = Ref::borrow(allocator);
     }
     stepfuse_step* step = nullptr;
-    check(stepfuse_step_create(self_of<Program>(program).handle.get(), layout.get(), &device,
-                               &options, &step));
+    check_unlocked([&] {
+      return stepfuse_step_create(self_of<Program>(program).handle.get(), layout.get(), &device,
+                                  &options, &step);
+    });
     value->handle.reset(step);
     check_unlocked([&] { return stepfuse_step_prepare(step); });
     stepfuse_args* args = nullptr;
@@ -109,15 +89,17 @@ PyObject* step_bind(PyObject* self, PyObject* args) {
     if (PyArg_ParseTuple(args, "sO:bind", &buffer, &addresses) == 0) throw Raised();
     std::vector<void*> pointers;
     for_each(addresses, [&](PyObject* address) { pointers.push_back(to_address(address)); });
-    check(stepfuse_step_bind(self_of<Step>(self).handle.get(), buffer, pointers.data(),
-                             pointers.size()));
+    check_unlocked([&] {
+      return stepfuse_step_bind(self_of<Step>(self).handle.get(), buffer, pointers.data(),
+                                pointers.size());
+    });
     return none();
   });
 }
 
 PyObject* step_adopt_state(PyObject* self, PyObject*) {
   return guarded([&] {
-    check(stepfuse_step_adopt_state(self_of<Step>(self).handle.get()));
+    check_unlocked([&] { return stepfuse_step_adopt_state(self_of<Step>(self).handle.get()); });
     return none();
   });
 }
@@ -145,8 +127,10 @@ PyObject* step_write_state(PyObject* self, PyObject* args) {
       words.push_back(static_cast<uint64_t>(PyLong_AsLongLong(value)));
       if (PyErr_Occurred() != nullptr) throw Raised();
     });
-    check(stepfuse_step_write_state(self_of<Step>(self).handle.get(), name, words.data(),
-                                    words.size(), nullptr));
+    check_unlocked([&] {
+      return stepfuse_step_write_state(self_of<Step>(self).handle.get(), name, words.data(),
+                                       words.size(), nullptr);
+    });
     return none();
   });
 }
@@ -158,7 +142,8 @@ PyObject* step_read_state(PyObject* self, PyObject* name) {
     size_t count = 0;
     check(stepfuse_step_read_state(step, text, nullptr, 0, &count, nullptr));
     std::vector<uint64_t> words(count);
-    check(stepfuse_step_read_state(step, text, words.data(), count, &count, nullptr));
+    check_unlocked(
+        [&] { return stepfuse_step_read_state(step, text, words.data(), count, &count, nullptr); });
     Ref list = checked(PyList_New(0));
     for (uint64_t word : words) {
       checked(PyList_Append(list.get(),
@@ -364,6 +349,8 @@ PyMethodDef step_methods[] = {
 PyType_Slot step_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(step_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(deallocate<Step>)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse<Step>)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear<Step>)},
     {Py_tp_methods, step_methods},
     {Py_tp_doc, const_cast<char*>("Step(program, [(name, elements, group, uncounted, id, offset, "
                                   "full size)], device's kind, "
@@ -371,8 +358,8 @@ PyType_Slot step_slots[] = {
                                   "allocator or None): "
                                   "compiled.")},
     {}};
-PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0, Py_TPFLAGS_DEFAULT,
-                         step_slots};
+PyType_Spec step_spec = {"stepfuse._core.Step", sizeof(Object<Step>), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, step_slots};
 
 }  // namespace
 

@@ -3,6 +3,8 @@
 #include "python/core/walk.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace stepfuse_python {
 namespace {
@@ -12,22 +14,22 @@ namespace {
 // harm.
 void prefetch(const void* address) { __builtin_prefetch(address); }
 
-// Calls `each` with every key and value of a dict of dicts, in order, until it says no; and `enter`
-// before an inner dict.
+// Calls `each` with every key and value of a dict of dicts, and whether it is an inner dict's value,
+// in order, until it says no; and `enter` before an inner dict.
 template <class Each, class Enter>
 bool every_item(PyObject* state, Each&& each, Enter&& enter) {
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   Py_ssize_t at = 0;
   while (PyDict_Next(state, &at, &key, &value) != 0) {
-    if (!each(key) || !each(value)) return false;
+    if (!each(key, false) || !each(value, false)) return false;
     if (PyDict_Check(value) == 0) continue;
     enter(value);
     PyObject* inner_key = nullptr;
     PyObject* inner = nullptr;
     Py_ssize_t inner_at = 0;
     while (PyDict_Next(value, &inner_at, &inner_key, &inner) != 0) {
-      if (!each(inner_key) || !each(inner)) return false;
+      if (!each(inner_key, false) || !each(inner, true)) return false;
     }
   }
   return true;
@@ -35,14 +37,11 @@ bool every_item(PyObject* state, Each&& each, Enter&& enter) {
 
 }  // namespace
 
-Walk::Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type)
-    : exchange_(exchange),
-      tensor_type_(Ref::borrow(tensor_type)),
+Walk::Walk(Tensors tensors)
+    : tensors_(std::move(tensors)),
       params_name_(checked(PyUnicode_InternFromString("params"))),
-      grad_name_(checked(PyUnicode_InternFromString("grad"))),
-      data_ptr_name_(checked(PyUnicode_InternFromString("data_ptr"))),
-      stride_name_(checked(PyUnicode_InternFromString("stride"))) {
-  grad_ = Ref(PyObject_GetAttr(tensor_type, grad_name_.get()));
+      grad_name_(checked(PyUnicode_InternFromString("grad"))) {
+  grad_ = Ref(PyObject_GetAttr(tensors_.type(), grad_name_.get()));
   if (grad_.get() == nullptr) {
     PyErr_Clear();
     return;
@@ -50,43 +49,97 @@ Walk::Walk(const dlpack::ExchangeApi* exchange, PyObject* tensor_type)
   get_ = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(grad_.get()), Py_tp_descr_get));
 }
 
-Walk::Strides Walk::strides(PyObject* tuple) {
-  Strides made{Ref::borrow(tuple), strides_.size()};
-  for_each(tuple, [&](PyObject* stride) {
-    strides_.push_back(PyLong_AsLongLong(stride));
-    if (PyErr_Occurred() != nullptr) throw Raised();
-  });
-  made.count = strides_.size() - made.first;
-  return made;
+Walk::Lay Walk::keep(const View& view) {
+  Lay lay{view.address, view.type, numbers_.size(), view.dimensions};
+  numbers_.insert(numbers_.end(), view.sizes, view.sizes + view.dimensions);
+  numbers_.insert(numbers_.end(), view.strides, view.strides + view.dimensions);
+  return lay;
 }
 
-// A dimension of one element may have any stride, and a tensor of none any at all.
-bool Walk::fit(const Strides& strides, const dlpack::Tensor& tensor) const {
-  if (static_cast<size_t>(tensor.ndim) != strides.count) return false;
-  if (tensor.strides == nullptr) return strides.count == 0;
-  bool same = true;
-  for (size_t i = 0; i < strides.count; ++i) {
-    if (tensor.shape[i] == 0) return true;
-    same = same && (tensor.shape[i] == 1 || tensor.strides[i] == strides_[strides.first + i]);
+// Whether nothing at all is another than when the tensor was bound.
+bool Walk::lies(const Lay& lay, const View& view) const {
+  if (view.address != lay.address || view.type != lay.type || view.dimensions != lay.dimensions) {
+    return false;
   }
-  return same;
+  const int64_t* sizes = numbers_.data() + lay.first;
+  const int64_t* strides = sizes + lay.dimensions;
+  for (size_t i = 0; i < lay.dimensions; ++i) {
+    if (view.sizes[i] != sizes[i] || view.strides[i] != strides[i]) return false;
+  }
+  return true;
 }
 
-void Walk::add(PyObject* param, int part, size_t slot, void* address, PyObject* strides,
-               PyObject* gradient_strides, PyObject* local, PyObject* like) {
+// Whether a gradient has the elements of such a tensor at the same places. A dimension of one
+// element may have any stride, and a tensor without elements may have any strides at all.
+bool Walk::fits(const Lay& lay, const View& view) const {
+  if (view.type != lay.type || view.dimensions != lay.dimensions) return false;
+  const int64_t* sizes = numbers_.data() + lay.first;
+  const int64_t* strides = sizes + lay.dimensions;
+  bool same = true;
+  for (size_t i = 0; i < lay.dimensions; ++i) {
+    if (view.sizes[i] != sizes[i]) return false;
+    same = same && (sizes[i] == 1 || view.strides[i] == strides[i]);
+  }
+  return same || !view.has_elements();
+}
+
+bool Walk::look(PyObject* tensor, bool distributed, View& view) {
+  if (!distributed) return tensors_.view(tensor, view);
+  Ref local = tensors_.local(tensor);
+  return local.get() != nullptr && tensors_.view(local.get(), view);
+}
+
+void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject* sample,
+               bool followed) {
+  Entry entry;
+  entry.param = Ref::borrow(param);
+  entry.part = part;
+  entry.slot = slot;
+  PyTypeObject* type = Py_TYPE(param);
+  Ref own(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), grad_name_.get()));
+  if (own.get() == nullptr) PyErr_Clear();
+  if (get_ != nullptr && own.get() == grad_.get()) entry.type = type;
+  if (entries_.size() % kTouched == 0) locals_.push_back(checked(PyList_New(0)));
   if (part >= 0) {
     auto index = static_cast<size_t>(part);
     if (parts_.size() <= index) parts_.resize(index + 1);
     if (parts_[index].size() <= slot) parts_[index].resize(slot + 1, nullptr);
+    Ref local = tensors_.local(param);
+    entry.distributed = local.get() != nullptr;
+    if (!entry.distributed) local = Ref::borrow(param);
+    checked(PyList_Append(locals_.back().get(), local.get()));
+    View view;
+    View of_sample;
+    if (!tensors_.view(sample, of_sample)) throw std::invalid_argument("a sample without memory");
+    uint64_t gradient_type = of_sample.type;
+    if (!tensors_.view(like, view)) throw std::invalid_argument("a weight without memory");
+    entry.gradient_lay = keep(view);
+    entry.gradient_lay.type = gradient_type;
+    if (!tensors_.view(local.get(), view)) {
+      throw std::invalid_argument("a parameter without memory");
+    }
+    entry.lay = keep(view);
+    entry.device = tensors_.device(local.get());
+    entry.followed = followed;
+    if (followed) entry.version = version(entry);
+    any_followed_ = any_followed_ || followed;
   }
-  if (entries_.size() % kTouched == 0) locals_.push_back(checked(PyList_New(0)));
-  if (part >= 0) checked(PyList_Append(locals_.back().get(), local));
-  PyTypeObject* type = Py_TYPE(param);
-  Ref own(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), grad_name_.get()));
-  if (own.get() == nullptr) PyErr_Clear();
-  bool direct = get_ != nullptr && own.get() == grad_.get();
-  entries_.push_back({Ref::borrow(param), direct ? type : nullptr, part, slot, address,
-                      this->strides(strides), this->strides(gradient_strides), type_of(like)});
+  entries_.push_back(std::move(entry));
+}
+
+void Walk::counts(PyObject* step) { counted_.push_back(Ref::borrow(step)); }
+
+// The counts may lie in memory that was given back, so where they lie comes first.
+bool Walk::counts_are_right() {
+  for (const Ref& object : counted_) {
+    const Step& step = self_of<Step>(object.get());
+    View view;
+    if (!tensors_.view(step.shown_counts.get(), view) || view.address != step.floats ||
+        !step.counts_are_its_own()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Walk::watch(PyObject* state, PyObject* groups) {
@@ -97,61 +150,50 @@ void Walk::watch(PyObject* state, PyObject* groups) {
     if (sizes_.back() < 0) throw Raised();
   });
   state_.clear();
+  bound_.clear();
   state_dicts_.clear();
   every_item(
       state,
-      [&](PyObject* object) {
-        state_.push_back(Ref::borrow(object));
+      [&](PyObject* object, bool is_value) {
+        Item item{Ref::borrow(object), -1};
+        if (is_value && tensors_.is_tensor(object)) {
+          Bound bound;
+          bound.distributed = tensors_.local(object).get() != nullptr;
+          View view;
+          if (look(object, bound.distributed, view)) {
+            bound.lay = keep(view);
+            item.bound = static_cast<ptrdiff_t>(bound_.size());
+            bound_.push_back(bound);
+          }
+        }
+        state_.push_back(std::move(item));
         return true;
       },
       [&](PyObject* dict) { state_dicts_.push_back(dict); });
 }
 
-bool Walk::same_state(PyObject* state) const {
-  auto next = state_.begin();
+// Whether the state has the same objects, and its tensors lie where they were bound. An object may
+// keep its place in the state while its memory moves, as by `tensor.data = …` or share_memory_().
+bool Walk::same_state(PyObject* state) {
+  size_t next = 0;
   size_t ahead = kAhead;
   return every_item(
              state,
-             [&](PyObject* object) { return next != state_.end() && (next++)->get() == object; },
+             [&](PyObject* object, bool) {
+               if (next == state_.size() || state_[next].object.get() != object) return false;
+               ptrdiff_t index = state_[next++].bound;
+               if (index < 0) return true;
+               const Bound& bound = bound_[static_cast<size_t>(index)];
+               fetch_state(next + kAhead);
+               View view;
+               if (!look(object, bound.distributed, view)) return false;
+               bound.inside = view.sizes;
+               return lies(bound.lay, view);
+             },
              [&](PyObject*) {
                if (ahead < state_dicts_.size()) prefetch(state_dicts_[ahead++]);
              }) &&
-         next == state_.end();
-}
-
-// What elements are; all alike without the exchange API, where torch has gradients of the
-// parameters' type only.
-dlpack::Type Walk::type_of(PyObject* tensor) const {
-  dlpack::Tensor view{};
-  if (exchange_ != nullptr && exchange_->tensor_from_object(tensor, &view) != 0) PyErr_Clear();
-  return view.type;
-}
-
-// Where a plain tensor lies; false where it has no address, or other strides or another type.
-bool Walk::locate(PyObject* tensor, const Strides& strides, const dlpack::Type* type,
-                  void*& address, const void*& inside) const {
-  if (exchange_ != nullptr) {
-    dlpack::Tensor view{};
-    if (exchange_->tensor_from_object(tensor, &view) != 0) {
-      PyErr_Clear();  // sparse, meta: Python says it by the parameter's name
-      return false;
-    }
-    address = static_cast<char*>(view.data) + view.byte_offset;
-    inside = view.shape;  // a tensor has its sizes in itself
-    return fit(strides, view) && (type == nullptr || *type == view.type);
-  }
-  Ref found(PyObject_CallMethodObjArgs(tensor, stride_name_.get(), nullptr));
-  Ref number(found.get() == nullptr
-                 ? nullptr
-                 : PyObject_CallMethodObjArgs(tensor, data_ptr_name_.get(), nullptr));
-  if (number.get() == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  address = to_address(number.get());
-  int same = PyObject_RichCompareBool(found.get(), strides.tuple.get(), Py_EQ);
-  checked(same);
-  return same != 0;
+         next == state_.size();
 }
 
 // What `param.grad` is; without the search for the attribute in the type's bases where it is torch's.
@@ -161,22 +203,65 @@ Ref Walk::gradient_of(const Entry& entry) const {
   return checked(get_(grad_.get(), param, reinterpret_cast<PyObject*>(entry.type)));
 }
 
-Walk::Gradient Walk::read(const Entry& entry, void*& address) const {
+Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   Ref grad = gradient_of(entry);
   if (grad.get() == Py_None) return Gradient::none;
   entry.gradient = grad.get();
   // A subclass may report address 0, or that of something else.
-  if (reinterpret_cast<PyObject*>(Py_TYPE(grad.get())) != tensor_type_.get()) return Gradient::odd;
-  return locate(grad.get(), entry.gradient_strides, &entry.gradient_type, address,
-                entry.gradient_inside)
-             ? Gradient::plain
-             : Gradient::odd;
+  if (entry.part < 0 || !tensors_.is_plain(grad.get())) return Gradient::odd;
+  View view;
+  // A sparse gradient has no address: Python says it by the parameter's name.
+  if (!tensors_.view(grad.get(), view)) return Gradient::odd;
+  entry.gradient_inside = view.sizes;  // a tensor has its sizes in itself
+  if (!fits(entry.gradient_lay, view) || tensors_.device(grad.get()) != entry.device) {
+    return Gradient::odd;
+  }
+  if (view.address == nullptr && view.has_elements()) return Gradient::odd;
+  // torch negates lazily what it takes from a complex conjugate. Such a view has gaps but where it is
+  // of a single element.
+  bool single = std::all_of(view.sizes, view.sizes + view.dimensions,
+                            [](int64_t size) { return size == 1; });
+  if (single && tensors_.is_negated(grad.get())) return Gradient::odd;
+  address = view.address;
+  return Gradient::plain;
 }
 
-bool Walk::moved(const Entry& entry) const {
-  void* address = nullptr;
-  return !locate(entry.param.get(), entry.strides, nullptr, address, entry.inside) ||
-         address != entry.address;
+bool Walk::moved(const Entry& entry) {
+  View view;
+  if (!look(entry.param.get(), entry.distributed, view)) return true;
+  entry.inside = view.sizes;
+  return !lies(entry.lay, view);
+}
+
+// A DTensor's writes are counted by itself or by its local tensor.
+int64_t Walk::version(const Entry& entry) const {
+  int64_t version = tensors_.version(entry.param.get());
+  if (!entry.distributed) return version;
+  Ref local = tensors_.local(entry.param.get());
+  return version + (local.get() == nullptr ? 0 : tensors_.version(local.get()));
+}
+
+void Walk::follow(Entry& entry) {
+  int64_t now = version(entry);
+  if (now == entry.version) return;
+  entry.version = now;
+  entry.written = was_written_ = true;
+}
+
+std::vector<size_t> Walk::written() {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (!entry.followed) continue;
+    follow(entry);
+    if (entry.written || moved(entry)) found.push_back(i);
+  }
+  return found;
+}
+
+void Walk::settle() {
+  for (Entry& entry : entries_) entry.written = false;
+  was_written_ = false;
 }
 
 void Walk::fetch(size_t index) const {
@@ -192,11 +277,34 @@ void Walk::fetch(size_t index) const {
   }
 }
 
+void Walk::fetch_state(size_t index) const {
+  if (index >= state_.size() || state_[index].bound < 0) return;
+  prefetch(state_[index].object.get());
+  prefetch(bound_[static_cast<size_t>(state_[index].bound)].inside);
+}
+
+// Counts the step's own write to a parameter.
+void Walk::count_write(Entry& entry) const {
+  if (entry.part < 0) return;
+  Ref local = entry.distributed ? tensors_.local(entry.param.get()) : Ref();
+  if (entry.distributed && local.get() == nullptr) return;
+  tensors_.count_write(entry.distributed ? local.get() : entry.param.get());
+  ++entry.version;
+}
+
+// Calls `call` where `index` ends a list of local tensors; what it writes is the step's own write.
+void Walk::touch(PyObject* call, size_t index) {
+  if (index % kTouched != kTouched - 1 && index + 1 != entries_.size()) return;
+  checked(PyObject_CallFunctionObjArgs(call, locals_[index / kTouched].get(), nullptr));
+  if (!any_followed_) return;
+  for (size_t i = index / kTouched * kTouched; i <= index; ++i) ++entries_[i].version;
+}
+
 Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyObject* touch,
                        std::vector<size_t>& odd) {
   size_t index = 0;
   auto size = sizes_.begin();  // groups.same() says that there are as many groups
-  if (!groups.same(dicts, choices)) return Found::changed;
+  if (!counts_are_right() || !groups.same(dicts, choices)) return Found::changed;
   bool changed = false;
   for_each(dicts, [&](PyObject* group) {
     Ref list = checked(PyObject_GetItem(group, params_name_.get()));
@@ -210,18 +318,22 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
         return;
       }
       fetch(index + kAhead);
-      const Entry& entry = entries_[index];
+      Entry& entry = entries_[index];
       void* address = nullptr;
       Gradient gradient = read(entry, address);
       if (entry.part < 0) {
         changed = gradient != Gradient::none;
       } else {
         if (moved(entry)) changed = true;
+        if (entry.followed) follow(entry);
         if (gradient == Gradient::odd) odd.push_back(index);
         parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
       }
-      if (touch != Py_None && (index % kTouched == kTouched - 1 || index + 1 == entries_.size())) {
-        checked(PyObject_CallFunctionObjArgs(touch, locals_[index / kTouched].get(), nullptr));
+      if (touch == Py_None) continue;
+      if (tensors_.counts_writes()) {
+        count_write(entry);
+      } else {
+        this->touch(touch, index);
       }
     }
   });
@@ -241,6 +353,24 @@ bool Walk::any() const {
 void Walk::set(size_t index, void* gradient) {
   const Entry& entry = entries_.at(index);
   parts_.at(static_cast<size_t>(entry.part))[entry.slot] = gradient;
+}
+
+int Walk::visit(visitproc visit, void* arg) const {
+  for (const Entry& entry : entries_) Py_VISIT(entry.param.get());
+  for (const Ref& list : locals_) Py_VISIT(list.get());
+  for (const Item& item : state_) Py_VISIT(item.object.get());
+  for (const Ref& step : counted_) Py_VISIT(step.get());
+  return groups.visit(visit, arg);
+}
+
+// What is given up may run Python code, which finds the walk empty.
+void Walk::clear() {
+  auto entries = std::exchange(entries_, {});
+  auto locals = std::exchange(locals_, {});
+  auto state = std::exchange(state_, {});
+  auto counted = std::exchange(counted_, {});
+  parts_.clear();
+  groups.clear();
 }
 
 }  // namespace stepfuse_python

@@ -45,8 +45,17 @@ def digits(kind: int) -> bytes:
     class Memory:
         """And for a gradient."""
 
+        _version = property(lambda self: 0)
+        dtype, device = "f32", "cpu"
+
         def __init__(self, array: ctypes.Array) -> None:
             self.array = array
+
+        def size(self) -> tuple[int, ...]:
+            return (len(self.array),)
+
+        def is_neg(self) -> bool:
+            return False
 
         def data_ptr(self) -> int:
             return ctypes.addressof(self.array)
@@ -59,10 +68,10 @@ def digits(kind: int) -> bytes:
             Held.__init__(self, grad)
             Memory.__init__(self, array)
 
-    walk = _core.Walk(None, Memory)
+    walk = _core.Walk(None, Memory, ())
     params = [Parameter(w, Memory(g)) for w, g in zip(arrays["weight"], arrays["grad"])]
     for slot, p in enumerate(params):
-        walk.add(p, 0, slot, p.data_ptr(), (1,), (1,))
+        walk.add(p, 0, slot, p, p, False)
     groups = [{"params": params}]
     walk.watch({}, groups, (), ())
     for i in range(3):

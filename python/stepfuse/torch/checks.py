@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import _core
 from .groups import names_of
-from .tensors import gradient_dtype, has_whole_rows, is_dense, is_distributed, lies_by_rows, overlaps_itself, type_name
+from .tensors import gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,6 +45,13 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
         raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
     if overlaps_itself(p):
         raise RuntimeError(f"{who}: elements of {name} share memory (strides {p.stride()}); clone() it")
+    check_memory(who, p, name)
+
+
+def check_memory(who: str, t: Tensor, name: str) -> None:
+    if not has_memory(t):
+        raise RuntimeError(f"{who}: {name} has {t.numel()} elements, and a storage of only {t.untyped_storage().nbytes()} bytes: give it its "
+                           "memory back (untyped_storage().resize_()) before the step")
 
 
 def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int) -> None:

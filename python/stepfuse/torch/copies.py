@@ -241,6 +241,21 @@ def begin(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
         state["amax_history"][0] = largest(values)
 
 
+def follow(state: dict[str, Any], p: Tensor) -> None:
+    """Takes into the master what somebody wrote to its scaled copy: each element whose code is not that of its master.
+
+    The step multiplies by a scale of which only the inverse is kept, so that a code of either side of a quotient is its own.
+    """
+    master, scales = state["master"], state[find(state)]
+    weight = p.detach() if is_dense(p) else p.detach().contiguous()
+    most = torch.finfo(p.dtype).max
+    quotient = master / factors(scales, master)
+    near = [(quotient * (1 + side * 2.0**-21)).clamp(-most, most).to(p.dtype).float() for side in (-1, 1)]
+    codes = weight.float()
+    own = (codes >= torch.minimum(*near)) & (codes <= torch.maximum(*near)) | codes.isnan() & quotient.isnan()
+    master.copy_(torch.where(own, master, times(p.detach(), scales)))
+
+
 def forget(state: dict[str, Any]) -> None:
     for name in ("copy_scale", "amax_history"):
         state.pop(name, None)

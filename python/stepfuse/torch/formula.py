@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from . import copies, masters
-from .engine import kept_states, program
+from .binding import kept_states, program
 from .fused import FLAGS, MOMENTS_MIN, Fused
 from .scaler import LossScaler
 

@@ -18,8 +18,10 @@ from .. import _core
 from . import copies, formats, masters, torchao
 from .arguments import NORMS, check_group, check_max_norm, check_step, refuse
 from .checks import check_copies
-from .engine import PLAIN, Engine, Mode, program
+from .binding import PLAIN, program
+from .engine import Engine
 from .groups import KEPT, find, move, set_scales
+from .parts import Mode
 from .scaler import LossScaler
 from .tensors import is_distributed, local
 

@@ -55,6 +55,17 @@ def keep(state: dict[str, Any], p: Tensor, new: Tensor, way: str | None = None) 
             target.copy_(made[key])
 
 
+@torch.no_grad()
+def follow(state: dict[str, Any], p: Tensor) -> None:
+    """Takes into the master what somebody wrote to the parameter: each element that is not its master rounded."""
+    if copies.find(state):
+        return copies.follow(state, p)
+    master, weight = local(state["master"]), local(p).detach()
+    bits = torch.int8 if weight.element_size() == 1 else torch.int16
+    written = master.to(weight.dtype).view(bits) != weight.view(bits)
+    master.copy_(torch.where(written, weight.to(torch.float32), master))
+
+
 def change(state: dict[str, Any], name: str, p: Tensor) -> None:
     """Keeps as `name` what the parameter keeps otherwise."""
     new = values(state, p).reshape(p.shape).to(p.device)

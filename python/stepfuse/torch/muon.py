@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .checks import DTYPES
-from .engine import PLAIN, Engine
+from .binding import PLAIN
+from .engine import Engine
 from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
 from .tensors import gradient_dtype
@@ -26,6 +27,8 @@ except ImportError:  # torch < 2.9, where no Muon can be made
 
 class MomentumEngine(Engine):
     """The half before: it has no weights, and so none of their options."""
+
+    writes_weights = False
 
     def shared_options(self, group: dict[str, Any]) -> list[str]:
         return []

@@ -10,7 +10,7 @@ from torch import Tensor
 from .tensors import local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .tensors import Place
 
@@ -99,6 +99,7 @@ class Part:
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
         self.counts: Tensor | None = None  # f32, what torch's state calls `step`
         self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
+        self.shown_numbers: dict[str, list[Tensor]] = {}  # the parts of that, and of the counts, in the parameters' state
         self.outputs: dict[str, list[Tensor]] = {}  # arrays that the step writes, and nobody keeps
         self.shown: list[Tensor] = []  # the parameters' copy_scale_inv, and where the step writes them
         self.written: list[Tensor] = []
@@ -125,6 +126,22 @@ class Part:
         self.names.append(name)
         self.group_of.append(len(self.groups) - 1)
         return len(self.params) - 1
+
+    def show(self, state: dict[Tensor, dict[str, Any]], name: str, each: Iterable[Tensor]) -> None:
+        """Puts each parameter's part of what the step keeps into its state."""
+        self.shown_numbers[name] = list(each)
+        for p, mine in zip(self.params, self.shown_numbers[name]):
+            state[p][name] = mine
+
+    def take(self, name: str, kept: Tensor, values: list[float]) -> None:
+        """Makes what the step keeps these values; also where somebody has moved the memory of what the state shows of it."""
+        kept.copy_(torch.tensor(values, dtype=kept.dtype))
+        at = 0
+        for mine in self.shown_numbers.get(name, ()):
+            there = kept[at:at + mine.numel()]
+            if mine.data_ptr() != there.data_ptr():
+                mine.copy_(there.view(mine.shape))
+            at += mine.numel()
 
     def stream(self) -> int:
         return current_stream(self.device) if self.streams else 0

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import formats, torchao
-from .engine import PER_TENSOR, program
+from .binding import PER_TENSOR, program
 from .groups import KEPT
 
 if TYPE_CHECKING:

@@ -108,6 +108,12 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
         n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
 
 
+def has_memory(t: Tensor) -> bool:
+    """Whether all its elements are within its storage, which somebody may have made smaller."""
+    last = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride()))
+    return t.numel() == 0 or (t.storage_offset() + last + 1) * t.element_size() <= t.untyped_storage().nbytes()
+
+
 def lies_by_rows(p: Tensor) -> bool:
     """Whether its first dimension is the outermost one in memory."""
     return (p.is_contiguous() or not is_dense(p) or p.shape[0] == 1 or

@@ -284,7 +284,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 bucket.own_gradients.add_(share)
         bucket.done = True
         engine = self._inner._engine
-        if engine is not None and engine.walk is not None:
+        if engine is not None and engine.bound:
             for run in self._observable(engine)[self._buckets.index(bucket)]:
                 engine.observe(*run)
 

@@ -1,0 +1,79 @@
+// Asks a tensor how it lies in memory. Knows CPython, DLPack, and libtorch where it is loaded.
+#pragma once
+
+#include <vector>
+
+#include "python/core/dlpack.hpp"
+#include "python/core/libtorch.hpp"
+#include "python/core/python.hpp"
+
+namespace stepfuse_python {
+
+// How a tensor lies in memory. A type is a number that can only be compared.
+struct View {
+  void* address = nullptr;
+  uint64_t type = 0;
+  size_t dimensions = 0;
+  const int64_t* sizes = nullptr;
+  const int64_t* strides = nullptr;
+
+  bool has_elements() const;
+};
+
+class Tensors {
+ public:
+  // There are three ways to ask, and the first that works is taken: libtorch's functions, if `samples`,
+  // a sequence of tensors, show where a Python object has its C++ tensor; DLPack's exchange API, if
+  // `exchange` is not null; the tensor's methods.
+  Tensors(const dlpack::ExchangeApi* exchange, PyObject* tensor_type, PyObject* samples);
+
+  // False where a tensor has no address, as a sparse one. The sizes and strides of a view hold until
+  // the tensor changes, and where it is asked by its methods until the next call.
+  bool view(PyObject* tensor, View& view);
+  // A DTensor has no memory; what is on this rank is a tensor that it holds. Null where there is none.
+  Ref local(PyObject* tensor) const;
+
+  const char* way() const {
+    return inside_ != 0 ? "libtorch" : exchange_ != nullptr ? "DLPack" : "methods";
+  }
+  bool is_plain(PyObject* object) const {
+    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type_.get();
+  }
+  bool is_tensor(PyObject* object) const {
+    return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(type_.get())) != 0;
+  }
+  PyObject* type() const { return type_.get(); }
+
+  // A number that can only be compared.
+  int64_t device(PyObject* tensor) const;
+  // Autograd's count of writes to a tensor.
+  int64_t version(PyObject* tensor) const;
+  // Whether count_write() can count a write, as Python's torch.autograd.graph.increment_version() does.
+  bool counts_writes() const { return inside_ != 0 && libtorch_.bump_version != nullptr; }
+  void count_write(PyObject* tensor) const;
+  bool is_negated(PyObject* tensor) const;
+
+ private:
+  size_t find_inside(PyObject* samples) const;
+  bool view_inside(PyObject* tensor, View& view) const;
+  void ask(PyObject* tensor, View& view);
+  void numbers(PyObject* tensor, PyObject* method, std::vector<int64_t>& to) const;
+
+  const dlpack::ExchangeApi* exchange_;
+  Ref type_;
+  Libtorch libtorch_;
+  size_t inside_ = 0;  // bytes from a Python object to its C++ tensor; 0 where they are not known
+  Ref local_name_;
+  Ref data_ptr_name_;
+  Ref size_name_;
+  Ref stride_name_;
+  Ref dtype_name_;
+  Ref device_name_;
+  Ref is_neg_name_;
+  Ref version_;  // the type's descriptor
+  descrgetfunc get_version_ = nullptr;
+  std::vector<int64_t> sizes_;  // of the last tensor that was asked by its methods
+  std::vector<int64_t> strides_;
+};
+
+}  // namespace stepfuse_python
