@@ -25,7 +25,7 @@ def asked(request, monkeypatch):
         monkeypatch.setattr(binding, "EXCHANGE", None)
     elif binding.EXCHANGE is None:
         pytest.skip(f"torch {torch.__version__} has no exchange API of DLPack")
-    assert binding._core.Walk(binding.EXCHANGE, torch.Tensor, binding.INSIDE).asks() == request.param
+    assert binding.new_walk().asks() == request.param
 
 
 def by_data(v, _):

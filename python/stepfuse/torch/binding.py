@@ -40,6 +40,10 @@ INSIDE = list(SAMPLES.values())  # by which the walk finds where Python's tensor
 _programs: dict[tuple[str, tuple[str, ...]], Any] = {}
 
 
+def new_walk() -> Any:
+    return _core.Walk(EXCHANGE, Tensor, INSIDE)
+
+
 def program(recipe: str, options: tuple[str, ...]) -> Any:
     key = (recipe, options)
     if key not in _programs:
@@ -126,7 +130,7 @@ class Binding:
         for part in made:  # the last one adapts the scale, after the others have read it
             part.options = (*part.kind, *self.mode.options(shared, part is made[-1], not all(part.counted)))
         check_disjoint(type(self.optimizer).__name__, made)
-        walk = _core.Walk(EXCHANGE, Tensor, INSIDE)
+        walk = new_walk()
         like = {}
         for part in made:
             self.make_step(part, old.get(part.key), shared, counts)

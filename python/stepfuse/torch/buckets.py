@@ -62,10 +62,10 @@ class Bucket:
         self.slices = [[s for s in of_rank if s is not None] for of_rank in self.slices]
         first = self.params[0]
         self.weights = torch.zeros(ranks * self.chunk, dtype=first.dtype, device=first.device)
-        for p, begin in zip(self.params, begins):
-            here = self.weights.as_strided(p.shape, p.stride(), begin)
-            here.copy_(p.detach())
-            p.data = here
+        self.homes = [self.weights.as_strided(p.shape, p.stride(), begin) for p, begin in zip(self.params, begins)]
+        for p, home in zip(self.params, self.homes):
+            home.copy_(p.detach())
+            p.data = home
         self.own_weights = self.weights[me * self.chunk:(me + 1) * self.chunk]
         self.own_gradients = self.weights.new_zeros(self.chunk) if with_gradients else None
         self.gathering: Any = None  # the sending of its weights

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .. import __version__
 from . import formats, late
+from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
 from .engine import has_rows
@@ -27,7 +28,7 @@ from .optimizers import AdamW
 from .pieces import Pieces
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
-from .tensors import Place, columns_of, is_dense
+from .tensors import Place, columns_of, increment_versions, is_dense
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -103,6 +104,10 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 "the broadcast of the weights", dist.broadcast, bucket.weights, src=dist.get_global_rank(group, 0), group=group))
         self._make_inner(optimizer_class, defaults)
         self._check_rows()
+        self._homes = {i: home for bucket in self._buckets for i, home in zip(bucket.indices, bucket.homes)}
+        self._outside = new_walk()
+        for i, p in enumerate(self._all):
+            self._outside.add(p, 0, i, p, p.detach(), True)
         self._hooks = [p.register_post_accumulate_grad_hook(hook(weakref.ref(self), b, i))
                        for b, bucket in enumerate(self._buckets) for i, p in enumerate(bucket.params) if reduce_gradients]
         _alive.add(self)
@@ -223,6 +228,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     def averaged(self) -> Iterator[None]:
         """As of the optimizer inside; on all ranks, to each of which all averages are sent, and then all weights again."""
         self._check_whole()
+        self._take_writes()
         try:
             with self._inner.averaged():
                 self._gather()
@@ -361,6 +367,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             raise RuntimeError("ZeroRedundancyOptimizer is stepped by a GradScaler, which saw gradients that are not summed: "
                                "pass scaler=stepfuse.torch.LossScaler(), and max_norm= for the clipping")
         self._check_whole()
+        self._take_writes()
         if self._reduces:
             self._collect()
         else:
@@ -373,6 +380,22 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         self._start_over()
         return loss
 
+    def _take_writes(self) -> None:
+        """What somebody wrote to the model's parameters since the last step, or gave them as other memory, into this rank's share."""
+        for i in self._outside.written():
+            p, home = self._all[i], self._homes[i]
+            if (p.shape, p.dtype, p.device) != (home.shape, home.dtype, home.device):
+                self._comm.raise_alarm("a parameter that is another than the optimizer was made with")
+                raise TypeError(f"ZeroRedundancyOptimizer: {self._names[i]} is {p.dtype} of shape {tuple(p.shape)} on {p.device}, and was "
+                                f"{home.dtype} of shape {tuple(home.shape)} on {home.device} when the optimizer was made: make a new one "
+                                "after model.to() and the like")
+            if p.data_ptr() != home.data_ptr() or p.stride() != home.stride():
+                home.copy_(p.detach())
+                p.data = home
+            if i in self._shard:
+                increment_versions([self._shard[i][0]])  # by which the optimizer inside notices it
+        self._outside.settle()
+
     def _check_whole(self) -> None:
         self.wait()
         if self._broken is not None:
@@ -382,7 +405,9 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     def _gather(self) -> None:
         """The weights that ranks have updated, to all of them, those first that forward begins with; from here on a failure
         leaves half a step."""
-        torch.autograd.graph.increment_version(self._all)
+        increment_versions(self._all)
+        self._outside.written()  # by the step
+        self._outside.settle()
         if self._world == 1:
             return
         with self._whole_or_broken():
