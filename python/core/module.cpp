@@ -211,7 +211,8 @@ PyType_Slot walk_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse<Walk>)},
     {Py_tp_clear, reinterpret_cast<void*>(clear<Walk>)},
     {Py_tp_methods, walk_methods},
-    {Py_tp_doc, const_cast<char*>("Walk(DLPack's exchange API or None, type of plain tensors, some of them)")},
+    {Py_tp_doc,
+     const_cast<char*>("Walk(DLPack's exchange API or None, type of plain tensors, some of them)")},
     {}};
 PyType_Spec walk_spec = {"stepfuse._core.Walk", sizeof(Object<Walk>), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, walk_slots};

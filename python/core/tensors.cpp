@@ -108,8 +108,8 @@ void Tensors::ask(PyObject* tensor, View& view) {
   Ref address = checked(PyObject_CallMethodObjArgs(tensor, data_ptr_name_.get(), nullptr));
   view.address = to_address(address.get());
   // torch has one object for each type of elements.
-  view.type = reinterpret_cast<uintptr_t>(
-      checked(PyObject_GetAttr(tensor, dtype_name_.get())).get());
+  view.type =
+      reinterpret_cast<uintptr_t>(checked(PyObject_GetAttr(tensor, dtype_name_.get())).get());
   numbers(tensor, size_name_.get(), sizes_);
   numbers(tensor, stride_name_.get(), strides_);
   view.dimensions = sizes_.size();
@@ -146,8 +146,7 @@ int64_t Tensors::device(PyObject* tensor) const {
   if (exchange_ != nullptr) {
     dlpack::Tensor found{};
     if (exchange_->tensor_from_object(tensor, &found) == 0) {
-      return static_cast<int64_t>(found.device_type) << 32 |
-             static_cast<uint32_t>(found.device_id);
+      return static_cast<int64_t>(found.device_type) << 32 | static_cast<uint32_t>(found.device_id);
     }
     PyErr_Clear();
     return -1;
@@ -161,8 +160,8 @@ int64_t Tensors::version(PyObject* tensor) const {
   if (inside_ != 0 && libtorch_.version != nullptr) {
     return libtorch_.version(reinterpret_cast<char*>(tensor) + inside_);
   }
-  Ref number = checked(get_version_(version_.get(), tensor,
-                                    reinterpret_cast<PyObject*>(Py_TYPE(tensor))));
+  Ref number =
+      checked(get_version_(version_.get(), tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor))));
   int64_t version = PyLong_AsLongLong(number.get());
   if (PyErr_Occurred() != nullptr) throw Raised();
   return version;

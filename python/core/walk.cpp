@@ -219,8 +219,8 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   if (view.address == nullptr && view.has_elements()) return Gradient::odd;
   // torch negates lazily what it takes from a complex conjugate. Such a view has gaps but where it is
   // of a single element.
-  bool single = std::all_of(view.sizes, view.sizes + view.dimensions,
-                            [](int64_t size) { return size == 1; });
+  bool single =
+      std::all_of(view.sizes, view.sizes + view.dimensions, [](int64_t size) { return size == 1; });
   if (single && tensors_.is_negated(grad.get())) return Gradient::odd;
   address = view.address;
   return Gradient::plain;

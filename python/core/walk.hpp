@@ -1,5 +1,5 @@
 // One walk over an optimizer's parameters: the addresses of their gradients, and whether anything
-// else changed. Knows CPython and DLPack, not torch.
+// else changed. Knows CPython, and tensors through what they say of themselves.
 #pragma once
 
 #include <vector>

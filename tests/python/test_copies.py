@@ -23,8 +23,17 @@ class Walked:
     def data_ptr(self):
         return self.tensor.data_ptr()
 
+    def size(self):
+        return (self.tensor.numel(),)
+
     def stride(self):
         return (1,)
+
+    def is_neg(self):
+        return False
+
+    dtype, device = "any", "cpu"
+    _version = property(lambda self: 0)
 
 
 class Native:
@@ -52,9 +61,9 @@ class Native:
             self.step.set(index, -1, {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 1e-2}[name])
         self.params = [Walked(c) for c in self.codes]
         self.groups = [{"params": self.params}]
-        self.walk = _core.Walk(None, Walked)
+        self.walk = _core.Walk(None, Walked, ())
         for slot, p in enumerate(self.params):
-            self.walk.add(p, 0, slot, p.data_ptr(), (1,), (1,))
+            self.walk.add(p, 0, slot, p, p, False)
         self.walk.watch({}, self.groups, [], set())
 
     def run(self, params):

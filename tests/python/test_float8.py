@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from stepfuse.torch import SGD, AdamW, engine
+from stepfuse.torch import SGD, AdamW, checks
 
-FLOAT8 = [dtype for dtype in engine.DTYPES if dtype.itemsize == 1]
+FLOAT8 = [dtype for dtype in checks.DTYPES if dtype.itemsize == 1]
 
 
 def patterns(dtype):

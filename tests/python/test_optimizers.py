@@ -10,7 +10,7 @@ import torch
 from pairs import Pair, needs_names, same_state, step_counts
 
 import stepfuse.torch
-from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, engine
+from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, binding
 from stepfuse.torch.optimizers import ADAM_DECOUPLES
 
 FUSED = [
@@ -69,8 +69,10 @@ def test_lion():
     torch.testing.assert_close(p.detach(), before - 0.1 * torch.sign(p.grad))
 
 
-def test_without_the_exchange_api(monkeypatch):
-    monkeypatch.setattr(engine, "EXCHANGE", None)
+@pytest.mark.parametrize("exchange", [binding.EXCHANGE, None], ids=["DLPack", "methods"])
+def test_without_libtorchs_functions(monkeypatch, exchange):
+    monkeypatch.setattr(binding, "EXCHANGE", exchange)
+    monkeypatch.setattr(binding, "INSIDE", [])
     pair = Pair(AdamW, torch.optim.AdamW, fused=True)
     pair.steps(20)
     pair.a[0].data = pair.a[0].detach().clone()
