@@ -18,10 +18,9 @@ from torch import Tensor
 
 from .. import __version__
 from . import formats, late
-from .binding import new_walk
+from .binding import has_rows, new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
-from .engine import has_rows
 from .fused import Fused
 from .groups import SCALES, set_scales
 from .optimizers import AdamW
