@@ -11,19 +11,31 @@ namespace {
 
 PyTypeObject* the_step_type = nullptr;
 
+// PyArg_ParseTuple would cut a larger number off without a word.
+uint32_t to_id(PyObject* number) {
+  unsigned long long id = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) throw Raised();
+  if (id > UINT32_MAX) {
+    PyErr_Format(PyExc_OverflowError, "id %llu of a tensor does not fit into 32 bits", id);
+    throw Raised();
+  }
+  return static_cast<uint32_t>(id);
+}
+
 void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
   for_each(tensors, [&](PyObject* item) {
     const char* name = nullptr;
     unsigned long long elements = 0;
-    unsigned id = 0;
+    PyObject* number = nullptr;
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
     unsigned long long offset = 0;  // of a shard in its tensor
     unsigned long long full_size = 0;
     unsigned long long columns = 0;
-    if (PyArg_ParseTuple(item, "sKipI|KKK", &name, &elements, &tensor.group, &tensor.uncounted, &id,
-                         &offset, &full_size, &columns) == 0) {
+    if (PyArg_ParseTuple(item, "sKipO|KKK", &name, &elements, &tensor.group, &tensor.uncounted,
+                         &number, &offset, &full_size, &columns) == 0) {
       throw Raised();
     }
+    uint32_t id = to_id(number);
     tensor.id = &id;
     tensor.name = name;
     tensor.elements = elements;

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from stepfuse import _core
 from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, RMSprop
+from stepfuse.torch.tensors import random_id
 
 SIZES = (300, 17000, 5)
 CLASSES = [(AdamW, torch.optim.AdamW, {"weight_decay": 0.1}), (SGD, torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
@@ -164,3 +166,21 @@ def test_an_average_begun_in_mid_run_begins_with_the_weights_there():
     assert second.param_groups[0]["ema_decay"] == 0.9
     second.step()
     assert equal(params, [second.state[p]["ema"] for p in params])
+
+
+def test_parameters_without_a_name_are_stepped():
+    params = [torch.nn.Parameter(torch.ones(4)) for _ in range(3)]
+    optimizer = SGD(params, lr=0.5)
+    optimizer.param_groups[0]["param_names"] = ["first"]  # as a group that something was appended to has it
+    for p in params:
+        p.grad = torch.ones(4)
+    optimizer.step()
+    assert all(p.eq(0.5).all() for p in params)
+
+
+def test_ids_of_random_numbers_are_those_of_parts():
+    ids = [random_id(number, part) for number in (0, 5, (1 << 20) - 1, 1 << 20) for part in (0, 1, 4095, 4096, 9000)]
+    assert len(set(ids)) == len(ids) and all(0 <= i < 1 << 32 for i in ids)
+    assert random_id(5, 3) == 5 | 3 << 20  # what runs that go on have
+    with pytest.raises(OverflowError, match="4294967296 of a tensor does not fit"):
+        _core.Step(_core.Program("sgd", ()), [("w", 4, 0, False, 1 << 32)], 0, 0, 0, None, False)

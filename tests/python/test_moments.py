@@ -11,6 +11,7 @@ import torch
 import stepfuse.torch as sft
 from stepfuse import Error, _core
 from stepfuse.torch import formats
+from stepfuse.torch.torchao import to_torchao
 
 FORMATS = ("fp8", "int8", "dyn4")
 BOTH = "exp_avg=int8|exp_avg_sq=sqrt8"
@@ -340,3 +341,9 @@ def test_the_names_are_the_librarys():
         optimizer = sft.Lion(p, moments=form)
         train(optimizer, range(2))
         assert formats.find(optimizer.state[p[0]], "exp_avg") == ["exp_avg" + part for part in formats.buffers(form)]
+
+
+def test_a_state_for_torchao_has_a_tensor_as_learning_rate():
+    optimizer = sft.AdamW(parameters(), lr=0.25, moments="fp8")
+    (group,) = to_torchao(optimizer.state_dict())["param_groups"]
+    assert torch.equal(group["lr"], torch.tensor(0.25)) and optimizer.param_groups[0]["lr"] == 0.25

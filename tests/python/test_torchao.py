@@ -82,3 +82,12 @@ def test_of_4_bits_the_shapes_are_asked_for():
     trained(ours, range(1))
     with pytest.raises(ValueError, match=r"'exp_avg' of parameter 0 in 4 bits has no shape: to_torchao\(state_dict, params\)"):
         to_torchao(ours.state_dict())
+
+
+@pytest.mark.parametrize("lr", [1e-3, KW["lr"]], ids=["float", "tensor"])
+def test_theirs_steps_with_a_state_of_ours(lr):
+    ours = made(AdamW, **{**KW, "lr": lr}, moments="fp8")
+    trained(ours, range(1))
+    theirs = made(torchao.AdamWFp8, **KW)
+    theirs.load_state_dict(to_torchao(ours.state_dict()))
+    trained(theirs, range(1, 2))

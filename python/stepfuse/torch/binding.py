@@ -19,7 +19,7 @@ from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
 from .scaler import DLPACK
 from .tensors import (
-    Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, row_count, same_layout,
+    Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, random_id, row_count, same_layout,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Binding:
 
     def place(self, p: Tensor, number: int) -> Place:
         known = self.optimizer._shards.get(id(p))
-        return known or Place(number | part_number(p) << 20, 0, p.numel(), columns_of(p))
+        return known or Place(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""

@@ -21,7 +21,8 @@ def scaled(group: dict[str, Any]) -> tuple[str, ...]:
 
 def names_of(group: dict[str, Any], index: int) -> list[str]:
     """What messages call a group's parameters."""
-    return group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
+    given = group.get("param_names") or ()
+    return [given[i] if i < len(given) else f"parameter {i} of group {index}" for i in range(len(group["params"]))]
 
 
 def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, Any], int]:

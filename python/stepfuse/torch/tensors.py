@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from typing import Any, NamedTuple
 
@@ -73,6 +74,13 @@ def part_number(p: Tensor) -> int:
         if not placement.is_replicate():
             number = number * p.device_mesh.size(d) + (p.device_mesh.get_coordinate() or [0] * p.device_mesh.ndim)[d]
     return number
+
+
+def random_id(number: int, part: int) -> int:
+    """What a part's random numbers follow from, in 32 bits: of the parameter's number and the part's, hashed where they do not fit."""
+    if number < 1 << 20 and part < 1 << 12:
+        return number | part << 20
+    return int.from_bytes(hashlib.sha256(f"{number} {part}".encode()).digest()[:4], "little")
 
 
 def like_parameter(p: Tensor, array: Tensor) -> Tensor:

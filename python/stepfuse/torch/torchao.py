@@ -95,7 +95,9 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
                     raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, of which torchao makes no "
                                      f"whole blocks of {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
-    groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
+    # Its optimizers step with a learning rate that is a tensor only.
+    groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32)}
+              for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}
 
 

@@ -22,7 +22,7 @@ from .binding import has_rows, new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
 from .fused import Fused
-from .groups import SCALES, set_scales
+from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
 from .pieces import Pieces
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
@@ -76,8 +76,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             raise TypeError("ZeroRedundancyOptimizer: copy_scale= is of whole parameters, of which ranks have parts: take DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
         self._all = [p for g in self.param_groups for p in g["params"]]
-        self._names = [n for i, g in enumerate(self.param_groups) for n in (
-            g.get("param_names") or [f"parameter {j} of group {i}" for j in range(len(g["params"]))])]
+        self._names = [name for i, g in enumerate(self.param_groups) for name in names_of(g, i)]
         for p, name in zip(self._all, self._names):
             if type(p) not in (Tensor, torch.nn.Parameter) or not is_dense(p):
                 raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps; {name} is none")
