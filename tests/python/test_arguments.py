@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+import stepfuse.torch
 from stepfuse.torch import AdamW, Lion, LossScaler
 
 NAN = float("nan")
@@ -65,3 +66,14 @@ def test_what_is_right_is_taken():
           weight_rounding="stochastic", moments="int8", moments_min=0)
     AdamW(parameters(), lr=0, max_norm=0, external_norm=True, master="ecc24")
     Lion([{"params": parameters(), "clip_factor": None}], clip_factor=0.01)
+
+
+def test_what_was_given_is_shown():
+    shown = repr(AdamW(parameters(), max_norm=0.5, norm_type=1.0, scaler=LossScaler(256.0), ema_decay=0.9))
+    for line in ("max_norm: 0.5", "norm_type: 1.0", "scaler: LossScaler(scale=256.0, growth_factor=2.0,", "ema_decay: 0.9", "Parameter Group 0"):
+        assert line in shown, shown
+    assert repr(AdamW(parameters())).splitlines()[1:] == repr(torch.optim.AdamW(parameters())).splitlines()[1:]
+
+
+def test_the_package_shows_what_is_for_users():
+    assert [name for name in dir(stepfuse.torch) if not name.startswith("__")] == sorted(stepfuse.torch.__all__)

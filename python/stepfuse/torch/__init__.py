@@ -24,3 +24,8 @@ from .zero import ZeroRedundancyOptimizer
 
 __all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "GradScaler",
            "LossScaler", "Muon", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
+
+
+def __dir__() -> list[str]:
+    """What is for users; modules of trainers (accelerate, torchao, transformers) are imported by their names."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

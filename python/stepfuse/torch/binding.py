@@ -17,6 +17,7 @@ from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_mome
 from .groups import SCALES, names_of, scaled
 from .numbers import NUMBERS, from_bits, to_bits
 from .parts import Key, Mode, Part
+from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
     Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, random_id, row_count, same_layout,
@@ -37,24 +38,9 @@ EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
 INSIDE = list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
 
-_programs: dict[tuple[str, tuple[str, ...]], Any] = {}
-
 
 def new_walk() -> Any:
     return _core.Walk(EXCHANGE, Tensor, INSIDE)
-
-
-def program(recipe: str, options: tuple[str, ...]) -> Any:
-    key = (recipe, options)
-    if key not in _programs:
-        _programs[key] = _core.Program(recipe, options)
-    return _programs[key]
-
-
-@functools.lru_cache(maxsize=256)
-def has_rows(recipe: str, options: tuple[str, ...]) -> bool:
-    """Whether that step has values of rows, which blocks of a format must not end in."""
-    return "/row>" in program(recipe, options).text()
 
 
 def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:

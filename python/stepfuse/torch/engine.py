@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .. import __version__, _core
+from .. import _core
 from . import copies, masters
-from .binding import PLAIN, Binding, program
+from .agreement import facts
+from .binding import PLAIN, Binding
 from .checks import check_memory
 from .tensors import gradient_dtype, increment_versions, is_distributed, same_layout, type_name
 
@@ -94,33 +95,9 @@ class Engine(Binding):
         """Once, before the first step: ranks that differ would wait for each other, or their models would go apart."""
         ranks, self.to_compare = self.to_compare, None
         self.compared = True
-        optimizer, scaler = self.optimizer, self.mode.scaler
         # What was loaded into a sharded optimizer counts more steps than a rank without a share has.
         ranks.step = max([ranks.step, *(int(part.counts.max()) for part in self.parts if part.counts is not None)])
-        facts = {"version": [__version__],
-                 "optimizer": [type(optimizer).__name__, f"norm {self.mode.norm}", f"external_norm {self.mode.external_norm}",
-                               f"{'no ' if scaler is None else ''}loss scaler", f"deferred {self.mode.deferred}"],
-                 "step count": [str(ranks.step)],
-                 "loss scale": ["none" if scaler is None else str(scaler.get_scale())]}
-        if optimizer._group is None:  # the same parameters
-            facts["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {getattr(p, 'placements', '')}" for p, name, *_ in self.order]
-        if optimizer._group is None or optimizer._shards:  # or parts of the same
-            facts["program"] = [line for part in self.parts
-                                for line in program(optimizer._recipe, part.options).text().splitlines()]
-            facts["number"] = self.numbers()
-        ranks.agree(facts)
-
-    def numbers(self) -> list[str]:
-        """What the groups say that the steps take, but for factors of single parameters, which ranks with parts have of their own."""
-        groups, said = self.optimizer.param_groups, []
-        for part in self.parts:
-            for _, _, where, key, place in part.numbers:
-                value = groups[where][key]
-                said.append(f"{key} of group {where}{'' if place < 0 else f' at {place}'} = {float(value if place < 0 else value[place])!r}")
-            said += [f"seed {part.key.seed}"] if part.key.seed is not None else []
-            if not self.optimizer._shards:
-                said += [f"{key} of a group = {group[key]}" for _, key in part.scales for group in part.groups]
-        return list(dict.fromkeys(said))
+        ranks.agree(facts(self, ranks.step))
 
     def reduce(self) -> None:
         """The first phase, and what it adds up over all parts and ranks."""

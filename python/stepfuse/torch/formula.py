@@ -15,7 +15,8 @@ import torch
 
 from .. import _core
 from . import copies, masters
-from .binding import kept_states, program
+from .binding import kept_states
+from .programs import program
 from .fused import FLAGS, MOMENTS_MIN, Fused
 from .scaler import LossScaler
 

@@ -17,11 +17,12 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from .. import _core
 from . import copies, formats, masters, torchao
 from .arguments import NORMS, check_group, check_max_norm, check_step, refuse
+from .binding import PLAIN
 from .checks import check_copies
-from .binding import PLAIN, program
 from .engine import Engine
 from .groups import KEPT, find, move, set_scales
 from .parts import Mode
+from .programs import program
 from .scaler import LossScaler
 from .tensors import is_distributed, local
 
@@ -134,6 +135,13 @@ class Fused(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         check_group(param_group)
         super().add_param_group(param_group)
+
+    def __repr__(self) -> str:
+        """torch's, and what is of the whole step."""
+        own = {"max_norm": self._max_norm, "norm_type": next((n for n, name in NORMS.items() if name == self._norm), None),
+               "external_norm": self._external_norm or None, "scaler": self._scaler}
+        lines = "".join(f"    {name}: {value}\n" for name, value in own.items() if value is not None)
+        return super().__repr__().removesuffix(")") + (f"Step\n{lines})" if lines else ")")
 
     def _with_weights(self) -> Fused:
         """What of it updates weights: all of it, or its second half."""

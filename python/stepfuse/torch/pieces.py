@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .binding import has_rows
+from .programs import has_rows
 from .ranks import PIECE, fold
 from .tensors import columns_of
 

@@ -42,6 +42,9 @@ class LossScaler:
         """The scale as a number; waits for the device."""
         return self._native.read("scale")
 
+    def __repr__(self) -> str:
+        return f"LossScaler(scale={self.get_scale()}, {', '.join(f'{name}={value}' for name, value in self._factors.items())})"
+
     def state_dict(self) -> dict[str, Any]:
         """In the format of torch.amp.GradScaler."""
         tracker = self._tracker if self._tensor is None else int(self._native.read("growth_tracker"))

@@ -9,7 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import formats, torchao
-from .binding import PER_TENSOR, program
+from .binding import PER_TENSOR
+from .programs import program
 from .groups import KEPT
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from .. import __version__
 from . import formats, late
-from .binding import has_rows, new_walk
+from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
 from .fused import Fused
 from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
 from .pieces import Pieces
+from .programs import has_rows
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
 from .tensors import Place, columns_of, increment_versions, is_dense
