@@ -25,8 +25,7 @@
 // A function that returns a status other than 0 has changed nothing. No C++ exception leaves it. Functions
 // that make a handle store it through their last parameter; stepfuse_<handle>_destroy frees it and accepts
 // NULL. Use a handle from one thread at a time. Programs and layouts may be freed once a step has been made,
-// a scaler only after its steps. `elements` counts array elements; `size` is the size of a struct in
-// bytes.
+// a scaler only after its steps. `elements` counts array elements; `size` is a struct's size in bytes.
 //
 // Structs begin with their size, which initialisers such as STEPFUSE_DEVICE set: later versions append fields,
 // and 0 or NULL is the default. Within a symbol version, functions are never removed or changed in meaning.
