@@ -18,15 +18,9 @@ namespace stepfuse::cli {
 namespace {
 
 constexpr std::string_view kFooter =
-<<<<<<< HEAD
     R"(Record a step by setting this variable for any program that uses stepfuse:
-  STEPFUSE_RECORD=/tmp/bad                  the first step with a non-finite gradient or norm
-  STEPFUSE_RECORD=/tmp/bad:step=1200        step 1200
-=======
-    R"(Record a step by setting, for any program that uses stepfuse,
   STEPFUSE_RECORD=$HOME/bad                 the first step with a non-finite gradient or norm
   STEPFUSE_RECORD=$HOME/bad:step=1200       step 1200
->>>>>>> 816910c (Records are the user's alone)
 Then:
   stepfuse replay ~/bad/adamw-step1200.safetensors
   stepfuse replay FILE --backend cpu --form unfused
