@@ -156,7 +156,7 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(Exception, match="remainder"):
         AdamW(model(), master="rest")
     p = parameter(torch.ones(8), torch.float16)
-    with pytest.raises(Exception, match="bf16 weights, here they are f16"):
+    with pytest.raises(Exception, match="need bf16 weights, but .model is f16"):
         AdamW([p], master="remainder").step()
     with pytest.raises(Exception, match="leave out"):
         AdamW(model(), master="remainder", weight_rounding="kahan").step()
