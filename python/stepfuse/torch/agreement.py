@@ -21,10 +21,14 @@ def facts(engine: Engine, step: int) -> dict[str, list[str]]:
     if optimizer._group is None:  # the same parameters
         found["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {getattr(p, 'placements', '')}" for p, name, *_ in engine.order]
     if optimizer._group is None or optimizer._shards:  # or parts of the same
-        found["program"] = [line for part in engine.parts
-                            for line in program(optimizer._recipe, part.options).text().splitlines()]
+        found["program"] = [line for part in engine.parts for line in common_program(optimizer._recipe, part.options)]
         found["number"] = numbers(engine)
     return found
+
+
+def common_program(recipe: str, options: tuple[str, ...]) -> list[str]:
+    """The program without flags of single tensors: a tensor that several ranks hold counts on one of them only."""
+    return program(recipe, tuple(option for option in options if option != "tensor-flags")).text().splitlines()
 
 
 def numbers(engine: Engine) -> list[str]:
