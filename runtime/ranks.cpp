@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "ir/reduction.hpp"
+#include "runtime/hidden.hpp"
 #include "runtime/step_impl.hpp"
 
 namespace stepfuse {
@@ -121,7 +122,7 @@ struct Shard {
   auto operator<=>(const Shard&) const = default;
 };
 
-struct PieceExchange::Plan {
+struct STEPFUSE_HIDDEN PieceExchange::Plan {
   Step* step;
   Collectives* ranks;
   std::vector<size_t> exchanged;  // indices of Partials::all; the others stay this rank's own

@@ -42,7 +42,7 @@ class Written(Case):
         self.only("mine.opt")
 
     def test_an_output_on_a_full_disk_leaves_what_was_there(self):
-        for verb in (["dump", "adamw", "--emit=cuda"], ["explore", "adamw"]):
+        for verb in (["dump", "adamw", "--emit=cuda"], ["dump", "adamw", "--emit=llvm"]):
             out = self.folder / "out"
             out.write_text("mine")
             done = on_full_disk(*verb, "-o", out)

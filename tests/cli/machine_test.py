@@ -68,7 +68,7 @@ class Bench(Case):
             self.ok("bench", "adamw", *self.SMALL, "-o", path)
             root = xml.etree.ElementTree.parse(path).getroot()
             self.assertEqual(len(root.findall("{http://www.w3.org/2000/svg}line")), 3)
-            self.fails(3, "no_such", "bench", "adamw", *self.SMALL, "-o", pathlib.Path(folder) / "no_such" / "b.svg")
+            self.fails(2, "no_such", "bench", "adamw", *self.SMALL, "-o", pathlib.Path(folder) / "no_such" / "b.svg")
 
     def test_a_step_of_ones_own_and_the_shapes_of_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:

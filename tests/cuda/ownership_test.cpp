@@ -79,7 +79,10 @@ TEST_CASE("the caller's allocator gets nothing back that the device still uses")
     CHECK(driver_calls("cuEventDestroy_v2") > 1);
     CHECK(driver_calls("cuEventSynchronize") == driver_calls("cuEventDestroy_v2"));
   }
-  SUBCASE("when append() makes another block") { owner->step->append({.size = 4}); }
+  SUBCASE("when append() makes another block") {
+    owner->step->append({.size = 4});
+    owner->step->prepare();
+  }
   make_driver_lazy(false);
   CHECK(owner->weight_at_release < 1);
 }
