@@ -152,7 +152,7 @@ void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
          spec.column_count(), block, program_->name);
 }
 
-// Where it is not all of its tensor, a shard has whole squares.
+// A shard that is only a part of its tensor must consist of whole squares.
 void LayoutCheck::check_squares(const TensorSpec& spec, size_t index) const {
   uint64_t square = kSquareSide * spec.column_count();
   bool ends = spec.offset + spec.size == spec.element_count();

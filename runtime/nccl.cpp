@@ -134,7 +134,7 @@ class Nccl : public Collectives {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(limit_);
   }
 
-  // What the call that is under way has come to.
+  // The status of the call that is in progress.
   int poll() const {
     int result = kSuccess;
     int asked = nccl_.async_error(comm_, &result);

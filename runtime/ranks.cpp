@@ -1,4 +1,4 @@
-// What ranks tell each other between the phases of a step. Knows the runtime's parts, the order of
+// Exchanges between ranks, between the phases of a step. Knows the runtime's parts, the order of
 // reductions and xxHash.
 #include <algorithm>
 #include <cstring>

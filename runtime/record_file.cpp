@@ -88,8 +88,8 @@ std::vector<std::string> names_of(const TensorReader& file, size_t count) {
 }
 
 void load_layout(const TensorReader& file, StepRecord& r) {
-  // What no array of the file shows: elements of tensors without an array, and rows and columns, each of
-  // which a step has an entry for.
+  // Limits of sizes that no array of the file proves: elements of tensors without an array, and rows and
+  // columns, each of which needs an entry in a step.
   constexpr uint64_t kMaxUnseen = uint64_t{1} << 28;
   constexpr uint64_t kMaxUnseenRows = uint64_t{1} << 20;
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);

@@ -160,8 +160,8 @@ void Step::Impl::prepare() {
   prepared_ = true;
 }
 
-// What earlier phases left is of other kernels, groups or arrays: a first phase is done again, and
-// run() does not go on from a reduce(), whose results ranks may have replaced.
+// Results of earlier phases belong to other kernels, groups or arrays. The first phase is repeated, and
+// run() refuses to continue from a reduce(), whose results ranks may have replaced.
 void Step::Impl::forget_phases() {
   std::fill(observed_.begin(), observed_.end(), uint8_t{0});
   outdated_ |= reduced_;

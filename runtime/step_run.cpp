@@ -140,7 +140,7 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
 
 namespace {
 
-// What stands before it is the pipeline's, as the recipes write it.
+// Reductions before this marker are the pipeline's; recipes always write it.
 ValueId optimizer_stage(const Program& p) {
   for (ValueId v = 0; v < p.size(); ++v) {
     bool stage = p[v].op == Op::stage && p.stages[static_cast<size_t>(p[v].slot)] == "optimizer";

@@ -29,7 +29,7 @@ if ! command -v run-clang-tidy-19 >/dev/null; then
   exit 3
 fi
 
-# What this work began from; nothing where there is no commit before it.
+# Prints the commit that this work began from, or nothing if there is none.
 find_base() {
   local main found head
   head=$(git rev-parse HEAD)

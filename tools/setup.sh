@@ -24,7 +24,7 @@ for option in "$@"; do
   esac
 done
 
-# What the tests were written against; one line is a wheel for x86_64 and one for aarch64.
+# The versions that the tests were written against; one line is a wheel for x86_64 and one for aarch64.
 nvrtc="nvidia-cuda-nvrtc==13.0.88
   --hash=sha256:ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575
   --hash=sha256:d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b"

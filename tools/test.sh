@@ -161,7 +161,7 @@ fi
 if ((long)); then
   step "lint of the whole tree"
   check lint bash tools/lint.sh
-  # What follows finds other faults than the full sets do, and takes hours with the usual ones.
+  # The checks below find other faults than the full sets do. With those, they would take hours.
   unset STEPFUSE_LONG
   excluded=(--label-exclude '^long$')
   for kind in address,undefined thread; do test_sanitized "$kind"; done

@@ -26,7 +26,7 @@ import sys
 import xml.etree.ElementTree
 
 CASES = re.compile(r"\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
-# What doctest's --duration and pytest's --durations print.
+# Lines that doctest's --duration and pytest's --durations print.
 DURATIONS = (re.compile(r"^(\d+\.\d+) s: (.+)$", re.MULTILINE),
              re.compile(r"^(\d+\.\d+)s (?:call|setup|teardown) +(.+)$", re.MULTILINE))
 SKIPPED = re.compile(r"^(?:.*MESSAGE:\s*)?skipped: (.+)$", re.MULTILINE)

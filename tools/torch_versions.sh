@@ -3,7 +3,7 @@
 #
 #   tools/torch_versions.sh [BUILD_DIR]     the package is BUILD_DIR/python (default build); the PyTorchs are beside it
 #
-# Of each: the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. Exit code 3, and the
+# It tries each: the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. Exit code 3, and the
 # reason, where a PyTorch cannot be had. It loads about a gigabyte once, and takes a minute or two the first time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit

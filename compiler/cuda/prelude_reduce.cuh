@@ -125,7 +125,7 @@ SF_DEVICE T fold_warp(const T* lanes) {
   for (u32 k = 0; k < 8; ++k) v[k] = mine[k * kWarp];
   return fold_warp<R>(v);
 }
-// Of the 2,048 lanes that stand in `lanes`; valid in lane 0 of the warp.
+// Folds the 2,048 lanes in `lanes`; the result is valid in lane 0 of the warp.
 template <class R, class T>
 SF_DEVICE T fold_lanes(const T* lanes) {
   const T* const mine = lanes + threadIdx.x % kWarp;

@@ -32,7 +32,7 @@ std::vector<float> tree_of(const std::vector<float>& bounds) {
   return tree;
 }
 
-// What codes are searched in.
+// The bounds, in the order in which a code is searched in them.
 std::vector<float> searched(const plan::Table& t) {
   return t.guess && !is_guessed(t) ? tree_of(t.bounds) : t.bounds;
 }
@@ -43,7 +43,7 @@ struct Array {
   std::string name;
   std::vector<float> values;
 };
-// Those that the op looks up in.
+// The arrays in which the op looks up.
 std::vector<Array> arrays_of(const plan::Table& t, Op op) {
   if (op == Op::lookup) return {{t.name, t.values}};
   std::vector<Array> arrays = {{t.bounds_name, searched(t)}};

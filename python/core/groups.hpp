@@ -1,4 +1,4 @@
-// What a binding stands on beside the tensors: the options of param_groups' dicts, and the numbers
+// The inputs of a binding beside its tensors: the options in param_groups' dicts, and the numbers
 // that steps take from them. Knows CPython and the C API's handles.
 #pragma once
 

@@ -363,7 +363,7 @@ int Walk::visit(visitproc visit, void* arg) const {
   return groups.visit(visit, arg);
 }
 
-// What is given up may run Python code, which finds the walk empty.
+// Dropping a reference may run Python code, so the walk is emptied first.
 void Walk::clear() {
   auto entries = std::exchange(entries_, {});
   auto locals = std::exchange(locals_, {});

@@ -31,7 +31,7 @@ namespace {
 
 using Kind = Expectation::Kind;
 
-// What follows RUN: "pass bind dtypes | f16 bf16 f32 | f32 bf16 f32".
+// The text after RUN: "pass bind dtypes | f16 bf16 f32 | f32 bf16 f32".
 struct Command {
   std::string verb;
   std::string rest;                              // up to the first '|'
@@ -108,7 +108,7 @@ void check_result(const Program& after, const Program& again, Outcome* outcome) 
   if (parse(print(after)) != after) outcome->broken.emplace_back("the printed result differs");
 }
 
-// What `find_violations` reports must also be the first error of parse(), with rule and caret.
+// The first violation must also be the first error of parse(), with rule and caret.
 void check_message(const std::string& text, const Fault& first, Outcome* outcome) {
   std::string message;
   try {

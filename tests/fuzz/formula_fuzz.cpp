@@ -143,7 +143,7 @@ TEST_CASE("fuzz: formulas") {
         CHECK(make_recipe(parse_optimizer(formed, "f.opt")) == program);
       } catch (const Error& e) {
         std::string_view message = e.what();
-        // What a formula refuses has no place.
+        // An error of a `refuse` statement has no place.
         CHECK((e.kind() == ErrorKind::usage || message.find(".opt:") != std::string_view::npos));
         CHECK(message.size() < 20'000);
         CHECK(message.find('\x1b') == std::string_view::npos);

@@ -1,4 +1,4 @@
-// What steps with values of columns cost on the PTX machine: rows whose weights are aligned otherwise
+// Costs of steps with column values on the PTX machine: rows whose weights are aligned otherwise
 // than the values of columns, and waits for the whole block in each row. Knows all layers.
 #include <string>
 

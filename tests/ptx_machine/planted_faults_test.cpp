@@ -204,7 +204,7 @@ TEST_CASE("the generation read behind the arrival is found where a block freezes
       step_ptx(90, {{load, ""}, {"    *is_last = arrived", load + "    *is_last = arrived"}});
   Data data = make_data(kShapes, 1);
   u32 caught = 0;
-  // Of five seeds the last one freezes blocks.
+  // Every fifth seed freezes blocks.
   for (u64 seed = 4; seed < 300; seed += 5) {
     Caught faulty = run_faulty(ptx, data, {.blocks = 3, .seed = seed});
     if (!faulty.any) continue;

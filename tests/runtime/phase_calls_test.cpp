@@ -158,7 +158,7 @@ TEST_CASE("a count of elements beyond 2^31 is no negative number") {
       Partials partials = step.partials();
       REQUIRE(partials.all.size() == 1);
       REQUIRE(partials.all[0].dtype == DType::i32);
-      // What a tensor of so many elements leaves.
+      // The sum that a tensor of that many elements would have left.
       std::memcpy(static_cast<char*>(partials.block) + partials.all[0].offset, &count,
                   sizeof count);
       step.run(std::vector<float*>{grad.data()}, step.make_args());

@@ -2,7 +2,6 @@
 // be compared (tools/same_text.py). Knows the compiler, the recipes, and LLVM where objects are asked for.
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,6 +23,7 @@
 #include "tests/support/golden_cases.hpp"
 #include "tests/support/pairwise.hpp"
 #include "tests/support/recipe_options.hpp"
+#include "tools/workload/text_file.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -85,11 +85,6 @@ std::string digest(std::string_view text) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-void write_text(const std::filesystem::path& folder, const std::string& name,
-                const std::string& text) {
-  std::ofstream(folder / name, std::ios::binary) << text;
-}
-
 struct Case {
   std::string name;
   Program program;
@@ -106,7 +101,8 @@ std::vector<std::string> lines_of(const Case& c, const Wish& wish) {
       for (const auto& [target, text] : texts_of(v.plan, wish)) {
         lines.push_back(fmt::format("{} {} {}", digest(text), at, target));
         if (wish.texts.empty()) continue;
-        write_text(wish.texts, fmt::format("{}.{}.{}", c.name, name(form), target), text);
+        write_file((wish.texts / fmt::format("{}.{}.{}", c.name, name(form), target)).string(),
+                   text);
       }
     } catch (const Error& e) {
       lines.push_back(fmt::format("{} {} refused", digest(e.what()), at));

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kDigits =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-// What the set is of: a set of another head is another set.
+// The factors and the seed of the set. A file with another head holds another set.
 std::string head(const std::vector<Factor>& factors, uint64_t seed) {
   std::string out = "# Rows in which every two values of two factors stand together.\n";
   out += fmt::format("seed {}\n", seed);

@@ -10,7 +10,7 @@
 
 namespace stepfuse::testing {
 
-// What the function throws, this throws.
+// Runs the function on a thread with a small stack, and rethrows its exception.
 inline void on_small_stack(const std::function<void()>& function, size_t bytes = size_t{2} << 20) {
   struct Call {
     const std::function<void()>& function;

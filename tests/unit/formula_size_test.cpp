@@ -29,7 +29,7 @@ std::string numbered(const std::function<std::string(std::string)>& part, int co
   return out;
 }
 
-// What making a step of it says, "" where it is one. The time is in proportion to the text.
+// The error of making a step of the formula, or "".
 std::string said_of(const std::string& body) {
   std::string said;
   auto begin = std::chrono::steady_clock::now();

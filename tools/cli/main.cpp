@@ -71,7 +71,7 @@ bool is_number(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789.eE+-") == std::string::npos;
 }
 
-// What to say of a word that no option takes.
+// The error for a word that no option takes.
 std::string explain_extra(const CLI::App& verb, const std::vector<std::string>& words) {
   std::string extra = verb.remaining()[0];
   auto at = std::find(words.begin(), words.end(), extra);

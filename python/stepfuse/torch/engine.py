@@ -95,7 +95,7 @@ class Engine(Binding):
         """Once, before the first step: ranks that differ would wait for each other, or their models would go apart."""
         ranks, self.to_compare = self.to_compare, None
         self.compared = True
-        # What was loaded into a sharded optimizer counts more steps than a rank without a share has.
+        # A rank without a share has counted no step itself, so the loaded count wins.
         ranks.step = max([ranks.step, *(int(part.counts.max()) for part in self.parts if part.counts is not None)])
         ranks.agree(facts(self, ranks.step))
 

@@ -152,7 +152,7 @@ class Device {
   std::string options_;
 };
 
-// Where a step's own memory comes from. Called at construction, after append(), by init_state() and
+// Allocates a step's own memory. Called at construction, after append(), by init_state() and
 // destruction, never by run(); with the context of the step's device current.
 struct Allocator {
   // Returns memory of the step's device, aligned to at least 256 bytes and usable on `stream`, or null if
@@ -265,12 +265,12 @@ struct Partial {
   const void* pieces = nullptr;  // inputs of the fold: one value of dtype per piece of
   size_t piece_count = 0;  // 16,384 elements, in bound order; valid from observe() of all tensors
                            // until reduce() or run()
-  // Of the norm or the check, which stand before `stage optimizer` in the program, and so not of the
-  // optimizer's own formula. Of a program without that stage all are.
+  // True for the norm and the check, which the program computes before `stage optimizer`; false for
+  // reductions of the optimizer's own formula. True for all reductions if there is no such stage.
   bool pipeline = true;
 };
 
-// What reduce() leaves, as one block in device memory; f32 first. Norm and check of a recipe made with
+// The results of reduce(), as one block in device memory; f32 first. Norm and check of a recipe made with
 // all_reduce are f32 sums (maxima with Clip::inf), so that one all-reduce of bytes / 4 values serves both. A
 // formula that reduces for itself may leave others among them: each is exchanged by its own `op`.
 struct Partials {

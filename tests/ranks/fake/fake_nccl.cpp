@@ -36,7 +36,7 @@ struct ncclConfig {
   int blocking;
 };
 
-// What the tests ask for: collectives that streams come to later, a rank that does not finalize, and an
+// The behaviours that tests ask for: collectives that streams come to later, a rank that does not finalize, and an
 // error of another rank.
 enum Mode { plain, queues, never_finalizes, rank_lost };
 std::atomic<int> g_mode = plain;

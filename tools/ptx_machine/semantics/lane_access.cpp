@@ -72,7 +72,7 @@ class Places {
     place.at = offset + a.lead;
     bytes_in_global_ += bytes_;
     if (launch_.caches != nullptr) {
-      // What a lane is to store may arrive as soon as the next lane is looked at.
+      // A lane's store may become visible as soon as the next lane is processed.
       if (writes_) return false;
       Region own = launch_.caches->access(lanes_.warp->block->index, a, at, bytes_, false, false);
       place.bytes = own.bytes;
