@@ -3,15 +3,28 @@
 #include "python/core/groups.hpp"
 
 #include <bit>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace stepfuse_python {
 namespace {
 
-double to_double(PyObject* value) {
-  double number = PyFloat_AsDouble(value);  // a tensor's, too
-  if (number == -1.0 && PyErr_Occurred() != nullptr) throw Raised();
-  return number;
+// The rule in the library's message, whose other words are those of C++.
+std::string rule_of(std::string_view message) {
+  size_t from = message.find(": it is ");
+  if (from != message.npos) message.remove_prefix(from + std::string_view(": it is ").size());
+  return std::string(message.substr(0, message.find(" (with ")));
+}
+
+// Names the group, the value and the rule.
+[[noreturn]] void refuse(PyObject* error, size_t index, PyObject* key, Py_ssize_t place,
+                         PyObject* value, const std::string& rule) {
+  PyErr_Clear();
+  std::string item = place < 0 ? "" : "[" + std::to_string(place) + "]";
+  PyErr_Format(error, "param_groups[%zu]: %S%s=%R: it must be %s", index, key, item.c_str(), value,
+               rule.c_str());
+  throw Raised();
 }
 
 bool is_params(PyObject* key) { return PyUnicode_CompareWithASCIIString(key, "params") == 0; }
@@ -87,12 +100,35 @@ void Groups::set(PyObject* groups) {
   for (Number& number : numbers_) {
     Ref group = checked(PySequence_GetItem(groups, static_cast<Py_ssize_t>(number.index)));
     Ref value = checked(PyObject_GetItem(group.get(), number.key.get()));
-    if (number.place >= 0) value = checked(PySequence_GetItem(value.get(), number.place));
-    double now = to_double(value.get());
+    if (number.place >= 0) {
+      Ref item(PySequence_GetItem(value.get(), number.place));
+      if (item.get() == nullptr) {
+        refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(),
+               "a sequence of more than " + std::to_string(number.place) + " numbers");
+      }
+      value = std::move(item);
+    }
+    double now = PyFloat_AsDouble(value.get());  // a tensor's, too
+    if (now == -1.0 && PyErr_Occurred() != nullptr) {
+      for (PyObject* error : {PyExc_TypeError, PyExc_ValueError}) {
+        if (PyErr_ExceptionMatches(error) == 0) continue;
+        refuse(error, number.index, number.key.get(), number.place, value.get(), "a number");
+      }
+      throw Raised();
+    }
     if (number.last == std::bit_cast<uint64_t>(now)) continue;
+    // A formula of the user's has no rules in the library, and may have no other learning rate either.
+    bool is_rate = PyUnicode_CompareWithASCIIString(number.key.get(), "lr") == 0;
+    if (is_rate && !(now >= 0)) {
+      refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(), "at least 0");
+    }
     stepfuse_args* args = self_of<Step>(number.step.get()).args.get();
-    check(number.group < 0 ? stepfuse_args_set(args, number.arg, now)
-                           : stepfuse_args_set_group(args, number.arg, number.group, now));
+    if ((number.group < 0
+             ? stepfuse_args_set(args, number.arg, now)
+             : stepfuse_args_set_group(args, number.arg, number.group, now)) != STEPFUSE_OK) {
+      refuse(PyExc_ValueError, number.index, number.key.get(), number.place, value.get(),
+             rule_of(stepfuse_error_message()));
+    }
     number.last = std::bit_cast<uint64_t>(now);
   }
 }

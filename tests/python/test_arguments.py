@@ -44,12 +44,71 @@ def test_groups_are_refused(name, value):
         AdamW([{"params": [a]}, {"params": [b], name: value}])
     says(name, value, error)
     optimizer = AdamW([a])
-    if name in ("moments", "copy_scale") and isinstance(value, str):
-        return  # a name that only the library knows it refuses at the step
     with pytest.raises(ValueError) as error:
         optimizer.add_param_group({"params": [b], name: value})
     says(name, value, error)
     assert len(optimizer.param_groups) == 1
+
+
+def stepped(**given):
+    weight = torch.nn.Parameter(torch.ones(8))
+    weight.grad = torch.ones(8)
+    optimizer = AdamW([{"params": [weight]}, {"params": [torch.nn.Parameter(torch.ones(8))]}], **given)
+    optimizer.param_groups[1]["params"][0].grad = torch.ones(8)
+    optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize(("name", "value", "says"), [
+    ("lr", -1, "param_groups[1]: lr=-1: it must be at least 0"),
+    ("lr", NAN, "param_groups[1]: lr=nan: it must be at least 0"),
+    ("lr", "1", "param_groups[1]: lr='1': it must be a number"),
+    ("lr", None, "param_groups[1]: lr=None: it must be a number"),
+    ("lr", torch.ones(2), "param_groups[1]: lr=tensor([1., 1.]): it must be a number"),
+    ("betas", (0.9, 2.0), "param_groups[1]: betas[1]=2.0: it must be at least 0 and below 1"),
+    ("betas", (0.9,), "param_groups[1]: betas=(0.9,): it must be a sequence of more than 1 numbers"),
+    ("eps", -1, "param_groups[1]: eps=-1: it must be at least 0"),
+    ("weight_decay", NAN, "param_groups[1]: weight_decay=nan: it must be at least 0"),
+    ("ema_decay", 3, "param_groups[1]: ema_decay=3: it must be at least 0 and at most 1"),
+    ("moments", "x", "param_groups[1]: moments='x': there is no format 'x'"),
+    ("copy_scale", "x", "param_groups[1]: copy_scale is one of"),
+    ("master", "x", "param_groups[1]: master is one of"),
+    ("seed", 1.5, "param_groups[1]: seed=1.5: a seed is an integer"),
+    ("weight_rounding", "x", "param_groups[1]: weight_rounding is one of"),
+    ("moments_min", -1, "param_groups[1]: moments_min=-1: a count of elements is an integer"),
+], ids=str)
+def test_a_group_that_became_wrong_is_refused_by_name(name, value, says):
+    optimizer = stepped(ema_decay=0.9)
+    weights = [g["params"][0].detach().clone() for g in optimizer.param_groups]
+    before = dict(optimizer.param_groups[1])
+    optimizer.param_groups[1][name] = value
+    with pytest.raises(TypeError if says.endswith(("'1': it must be a number", "None: it must be a number")) else ValueError) as error:
+        optimizer.step()
+    assert str(error.value).startswith(says) and "StepOptions" not in str(error.value)
+    assert all(torch.equal(w, g["params"][0]) for w, g in zip(weights, optimizer.param_groups))
+    optimizer.param_groups[1].clear()
+    optimizer.param_groups[1].update(before)
+    optimizer.step()
+    assert not torch.equal(weights[1], optimizer.param_groups[1]["params"][0])
+    assert all(float(optimizer.state[g["params"][0]]["step"]) == 2 for g in optimizer.param_groups)
+
+
+def test_a_formula_of_the_users_has_no_negative_rate():
+    weight = torch.nn.Parameter(torch.ones(8))
+    weight.grad = torch.ones(8)
+    optimizer = stepfuse.torch.Formula([weight], formula="optimizer mine { hyper lr = 1, other = 1  w = w - lr * other * g }")
+    optimizer.param_groups[0].update(lr=0.5, other=-1)
+    optimizer.step()
+    assert weight[0] == 1.5
+    optimizer.param_groups[0]["lr"] = -1
+    with pytest.raises(ValueError, match=r"param_groups\[0\]: lr=-1: it must be at least 0"):
+        optimizer.step()
+
+
+def test_factors_are_refused():
+    optimizer = stepped()
+    with pytest.raises(ValueError, match="lr=-1: a factor is a number from 0 on"):
+        optimizer.set_scale(optimizer.param_groups[0]["params"], lr=-1)
 
 
 def test_the_norm_may_not_become_wrong():

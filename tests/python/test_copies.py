@@ -476,10 +476,10 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(TypeError, match="weight is torch.bfloat16: give it a group of its own with copy_scale=None"):
         AdamW([("weight", low)], copy_scale="mx")
     optimizer = AdamW(params, copy_scale="mx")
-    optimizer.add_param_group({"params": [low]})
-    low.grad = torch.zeros(3).bfloat16()
     with pytest.raises(TypeError, match="parameter 0 of group 1 is torch.bfloat16: give it"):
-        optimizer.step()
+        optimizer.add_param_group({"params": [low]})
+    assert len(optimizer.param_groups) == 1
+    optimizer.add_param_group({"params": [low], "copy_scale": None})
     with pytest.raises(ValueError, match=r"shape \(3,\) in torch.bfloat16 has no scale: make it 8-bit"):
         optimizer.copy_scale_inv(low)
     train(optimizer := AdamW(params, copy_scale="mx"), range(1))

@@ -150,6 +150,10 @@ class Binding:
         places = []
         who = type(self.optimizer).__name__
         for g, group in enumerate(self.optimizer.param_groups):
+            try:
+                self.optimizer._check_group(group)
+            except ValueError as error:
+                raise ValueError(f"param_groups[{g}]: {error}") from None
             for i, (p, name) in enumerate(zip(group["params"], names_of(group, g))):
                 if p.grad is None and not self.optimizer._at_once and id(p) not in known and not state.get(p):
                     places.append((p, name, -1, 0))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,17 @@ from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from .. import _core
-from . import copies, formats, masters, torchao
+from . import copies, formats, torchao
 from .arguments import NORMS, check_group, check_max_norm, check_step, refuse
 from .binding import PLAIN
-from .checks import check_copies
+from .checks import check_copies, check_way
 from .engine import Engine
-from .groups import KEPT, find, move, set_scales
+from .groups import KEPT, move, set_scales
 from .parts import Mode
 from .programs import program
 from .scaler import LossScaler
 from .tensors import is_distributed, local
+from .weights import Weights
 
 if TYPE_CHECKING:
     from .pieces import Pieces
@@ -49,7 +49,7 @@ class Deferred:
         return Mode(norm=self.norm, scaler=self.scaler, deferred=True)
 
 
-class Fused(torch.optim.Optimizer):
+class Fused(Weights, torch.optim.Optimizer):
     """What the optimizers share: a step that is one kernel, and clip and loss scale inside of it where wanted."""
 
     _recipe = ""
@@ -57,6 +57,7 @@ class Fused(torch.optim.Optimizer):
     _counts = True  # torch's state of a parameter has a `step`
     _max_norm: float | None = None
     _norm: str | None = None
+    _is_set_up = False
     _external_norm = False
     _scaler: LossScaler | None = None
     _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
@@ -65,12 +66,10 @@ class Fused(torch.optim.Optimizer):
     _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
     _at_once = False  # all parameters have state from the first step on, gradient or not
     _pieces: Pieces | None = None  # ranks exchange them instead of sums
-    _shows_averages = False
     _engine: Engine | None = None
     _engine_type = Engine
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
-    _scales: dict[Tensor, Tensor] | None = None  # of scaled copies: state that stays the same tensors, by parameter
     _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
 
     def _options(self, group: dict[str, Any]) -> list[str]:
@@ -113,18 +112,8 @@ class Fused(torch.optim.Optimizer):
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
-            check_group(group)
-            try:
-                if group.get("moments") is not None:  # a name that the library does not have it refuses now
-                    program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
-            except _core.Error as error:
-                refuse("moments", group["moments"], str(error))
-            if group.get("master") is not None:
-                weights = self._with_weights()
-                program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
-            for flag in ("capturable", "differentiable"):
-                if group.get(flag):
-                    raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
+            self._check_group(group)
+        self._is_set_up = True
         self._max_norm = max_norm
         self._norm = None if max_norm is None else NORMS[float(norm_type)]
         self._external_norm = external_norm
@@ -132,9 +121,33 @@ class Fused(torch.optim.Optimizer):
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = scaler is not None
 
+    def _check_group(self, group: dict[str, Any]) -> None:
+        """Refuses a group that no step can take. The walk checks what are numbers only, whenever they change."""
+        check_group(group)
+        check_way(group.get("copy_scale"))
+        try:
+            if group.get("moments") is not None:  # the library knows the names of formats
+                program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
+        except _core.Error as error:
+            refuse("moments", group["moments"], str(error))
+        if group.get("master") is not None:
+            weights = self._with_weights()
+            program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
+        for flag in ("capturable", "differentiable"):
+            if group.get(flag):
+                raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         check_group(param_group)
         super().add_param_group(param_group)
+        if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
+            return
+        try:
+            check_copies(type(self).__name__, self.param_groups)
+            self._check_group(self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
 
     def __repr__(self) -> str:
         """torch's, and what is of the whole step."""
@@ -306,87 +319,6 @@ class Fused(torch.optim.Optimizer):
     def move(self, param: Tensor | str, group: int) -> None:
         """Moves a parameter, with its state and scales, to another of the groups."""
         move(self.param_groups, param, group)
-
-    @torch.no_grad()
-    def set_weight(self, param: Tensor | str, values: Tensor) -> None:
-        """Makes a parameter these values, to f32: with its master, or what it keeps in its place, and the scale of an 8-bit copy.
-
-        Example:
-            >>> optimizer.set_weight(layer.weight, torch.randn(layer.weight.shape) * 0.02)
-        """
-        group, place = find(self.param_groups, param)
-        p = group["params"][place]
-        if values.shape != p.shape:
-            raise ValueError(f"{type(self).__name__}: values of shape {tuple(values.shape)} for a parameter of shape {tuple(p.shape)}")
-        state, way = self.state[p], copies.how(group, p)
-        if way is not None:
-            return copies.begin(self._live_scales(), state, p, way, values)
-        if masters.find(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
-            state["master"] = torch.empty_like(p, dtype=torch.float32)
-        masters.keep(state, p, values)
-
-    def copy_scale_inv(self, param: Tensor | str) -> Tensor:
-        """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
-
-        One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
-        are of a multiple of 32, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
-        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows; of three and more dimensions,
-        in the order of memory (in channels_last, channels are columns).
-        """
-        p, scales = self._scaled(param)
-        return copies.shaped(scales, p)
-
-    def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
-        """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
-        in 8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
-
-        Example:
-            >>> linear(x, optimizer.dequantized(weight))
-        """
-        return copies.Dequantized.apply(*self._scaled(param), dtype)
-
-    def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
-        group, place = find(self.param_groups, param)
-        p = group["params"][place]
-        way = copies.how(group, p)
-        if way is None:
-            raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
-                             "with copy_scale= of its group")
-        return p, copies.now(self._live_scales(), self.state.get(p), p, way)
-
-    def _live_scales(self) -> dict[Tensor, Tensor]:
-        if self._scales is None:
-            self._scales = {}
-        return self._scales
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Inside of it the parameters are their moving averages (ema_decay=): to evaluate or save the model.
-
-        Example:
-            >>> with optimizer.averaged():
-            ...     validate(model)
-        """
-        states = [(p, s) for p, s in self.state.items() if "ema" in s]
-        if not states:
-            raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
-        ways = {p: copies.how(g, p) for g in self.param_groups for p in g["params"]}
-        for p, s in states:
-            copies.adopt(self._live_scales(), s, p, ways.get(p))
-        scaled = [(p, s) for p, s in states if ways.get(p)]
-        shown = [local(p) for p, _ in states] + [s[copies.find(s)] for _, s in scaled]
-        weights = [t.detach().clone() for t in shown]
-        self._shows_averages = True
-        try:
-            with torch.no_grad():
-                torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
-                for p, s in scaled:
-                    copies.show(s, p, s["ema"], ways[p])
-            yield
-        finally:
-            self._shows_averages = False
-            with torch.no_grad():
-                torch._foreach_copy_(shown, weights)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._deferred = None  # was for the gradients that end here

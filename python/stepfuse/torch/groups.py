@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from .arguments import check_number
+
 KEPT = ("moments", "moments_min", "master", "copy_scale")  # what an optimizer was made with, whatever it loads
 SCALES = {"lr": "lr_scales", "weight_decay": "weight_decay_scales"}  # hyperparameter, and the group's key
 
@@ -41,6 +43,8 @@ def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, A
 
 
 def set_scales(groups: list[dict[str, Any]], params: Tensor | str | Iterable[Tensor | str], factors: dict[str, float]) -> None:
+    for name, factor in factors.items():
+        check_number(name, factor, "a factor")
     for param in [params] if isinstance(params, (Tensor, str)) else list(params):
         group, place = find(groups, param)
         for name, factor in factors.items():

@@ -63,6 +63,9 @@ class Update(Fused):
     defaults = property(lambda self: self.whole.defaults)
     _scales = property(lambda self: self.whole._live_scales())
 
+    def _check_group(self, group: dict[str, Any]) -> None:
+        """The first half has checked it."""
+
     def _options(self, group: dict[str, Any]) -> list[str]:
         options = ["profile=torch-foreach"] + ["check"] * self.whole._may_skip
         return options + ["with=match_rms_adamw"] * (group["adjust_lr_fn"] == "match_rms_adamw")

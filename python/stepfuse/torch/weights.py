@@ -1,0 +1,104 @@
+"""The forms that an optimizer keeps a parameter's weights in, for its users: f32 values, scales of 8-bit copies, averages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import copies, masters
+from .groups import find
+from .tensors import local
+
+
+class Weights:
+    """A base of the optimizers, which have `state` and `param_groups`."""
+
+    param_groups: list[dict[str, Any]]
+    state: Any
+    _shows_averages = False
+    _scales: dict[Tensor, Tensor] | None = None  # of scaled copies: state that stays the same tensors, by parameter
+
+    @torch.no_grad()
+    def set_weight(self, param: Tensor | str, values: Tensor) -> None:
+        """Makes a parameter these values, to f32: with its master, or what it keeps in its place, and the scale of an 8-bit copy.
+
+        Example:
+            >>> optimizer.set_weight(layer.weight, torch.randn(layer.weight.shape) * 0.02)
+        """
+        group, place = find(self.param_groups, param)
+        p = group["params"][place]
+        if values.shape != p.shape:
+            raise ValueError(f"{type(self).__name__}: values of shape {tuple(values.shape)} for a parameter of shape {tuple(p.shape)}")
+        state, way = self.state[p], copies.how(group, p)
+        if way is not None:
+            return copies.begin(self._live_scales(), state, p, way, values)
+        if masters.find(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
+            state["master"] = torch.empty_like(p, dtype=torch.float32)
+        masters.keep(state, p, values)
+
+    def copy_scale_inv(self, param: Tensor | str) -> Tensor:
+        """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
+
+        One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
+        are of a multiple of 32, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
+        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows; of three and more dimensions,
+        in the order of memory (in channels_last, channels are columns).
+        """
+        p, scales = self._scaled(param)
+        return copies.shaped(scales, p)
+
+    def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
+        """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
+        in 8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
+
+        Example:
+            >>> linear(x, optimizer.dequantized(weight))
+        """
+        return copies.Dequantized.apply(*self._scaled(param), dtype)
+
+    def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
+        group, place = find(self.param_groups, param)
+        p = group["params"][place]
+        way = copies.how(group, p)
+        if way is None:
+            raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
+                             "with copy_scale= of its group")
+        return p, copies.now(self._live_scales(), self.state.get(p), p, way)
+
+    def _live_scales(self) -> dict[Tensor, Tensor]:
+        if self._scales is None:
+            self._scales = {}
+        return self._scales
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside of it the parameters are their moving averages (ema_decay=): to evaluate or save the model.
+
+        Example:
+            >>> with optimizer.averaged():
+            ...     validate(model)
+        """
+        states = [(p, s) for p, s in self.state.items() if "ema" in s]
+        if not states:
+            raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
+        ways = {p: copies.how(g, p) for g in self.param_groups for p in g["params"]}
+        for p, s in states:
+            copies.adopt(self._live_scales(), s, p, ways.get(p))
+        scaled = [(p, s) for p, s in states if ways.get(p)]
+        shown = [local(p) for p, _ in states] + [s[copies.find(s)] for _, s in scaled]
+        weights = [t.detach().clone() for t in shown]
+        self._shows_averages = True
+        try:
+            with torch.no_grad():
+                torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
+                for p, s in scaled:
+                    copies.show(s, p, s["ema"], ways[p])
+            yield
+        finally:
+            self._shows_averages = False
+            with torch.no_grad():
+                torch._foreach_copy_(shown, weights)
