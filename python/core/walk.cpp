@@ -119,6 +119,7 @@ void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject*
       throw std::invalid_argument("a parameter without memory");
     }
     entry.lay = keep(view);
+    entry.empty = !entry.distributed && !view.has_elements() && gradient_of(entry).get() != Py_None;
     entry.device = tensors_.device(local.get());
     entry.followed = followed;
     if (followed) entry.version = version(entry);
@@ -324,7 +325,7 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
       if (entry.part < 0) {
         changed = gradient != Gradient::none;
       } else {
-        if (moved(entry)) changed = true;
+        if (moved(entry) || (entry.empty && gradient == Gradient::none)) changed = true;
         if (entry.followed) follow(entry);
         if (gradient == Gradient::odd) odd.push_back(index);
         parts_[static_cast<size_t>(entry.part)][entry.slot] = address;

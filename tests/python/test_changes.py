@@ -5,6 +5,7 @@ import torch
 from pairs import Pair, same_state
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+import stepfuse.torch
 from stepfuse.torch import SGD, AdamW, parts
 
 ON_CUDA = parts.on_cuda(torch.device("cpu"))
@@ -207,3 +208,19 @@ def test_gradients_stay_enabled_whatever_a_step_raises():
         with pytest.raises(RuntimeError, match="sparse"):
             optimizer.step()
         assert not torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD", "NAdam", "Adagrad"])
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_parameter_without_elements_is_stepped_if_it_has_a_gradient(name, begins):
+    shown = []
+    for module in (stepfuse.torch, torch.optim):
+        empty, full = (torch.nn.Parameter(torch.ones(n)) for n in (0, 3))
+        optimizer = getattr(module, name)([empty, full], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+        for has_gradient in (begins, False, True, False, False, True):
+            full.grad = torch.ones(3)
+            empty.grad = torch.ones(0) if has_gradient else None
+            optimizer.step()
+        state = optimizer.state_dict()["state"]
+        shown.append([full.tolist(), {i: {n: v.tolist() for n, v in kept.items() if v is not None} for i, kept in state.items()}])
+    assert shown[0] == shown[1]

@@ -155,7 +155,9 @@ class Binding:
             except ValueError as error:
                 raise ValueError(f"param_groups[{g}]: {error}") from None
             for i, (p, name) in enumerate(zip(group["params"], names_of(group, g))):
-                if p.grad is None and not self.optimizer._at_once and id(p) not in known and not state.get(p):
+                # The library steps each tensor without elements; torch only one with a gradient.
+                is_unused = id(p) not in known and not state.get(p) or not is_distributed(p) and p.numel() == 0
+                if p.grad is None and not self.optimizer._at_once and is_unused:
                     places.append((p, name, -1, 0))
                     continue
                 check_parameter(who, p, name)
