@@ -15,7 +15,7 @@ from pairs import Pair, same_state
 import stepfuse
 import stepfuse.torch
 from stepfuse import _core
-from stepfuse.torch import LAMB, AdamW, Formula, GradScaler, LossScaler, ScheduleFreeAdamW, Sophia, built_in, clip_grad_norm_
+from stepfuse.torch import LAMB, AdamW, Formula, GradScaler, LossScaler, ScheduleFreeAdamW, ScheduleFreeSGD, Sophia, built_in, clip_grad_norm_
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -240,6 +240,37 @@ def test_eval_weights_of_schedule_free():
         pair.a = pair.ours.param_groups[0]["params"]
         pair.ours.train()
         pair.theirs.train()
+
+
+@pytest.mark.parametrize(("warmup_steps", "r", "weight_lr_power"), [(5, 0, 2), (0, 1.5, 2), (0, 0, 0.5), (3, 0.5, 1)])
+def test_schedule_free_warms_up_and_weighs_steps(warmup_steps, r, weight_lr_power):
+    ours, beta, lr = torch.nn.Parameter(torch.randn(50)), 0.9, 0.1
+    y, z, sum_, largest = ours.detach().clone(), ours.detach().clone(), 0.0, 0.0
+    optimizer = ScheduleFreeSGD([ours], lr=lr, momentum=beta, warmup_steps=warmup_steps, r=r, weight_lr_power=weight_lr_power)
+    for k in range(12):  # as the package schedulefree does
+        g = torch.randn(50)
+        rate = lr * ((k + 1) / warmup_steps if k < warmup_steps else 1.0)
+        largest = max(largest, rate)
+        weight = (k + 1) ** r * largest ** weight_lr_power
+        sum_ += weight
+        y.lerp_(z, weight / sum_).add_(g, alpha=rate * (beta * (1 - weight / sum_) - 1))
+        z.sub_(g, alpha=rate)
+        ours.grad = g
+        optimizer.step()
+    assert torch.equal(ours, y) and torch.equal(optimizer.state[ours]["z"], z)
+
+
+def test_schedule_free_notices_another_weight():
+    a, b = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    first, second = ScheduleFreeAdamW([a]), ScheduleFreeAdamW([b], r=1.0)
+    for step in range(4):
+        first.param_groups[0]["r"] = second.param_groups[0]["r"] = float(step > 1)
+        for optimizer, p in ((first, a), (second, b)):
+            p.grad = torch.ones(3)
+            optimizer.step()
+    assert torch.equal(a, b) and "weighted" not in first.param_groups[0]
+    with pytest.raises(TypeError, match="no 'weighted'"):
+        ScheduleFreeAdamW([a], weighted=True)
 
 
 @pytest.mark.parametrize("name", built_in.__all__)

@@ -33,6 +33,9 @@ LR, EPS = log_uniform(1e-4, 0.3), log_uniform(1e-10, 1e-4)
 ADAM = {"lr": LR, "beta1": beta(), "beta2": beta(0.8), "eps": EPS, "weight_decay": decay}
 SGD = {"lr": LR, "momentum": beta(), "weight_decay": decay}
 
+WEIGHTED = {"warmup_steps": lambda r: r.choice([0, 1, 5, 30]), "r": lambda r: r.choice([0.0, r.uniform(0.1, 2)]),
+            "weight_lr_power": lambda r: r.choice([0.0, 2.0, r.uniform(0.5, 3)])}
+
 
 def adam_like(h, **more):
     betas = tuple(h[b] for b in ("beta1", "beta2", "beta3") if b in h)
@@ -179,6 +182,10 @@ CASES = {
     "sm3": Case(PYTORCH_OPTIMIZER + "SM3", {"lr": LR, "momentum": beta(), "beta": lambda r: r.choice([0.0, r.uniform(0.5, 0.9999)]),
                                             "eps": log_uniform(1e-30, 1e-8)}, dict, ("momentum_buffer",), options="momentum",
                 shapes=MATRICES),
+    "schedule_free_adamw weighted": Case("schedulefree.AdamWScheduleFree", {**ADAM, **WEIGHTED}, adam_like, ("exp_avg_sq", "z"),
+                                         formula="schedule_free_adamw", options="with=warmup_steps|weighted"),
+    "schedule_free_sgd weighted": Case("schedulefree.SGDScheduleFree", {**SGD, **WEIGHTED}, dict, ("z",),
+                                       formula="schedule_free_sgd", options="with=warmup_steps|weighted"),
     # Not an optimizer of its own: a way of clipping.
     "clip=adagc": Case(PYTORCH_OPTIMIZER + "AdaGC",
                        {**ADAM, "eps": lambda r: 1e-8, "max_norm": log_uniform(0.1, 10), "clip_growth": lambda r: r.uniform(1, 1.2),

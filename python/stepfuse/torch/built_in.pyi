@@ -167,21 +167,22 @@ class SM3(Formula):
 class ScheduleFreeAdamW(ScheduleFree):
     """Schedule-Free AdamW: an average in place of a schedule. Further arguments as of AdamW."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.0025, *, betas: tuple[float, float] = (0.9, 0.999),
-                 eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
-                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
-                 master: str | None = None, clip_factor: float | None = None,
-                 copy_scale: str | None = None) -> None: ...
-
-class ScheduleFreeSGD(ScheduleFree):
-    """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, *, momentum: float = 0.9,
-                 weight_decay: float = 0.0, maximize: bool = False, max_norm: float | None = None,
+                 eps: float = 1e-08, weight_decay: float = 0.0, warmup_steps: float = 0.0, r: float = 0.0,
+                 weight_lr_power: float = 2.0, maximize: bool = False, max_norm: float | None = None,
                  norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
                  weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
                  moments: str | None = None, moments_min: int = 4096, master: str | None = None,
                  clip_factor: float | None = None, copy_scale: str | None = None) -> None: ...
+
+class ScheduleFreeSGD(ScheduleFree):
+    """Schedule-Free SGD: an average in place of a schedule. Further arguments as of AdamW."""
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, *, momentum: float = 0.9,
+                 warmup_steps: float = 0.0, r: float = 0.0, weight_lr_power: float = 2.0, weight_decay: float = 0.0,
+                 maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
+                 external_norm: bool = False, scaler: LossScaler | None = None, weight_rounding: str | None = None,
+                 seed: int = 0, ema_decay: float | None = None, moments: str | None = None, moments_min: int = 4096,
+                 master: str | None = None, clip_factor: float | None = None,
+                 copy_scale: str | None = None) -> None: ...
 
 class Signum(Formula):
     """Signum: the sign of the momentum. Further arguments as of AdamW."""

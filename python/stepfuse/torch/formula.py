@@ -32,14 +32,14 @@ class Declared(NamedTuple):
     options: tuple[str, ...]
     couples: bool  # something is one value for all parameters, or for a group
 
-    def defaults(self) -> dict[str, Any]:
-        """As a group of torch's has them: lr first, beta1 and beta2 as betas."""
+    def defaults(self, following: tuple[str, ...]) -> dict[str, Any]:
+        """As a group of torch's has them: lr first, beta1 and beta2 as betas. Options that follow from numbers are left out."""
         given: dict[str, Any] = {"lr": self.hyper["lr"]} if "lr" in self.hyper else {}
         betas = self.betas()
         if betas:
             given["betas"] = tuple(self.hyper[beta] for beta in betas)
         given.update((name, value) for name, value in self.hyper.items() if name not in betas)
-        given.update((name, False) for name in self.options if name not in given)
+        given.update((name, False) for name in self.options if name not in given and name not in following)
         return {**given, "maximize": False}
 
     def betas(self) -> list[str]:
@@ -107,11 +107,12 @@ class Formula(Fused):
 
     formula = ""
     profile = "torch-foreach"
+    _following: tuple[str, ...] = ()  # options that follow from numbers, and are no arguments
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "formula" in cls.__dict__ and "__init__" not in cls.__dict__:
-            cls.__signature__ = signature(declared(cls.formula))
+            cls.__signature__ = signature(declared(cls.formula), cls._following)
 
     def __init__(self, params: ParamsT, lr: float | Tensor | None = None, *, formula: str | None = None,
                  maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
@@ -125,7 +126,7 @@ class Formula(Fused):
             raise TypeError(f"{type(self).__name__} needs a formula: pass formula=…, or set it in a subclass")
         if lr is not None:
             hyper["lr"] = lr
-        defaults = declared(self.formula).defaults()
+        defaults = declared(self.formula).defaults(self._following)
         for name, value in hyper.items():
             if name not in defaults:
                 raise TypeError(f"{type(self).__name__} has no '{name}'; it takes {', '.join(defaults)}")
@@ -167,6 +168,13 @@ class ScheduleFree(Formula):
     """
 
     _evaluates = False
+    _following = ("weighted",)
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        return super()._options({**group, "weighted": group["r"] != 0 or group["weight_lr_power"] != 2})
+
+    def _switches(self) -> set[str]:
+        return super()._switches() | {"r", "weight_lr_power"}
 
     def eval(self) -> None:
         """Makes the parameters the average, which is the model to use."""
@@ -199,10 +207,10 @@ class ScheduleFree(Formula):
         return {**super().__getstate__(), "_evaluates": self._evaluates}
 
 
-def signature(takes: Declared) -> inspect.Signature:
+def signature(takes: Declared, following: tuple[str, ...]) -> inspect.Signature:
     """Of a class with that formula."""
     general = inspect.signature(Formula.__init__).parameters
-    defaults = takes.defaults()
+    defaults = takes.defaults(following)
     by_name = inspect.Parameter.KEYWORD_ONLY
 
     def own(name: str, kind: Any) -> inspect.Parameter:
