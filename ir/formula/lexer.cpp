@@ -54,6 +54,12 @@ void Lexer::advance() {
     std::string_view two = text_.substr(pos_, 2);
     bool pair =
         two == "==" || two == "!=" || two == "<=" || two == ">=" || two == "&&" || two == "||";
+    if (!pair && (c == '&' || c == '|')) {
+      fail(here(), fmt::format("'{0}' stands for nothing; write {0}{0} between conditions", c));
+    }
+    if (!pair && c == '%') {
+      fail(here(), "there is no '%'; for the remainder of a / b write a - floor(a / b) * b");
+    }
     if (!pair && std::string_view("{}(),:?=+-*/^<>!@").find(c) == std::string_view::npos) {
       fail(here(), fmt::format("unexpected character (code {}); a formula is written in names, "
                                "numbers, \"texts\" and {{}} () + - * / ^ ? : = < > ! && || ,",

@@ -50,8 +50,16 @@ class Parser {
   // --- tokens
 
   [[noreturn]] void fail(std::string_view message) { lexer_.fail(lexer_.peek().loc, message); }
+  // Fails at a word that other languages have in an expression.
+  void check_foreign_word() {
+    const Token& t = lexer_.peek();
+    if (t.kind != TokenKind::name) return;
+    if (t.text == "and") fail("there is no 'and'; write a && b");
+    if (t.text == "or") fail("there is no 'or'; write a || b");
+  }
   [[noreturn]] void fail_expected(std::string_view what) {
     const Token& t = lexer_.peek();
+    check_foreign_word();
     fail(t.kind == TokenKind::end
              ? fmt::format("expected {}, but the text ends here", what)
              : fmt::format("expected {}, found '{}'", what, t.text.substr(0, 40)));
@@ -188,6 +196,7 @@ class Parser {
     };
     while (here()) {
       Token t = lexer_.next();
+      if (t.text == "*" && at("*")) fail("there is no '**'; write a^b");
       Expr right = parse_binary(level + 1);
       left = make(Expr::Kind::binary, t, std::move(left), std::move(right));
     }
@@ -225,6 +234,8 @@ class Parser {
     if (take("@")) return make(Expr::Kind::name, expect_name("grad"));
     if (t.kind != TokenKind::name) fail_expected("a value");
     lexer_.next();
+    bool has_operand = lexer_.peek().kind == TokenKind::name || at("(");
+    if (t.text == "not" && has_operand) lexer_.fail(t.loc, "there is no 'not'; write !a");
     // The parenthesis of a call touches its name: what else begins with one begins a line.
     if (!at("(") || !lexer_.peek().touches) return make(Expr::Kind::name, t);
     return make_of(Expr::Kind::call, t, parse_list([&] { return parse_expr(); }));
@@ -273,6 +284,11 @@ class Parser {
         expect_name(
             "hyper, moment, input, output, state, option, let, def, report, if, NAME = … or '}'")
             .text;
+    for (std::string_view sign : {"+", "-", "*", "/"}) {
+      if (!at(sign)) continue;
+      fail(fmt::format("a value is assigned by '=' alone; write {0} = {0} {1} …",
+                       s.name.substr(0, 40), sign));
+    }
     if (!at("=")) fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)));
     lexer_.next();
     s.value = parse_expr();
