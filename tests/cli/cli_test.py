@@ -49,7 +49,7 @@ class Usage(Case):
     def test_the_limit_of_a_clip_is_no_kind_of_it(self):
         for words in (["--clip", "1.0"], ["--clip=l2", "1.0"]):
             self.fails(2, "write --clip=l2 --set max_norm=1.0", "run", "adamw", *words)
-        self.fails(2, "--clip: '1.0' is not one of", "run", "adamw", "--clip=1.0")
+        self.fails(2, "--clip: 'two' is not one of", "run", "adamw", "--clip=two")
 
     def test_unknown_words_suggest_near_ones(self):
         self.fails(2, "there is no verb 'dmp'; did you mean 'dump'?", "dmp", "adamw")
@@ -462,7 +462,9 @@ class Run(Case):
 
 class Env(Case):
     def test_parts(self):
-        self.assertEqual(set(ENV), {"stepfuse", "processor", "llvm", "nvrtc", "driver", "cache"})
+        self.assertEqual(set(ENV), {"stepfuse", "processor", "llvm", "nvrtc", "driver", "nvdisasm", "cache", "variables"})
+        self.assertEqual(ENV["variables"]["STEPFUSE_CACHE"], "off")
+        self.assertIn("STEPFUSE_CACHE=off", self.ok("env"))
         self.assertGreaterEqual(ENV["processor"]["threads"], 1)
         for part in ("llvm", "nvrtc", "driver", "cache"):
             if ENV[part]["available"]:

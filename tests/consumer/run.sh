@@ -30,7 +30,12 @@ install_stepfuse() {
   cmake --install "$build" --prefix "$prefix" >/dev/null
   [ "$(ls "$prefix/include")" = stepfuse ] || fail "headers outside of include/stepfuse: $(ls "$prefix/include")"
   [ -n "$(find "$prefix" -name LICENSE)" ] || fail "no licence was installed"
-  [ ! -e "$build/bin/stepfuse" ] || "$prefix/bin/stepfuse" --version >/dev/null
+  [ -e "$build/bin/stepfuse" ] || return 0
+  "$prefix/bin/stepfuse" --version >/dev/null
+  local file
+  for file in man/man1/stepfuse-dump.1 man/man7/stepfuse-recipe-options.7 bash-completion/completions/stepfuse; do
+    [ -s "$prefix/share/$file" ] || fail "$file was not installed"
+  done
 }
 
 case $mode in

@@ -6,6 +6,7 @@
 
 #include "runtime/ahead.hpp"
 #include "tools/cli/cuda_code.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
@@ -31,6 +32,7 @@ struct Options {
   std::vector<std::string> targets;
   std::string output;
   bool observe = false;
+  bool json = false;
 };
 
 int aot(const Options& o) {
@@ -43,8 +45,14 @@ int aot(const Options& o) {
                        .cuda_options = o.cuda_options,
                        .targets = o.targets};
   Table table;
+  Json rows = Json::array();
   for (const AheadKernel& k : compile_ahead(request, o.output)) {
     table.row({k.target, k.step, k.form, human_bytes(static_cast<double>(k.bytes))});
+    rows.push_back({{"target", k.target}, {"step", k.step}, {"form", k.form}, {"bytes", k.bytes}});
+  }
+  if (o.json) {
+    print_json(rows);
+    return kOk;
   }
   fmt::print("{}", table.text());
   return kOk;
@@ -66,6 +74,7 @@ void add_aot(CLI::App& app, Action& action) {
       ->required()
       ->type_name("DIR");
   verb->add_flag("--observe", o->observe, "Add the kernels that observe() and reduce() need");
+  verb->add_flag("--json", o->json, "Print JSON");
   add_form(*verb, o->form);
   add_cuda_options(*verb, o->cuda_options);
   add_source(*verb, o->source, true);

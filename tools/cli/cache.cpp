@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/disk_cache.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
@@ -31,23 +32,31 @@ DiskCache& working_cache() {
   return cache;
 }
 
-int list(const DiskCache& cache) {
+int list(const DiskCache& cache, bool json) {
   Table table;
   uint64_t bytes = 0;
+  Json rows = Json::array();
   std::vector<DiskCache::Entry> entries = cache.list();
   for (const DiskCache::Entry& e : entries) {
     auto when =
         std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::file_clock::to_sys(e.used));
     table.row({e.name, human_bytes(static_cast<double>(e.bytes)),
                fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(when))});
+    rows.push_back({{"name", e.name},
+                    {"bytes", e.bytes},
+                    {"used", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(when))}});
     bytes += e.bytes;
+  }
+  if (json) {
+    print_json({{"folder", cache.folder().string()}, {"entries", rows}});
+    return kOk;
   }
   fmt::print("{}{} entries, {}, in {}\n", table.text(), entries.size(),
              human_bytes(static_cast<double>(bytes)), cache.folder().string());
   return kOk;
 }
 
-int show(const DiskCache& cache, const std::string& name) {
+int show(const DiskCache& cache, const std::string& name, bool json) {
   auto preimage = cache.show(name);
   if (!preimage) {
     throw Error(ErrorKind::usage,
@@ -55,22 +64,42 @@ int show(const DiskCache& cache, const std::string& name) {
                             "`stepfuse cache list`",
                             name));
   }
-  fmt::print("{}{}", *preimage, preimage->ends_with('\n') ? "" : "\n");
+  if (json) {
+    print_json({{"name", name}, {"compiled_from", *preimage}});
+  } else {
+    fmt::print("{}{}", *preimage, preimage->ends_with('\n') ? "" : "\n");
+  }
   return kOk;
 }
 
-int cache(const std::string& what, const std::string& name) {
-  if (what == "show" && name.empty()) {
+struct Options {
+  std::string what;
+  std::string name;
+  bool json = false;
+};
+
+int cache(const Options& o) {
+  if (o.what == "show" && o.name.empty()) {
     throw Error(ErrorKind::usage,
                 "cache show needs the name of a kernel; see `stepfuse cache list`");
   }
   DiskCache& cache = working_cache();
-  if (what == "list") return list(cache);
-  if (what == "show") return show(cache, name);
-  if (what == "clear") {
-    fmt::print("{} entries removed\n", cache.clear());
+  if (o.what == "list") return list(cache, o.json);
+  if (o.what == "show") return show(cache, o.name, o.json);
+  if (o.what == "path") {
+    std::string folder = cache.folder().string();
+    if (o.json) {
+      print_json({{"folder", folder}});
+    } else {
+      fmt::print("{}\n", folder);
+    }
+    return kOk;
+  }
+  size_t removed = cache.clear();
+  if (o.json) {
+    print_json({{"removed", removed}});
   } else {
-    fmt::print("{}\n", cache.folder().string());
+    fmt::print("{} entries removed\n", removed);
   }
   return kOk;
 }
@@ -80,15 +109,15 @@ int cache(const std::string& what, const std::string& name) {
 void add_cache(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("cache", "Inspect or clear the kernel cache");
   verb->footer(std::string(kFooter));
-  auto what = std::make_shared<std::string>();
-  auto name = std::make_shared<std::string>();
-  verb->add_option("what", *what, "What to do")
+  auto o = std::make_shared<Options>();
+  verb->add_option("what", o->what, "What to do")
       ->required()
       ->type_name("path|list|show|clear")
       ->check(one_of({"path", "list", "show", "clear"}));
-  verb->add_option("name", *name, "Name of the kernel to show, or its beginning")
+  verb->add_option("name", o->name, "Name of the kernel to show, or its beginning")
       ->type_name("NAME");
-  verb->callback([&action, what, name] { action = [what, name] { return cache(*what, *name); }; });
+  verb->add_flag("--json", o->json, "Print JSON");
+  verb->callback([&action, o] { action = [o] { return cache(*o); }; });
 }
 
 }  // namespace stepfuse::cli

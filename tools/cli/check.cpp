@@ -1,6 +1,7 @@
 // `stepfuse check FILE…`: reads and verifies steps and formulas, and shows each fault at its place.
 // Knows ir.
 #include <memory>
+#include <utility>
 
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <stepfuse/recipes.hpp>
 
 #include "ir/unused.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 #include "tools/workload/text_file.hpp"
@@ -24,26 +26,51 @@ constexpr std::string_view kFooter = R"(Examples:
 A fault is shown as file:line:column, the line, and a caret; the exit code is then 1. Values and
 declarations that are never used are warnings.)";
 
-int check(const std::vector<std::string>& files) {
-  int code = kOk;
-  for (const std::string& file : files) {
-    std::string text = read_text_file(file);
-    try {
-      bool formula = file.ends_with(".opt");
-      std::string name = file == "-" ? "<stdin>" : file;
-      Program p = formula ? make_recipe(parse_optimizer(text, name)) : parse(text, name);
-      for (const Diagnostic& d : formula ? std::vector<Diagnostic>() : find_unused(p)) {
-        std::string shown = render_at(name, text, d.loc, d.message);
-        shown.replace(shown.find("error", name.size()), 5, "warning");
-        complain(shown + '\n');
-      }
-      fmt::print("{}: step @{}, {} instructions, {} buffers: ok\n", file, p.name, p.insts.size(),
-                 p.buffers.size());
-    } catch (const Error& e) {
-      complain(fmt::format("{}\n", e.what()));
-      code = kFaultInFile;
+// What is known of one file: its step or its error, and warnings.
+Json check_file(const std::string& file) {
+  std::string text = read_text_file(file);
+  Json result = {{"file", file}, {"ok", true}};
+  try {
+    bool formula = file.ends_with(".opt");
+    std::string name = file == "-" ? "<stdin>" : file;
+    Program p = formula ? make_recipe(parse_optimizer(text, name)) : parse(text, name);
+    result["step"] = p.name;
+    result["instructions"] = p.insts.size();
+    result["buffers"] = p.buffers.size();
+    result["warnings"] = Json::array();
+    for (const Diagnostic& d : formula ? std::vector<Diagnostic>() : find_unused(p)) {
+      std::string shown = render_at(name, text, d.loc, d.message);
+      shown.replace(shown.find("error", name.size()), 5, "warning");
+      result["warnings"].push_back(shown);
     }
+  } catch (const Error& e) {
+    result["ok"] = false;
+    result["error"] = e.what();
   }
+  return result;
+}
+
+void print_result(const Json& result) {
+  if (!result["ok"].get<bool>()) {
+    complain_of_fault(result["error"].get<std::string>() + '\n');
+    return;
+  }
+  for (const Json& w : result["warnings"]) complain_of_fault(w.get<std::string>() + '\n');
+  fmt::print("{}: step @{}, {} instructions, {} buffers: ok\n", result["file"].get<std::string>(),
+             result["step"].get<std::string>(), result["instructions"].get<size_t>(),
+             result["buffers"].get<size_t>());
+}
+
+int check(const std::vector<std::string>& files, bool json) {
+  int code = kOk;
+  Json all = Json::array();
+  for (const std::string& file : files) {
+    Json result = check_file(file);
+    if (!result["ok"].get<bool>()) code = kFaultInFile;
+    if (!json) print_result(result);
+    all.push_back(std::move(result));
+  }
+  if (json) print_json(all);
   return code;
 }
 
@@ -58,7 +85,10 @@ void add_check(CLI::App& app, Action& action) {
                    "Steps (.sf) and formulas (.opt); - is a step on standard input")
       ->required()
       ->type_name("FILE.sf|FILE.opt…");
-  verb->callback([&action, files] { action = [files] { return check(*files); }; });
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Print JSON, with errors and warnings in it");
+  verb->callback(
+      [&action, files, json] { action = [files, json] { return check(*files, *json); }; });
 }
 
 }  // namespace stepfuse::cli

@@ -1,25 +1,29 @@
 // `stepfuse env`: what this machine has, and for what it has not, which file or symbol was missing.
 // Knows every status of the runtime.
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include <stepfuse/error.hpp>
+
+#include "ir/printable.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/disk_cache.hpp"
+#include "tools/cli/help.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/sass/disassembler.hpp"
 #include "tools/workload/machine.hpp"
 
 namespace stepfuse::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse env
@@ -70,6 +74,27 @@ Json driver() {
           {"cuda_version", fmt::format("{}.{}", s.version / 1000, s.version % 1000 / 10)},
           {"path", s.path},
           {"devices", devices}};
+}
+
+Json nvdisasm() {
+  std::string path = sass::find_disassembler();
+  if (!path.empty()) return {{"available", true}, {"path", path}};
+  try {
+    sass::require_disassembler();
+  } catch (const Error& e) {
+    return {{"available", false}, {"problem", e.what()}};
+  }
+  return {{"available", false}, {"problem", ""}};
+}
+
+// Those of our environment variables that are set.
+Json variables() {
+  Json set = Json::object();
+  for (const Variable& v : environment_variables()) {
+    const char* value = std::getenv(std::string(v.name).c_str());
+    if (value != nullptr) set[std::string(v.name)] = value;
+  }
+  return set;
 }
 
 Json cache() {
@@ -129,9 +154,11 @@ int env(bool json) {
               {"llvm", llvm()},
               {"nvrtc", nvrtc()},
               {"driver", driver()},
-              {"cache", cache()}};
+              {"nvdisasm", nvdisasm()},
+              {"cache", cache()},
+              {"variables", variables()}};
   if (json) {
-    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(all);
     return kOk;
   }
   Table table;
@@ -140,7 +167,13 @@ int env(bool json) {
   add_part(table, "LLVM", all["llvm"]);
   add_part(table, "NVRTC", all["nvrtc"]);
   add_part(table, "NVIDIA driver", all["driver"]);
+  add_part(table, "nvdisasm", all["nvdisasm"]);
   add_part(table, "disk cache", all["cache"]);
+  bool is_first = true;
+  for (const auto& [name, value] : all["variables"].items()) {
+    table.row({is_first ? "variables" : "", fmt::format("{}={}", name, printable(words(value)))});
+    is_first = false;
+  }
   fmt::print("{}", table.text("", Table::Align::left));
   return kOk;
 }

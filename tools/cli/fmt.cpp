@@ -47,7 +47,7 @@ int format(const Options& options) {
       }
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::parse) throw;
-      complain(fmt::format("{}\n", e.what()));
+      complain_of_fault(fmt::format("{}\n", e.what()));
       code = kFaultInFile;
     }
   }

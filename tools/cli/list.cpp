@@ -1,6 +1,7 @@
 // `stepfuse list`: the recipes and their options, or all that one takes. Knows recipes and formulas.
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +10,7 @@
 
 #include "ir/formula/resolve.hpp"
 #include "ir/recipes/arg_meaning.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/verbs.hpp"
@@ -20,22 +22,36 @@ namespace {
 struct ListArguments {
   SourceArguments source;
   bool text = false;
+  bool json = false;
 };
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse list
   stepfuse list adamw --clip     its arguments with defaults, its buffers, states and reports
+  stepfuse list --json           the same for programs, also with a recipe
   stepfuse list adamw --text     its formula, to start your own optimizer from
   stepfuse dump adamw            its step, as text)";
 
-std::string usage_of(const RecipeOption& row) {
-  if (row.values.empty()) return fmt::format("--{}", row.name);
-  std::string values = fmt::format("{}", fmt::join(row.values, "|"));
-  return row.bare.empty() ? fmt::format("--{} {}", row.name, values)
-                          : fmt::format("--{}[={}]", row.name, values);
+Json list_json() {
+  Json recipes = Json::array(), options = Json::array();
+  for (const RecipeInfo& r : list_recipes()) {
+    recipes.push_back({{"name", r.name}, {"help", r.help}});
+  }
+  for (const RecipeOption& row : recipe_option_table()) {
+    Json o = {{"name", row.name}, {"values", row.values}, {"help", row.help}};
+    if (!row.bare.empty()) o["without_value"] = row.bare;
+    std::string fallback = row.get(RecipeOptions{});
+    if (!fallback.empty()) o["default"] = fallback;
+    options.push_back(std::move(o));
+  }
+  return {{"recipes", recipes}, {"options", options}};
 }
 
-int list() {
+int list(bool json) {
+  if (json) {
+    print_json(list_json());
+    return kOk;
+  }
   Table recipes;
   for (const RecipeInfo& r : list_recipes()) {
     recipes.row({std::string(r.name), std::string(r.help)});
@@ -47,7 +63,7 @@ int list() {
       std::string fallback = row.get(RecipeOptions{});
       help += fallback.empty() ? "" : fmt::format(" [{}]", fallback);
     }
-    options.row({usage_of(row), help});
+    options.row({recipe_option_usage(row), help});
   }
   fmt::print("Recipes\n{}\nOptions of every recipe, for every verb [default]\n{}",
              recipes.text("  ", Table::Align::left), options.text("  ", Table::Align::left));
@@ -71,49 +87,72 @@ std::string_view access_text(Access a) {
   return a == Access::in ? "read" : a == Access::out ? "written" : "updated";
 }
 
-// What a step of one recipe keeps and takes.
-void describe(const Program& p, const Optimizer* optimizer) {
+// What a step takes and keeps, by section.
+Json describe(const Program& p, const Optimizer* optimizer) {
   auto meaning = [&](std::string_view name) {
     std::string_view said = optimizer ? formula::meaning_of(optimizer->formula(), name) : "";
     return std::string(said.empty() ? arg_meaning(name) : said);
   };
-  Table args, buffers, states, reports, options;
+  auto empty = Json::array();
+  Json all = {{"arguments", empty},
+              {"buffers", empty},
+              {"states", empty},
+              {"reports", empty},
+              {"options", empty}};
   for (const Arg& a : p.args) {
     std::string value = a.fallback ? literal_text(*a.fallback, a.type.dtype) : "must be given";
-    args.row({a.name, bracketed(name(a.type.dtype), a.type.domain), value, meaning(a.name)});
+    all["arguments"].push_back({{"name", a.name},
+                                {"type", bracketed(name(a.type.dtype), a.type.domain)},
+                                {"default", value},
+                                {"meaning", meaning(a.name)}});
   }
   for (const Buffer& b : p.buffers) {
     std::string begins = b.init == Buffer::Init::zero ? "from 0"
                          : b.init == Buffer::Init::copy
                              ? "from " + p.buffers[static_cast<size_t>(b.init_from)].name
                              : "";
-    buffers.row(
-        {b.name, type_text(b), std::string(access_text(b.access)), begins, meaning(b.name)});
+    all["buffers"].push_back({{"name", b.name},
+                              {"type", type_text(b)},
+                              {"access", access_text(b.access)},
+                              {"initial", begins},
+                              {"meaning", meaning(b.name)}});
   }
   for (const State& s : p.states) {
-    Table& to = s.report ? reports : states;
-    to.row({s.name, bracketed(name(s.type.dtype), s.type.domain), s.shared ? "shared" : "",
-            meaning(s.name)});
+    all[s.report ? "reports" : "states"].push_back(
+        {{"name", s.name},
+         {"type", bracketed(name(s.type.dtype), s.type.domain)},
+         {"shared", s.shared ? "shared" : ""},
+         {"meaning", meaning(s.name)}});
   }
-  auto print = [](std::string_view title, const Table& table) {
-    std::string text = table.text("  ", Table::Align::left);
-    if (!text.empty()) fmt::print("\n{}\n{}", title, text);
-  };
-  print("Arguments: name, type, default", args);
-  print("Buffers", buffers);
-  print("States", states);
-  print("Reports", reports);
-  if (optimizer == nullptr) return;
+  if (optimizer == nullptr) return all;
   for (const formula::Statement* s : formula::options_of(optimizer->formula())) {
     auto table = recipe_option_table();
     bool has_flag =
         std::any_of(table.begin(), table.end(), [&](auto& r) { return r.name == s->name; });
-    options.row({fmt::format(fmt::runtime(has_flag ? "--{}" : "--with={}"), s->name), s->help});
+    all["options"].push_back(
+        {{"name", fmt::format(fmt::runtime(has_flag ? "--{}" : "--with={}"), s->name)},
+         {"meaning", s->help}});
   }
   if (formula::asks_for_profile(optimizer->formula(), "apex")) {
-    options.row({"--profile=apex", "Apex FusedAdam's formula and rounding"});
+    all["options"].push_back(
+        {{"name", "--profile=apex"}, {"meaning", "Apex FusedAdam's formula and rounding"}});
   }
-  print("Options of its own, beside those of every recipe", options);
+  return all;
+}
+
+void print_description(const Json& all) {
+  for (auto [section, title] :
+       {std::pair("arguments", "Arguments: name, type, default"), std::pair("buffers", "Buffers"),
+        std::pair("states", "States"), std::pair("reports", "Reports"),
+        std::pair("options", "Options of its own, beside those of every recipe")}) {
+    Table table;
+    for (const Json& row : all[section]) {
+      std::vector<std::string> cells;
+      for (const Json& cell : row) cells.push_back(cell.get<std::string>());
+      table.row(std::move(cells));
+    }
+    if (!table.empty()) fmt::print("\n{}\n{}", title, table.text("  ", Table::Align::left));
+  }
 }
 
 int list_one(const ListArguments& a) {
@@ -131,10 +170,17 @@ int list_one(const ListArguments& a) {
     return kOk;
   }
   Source source = load_source(a.source);
+  Json all = describe(source.program, optimizer ? &*optimizer : nullptr);
+  if (a.json) {
+    all["title"] = source.title;
+    all["help"] = optimizer ? std::string(optimizer->help()) : "";
+    print_json(all);
+    return kOk;
+  }
   fmt::print("{}", source.title);
   if (optimizer) fmt::print(": {}", optimizer->help());
   fmt::print("\n");
-  describe(source.program, optimizer ? &*optimizer : nullptr);
+  print_description(all);
   return kOk;
 }
 
@@ -147,9 +193,11 @@ void add_list(CLI::App& app, Action& action) {
   add_source(*verb, a->source, false);
   verb->get_option("source")->required(false);
   verb->add_flag("--text", a->text, "Print the optimizer's formula, to start your own from");
+  verb->add_flag("--json", a->json, "Print JSON");
   verb->footer(std::string(kFooter));
-  verb->callback(
-      [&action, a] { action = [a] { return a->source.what.empty() ? list() : list_one(*a); }; });
+  verb->callback([&action, a] {
+    action = [a] { return a->source.what.empty() ? list(a->json) : list_one(*a); };
+  });
 }
 
 }  // namespace stepfuse::cli

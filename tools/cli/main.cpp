@@ -2,7 +2,6 @@
 // CLI11 and the verbs.
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 
 #include <fmt/format.h>
 
@@ -10,6 +9,9 @@
 
 #include "ir/near_names.hpp"
 #include "ir/printable.hpp"
+#include "tools/cli/completion.hpp"
+#include "tools/cli/help.hpp"
+#include "tools/cli/hints.hpp"
 #include "tools/cli/recipe_flags.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
@@ -28,7 +30,7 @@ constexpr std::string_view kFooter = R"(Start here:
 
 Exit codes: 0 done · 1 mistake in a file · 2 mistake on the command line ·
 3 no device or compiler, or it failed · 4 bug in stepfuse
-`stepfuse help VERB` describes a verb, with examples.)";
+`stepfuse VERB -h` lists a verb's options, `stepfuse VERB --help` adds examples.)";
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
@@ -48,7 +50,7 @@ int exit_code(ErrorKind kind) {
 // Errors in a file's text begin with file and line, as editors want them; others with our name.
 int report(const Error& e) {
   bool in_text = e.kind() == ErrorKind::parse || e.kind() == ErrorKind::verify;
-  complain(fmt::format("{}{}\n", in_text ? "" : "stepfuse: ", e.what()));
+  complain_of_fault(fmt::format("{}{}\n", in_text ? "" : "stepfuse: ", e.what()));
   return exit_code(e.kind());
 }
 
@@ -58,41 +60,23 @@ int run_action(const Action& action) {
   } catch (const Error& e) {
     return report(e);
   } catch (const std::bad_alloc&) {
-    complain("stepfuse: out of memory\n");
+    complain_of_fault("stepfuse: out of memory\n");
     return kMachine;
   } catch (const std::exception& e) {
     // fmt's, where it could not print: finish_output() says so.
-    if (std::ferror(stdout) == 0) complain(fmt::format("stepfuse: {}\n", printable(e.what())));
+    if (std::ferror(stdout) == 0)
+      complain_of_fault(fmt::format("stepfuse: {}\n", printable(e.what())));
     return kBug;
   }
-}
-
-bool is_number(const std::string& word) {
-  return !word.empty() && word.find_first_not_of("0123456789.eE+-") == std::string::npos;
-}
-
-// The error for a word that no option takes.
-std::string explain_extra(const CLI::App& verb, const std::vector<std::string>& words) {
-  std::string extra = verb.remaining()[0];
-  auto at = std::find(words.begin(), words.end(), extra);
-  bool after_clip =
-      at != words.end() && at != words.begin() && std::prev(at)->starts_with("--clip");
-  if (after_clip && is_number(extra)) {
-    return fmt::format(
-        "--clip names a kind of clipping, not its limit '{0}': write --clip=l2 --set max_norm={0}",
-        extra);
-  }
-  std::vector<std::string> known;
-  for (const CLI::Option* o : verb.get_options()) {
-    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-  }
-  return fmt::format("'{}' is not understood{}", extra,
-                     did_you_mean(extra.substr(0, extra.find('=')), known));
 }
 
 // Prints CLI11's message, or for an unknown verb or option a better one.
 int report_usage(const CLI::App& app, const CLI::ParseError& e,
                  const std::vector<std::string>& words) {
+  if (dynamic_cast<const CLI::CallForAllHelp*>(&e) != nullptr) {
+    fmt::print("{}", app.help("", CLI::AppFormatMode::All));
+    return kOk;
+  }
   if (e.get_exit_code() == 0) return app.exit(e) == 0 ? kOk : kUsage;
   std::string message = e.what();
   const CLI::App* verb = app.get_subcommands().empty() ? &app : app.get_subcommands()[0];
@@ -104,7 +88,30 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
     message = explain_extra(*verb, words);
   }
   std::string name = verb == &app ? "stepfuse" : "stepfuse " + verb->get_name();
-  complain(fmt::format("{}: {}\nTry `{} --help`.\n", name, printable(message), name));
+  complain_of_fault(fmt::format("{}: {}\nTry `{} --help`.\n", name, printable(message), name));
+  return kUsage;
+}
+
+// `stepfuse help`, `help VERB` and `help TOPIC`.
+int help(CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty()) {
+    fmt::print("{}", app.help("", CLI::AppFormatMode::All));
+    return kOk;
+  }
+  std::vector<std::string> known;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    known.push_back(verb->get_name());
+    if (words[0] != verb->get_name()) continue;
+    fmt::print("{}", verb->help("stepfuse", CLI::AppFormatMode::All));
+    return kOk;
+  }
+  if (const HelpTopic* topic = find_topic(words[0])) {
+    fmt::print("{}", topic->text());
+    return kOk;
+  }
+  for (const HelpTopic& t : help_topics()) known.emplace_back(t.name);
+  complain_of_fault(fmt::format("stepfuse: there is no help on '{}'{}\nTry `stepfuse help`.\n",
+                                printable(words[0]), did_you_mean(words[0], known)));
   return kUsage;
 }
 
@@ -114,7 +121,9 @@ int run(std::vector<std::string> words) {
   app.set_version_flag("-V,--version", "stepfuse " STEPFUSE_VERSION);
   app.require_subcommand(1);
   app.footer(std::string(kFooter));
-  app.get_formatter()->column_width(34);
+  app.formatter(make_help_formatter());
+  app.set_help_flag("-h", "List options");
+  app.set_help_all_flag("--help", "List options, with examples and notes");
   Action action;
   add_list(app, action);
   add_check(app, action);
@@ -130,17 +139,17 @@ int run(std::vector<std::string> words) {
   add_convert(app, action);
   add_aot(app, action);
   add_replay(app, action);
+  add_completion(app, action);
+  add_man(app, action);
   if (words.empty()) {
-    std::cout << app.help();
+    fmt::print("{}", app.help("", CLI::AppFormatMode::All));
     return kUsage;
   }
-  if (words[0] == "help") {
-    words.erase(words.begin());
-    std::vector<CLI::App*> verbs = app.get_subcommands({});
-    bool known = words.empty() || std::any_of(verbs.begin(), verbs.end(), [&](const CLI::App* v) {
-                   return v->get_name() == words[0];
-                 });
-    if (known) words.emplace_back("--help");
+  std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (words[0] == "help") return help(app, rest);
+  if (words[0] == "complete") {  // for the scripts that `completion` prints
+    for (const std::string& word : complete(app, rest)) fmt::print("{}\n", word);
+    return kOk;
   }
   words = normalise_recipe_flags(std::move(words));
   try {

@@ -7,6 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <stepfuse/error.hpp>
+
+#include "tools/cli/hints.hpp"
+
 namespace stepfuse::cli {
 namespace {
 
@@ -50,13 +54,24 @@ void add_recipe_flags(CLI::App& verb, RecipeValues& values) {
             "--" + name, [&values, name](const std::string& v) { values[name] = v; }, help)
         ->type_name(row.values.empty() ? "" : type)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->group("Recipe options");
+        ->group("");  // not in the verb's help, but on a page of its own
   }
+}
+
+std::string recipe_option_usage(const RecipeOption& row) {
+  if (row.values.empty()) return fmt::format("--{}", row.name);
+  std::string values = fmt::format("{}", fmt::join(row.values, "|"));
+  return row.bare.empty() ? fmt::format("--{} {}", row.name, values)
+                          : fmt::format("--{}[={}]", row.name, values);
 }
 
 RecipeOptions recipe_options(const RecipeValues& values) {
   RecipeOptions options;
-  for (const auto& [name, value] : values) set_option(options, name, value);
+  for (const auto& [name, value] : values) {
+    std::string hint = name == "clip" ? hint_for_clip(value) : "";
+    if (!hint.empty()) throw Error(ErrorKind::usage, hint);
+    set_option(options, name, value);
+  }
   return options;
 }
 

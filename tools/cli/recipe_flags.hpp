@@ -21,6 +21,9 @@ std::vector<std::string> normalise_recipe_flags(std::vector<std::string> words);
 
 void add_recipe_flags(CLI::App& verb, RecipeValues& values);
 
+// "--clip[=none|l2]": how an option is written.
+std::string recipe_option_usage(const RecipeOption& row);
+
 // Throws Error{usage} for a value that an option does not have.
 RecipeOptions recipe_options(const RecipeValues& values);
 

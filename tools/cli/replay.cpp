@@ -11,6 +11,7 @@
 
 #include "ir/printable.hpp"
 #include "runtime/record.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
 
@@ -36,6 +37,7 @@ struct Options {
   std::string result;
   std::string compare;
   int threads = 0;
+  bool json = false;
 };
 
 bool same_step(const StepRecord& a, const StepRecord& b) {
@@ -62,15 +64,38 @@ int replay_file(const Options& o) {
   Form form = o.form.empty() ? record.form : *form_from_name(o.form);
   Device device = o.backend == "cpu" ? Device::cpu(o.threads) : Device::interpreter();
   std::string other = o.compare.empty() ? "the interpreter" : printable(o.compare);
-  fmt::print("step {} of @{}: {} tensors, {} elements, recorded in form {}\n", record.index,
-             record.program.name, record.layout.size(), record.layout.element_count(),
-             name(record.form));
   auto bad = first_nonfinite(record);
-  fmt::print("gradients: {}\n", bad ? printable(*bad) : "all finite");
+  if (!o.json) {
+    fmt::print("step {} of @{}: {} tensors, {} elements, recorded in form {}\n", record.index,
+               record.program.name, record.layout.size(), record.layout.element_count(),
+               name(record.form));
+    fmt::print("gradients: {}\n", bad ? printable(*bad) : "all finite");
+  }
   StepRecord want = expected(o, record);
   StepRecord got = replay(record, device, form);
   if (!o.result.empty()) save_record(o.result, got);
   auto d = first_difference(want, got);
+  if (o.json) {
+    Json j = {{"step", record.program.name},
+              {"index", record.index},
+              {"tensors", record.layout.size()},
+              {"elements", record.layout.element_count()},
+              {"recorded_form", name(record.form)},
+              {"form", name(form)},
+              {"backend", o.backend},
+              {"compared_with", other},
+              {"equal", !d.has_value()}};
+    if (bad) j["first_nonfinite"] = *bad;
+    if (d) {
+      j["difference"] = {{"values", d->count},
+                         {"first", d->what},
+                         {"expected", d->a},
+                         {"got", d->b},
+                         {"line", d->line}};
+    }
+    print_json(j);
+    return d ? kFaultInFile : kOk;
+  }
   if (!d) {
     fmt::print("{} ({}) equals {} in every array and state\n", o.backend, name(form), other);
     return kOk;
@@ -99,11 +124,12 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(one_of({"fused", "split", "unfused"}));
   verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
       ->type_name("N")
-      ->check(CLI::Range(0, 4096));
+      ->check(in_range(0, 4096));
   verb->add_option("--result", o->result, "Write the result to a file, for --compare")
       ->type_name("FILE.safetensors");
   verb->add_option("--compare", o->compare, "Compare with such a file instead of the interpreter")
       ->type_name("FILE.safetensors");
+  verb->add_flag("--json", o->json, "Print JSON");
   verb->callback([&action, o] { action = [o] { return replay_file(*o); }; });
 }
 

@@ -193,14 +193,15 @@ int run(const Options& o) {
 void add_input_options(CLI::App& verb, Options& o) {
   WorkloadOptions& in = o.plan.inputs;
   verb.add_option("--steps", o.plan.steps, "Number of steps [4]")
-      ->check(CLI::Range(0, 1'000'000'000));
-  verb.add_option("--seed", in.seed, "Seed of the inputs [1]");
+      ->type_name("N")
+      ->check(in_range(0, 1'000'000'000));
+  verb.add_option("--seed", in.seed, "Seed of the inputs [1]")->type_name("N");
   verb.add_option("--inputs", o.inputs, "Kind of input values [normal]")
       ->type_name("normal|special|single")
       ->check(one_of({"normal", "special", "single"}));
   verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
       ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(in_range(0.0, 1.0));
   verb.add_flag("--moving", in.moving, "Move the gradients to other addresses at every step");
   verb.add_flag("--observe", o.plan.observe,
                 "Split phase: pass gradients in parts, the last ones first");
@@ -208,7 +209,7 @@ void add_input_options(CLI::App& verb, Options& o) {
       ->type_name("BUFFER");
   add_settings(verb, o.set);
   verb.add_flag("--vary", o.plan.vary_args, "Vary hyperparameters between groups and steps");
-  verb.add_option("--init-scale", o.plan.init_scale, "Initial loss scale [65536]");
+  verb.add_option("--init-scale", o.plan.init_scale, "Initial loss scale [65536]")->type_name("X");
 }
 
 }  // namespace
@@ -223,11 +224,14 @@ void add_run(CLI::App& app, Action& action) {
       ->check(one_of({"cpu", "cuda", "interpret"}));
   add_form(*verb, o->form);
   verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
-      ->check(CLI::Range(0, 4096));
+      ->type_name("N")
+      ->check(in_range(0, 4096));
   verb->add_option("--cpu-level", o->cpu_level,
                    "Processor level whose instructions may be used [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
-  verb->add_option("--device", o->ordinal, "Number of the GPU [0]")->check(CLI::Range(0, 1023));
+  verb->add_option("--device", o->ordinal, "Number of the GPU [0]")
+      ->type_name("N")
+      ->check(in_range(0, 1023));
   add_cuda_options(*verb, o->cuda_options);
   add_input_options(*verb, *o);
   verb->add_flag("--digest", o->digest, "Print one hash of all buffers and states at the end");

@@ -12,6 +12,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
@@ -65,19 +66,29 @@ std::string digest(const Case& c, const Device& device, Form form) {
 
 class SelfTest {
  public:
-  int run() {
+  int run(bool json) {
     std::vector<Case> all = cases();
     for (const Case& c : all) expected_.push_back(digest(c, Device::interpreter(), Form::fused));
-    table_.row({"interpreter", "works", fmt::format("{} steps", all.size())});
+    add("interpreter", "works", fmt::format("{} steps", all.size()));
     if (llvm_status().available) {
       for (const std::string& level : runnable_cpu_levels()) {
         compare(fmt::format("CPU, {}", level), all, Device::cpu(0, level));
       }
     } else {
-      table_.row({"CPU", "not here", first_line(llvm_status().problem)});
+      add("CPU", "not here", first_line(llvm_status().problem));
     }
     cuda_devices(all);
-    fmt::print("{}\n", table_.text("", Table::Align::left));
+    bool ok = problem_.empty() && working_ > 0;
+    if (json) {
+      print_json({{"ok", ok}, {"devices", devices_}, {"problem", problem_}});
+      return ok ? kOk : kMachine;
+    }
+    Table table;
+    for (const Json& d : devices_) {
+      table.row({d["device"].get<std::string>(), d["result"].get<std::string>(),
+                 d["detail"].get<std::string>()});
+    }
+    fmt::print("{}\n", table.text("", Table::Align::left));
     if (!problem_.empty()) {
       fmt::print("FAILED: {}\n", problem_);
     } else if (working_ == 0) {
@@ -86,19 +97,23 @@ class SelfTest {
       fmt::print("ok: {} gives the interpreter's bits in every form\n",
                  working_ == 1 ? "one device" : "each device");
     }
-    return problem_.empty() && working_ > 0 ? kOk : kMachine;
+    return ok ? kOk : kMachine;
   }
 
  private:
+  void add(const std::string& device, const std::string& result, const std::string& detail) {
+    devices_.push_back({{"device", device}, {"result", result}, {"detail", detail}});
+  }
+
   void cuda_devices(const std::vector<Case>& all) {
     const cuda::DriverStatus& driver = cuda::driver_status();
     if (!driver.available || driver.devices.empty()) {
       std::string why = driver.available ? "the driver has no device" : first_line(driver.problem);
-      table_.row({"CUDA", "not here", why});
+      add("CUDA", "not here", why);
       return;
     }
     if (!cuda::nvrtc_status().available) {
-      table_.row({"CUDA", "not here", first_line(cuda::nvrtc_status().problem)});
+      add("CUDA", "not here", first_line(cuda::nvrtc_status().problem));
       return;
     }
     for (size_t d = 0; d < driver.devices.size(); ++d) {
@@ -125,19 +140,18 @@ class SelfTest {
     ++working_;
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    table_.row(
-        {name, "equal bits", fmt::format("{} kernels in {:.2g} s", 3 * all.size(), seconds)});
+    add(name, "equal bits", fmt::format("{} kernels in {:.2g} s", 3 * all.size(), seconds));
   }
 
   void fail(const std::string& name, const std::string& why) {
-    table_.row({name, "FAILED", first_line(why)});
+    add(name, "FAILED", first_line(why));
     if (problem_.empty()) problem_ = fmt::format("{}: {}", name, why);
   }
 
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
   std::vector<std::string> expected_;
-  Table table_;
+  Json devices_ = Json::array();
   int working_ = 0;
   std::string problem_;
 };
@@ -148,7 +162,9 @@ void add_selftest(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("selftest", "Whether steps have the right bits on this machine");
   verb->footer(std::string(kFooter));
-  verb->callback([&action] { action = [] { return SelfTest().run(); }; });
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Print JSON");
+  verb->callback([&action, json] { action = [json] { return SelfTest().run(*json); }; });
 }
 
 }  // namespace stepfuse::cli

@@ -10,6 +10,7 @@
 #include <stepfuse/error.hpp>
 
 #include "ir/near_names.hpp"
+#include "tools/cli/hints.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -40,8 +41,9 @@ ArgSetting parse_setting(const std::string& text, const Program& program) {
   if (program.find_arg(s.name) < 0) {
     std::vector<std::string> names;
     for (const Arg& a : program.args) names.push_back(a.name);
-    fail(fmt::format("step @{} has no argument '{}'{}", program.name, s.name,
-                     did_you_mean(s.name, names)));
+    std::string near = hint_for_argument(program.name, s.name);
+    if (near.empty()) near = did_you_mean(s.name, names);
+    fail(fmt::format("step @{} has no argument '{}'{}", program.name, s.name, near));
   }
   return s;
 }

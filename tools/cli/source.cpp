@@ -30,15 +30,11 @@ bool looks_like_file(const std::string& what) {
 
 [[noreturn]] void fail_unknown(const std::string& what) {
   std::vector<std::string> names;
-  std::string list;
-  for (const RecipeInfo& r : list_recipes()) {
-    names.emplace_back(r.name);
-    list += fmt::format(" {}", r.name);
-  }
+  for (const RecipeInfo& r : list_recipes()) names.emplace_back(r.name);
   fail(
-      fmt::format("there is no recipe and no file '{}'{}\nThe recipes are{}; an optimizer of your "
-                  "own is a file, as in my.opt or my_step.sf",
-                  what.substr(0, 80), did_you_mean(what, names), list));
+      fmt::format("there is no recipe and no file '{}'{}\n`stepfuse list` names the recipes; an "
+                  "optimizer of your own is a file, as in my.opt or my_step.sf",
+                  what.substr(0, 80), did_you_mean(what, names)));
 }
 
 void bind_one(Source& source, std::string_view entry) {
@@ -120,6 +116,21 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
   };
   return CLI::Validator(check, "");
 }
+
+template <class Number>
+CLI::Validator in_range(Number low, Number high) {
+  auto check = [low, high](std::string& text) -> std::string {
+    Number value{};
+    const char* end = text.data() + text.size();
+    auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc{} && rest == end && value >= low && value <= high) return "";
+    return fmt::format("expected a {}number from {} to {}; got '{}'",
+                       std::is_integral_v<Number> ? "whole " : "", low, high, text);
+  };
+  return CLI::Validator(check, "");
+}
+template CLI::Validator in_range(int low, int high);
+template CLI::Validator in_range(double low, double high);
 
 void add_form(CLI::App& verb, std::string& form) {
   verb.add_option("--form", form,

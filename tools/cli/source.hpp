@@ -29,6 +29,9 @@ void add_source(CLI::App& verb, SourceArguments& arguments, bool layout);
 
 // One of these words; help shows them as the option's type already.
 CLI::Validator one_of(const std::vector<std::string>& words);
+// A number from `low` to `high`; int or double.
+template <class Number>
+CLI::Validator in_range(Number low, Number high);
 // --form.
 void add_form(CLI::App& verb, std::string& form);
 

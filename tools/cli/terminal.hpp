@@ -16,6 +16,10 @@ void claim_standard_streams();
 // To standard error. Never throws: where nobody can be told, the exit code still says it.
 void complain(std::string_view text) noexcept;
 
+// The same for an error or a warning, in colour if a terminal shows it and NO_COLOR is not set: the
+// word "error:", the caret under a line, or the tool's name.
+void complain_of_fault(std::string_view text) noexcept;
+
 // The exit code, once everything printed has reached standard output; that of a machine that
 // failed if it has not.
 int finish_output(int code);

@@ -33,5 +33,7 @@ void add_cache(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_aot(CLI::App& app, Action& action);
 void add_replay(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
 
 }  // namespace stepfuse::cli
