@@ -4,16 +4,24 @@
 #include <algorithm>
 #include <charconv>
 #include <span>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "ir/formula/lexer.hpp"
 #include "ir/fp_env.hpp"
+#include "ir/near_names.hpp"
 
 namespace stepfuse::formula {
 namespace {
 
 using Kind = Statement::Kind;
+
+// Words that a statement begins with.
+const std::vector<std::string> kStatements = {"hyper",  "moment", "input", "output",
+                                              "state",  "option", "let",   "def",
+                                              "report", "decay",  "if",    "refuse"};
 
 // Binary operators, loosest first; those of one level group from the left.
 struct Level {
@@ -57,12 +65,12 @@ class Parser {
     if (t.text == "and") fail("there is no 'and'; write a && b");
     if (t.text == "or") fail("there is no 'or'; write a || b");
   }
-  [[noreturn]] void fail_expected(std::string_view what) {
+  [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") {
     const Token& t = lexer_.peek();
     check_foreign_word();
     fail(t.kind == TokenKind::end
-             ? fmt::format("expected {}, but the text ends here", what)
-             : fmt::format("expected {}, found '{}'", what, t.text.substr(0, 40)));
+             ? fmt::format("expected {}, but the text ends here{}", what, hint)
+             : fmt::format("expected {}, found '{}'{}", what, t.text.substr(0, 40), hint));
   }
   bool at(std::string_view sign) const {
     return lexer_.peek().kind == TokenKind::sign && lexer_.peek().text == sign;
@@ -289,7 +297,10 @@ class Parser {
       fail(fmt::format("a value is assigned by '=' alone; write {0} = {0} {1} …",
                        s.name.substr(0, 40), sign));
     }
-    if (!at("=")) fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)));
+    if (!at("=")) {
+      fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)),
+                    did_you_mean(s.name, kStatements));
+    }
     lexer_.next();
     s.value = parse_expr();
     if (take_word("where")) s.guard = parse_expr();
