@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what no compiler does: who includes whom, file sizes, and the sentence that opens a file.
+"""Checks what no compiler does: who includes whom, file sizes, opening sentences, and retired words.
 
     tools/check_layers.py [FILE...]      all sources where no file is named
+    tools/check_layers.py --lower        removes from tools/old_prose.txt what files no longer have
 
 Exit code 1 and one line per fault, each saying what to do about it.
 """
@@ -76,6 +77,27 @@ SENTENCE_MIN = 20  # characters of the opening comment
 CXX = {".cpp", ".hpp", ".c", ".h", ".cuh", ".def"}
 HASH = {".sh", ".cmake"}
 TESTS_FILE = re.compile(r"tests/[\w./-]+")
+
+# Words that the style guide retires (CONTRIBUTING.md), and what to write instead.
+RETIRED = {
+    r"\banew\b": "again",
+    r"\bto the bit\b": "bit for bit",
+    r"\bequal bits\b": "bit-identical",
+    r"\bby chance\b": "stochastically",
+    r"\b[Ss]hall\b": "should, must",
+    r"\bin the place of\b": "instead of",
+    r"\bwhat (it|they) lacks?\b": "the missing",
+    r"\b(is|are) of\b": "has, belongs to, per",
+    r"\bof which\b": "a sentence of its own",
+    r"\b(is|are) none\b": "is not",
+    r"\bso many\b": "a number with a name",
+    r"\b(struct|class) (Kept|Place)\b": "a name that says what is kept or placed",
+}
+# A comment that begins so is rarely a sentence.
+FRAGMENT = re.compile(r"^\s*(//|#|;)+ ?(Of|What|Those|Such|So many|Whose|With which|In whose|To each|Who|Where) ")
+OLD_PROSE = "tools/old_prose.txt"  # file, fragments, retired words: what older files may still have
+PROSE = {".cpp", ".hpp", ".c", ".h", ".cuh", ".def", ".sh", ".cmake", ".py", ".md", ".opt", ".sf"}
+STYLE_GUIDE = ("CONTRIBUTING.md", "check_layers.py", "house_test.py")  # they quote retired words
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 
@@ -206,14 +228,78 @@ def check_filetests():
         yield f"{FILETESTS}: {lines} lines; the cap is {FILETEST_LINES_MAX}. Make steps smaller, or leave out what another file shows"
 
 
-def faults_of(paths):
+def texts():
+    """All files whose prose is checked."""
+    for folder in (*MAY_INCLUDE, "docs", "cmake"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and (path.suffix in PROSE or path.name == "CMakeLists.txt"):
+                yield path
+    yield from sorted(ROOT.glob("*.md"))
+
+
+def prose_of(path):
+    """The faults of one file: (line, kind 0 fragment or 1 retired word, what to do)."""
+    if path.name in STYLE_GUIDE:
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if (found := FRAGMENT.match(line)) and path.suffix != ".md":  # there it is a heading
+            yield number, 0, f"the comment begins with '{found[2]}': write a sentence with subject and verb"
+        for word, instead in RETIRED.items():
+            if found := re.search(word, line):
+                yield number, 1, f"'{found[0]}' is a retired word: write {instead}"
+
+
+def old_prose():
+    """File -> [fragments, retired words] that it may still have."""
+    path = ROOT / OLD_PROSE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    rows = (line.split() for line in lines if line and not line.startswith("#"))
+    return {name: [int(fragments), int(words)] for name, fragments, words in rows}
+
+
+def check_prose(paths):
+    """Yields the faults of prose beyond what the list of old files allows; that list only ever shrinks."""
+    allowed = old_prose()
+    for path in paths:
+        where = str(path.relative_to(ROOT))
+        faults = list(prose_of(path))
+        for kind, limit in enumerate(allowed.pop(where, [0, 0])):
+            of_kind = [(number, what) for number, k, what in faults if k == kind]
+            if len(of_kind) > limit:
+                yield from (f"{where}:{number}: {what}" for number, what in of_kind[limit:])
+                if limit:
+                    yield f"{where}: it may have {limit} of these, by {OLD_PROSE}; mend any"
+            elif len(of_kind) < limit:
+                yield f"{where}: fewer faults than {OLD_PROSE} lists: run tools/check_layers.py --lower"
+    for name in allowed if list(paths) == list(texts()) else ():
+        yield f"{name}: {OLD_PROSE} lists it, and there is no such file: run tools/check_layers.py --lower"
+
+
+def lower_old_prose():
+    """Rewrites the list with what its files have now; never more than it had."""
+    rows = []
+    for name, limits in old_prose().items():
+        faults = list(prose_of(ROOT / name)) if (ROOT / name).exists() else []
+        now = [min(limit, sum(k == kind for _, k, _ in faults)) for kind, limit in enumerate(limits)]
+        if any(now):
+            rows.append(f"{name} {now[0]} {now[1]}")
+    path = ROOT / OLD_PROSE
+    head = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    path.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
+
+
+def faults_of(paths, prose=()):
     faults = [fault for path in paths for fault in check_file(path)]
-    return faults + list(check_llvm_users(paths)) + list(check_filetests())
+    return faults + list(check_llvm_users(paths)) + list(check_filetests()) + list(check_prose(prose))
 
 
 def main():
-    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]] or list(sources())
-    faults = faults_of(paths)
+    if sys.argv[1:] == ["--lower"]:
+        lower_old_prose()
+        return
+    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    faults = faults_of(paths, paths) if paths else faults_of(list(sources()), list(texts()))
+    paths = paths or list(sources())
     print("\n".join(faults) if faults else f"check_layers: {len(paths)} files in order")
     sys.exit(bool(faults))
 

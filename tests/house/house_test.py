@@ -113,6 +113,42 @@ class Layers(unittest.TestCase):
         self.assertIn("5001 lines; the cap is 5000", self.faults({**files, "tests/filetests/a/d.sf": "line\n"})[0])
 
 
+class Prose(unittest.TestCase):
+    def faults(self, files, old=""):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**files, "tools/old_prose.txt": "# file, fragments, words\n" + old}.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            with unittest.mock.patch.object(check_layers, "ROOT", pathlib.Path(folder)):
+                found = list(check_layers.check_prose(list(check_layers.texts())))
+                check_layers.lower_old_prose()
+                return found, pathlib.Path(folder, "tools/old_prose.txt").read_text()
+
+    def test_a_fragment_and_a_retired_word_are_faults_of_new_files(self):
+        for line, words in (("// Of elements the first.", "begins with 'Of'"), ("# What is kept.", "begins with 'What'"),
+                            ("x = 1  # made anew", "'anew' is a retired word: write again"),
+                            ("It is compared to the bit.", "write bit for bit")):
+            for name in ("ir/a.cpp", "docs/a.md", "python/a.py"):
+                found, _ = self.faults({name: "// Good.\n" + line + "\n"})
+                if name == "docs/a.md" and "begins with" in words:
+                    self.assertEqual(found, [])
+                else:
+                    self.assertEqual(len(found), 1, (name, line, found))
+                    self.assertTrue(found[0].startswith(f"{name}:2: ") and words in found[0], found)
+        self.assertEqual(self.faults({"ir/a.cpp": "// Which of these is taken. Nowhere else.\n"})[0], [])
+
+    def test_an_old_file_has_as_many_as_the_list_says(self):
+        two = {"ir/a.cpp": "// Of one.\n// Of two.\n"}
+        self.assertEqual(self.faults(two, "ir/a.cpp 2 0\n")[0], [])
+        self.assertIn("ir/a.cpp:2: ", self.faults(two, "ir/a.cpp 1 0\n")[0][0])
+
+    def test_the_list_only_shrinks(self):
+        found, text = self.faults({"ir/a.cpp": "// Of one.\n", "ir/b.cpp": "// Of one.\n"}, "ir/a.cpp 3 1\nir/gone.cpp 1 0\n")
+        self.assertEqual(sum("--lower" in f for f in found), 3, found)
+        self.assertEqual(text, "# file, fragments, words\nir/a.cpp 1 0\n")
+
+
 class TorchEnvironment(unittest.TestCase):
     def test_what_cannot_be_installed_is_skipped_with_its_reason(self):
         with tempfile.TemporaryDirectory() as folder:
