@@ -4,7 +4,7 @@
 #   tools/test.sh                 the usual run; lint covers what differs from the last release point
 #   tools/test.sh --quick         without lint
 #   tools/test.sh --long          everything that there is: hours (CONTRIBUTING.md lists what it adds)
-#   tools/test.sh --with-torch    with a PyTorch of its own in build/torch to compare with
+#   tools/test.sh --with-torch    with a PyTorch in build/torch and a JAX in build/jax to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
 #   tools/test.sh --sanitize=KIND only the tests, built under a sanitizer in a folder of its own:
 #                                 address, undefined, thread, or address,undefined in one
@@ -130,18 +130,21 @@ checks+=(--part set-up $((SECONDS - started)))
 [[ -d build/nvrtc ]] && export STEPFUSE_NVRTC_DIR=$PWD/build/nvrtc  # for the other build folders too
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
-torch_python=""  # of the system
+torch_python="" jax_python=""  # of the system
 if ((with_torch)); then
   step "PyTorch"
   check "PyTorch in build/torch" bash tools/torch_env.sh
   [[ -x build/torch/bin/python ]] && torch_python=$PWD/build/torch/bin/python
+  step "JAX"
+  check "JAX in build/jax" bash tools/jax_env.sh
+  [[ -x build/jax/bin/python ]] && jax_python=$PWD/build/jax/bin/python
 fi
 
 if [[ -n $sanitize ]]; then
   test_sanitized "$sanitize"
   finish
 fi
-release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TORCH_PYTHON=$torch_python"
+release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TORCH_PYTHON=$torch_python -DSTEPFUSE_JAX_PYTHON=$jax_python"
 if [[ -n $label ]]; then
   build_and_test build "$release" --label-regex "$label"
   finish

@@ -1,0 +1,179 @@
+// The XLA FFI handlers of the CPU: a step in place, and the initial state. Knows XLA's header-only API.
+#include <exception>
+#include <xla/ffi/api/ffi.h>
+
+#include "python/jax/definition.hpp"
+
+namespace stepfuse_jax {
+namespace {
+
+namespace ffi = xla::ffi;
+
+stepfuse_dtype to_dtype(ffi::DataType type) {
+  switch (type) {
+    case ffi::DataType::PRED:
+      return STEPFUSE_BOOL;
+    case ffi::DataType::S8:
+      return STEPFUSE_I8;
+    case ffi::DataType::U8:
+      return STEPFUSE_U8;
+    case ffi::DataType::S16:
+      return STEPFUSE_I16;
+    case ffi::DataType::S32:
+      return STEPFUSE_I32;
+    case ffi::DataType::F16:
+      return STEPFUSE_F16;
+    case ffi::DataType::BF16:
+      return STEPFUSE_BF16;
+    case ffi::DataType::F32:
+      return STEPFUSE_F32;
+    case ffi::DataType::F64:
+      return STEPFUSE_F64;
+    case ffi::DataType::F8E4M3FN:
+      return STEPFUSE_F8_E4M3;
+    case ffi::DataType::F8E5M2:
+      return STEPFUSE_F8_E5M2;
+    default:
+      return -1;
+  }
+}
+
+Array to_array(const ffi::AnyBuffer& buffer) {
+  ffi::AnyBuffer::Dimensions dims = buffer.dimensions();
+  return {buffer.untyped_data(), to_dtype(buffer.element_type()), {dims.begin(), dims.size()}};
+}
+
+std::vector<Array> read_operands(ffi::RemainingArgs operands) {
+  std::vector<Array> arrays;
+  arrays.reserve(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    auto buffer = operands.get<ffi::AnyBuffer>(i);
+    if (!buffer.has_value()) throw Failure("an operand is not a buffer");
+    arrays.push_back(to_array(*buffer));
+  }
+  return arrays;
+}
+
+std::vector<Array> read_results(ffi::RemainingRets results) {
+  std::vector<Array> arrays;
+  arrays.reserve(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto buffer = results.get<ffi::AnyBuffer>(i);
+    if (!buffer.has_value()) throw Failure("a result is not a buffer");
+    arrays.push_back(to_array(**buffer));
+  }
+  return arrays;
+}
+
+// The arrays of a call by kind, taken from the front.
+class Front {
+ public:
+  explicit Front(std::span<const Array> arrays) : rest_(arrays) {}
+  std::span<const Array> take(size_t count) {
+    if (count > rest_.size()) {
+      throw Failure(
+          "the call has fewer arrays than its program needs: it was made by another "
+          "version of stepfuse");
+    }
+    std::span<const Array> taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+
+ private:
+  std::span<const Array> rest_;
+};
+
+void append(std::vector<Array>& to, std::span<const Array> arrays) {
+  to.insert(to.end(), arrays.begin(), arrays.end());
+}
+
+// Operands: numbers, weights, gradients, states, other arrays. Results: weights, states, other arrays, in the
+// operands' memory.
+void step(const Attributes& attributes, std::span<const Array> operands,
+          std::span<const Array> results) {
+  Front in(operands), out(results);
+  size_t tensors = attributes.groups.size();
+  Arrays call;
+  call.numbers = in.take(1)[0];
+  std::span<const Array> weights = in.take(tensors);
+  call.gradients = in.take(tensors);
+  auto definition = find_definition(attributes, weights, call.gradients);
+  size_t others = definition->array_count() - tensors;
+  append(call.arrays, weights);
+  call.values = in.take(definition->state_count());
+  append(call.arrays, in.take(others));
+  std::vector<Array> written;
+  append(written, out.take(tensors));
+  call.new_values = out.take(definition->state_count());
+  append(written, out.take(others));
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i].data != call.arrays[i].data) {
+      throw Failure(
+          "XLA gave an array and its new value different memory; the step works in place");
+    }
+  }
+  definition->step(attributes, call);
+}
+
+// Operands: weights. Results: states, other arrays.
+void init(const Attributes& attributes, std::span<const Array> operands,
+          std::span<const Array> results) {
+  Front in(operands), out(results);
+  Arrays call;
+  std::span<const Array> weights = in.take(attributes.groups.size());
+  auto definition = find_definition(attributes, weights, weights);
+  call.new_values = out.take(definition->state_count());
+  append(call.arrays, weights);
+  append(call.arrays, out.take(definition->array_count() - weights.size()));
+  definition->init(attributes, call);
+}
+
+template <auto body>
+ffi::Error call(std::string_view key, std::string_view text, std::string_view names,
+                ffi::Span<const int32_t> groups, ffi::Span<const int32_t> set_args,
+                ffi::Span<const double> set_values, ffi::Span<const int32_t> dynamic,
+                double init_scale, int32_t device, int32_t threads, ffi::RemainingArgs operands,
+                ffi::RemainingRets results) {
+  try {
+    Attributes attributes{.key = key,
+                          .text = text,
+                          .names = names,
+                          .groups = {groups.begin(), groups.size()},
+                          .set_args = {set_args.begin(), set_args.size()},
+                          .set_values = {set_values.begin(), set_values.size()},
+                          .dynamic = {dynamic.begin(), dynamic.size()},
+                          .init_scale = init_scale,
+                          .device = device,
+                          .threads = threads};
+    body(attributes, read_operands(operands), read_results(results));
+    return ffi::Error::Success();
+  } catch (const std::exception& e) {
+    return {ffi::ErrorCode::kInvalidArgument, std::string("stepfuse: ") + e.what()};
+  }
+}
+
+auto binding() {
+  return ffi::Ffi::Bind()
+      .Attr<std::string_view>("key")
+      .Attr<std::string_view>("text")
+      .Attr<std::string_view>("names")
+      .Attr<ffi::Span<const int32_t>>("groups")
+      .Attr<ffi::Span<const int32_t>>("set_args")
+      .Attr<ffi::Span<const double>>("set_values")
+      .Attr<ffi::Span<const int32_t>>("dynamic")
+      .Attr<double>("init_scale")
+      .Attr<int32_t>("device")
+      .Attr<int32_t>("threads")
+      .RemainingArgs()
+      .RemainingRets();
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_step, call<step>, binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_init, call<init>, binding());
+#pragma GCC visibility pop
+
+}  // namespace stepfuse_jax

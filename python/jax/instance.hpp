@@ -1,0 +1,38 @@
+// One compiled step of a definition, bound to the buffers of the last call. Knows the C API.
+#pragma once
+
+#include "python/jax/definition.hpp"
+
+namespace stepfuse_jax {
+
+class Instance {
+ public:
+  Instance(const Definition& definition, const Attributes& attributes);
+
+  void step(const Attributes& attributes, const Arrays& call);
+  void init(const Arrays& call);
+  void* first_array() const { return bound_.empty() ? nullptr : bound_.front(); }
+
+ private:
+  struct Place {  // a state's memory in the step
+    void* address = nullptr;
+    size_t count = 0;
+  };
+  void bind(const Arrays& call);
+  void set(std::span<const int32_t> target, double value);
+  void set_numbers(const Attributes& attributes, const Array& numbers);
+  void read_values(const Arrays& call);
+  void write_values(const Arrays& call) const;
+
+  const Definition& definition_;
+  Handle<stepfuse_scaler, stepfuse_scaler_destroy> scaler_;  // outlives the step
+  Handle<stepfuse_step, stepfuse_step_destroy> step_;
+  Handle<stepfuse_args, stepfuse_args_destroy> args_;
+  std::vector<bool> per_group_;  // [argument]
+  std::vector<Place> states_;
+  std::vector<void*> bound_;   // [array], as in Arrays::arrays
+  std::vector<void*> buffer_;  // [tensor] while a buffer is bound
+  std::vector<void*> gradients_;
+};
+
+}  // namespace stepfuse_jax

@@ -1,0 +1,220 @@
+"""The custom calls of an optimizer: parameters and state as operands, everything else as attributes; knows jax's FFI."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import library
+from .state import NAMES, DTYPES, Program, State, Tensor, make_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .optimizer import Hyper, Optimizer
+
+FLOATS = ("f32", "bf16", "f16")
+
+
+class Plan(NamedTuple):
+    """An optimizer for a pytree of parameters."""
+
+    program: Program
+    tensors: tuple[Tensor, ...]
+    tree: Any
+    groups: tuple[str, ...]  # the first one is the default
+
+    def results(self) -> list[jax.ShapeDtypeStruct]:
+        """The arrays of the state, in the order of the operands: values, then arrays."""
+        values = [jax.ShapeDtypeStruct(v.shape(self.tensors, len(self.groups)), v.jax_dtype()) for v in self.program.values]
+        return values + [jax.ShapeDtypeStruct(b.shape(t), DTYPES[b.dtype])
+                         for b in self.program.buffers for t in self.tensors if b.is_of(t)]
+
+    def state(self, count: jax.Array, results: Sequence[jax.Array]) -> State:
+        """A state from arrays in that order."""
+        left = iter(results)
+        values = {v.name: next(left) for v in self.program.values}
+        arrays = {b.name: self.tree.unflatten([next(left) if b.is_of(t) else None for t in self.tensors]) for b in self.program.buffers}
+        return State(count, arrays, values)
+
+    def operands(self, state: State) -> list[jax.Array]:
+        """The inverse, with checks."""
+        check_names("values", {v.name for v in self.program.values}, state.values)
+        check_names("arrays", {b.name for b in self.program.buffers}, state.arrays)
+        found = [(f"values[{v.name!r}]", state.values[v.name]) for v in self.program.values]
+        for b in self.program.buffers:
+            leaves = self.tree.flatten_up_to(state.arrays[b.name])
+            for t, leaf in zip(self.tensors, leaves):
+                if b.is_of(t):
+                    found.append((f"arrays[{b.name!r}]{t.name}", leaf))
+        for (name, array), wanted in zip(found, self.results()):
+            if getattr(array, "shape", None) != wanted.shape or array.dtype != wanted.dtype:
+                raise ValueError(f"state.{name} is {describe(array)}; this optimizer needs {describe(wanted)}. Was the state made by an "
+                                 "optimizer with other options or for other parameters?")
+        return [array for _, array in found]
+
+
+def describe(array: Any) -> str:
+    if not hasattr(array, "dtype"):
+        return f"a {type(array).__name__}"
+    return f"{jnp.dtype(array.dtype).name}[{','.join(map(str, array.shape))}]"
+
+
+def check_names(what: str, wanted: set[str], found: Mapping[str, Any]) -> None:
+    if wanted != set(found):
+        odd = sorted(wanted ^ set(found))[0]
+        raise ValueError(f"state.{what} {'lacks' if odd in wanted else 'has'} '{odd}': it was made by an optimizer with other options; "
+                         "call init() of this one")
+
+
+def make_plan(tx: Optimizer, params: Any, grads: Any = None) -> tuple[Plan, list[Any], list[Any]]:
+    """The plan, the parameters' leaves, and the gradients'."""
+    paths, tree = jax.tree_util.tree_flatten_with_path(params)
+    leaves = [leaf for _, leaf in paths]
+    names = [jax.tree_util.keystr(path) or "params" for path, _ in paths]
+    if not leaves:
+        raise ValueError("params has no leaves: give the parameters as a pytree of arrays")
+    gradients = leaves if grads is None else flatten_gradients(tree, params, grads)
+    groups = ("", *tx.groups)
+    tensors = []
+    for name, leaf, gradient in zip(names, leaves, gradients):
+        dtype = check_array("parameter", name, leaf)
+        if dtype != tensors[0].dtype if tensors else False:
+            raise TypeError(f"parameter {name} is {dtype}, parameter {tensors[0].name} is {tensors[0].dtype}: one optimizer takes "
+                            "parameters of one dtype; make one for each")
+        of = check_array("the gradient of", name, gradient)
+        if gradient.shape != leaf.shape:
+            raise ValueError(f"the gradient of {name} is {describe(gradient)}, the parameter {describe(leaf)}: they must have one shape")
+        tensors.append(Tensor(name, tuple(leaf.shape), dtype, of, group_index(tx, groups, name, leaf)))
+    return Plan(find_program(tx, tensors), tuple(tensors), tree, groups), leaves, gradients
+
+
+def flatten_gradients(tree: Any, params: Any, grads: Any) -> list[Any]:
+    try:
+        return tree.flatten_up_to(grads)
+    except ValueError as error:
+        here = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]}
+        there = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(grads)[0]}
+        odd = [*sorted(here - there), *sorted(there - here)]
+        what = f": {odd[0]} is only in {'params' if odd[0] in here else 'grads'}" if odd else ""
+        raise ValueError(f"grads is not a pytree like params{what}") from error
+
+
+def check_array(what: str, name: str, array: Any) -> str:
+    dtype = NAMES.get(jnp.dtype(array.dtype)) if hasattr(array, "dtype") and hasattr(array, "shape") else None
+    if dtype not in FLOATS:
+        raise TypeError(f"{what} {name} is {describe(array)}; stepfuse takes arrays in float32, bfloat16 and float16: leave others out of "
+                        "the pytree")
+    return dtype
+
+
+def group_index(tx: Optimizer, groups: tuple[str, ...], name: str, leaf: Any) -> int:
+    group = tx.group_of(name, leaf) if tx.group_of is not None else None
+    if group is None:
+        return 0
+    if group not in groups[1:]:
+        raise ValueError(f"group_of({name!r}, …) returned {group!r}; groups has {', '.join(groups[1:]) or 'none'}")
+    return groups.index(group)
+
+
+def find_program(tx: Optimizer, tensors: Sequence[Tensor]) -> Program:
+    options = list(tx.options)
+    model = tensors[0].dtype
+    grads = sorted({t.gradient for t in tensors})
+    keeps = any(o == "master" or o.startswith(("master=", "weight-rounding=")) for o in options)
+    if model != "f32" and not keeps:
+        raise TypeError(f"parameter {tensors[0].name} is {model}: give master=True, which keeps f32 copies, or weight_rounding='stochastic'")
+    if keeps and model == "f32":
+        raise TypeError(f"parameter {tensors[0].name} is f32, and needs no master and no weight_rounding: leave them out")
+    if model != "f32":
+        options.append(f"model={model}")
+    if grads != ["f32"]:
+        options.append("grad=" + "|".join(grads))
+    return make_program(tx.formula, tuple(options))
+
+
+class Settings(NamedTuple):
+    """Hyperparameters by (argument, group or -1): numbers that are attributes, and values that are an operand."""
+
+    set_args: list[tuple[int, int]]
+    set_values: list[float]
+    dynamic: list[tuple[int, int]]
+    traced: list[Any]
+
+
+def make_settings(tx: Optimizer, plan: Plan, count: jax.Array | None, hyper: Mapping[str, Hyper]) -> Settings:
+    settings = Settings([], [], [], [])
+    args = list(plan.program.args)
+    given = [(name, -1, value) for name, value in {**tx.hyper, **hyper}.items()]
+    for index, group in enumerate(plan.groups):
+        given += [(name, index, value) for name, value in tx.groups.get(group, {}).items() if index and name not in hyper]
+    for name, group, value in given:
+        if name not in args:
+            raise TypeError(f"{tx.name} has no hyperparameter '{name}'; it has {', '.join(args)}")
+        if callable(value):
+            value = value(count) if count is not None else 0.0
+        target = (args.index(name), group)
+        if isinstance(value, (int, float, np.number)):
+            settings.set_args.append(target)
+            settings.set_values.append(float(value))
+        elif getattr(value, "shape", None) == ():
+            settings.dynamic.append(target)
+            settings.traced.append(value)
+        else:
+            raise TypeError(f"{tx.name}: {name} is {describe(value)}; it must be a number, an array of shape () or a schedule")
+    return settings
+
+
+def attributes(tx: Optimizer, plan: Plan, settings: Settings) -> dict[str, Any]:
+    """Everything that is fixed when the call is compiled; `key` is a digest of that."""
+    made = {
+        "text": plan.program.text,
+        "names": "\n".join(t.name.replace("\n", " ") for t in plan.tensors),
+        "groups": np.array([t.group for t in plan.tensors], np.int32),
+        "set_args": np.array(settings.set_args, np.int32).reshape(-1),
+        "set_values": np.array(settings.set_values, np.float64),
+        "dynamic": np.array(settings.dynamic, np.int32).reshape(-1),
+        "init_scale": np.float64(tx.init_scale),
+        "device": np.int32(tx.device),
+        "threads": np.int32(tx.threads),
+    }
+    digest = hashlib.blake2b(digest_size=16)
+    for name, value in made.items():
+        digest.update(f"{name}={value.tobytes() if hasattr(value, 'tobytes') else value}\n".encode())
+    digest.update(repr(plan.tensors).encode())
+    return {**made, "key": digest.hexdigest()}
+
+
+def init(tx: Optimizer, params: Any) -> State:
+    library.load()
+    plan, leaves, _ = make_plan(tx, params)
+    made = attributes(tx, plan, make_settings(tx, plan, None, {}))
+    results = jax.ffi.ffi_call(library.INIT, plan.results())(*leaves, **made)
+    state = plan.state(jnp.zeros((), jnp.int32), results)
+    if tx.seed and "seed" in state.values:
+        state.values["seed"] = jnp.array(tx.seed, jnp.int32)
+    return state
+
+
+def step(tx: Optimizer, params: Any, state: State, grads: Any, hyper: Mapping[str, Hyper]) -> tuple[Any, State]:
+    library.load()
+    plan, leaves, gradients = make_plan(tx, params, grads)
+    settings = make_settings(tx, plan, state.count, hyper)
+    kept = plan.operands(state)
+    numbers = jnp.stack([jnp.asarray(v).astype(number_type(settings.traced)) for v in settings.traced]) if settings.traced else jnp.zeros(0)
+    operands = [numbers, *leaves, *gradients, *kept]
+    results = [*(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves), *plan.results()]
+    aliases = {1 + i: i for i in range(len(leaves))}
+    aliases.update({1 + 2 * len(leaves) + i: len(leaves) + i for i in range(len(kept))})
+    made = attributes(tx, plan, settings)
+    new = jax.ffi.ffi_call(library.STEP, results, input_output_aliases=aliases)(*operands, **made)
+    return plan.tree.unflatten(new[:len(leaves)]), plan.state(state.count + 1, new[len(leaves):])
+
+
+def number_type(values: Sequence[Any]) -> Any:
+    """f64 if JAX has it and a value is one; every f32 is one exactly."""
+    return jnp.result_type(jnp.float32, *(v.dtype for v in values if jnp.issubdtype(v.dtype, jnp.floating)))

@@ -1,0 +1,110 @@
+"""The state of an optimizer as a pytree of arrays; knows what a program declares."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+
+from .. import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import jax
+
+DTYPES = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "f8e4m3": jnp.float8_e4m3fn,
+          "f8e5m2": jnp.float8_e5m2, "u8": jnp.uint8, "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "bool": jnp.bool_}
+NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
+PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = range(5)
+
+
+class State(NamedTuple):
+    """Arrays only, so that everything that saves pytrees saves it."""
+
+    count: jax.Array  # calls of step() so far, which schedules are given
+    arrays: dict[str, Any]  # by name; each is a pytree like the parameters, with None if a parameter has no such array
+    values: dict[str, jax.Array]  # one number per step, group, tensor, row or column: counts, loss scale, reports
+
+
+class Buffer(NamedTuple):
+    """A kind of array of a program."""
+
+    name: str
+    dtype: str
+    block: int  # elements that share a value
+    least: int  # elements of a tensor that has it, and
+    below: int  # the first count of one that does not
+
+    def is_of(self, tensor: Tensor) -> bool:
+        return self.least <= tensor.elements < self.below
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tensor.shape if self.block == 1 else (-(-tensor.elements // self.block),)
+
+
+class Value(NamedTuple):
+    """A state of a program."""
+
+    name: str
+    dtype: str
+    domain: int
+
+    def shape(self, tensors: Sequence[Tensor], groups: int) -> tuple[int, ...]:
+        counts = {PER_GROUP: groups, PER_TENSOR: len(tensors), PER_ROW: sum(t.rows for t in tensors),
+                  PER_COLUMN: sum(t.columns for t in tensors)}
+        shape = (counts[self.domain],) if self.domain != PER_STEP else ()
+        return (*shape, 2) if self.dtype == "f64" else shape
+
+    def jax_dtype(self) -> Any:
+        # JAX has no 64-bit types unless it is told to: a count has 32 bits there, and an f64 is two words.
+        return {"i64": jnp.int32, "f64": jnp.uint32}.get(self.dtype) or DTYPES[self.dtype]
+
+
+class Tensor(NamedTuple):
+    """A parameter."""
+
+    name: str  # its path in the pytree
+    shape: tuple[int, ...]
+    dtype: str
+    gradient: str  # its gradient's dtype
+    group: int
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.elements == 0 else self.shape[0] if len(self.shape) > 1 else 1
+
+    @property
+    def columns(self) -> int:
+        return 0 if self.elements == 0 else self.elements // self.rows
+
+
+class Program(NamedTuple):
+    """What a compiled step is made from, and what it declares."""
+
+    text: str
+    weight: Buffer
+    buffers: tuple[Buffer, ...]  # without the weight and the gradient
+    values: tuple[Value, ...]
+    args: dict[str, float | None]  # defaults, by name in the order of their indices
+
+
+@functools.lru_cache(maxsize=256)
+def make_program(formula: str, options: tuple[str, ...]) -> Program:
+    made = _core.Program(formula, options)
+    buffers = {name: Buffer(name, dtype, block, least, below)
+               for name, (_, dtype, block, _, least, below) in made.buffers().items()}
+    missing = {"grad", "weight"} - set(buffers)
+    if missing:
+        raise _core.Error(f"stepfuse.jax: the step has no buffer '{missing.pop()}'; it needs gradients and weights")
+    others = tuple(b for name, b in buffers.items() if name not in ("grad", "weight"))
+    values = tuple(Value(name, dtype, domain) for name, (dtype, domain, _, _) in made.states().items())
+    return Program(made.text(), buffers["weight"], others, values, made.args())
