@@ -74,3 +74,18 @@ def test_clip_by_global_norm():
     ours = stepfuse.jax.adamw(lr=optax.cosine_decay_schedule(1e-2, 15), max_norm=1.0, weight_decay=1e-4)
     a, b = run(ours, optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(1e-2, 15))))
     assert ulps(a, b) <= 32
+
+
+def test_as_a_gradient_transformation():
+    tx = stepfuse.jax.adamw(lr=optax.cosine_decay_schedule(1e-2, 15), max_norm=1.0)
+    params = make(0)
+    own, state = params, tx.init(params)
+    chained = optax.chain(tx.as_optax(), optax.scale(1.0))
+    other = chained.init(params)
+    for i in range(STEPS):
+        own, state = jax.jit(tx.step)(own, state, make(i + 1))
+        updates, other = jax.jit(chained.update)(make(i + 1), other, params)
+        params = optax.apply_updates(params, updates)
+    assert ulps(own, params) <= STEPS  # new - old is rounded once per step
+    with pytest.raises(ValueError, match="params: an optimizer of stepfuse needs them"):
+        tx.as_optax().update(make(1), tx.init(params))

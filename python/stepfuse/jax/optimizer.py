@@ -85,6 +85,18 @@ class Optimizer(NamedTuple):
         """
         return step(self, params, state, grads, hyper)
 
+    def as_optax(self) -> Any:
+        """An optax.GradientTransformation. It returns differences, so it costs a copy of the parameters and an addition."""
+        import optax
+
+        def update(grads: Any, state: State, params: Any = None) -> tuple[Any, State]:
+            if params is None:
+                raise ValueError("params: an optimizer of stepfuse needs them; call update(grads, state, params)")
+            new, state = self.step(params, state, grads)
+            return jax.tree.map(lambda a, b: a - b, new, params), state
+
+        return optax.GradientTransformation(self.init, update)
+
 
 @functools.lru_cache(maxsize=256)
 def declared_options(formula: str) -> tuple[str, ...]:
