@@ -87,11 +87,12 @@ Json nvdisasm() {
   return {{"available", false}, {"problem", ""}};
 }
 
-// Those of our environment variables that are set.
+// Our environment variables that are set and count: a program with other rights than its caller
+// reads none.
 Json variables() {
   Json set = Json::object();
   for (const Variable& v : environment_variables()) {
-    const char* value = std::getenv(std::string(v.name).c_str());
+    const char* value = ::secure_getenv(std::string(v.name).c_str());
     if (value != nullptr) set[std::string(v.name)] = value;
   }
   return set;
