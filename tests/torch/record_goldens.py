@@ -79,6 +79,12 @@ def record(case, implementation, clip, missing):
     }
 
 
+def to_text(golden):
+    """JSON with one case per line, so that a difference shows which cases changed."""
+    head = json.dumps({**golden, "cases": []})[:-len("]}")]
+    return head + "\n" + ",\n".join(map(json.dumps, golden["cases"])) + "\n]}\n"
+
+
 def main():
     torch.set_num_threads(1)
     cases = []
@@ -93,7 +99,7 @@ def main():
     golden = {"made_by": "tests/torch/record_goldens.py", "torch": torch.__version__, "sizes": SIZES, "seed": SEED,
               "steps": STEPS, "cases": cases}
     path = pathlib.Path(__file__).with_name("goldens.json")
-    path.write_text(json.dumps(golden, indent=1) + "\n")
+    path.write_text(to_text(golden))
     print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")
 
 
