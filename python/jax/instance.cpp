@@ -67,7 +67,7 @@ Instance::Instance(const Definition& definition, const Attributes& attributes)
     set(attributes.set_args.subspan(2 * i, 2), attributes.set_values[i]);
   }
   for (const Definition::State& state : definition.states_) {
-    Place place;
+    StateArray place;
     check(stepfuse_step_device_state(step, state.name.c_str(), &place.address));
     check(stepfuse_step_read_state(step, state.name.c_str(), nullptr, 0, &place.count, nullptr));
     states_.push_back(place);
@@ -117,7 +117,7 @@ void Instance::bind(const Arrays& call) {
 
 void Instance::read_values(const Arrays& call) {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const Place& place = states_[s];
+    const StateArray& place = states_[s];
     stepfuse_dtype dtype = definition_.states_[s].dtype;
     if (dtype == STEPFUSE_I64) {
       widen(call.values[s], place.address, place.count);
@@ -129,7 +129,7 @@ void Instance::read_values(const Arrays& call) {
 
 void Instance::write_values(const Arrays& call) const {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const Place& place = states_[s];
+    const StateArray& place = states_[s];
     stepfuse_dtype dtype = definition_.states_[s].dtype;
     if (dtype == STEPFUSE_I64) {
       narrow(definition_.states_[s].name, place.address, call.new_values[s], place.count);

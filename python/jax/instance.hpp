@@ -14,7 +14,7 @@ class Instance {
   void* first_array() const { return bound_.empty() ? nullptr : bound_.front(); }
 
  private:
-  struct Place {  // a state's memory in the step
+  struct StateArray {  // a state's memory in the step
     void* address = nullptr;
     size_t count = 0;
   };
@@ -29,7 +29,7 @@ class Instance {
   Handle<stepfuse_step, stepfuse_step_destroy> step_;
   Handle<stepfuse_args, stepfuse_args_destroy> args_;
   std::vector<bool> per_group_;  // [argument]
-  std::vector<Place> states_;
+  std::vector<StateArray> states_;
   std::vector<void*> bound_;   // [array], as in Arrays::arrays
   std::vector<void*> buffer_;  // [tensor] while a buffer is bound
   std::vector<void*> gradients_;

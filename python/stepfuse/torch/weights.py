@@ -44,7 +44,7 @@ class Weights:
         """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
 
         One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
-        are of a multiple of 32, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
+        have a multiple of 32 elements, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
         128 rows of 128 columns: columns are those of the last dimension, and all before it count rows; of three and more dimensions,
         in the order of memory (in channels_last, channels are columns).
         """
