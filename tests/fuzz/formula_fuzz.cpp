@@ -1,6 +1,5 @@
 // Formulas of random and of extreme shapes, and damaged ones: a clear error with its place, or a step that the
 // formula in its one form makes, too. All on a small stack and in a short time. Knows ir.
-#include <chrono>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,6 +10,7 @@
 
 #include "ir/text_format.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/support/processor_time.hpp"
 #include "tests/support/small_stack.hpp"
 
 using namespace stepfuse;
@@ -133,7 +133,7 @@ TEST_CASE("fuzz: formulas") {
     std::string text = rng.chance(30) ? rng.pick(samples) : shape(rng);
     if (rng.chance(30)) text = damaged(text, rng);
     CAPTURE(text.substr(0, 2000));
-    auto begin = std::chrono::steady_clock::now();
+    ProcessorTime time;
     on_small_stack([&] {
       try {
         Program program = make_recipe(parse_optimizer(text, "f.opt"));
@@ -149,8 +149,7 @@ TEST_CASE("fuzz: formulas") {
         CHECK(message.find('\x1b') == std::string_view::npos);
       }
     });
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    CHECK(seconds.count() < 10);  // a second or less; sanitizers and slow machines get slack
+    CHECK(time.seconds() < 10);  // a second or less; sanitizers and slow machines get slack
   });
   MESSAGE(accepted << " texts were still formulas");
   if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > tried / 10);

