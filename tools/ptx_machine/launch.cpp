@@ -106,13 +106,14 @@ void Launch::make_block(u32 index) {
   block.local.assign(std::size_t{kernel.local_bytes} * threads, std::byte{kFreshByte});
   block.local_state.assign(block.local.size(), 0);
   block.warps = std::vector<Warp>((threads + kLanes - 1) / kLanes);
-  block.registers.resize(block.warps.size() * frame * kLanes);
+  const std::size_t warp_registers = frame * kLanes;
+  block.registers = std::make_unique_for_overwrite<u64[]>(block.warps.size() * warp_registers);
+  for (std::size_t slot = 0; slot < frame; ++slot) {
+    std::fill_n(&block.registers[slot * kLanes], kLanes, kernel.frame[slot]);
+  }
   for (std::size_t w = 0; w < block.warps.size(); ++w) {
-    Warp& warp = block.warps[w];
-    warp.registers = block.registers.data() + w * frame * kLanes;
-    for (std::size_t slot = 0; slot < frame; ++slot) {
-      std::fill_n(warp.registers + slot * kLanes, kLanes, kernel.frame[slot]);
-    }
+    block.warps[w].registers = &block.registers[w * warp_registers];
+    if (w != 0) std::copy_n(&block.registers[0], warp_registers, block.warps[w].registers);
   }
   for (u32 t = 0; t < threads; ++t) {
     Thread& thread = block.threads[t];

@@ -106,7 +106,7 @@ struct Block {
   bool parked = false;  // takes no turns: frozen, or not started
   std::vector<Thread> threads;
   std::vector<Warp> warps;
-  std::vector<u64> registers;
+  std::unique_ptr<u64[]> registers;
   std::vector<std::byte> shared;
   std::vector<u8> shared_state;
   std::vector<Cell> shared_cells;
