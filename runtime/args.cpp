@@ -8,6 +8,23 @@
 #include "runtime/numbers.hpp"
 
 namespace stepfuse {
+
+ArgBounds bounds_of(const Program& program, const Arg& arg) {
+  ArgBounds bounds = is_recipe(program.name) ? arg_bounds(arg.name) : ArgBounds{};
+  // Where the default has a meaning of its own it may also be given.
+  if (arg.fallback) bounds.also = to_double(*arg.fallback, arg.type.dtype);
+  return bounds;
+}
+
+uint64_t word_of(double value, const ArgBounds& bounds, DType dtype, std::string_view name,
+                 std::string_view step_name) {
+  if (bounds.contain(value)) return to_bits(value, dtype, name).raw;
+  throw Error(ErrorKind::usage,
+              fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
+                          "StepOptions::check_args = false it may be anything)",
+                          name, step_name, value, bounds.text()));
+}
+
 Args::Shape::Shape(const Program& program, const Layout& tensors, bool checked)
     : step_name(program.name),
       layout(program.args),
@@ -16,9 +33,7 @@ Args::Shape::Shape(const Program& program, const Layout& tensors, bool checked)
   for (const Arg& a : program.args) {
     names.push_back(a.name);
     dtypes.push_back(a.type.dtype);
-    bounds.push_back(checked && is_recipe(program.name) ? arg_bounds(a.name) : ArgBounds{});
-    // Where the default has a meaning of its own it may also be given.
-    if (a.fallback) bounds.back().also = to_double(*a.fallback, a.type.dtype);
+    bounds.push_back(checked ? bounds_of(program, a) : ArgBounds{});
   }
 }
 
@@ -34,11 +49,7 @@ ArgId Args::Shape::find(std::string_view wanted) const {
 // The value's bits, if it is one that the argument can have.
 uint64_t Args::Shape::convert(ArgId arg, double value) const {
   auto i = static_cast<size_t>(arg.index);
-  if (bounds[i].contain(value)) return to_bits(value, dtypes[i], names[i]).raw;
-  throw Error(ErrorKind::usage,
-              fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
-                          "StepOptions::check_args = false it may be anything)",
-                          names[i], step_name, value, bounds[i].text()));
+  return word_of(value, bounds[i], dtypes[i], names[i], step_name);
 }
 
 const Args::Shape& Args::shape() const {

@@ -10,6 +10,12 @@
 
 namespace stepfuse {
 
+// The values that an argument can have: those of recipes have bounds.
+ArgBounds bounds_of(const Program& program, const Arg& arg);
+// A value's bits as an argument. Throws Error{usage} if the argument cannot have it.
+uint64_t word_of(double value, const ArgBounds& bounds, DType dtype, std::string_view name,
+                 std::string_view step_name);
+
 struct STEPFUSE_HIDDEN Args::Shape {
   std::string step_name;
   std::vector<std::string> names;

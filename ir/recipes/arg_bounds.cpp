@@ -29,6 +29,8 @@ constexpr Row kTable[] = {
     {"grad_scale_inv", any_value, "factor that undoes the scale of a tensor's stored gradients"},
     {"lr_decay", at_least_0, "decay of the learning rate per step"},
     {"eps", at_least_0, "added to the denominator"},
+    {"eps1", at_least_0, "lower bound of squared gradients"},
+    {"eps2", at_least_0, "lower bound of a weight's root mean square"},
     {"beta1", decay_rate, "decay rate of the first moment"},
     {"beta2", decay_rate, "decay rate of the second moment"},
     {"beta3", decay_rate, "decay rate of the third average"},

@@ -6,6 +6,7 @@
 #include <stepfuse/formula.h>
 
 #include "ir/formula/resolve.hpp"
+#include "runtime/args.hpp"
 #include "runtime/c_api/handles.hpp"
 #include "runtime/numbers.hpp"
 
@@ -218,6 +219,14 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
                   .has_default = a.fallback.has_value(),
                   .default_value = a.fallback ? to_double(*a.fallback, a.type.dtype) : 0.0},
                  "the stepfuse_arg");
+  });
+}
+
+stepfuse_status stepfuse_program_check_arg(const stepfuse_program* program, size_t index,
+                                           double value) {
+  return guard([&] {
+    const Arg& a = declaration(program, &Program::args, index, "argument");
+    word_of(value, bounds_of(program->value, a), a.type.dtype, a.name, program->value.name);
   });
 }
 

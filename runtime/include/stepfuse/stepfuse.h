@@ -87,8 +87,7 @@ enum {
 };
 STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);  // "f32"; NULL for no dtype
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);       // bytes; 0 for no dtype
-typedef int32_t
-    stepfuse_domain;  // what there is one value of; numbers are fixed, and more may follow
+typedef int32_t stepfuse_domain;  // what has a value of its own; more may follow
 enum {
   STEPFUSE_PER_STEP = 0,
   STEPFUSE_PER_GROUP = 1,
@@ -107,8 +106,7 @@ typedef struct stepfuse_program stepfuse_program;
 // A step from its text; `file` is for messages and may be NULL.
 STEPFUSE_API stepfuse_status stepfuse_parse(const char* text, const char* file,
                                             stepfuse_program** program);
-// A built-in one. An option is "name=value", or "name" alone for what `stepfuse list` shows as a
-// flag.
+// A built-in one. An option is "name=value", or the "name" of a flag (see `stepfuse list`).
 STEPFUSE_API stepfuse_status stepfuse_recipe(const char* name, const char* const* options,
                                              size_t option_count, stepfuse_program** program);
 STEPFUSE_API void stepfuse_program_destroy(stepfuse_program* program);
@@ -116,8 +114,7 @@ STEPFUSE_API void stepfuse_program_destroy(stepfuse_program* program);
 STEPFUSE_API stepfuse_status stepfuse_program_print(const stepfuse_program* program, char** text);
 STEPFUSE_API const char* stepfuse_program_name(const stepfuse_program* program);
 
-// What a program declares; names live as long as it. STEPFUSE_ERROR_USAGE where an index is out of
-// range.
+// What a program declares; names live as long as it. An index out of range is STEPFUSE_ERROR_USAGE.
 typedef struct stepfuse_buffer {
   size_t size;
   const char* name;
@@ -159,6 +156,9 @@ STEPFUSE_API stepfuse_status stepfuse_program_state(const stepfuse_program* prog
                                                     stepfuse_state* state);
 STEPFUSE_API stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t index,
                                                   stepfuse_arg* arg);
+// Checks a value as stepfuse_args_set does: STEPFUSE_ERROR_USAGE if the argument cannot have it.
+STEPFUSE_API stepfuse_status stepfuse_program_check_arg(const stepfuse_program* program,
+                                                        size_t index, double value);
 
 // The recipes and their options, for help texts; NULL past the last.
 STEPFUSE_API const char* stepfuse_recipe_name(size_t index);
