@@ -8,14 +8,14 @@
 #include <utility>
 
 namespace stepfuse_python {
-namespace {
 
-// The rule in the library's message, whose other words are those of C++.
 std::string rule_of(std::string_view message) {
   size_t from = message.find(": it is ");
   if (from != message.npos) message.remove_prefix(from + std::string_view(": it is ").size());
   return std::string(message.substr(0, message.find(" (with ")));
 }
+
+namespace {
 
 // Names the group, the value and the rule.
 [[noreturn]] void refuse(PyObject* error, size_t index, PyObject* key, Py_ssize_t place,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <stepfuse/stepfuse.h>
@@ -19,6 +21,9 @@ inline void check(stepfuse_status status) {
   PyErr_SetString(error_type, stepfuse_error_message());
   throw Raised();
 }
+
+// The rule in the library's message about an argument's value; its other words are those of C++.
+std::string rule_of(std::string_view message);
 
 template <auto destroy>
 struct Destroy {

@@ -107,6 +107,20 @@ PyObject* program_args(PyObject* self, PyObject*) {
   });
 }
 
+// Returns the rule that a value breaks, as it follows "it must be", or None.
+PyObject* program_rule_for(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    Py_ssize_t index = 0;
+    double value = 0;
+    if (PyArg_ParseTuple(args, "nd:rule_for", &index, &value) == 0) throw Raised();
+    const stepfuse_program* program = self_of<Program>(self).handle.get();
+    if (stepfuse_program_check_arg(program, static_cast<size_t>(index), value) == STEPFUSE_OK) {
+      return none();
+    }
+    return checked(PyUnicode_FromString(rule_of(stepfuse_error_message()).c_str()));
+  });
+}
+
 PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
@@ -118,6 +132,8 @@ PyMethodDef program_methods[] = {
      "whether it is a report or another's, and its first value's bits."},
     {"args", program_args, METH_NOARGS,
      "Of each argument its default or None, in the order of their indices."},
+    {"rule_for", program_rule_for, METH_VARARGS,
+     "rule_for(index, value): the rule that a value breaks as that argument, or None."},
     {}};
 PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},

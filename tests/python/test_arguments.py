@@ -50,6 +50,56 @@ def test_groups_are_refused(name, value):
     assert len(optimizer.param_groups) == 1
 
 
+WRONG_IN_GROUPS = {
+    "AdamW": [("betas", (0.9, 2.0), "betas[1]=2.0: it must be at least 0 and below 1"), ("betas", (0.9,), "betas=(0.9,): it must be a sequence of 2"),
+              ("betas", (0.9, 0.9, 0.9), "betas=(0.9, 0.9, 0.9): it must be a sequence of 2"), ("betas", 0.9, "betas=0.9: it must be a sequence of 2"),
+              ("betas", (0.9, "a"), "betas[1]='a': it must be a number"), ("betas", (0.9, None), "betas[1]=None: it must be a number"),
+              ("betas", (0.9, NAN), "betas[1]=nan: it must be at least 0"), ("eps", -1, "eps=-1: it must be at least 0"),
+              ("eps", None, "eps=None: it must be a number"), ("eps", "1", "eps='1': it must be a number"),
+              ("weight_decay", -1, "weight_decay=-1: it must be at least 0"), ("clip_eps", 0, "clip_eps=0: a number above 0"),
+              ("lr_scales", (1.0, 2.0), "lr_scales=(1.0, 2.0): it must be a sequence of 1 numbers"), ("lr_scales", "a", "lr_scales='a'"),
+              ("weight_decay_scales", (-1.0,), "weight_decay_scales[0]=-1.0: a factor is a number from 0 on"),
+              ("capturable", True, "capturable=True: AdamW does not support it"), ("differentiable", True, "differentiable=True: AdamW does")],
+    "SGD": [("momentum", "a", "momentum='a': it must be a number"), ("dampening", "a", "dampening='a': it must be a number"),
+            ("nesterov", True, "nesterov=True: it needs a momentum above 0")],
+    "Adafactor": [("eps", -1, "eps=-1: it must be a sequence of 2"), ("eps", (None, None), "eps[1]=None: it must be a number"),
+                  ("eps", (None, -1), "eps[1]=-1: it must be at least 0"), ("beta2_decay", "a", "beta2_decay='a'")],
+    "Rprop": [("etas", (2.0, 0.5), "etas=(2.0, 0.5): the first must be between 0 and 1"), ("step_sizes", (1,), "step_sizes=(1,): it must be a sequence")],
+    "Muon": [("eps", -1, "eps=-1: the least norm of a matrix is"), ("ns_steps", 1.5, "ns_steps=1.5: a number of Newton-Schulz steps is"),
+             ("ns_coefficients", (1, 2), "ns_coefficients=(1, 2): it must be a sequence of 3"), ("adjust_lr_fn", "x", "adjust_lr_fn is one of"),
+             ("momentum", -1, "momentum=-1: it must be at least 0"), ("weight_decay", -1, "weight_decay=-1: it must be at least 0")],
+    "ScheduleFreeAdamW": [("warmup_steps", "a", "warmup_steps='a': it must be a number"), ("betas", (0.9, 1), "betas[1]=1: it must be")],
+}
+
+
+@pytest.mark.parametrize(("cls", "name", "value", "says"), [(c, *case) for c, cases in WRONG_IN_GROUPS.items() for case in cases], ids=str)
+def test_numbers_of_groups_are_refused_at_once(cls, name, value, says):
+    if not hasattr(torch.optim, cls) and cls in ("Adafactor", "Muon"):
+        pytest.skip(f"skipped: this torch has no {cls}")
+    one, two = (torch.nn.Parameter(torch.ones(4, 4)) for _ in "ab")
+    optimizer = getattr(stepfuse.torch, cls)([one], **{"clip_factor": 0.1} if name == "clip_eps" else {})
+    with pytest.raises(ValueError, match="^" + re.escape(says)):
+        optimizer.add_param_group({"params": [two], name: value})
+    assert len(optimizer.param_groups) == 1
+    optimizer.add_param_group({"params": [two]})
+    one.grad, two.grad = torch.ones(4, 4), torch.ones(4, 4)
+    optimizer.step()
+    assert not torch.equal(two, torch.ones(4, 4))
+    if name in ("dampening", "etas") or value == (0.9, 0.9, 0.9):  # no step looks at them
+        return
+    optimizer.param_groups[1][name] = value  # later, it is refused at the step by the group's index
+    with pytest.raises((ValueError, TypeError), match=r"^param_groups\[1\]: " + re.escape(name)):
+        optimizer.step()
+
+
+def test_muon_takes_matrices_only():
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("skipped: this torch has no Muon")
+    optimizer = stepfuse.torch.Muon([torch.nn.Parameter(torch.ones(4, 4))])
+    with pytest.raises(ValueError, match=r"Muon takes matrices; a parameter has shape \(4,\)"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(4))]})
+
+
 def stepped(**given):
     weight = torch.nn.Parameter(torch.ones(8))
     weight.grad = torch.ones(8)

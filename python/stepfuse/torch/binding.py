@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
-OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master", "copy_scale")  # of a group, that a step depends on
+# The keys of a group whose change makes another binding, or is refused.
+OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master", "copy_scale", "capturable", "differentiable")
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of

@@ -15,11 +15,11 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from .. import _core
 from . import copies, formats, torchao
-from .arguments import NORMS, check_group, check_max_norm, check_step, refuse
+from .arguments import NORMS, check_args, check_factors, check_group, check_kind, check_max_norm, check_step, refuse
 from .binding import PLAIN
 from .checks import check_copies, check_way
 from .engine import Engine
-from .groups import KEPT, move, set_scales
+from .groups import KEPT, SCALES, move, set_scales
 from .parts import Mode
 from .programs import program
 from .scaler import LossScaler
@@ -122,8 +122,19 @@ class Fused(Weights, torch.optim.Optimizer):
         self._step_supports_amp_scaling = scaler is not None
 
     def _check_group(self, group: dict[str, Any]) -> None:
-        """Refuses a group that no step can take. The walk checks what are numbers only, whenever they change."""
+        """Refuses a group that no step can take. The walk checks numbers again whenever they change."""
         check_group(group)
+        for flag in ("capturable", "differentiable"):
+            if group.get(flag):
+                refuse(flag, group[flag], f"{type(self).__name__} does not support it; leave it out")
+        for key, default in self.defaults.items():
+            if key in group and key not in ("ema_decay", "clip_factor"):  # which may be None, and are checked above
+                check_kind(key, group[key], default)
+        for key in SCALES.values():
+            if key in group:
+                check_factors(key, group[key], len(group["params"]))
+        for half in dict.fromkeys((self, self._with_weights())):
+            check_args(program(half._recipe, tuple(half._options(group))), group, half._source)
         check_way(group.get("copy_scale"))
         try:
             if group.get("moments") is not None:  # the library knows the names of formats
@@ -133,9 +144,6 @@ class Fused(Weights, torch.optim.Optimizer):
         if group.get("master") is not None:
             weights = self._with_weights()
             program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
-        for flag in ("capturable", "differentiable"):
-            if group.get(flag):
-                raise ValueError(f"{type(self).__name__}: {flag}=True is not supported; leave it out")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         check_group(param_group)
@@ -143,6 +151,7 @@ class Fused(Weights, torch.optim.Optimizer):
         if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
             return
         try:
+            self._complete_groups()
             check_copies(type(self).__name__, self.param_groups)
             self._check_group(self.param_groups[-1])
         except BaseException:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from .arguments import check_choice, check_integer, check_number
 from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
@@ -25,6 +26,10 @@ except ImportError:  # torch < 2.9, where no Muon can be made
     pass
 
 
+SETTINGS = ("ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")  # of a group, for the matrix products
+ADJUSTMENTS = ("original", "match_rms_adamw")
+
+
 class MomentumEngine(Engine):
     """The half before: it has no weights, and so none of their options."""
 
@@ -39,6 +44,10 @@ class MomentumEngine(Engine):
                             "only: take DDP, where every rank has all")
         options = (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group))
         return (*options, *self.moments(group, p, options))
+
+
+    def choices(self) -> list[tuple[Any, ...]]:
+        return [(*made, *(group[name] for name in SETTINGS)) for made, group in zip(super().choices(), self.optimizer.param_groups)]
 
 
 class UpdateEngine(Engine):
@@ -97,6 +106,15 @@ class Muon(Fused, base("Muon", "2.9")):
         super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
                      master, clip_factor, copy_scale)
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        super()._check_group(group)
+        check_integer("ns_steps", group["ns_steps"], "a number of Newton-Schulz steps", 0, 100)
+        check_number("eps", group["eps"], "the least norm of a matrix")
+        check_choice("adjust_lr_fn", group["adjust_lr_fn"], ADJUSTMENTS)
+        for p in group["params"]:
+            if p.ndim != 2:
+                raise ValueError(f"Muon takes matrices; a parameter has shape {tuple(p.shape)}: give it to an optimizer of its own, such as AdamW")
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=torch-foreach"] + ["nesterov"] * bool(group["nesterov"])

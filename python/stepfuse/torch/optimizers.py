@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from .arguments import as_number, refuse
 from .fused import MOMENTS_MIN, Fused
 from .scaler import LossScaler
 from .versions import base, takes
@@ -112,6 +113,11 @@ class SGD(Fused, torch.optim.SGD):
                          foreach=foreach, differentiable=differentiable, fused=fused)
         self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
                      master, clip_factor, copy_scale)
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        if group["nesterov"] and not (as_number(group["momentum"]) > 0 and as_number(group["dampening"]) == 0):
+            refuse("nesterov", group["nesterov"], "it needs a momentum above 0 and a dampening of 0")
+        super()._check_group(group)
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
@@ -264,6 +270,11 @@ class Rprop(Fused, torch.optim.Rprop):
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),
                 "step_size_max": ("step_sizes", 1)}.get(name, (name, -1))
 
+    def _check_group(self, group: dict[str, Any]) -> None:
+        super()._check_group(group)
+        if not 0 < group["etas"][0] < 1 < group["etas"][1]:
+            refuse("etas", group["etas"], "the first must be between 0 and 1, and the second above 1")
+
 
 class Adafactor(Fused, base("Adafactor", "2.5")):
     """torch.optim.Adafactor, its step in one kernel; further arguments as of AdamW.
@@ -290,8 +301,8 @@ class Adafactor(Fused, base("Adafactor", "2.5")):
 
     def _complete_groups(self) -> None:
         for group in self.param_groups:
-            if group["eps"][0] is None:
-                group["eps"] = (EPS, group["eps"][1])
+            if isinstance(group["eps"], (tuple, list)) and group["eps"] and group["eps"][0] is None:
+                group["eps"] = (EPS, *group["eps"][1:])
         super()._complete_groups()
 
     def state_dict(self) -> dict[str, Any]:

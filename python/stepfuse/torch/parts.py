@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .arguments import check_factors
 from .tensors import local
 
 if TYPE_CHECKING:
@@ -161,9 +162,7 @@ class Part:
             if now == self.scaled.get(key):
                 continue
             for group in self.groups:
-                if len(group[key]) != len(group["params"]):
-                    raise ValueError(f"{key} of a group has {len(group[key])} values for {len(group['params'])} parameters: "
-                                     "set_scale() and move() keep them in order")
+                check_factors(key, group[key], len(group["params"]))
             for slot, (g, place) in enumerate(zip(self.group_of, self.place_in_group)):
                 self.step.set(arg, slot, now[g][place])
             self.scaled[key] = now
