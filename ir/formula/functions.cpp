@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/formula/elementary.hpp"
 #include "ir/formula/values.hpp"
 #include "ir/recipes/numerics.hpp"
 
@@ -46,6 +47,11 @@ Operand ema_square(Values& v, SourceLoc, Operands o) {
   return {o[0].loc, recipes::average_square(v.c, average, v.to(o[1], DType::f32), decay), {}};
 }
 
+template <Operand (*function)(Values&, SourceLoc, const Operand&)>
+Operand of_one(Values& v, SourceLoc loc, Operands o) {
+  return function(v, loc, o[0]);
+}
+
 template <Op op, bool as_real = false>
 Operand number(Values& v, SourceLoc loc, Operands o) {
   return v.number(loc, op, o, as_real);
@@ -53,7 +59,7 @@ Operand number(Values& v, SourceLoc loc, Operands o) {
 
 Operand pow(Values& v, SourceLoc loc, Operands o) {
   if (is_of_elements(join(o[0].domain(), o[1].domain()))) {
-    v.fail(loc, "pow is not of elements; they have x^2 and sqrt(x), or exp2(y * log2(x))");
+    v.fail(loc, "pow is not of elements; they have x^2 and sqrt(x), or exp(y * log(x))");
   }
   return v.number(loc, Op::pow, o, true);
 }
@@ -70,6 +76,9 @@ constexpr Function kFunctions[] = {
     {"rint", 1, number<Op::rint, true>},
     {"exp2", 1, number<Op::exp2, true>},
     {"log2", 1, number<Op::log2, true>},
+    {"exp", 1, of_one<exp>},
+    {"log", 1, of_one<log>},
+    {"tanh", 1, of_one<tanh>},
     {"sqrt", 1, number<Op::sqrt, true>},
     {"rcp", 1, number<Op::rcp, true>},
     {"min", 2, number<Op::min>},

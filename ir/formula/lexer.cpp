@@ -57,12 +57,9 @@ void Lexer::advance() {
     if (!pair && (c == '&' || c == '|')) {
       fail(here(), fmt::format("'{0}' stands for nothing; write {0}{0} between conditions", c));
     }
-    if (!pair && c == '%') {
-      fail(here(), "there is no '%'; for the remainder of a / b write a - floor(a / b) * b");
-    }
-    if (!pair && std::string_view("{}(),:?=+-*/^<>!@").find(c) == std::string_view::npos) {
+    if (!pair && std::string_view("{}(),:?=+-*/%^<>!@").find(c) == std::string_view::npos) {
       fail(here(), fmt::format("unexpected character (code {}); a formula is written in names, "
-                               "numbers, \"texts\" and {{}} () + - * / ^ ? : = < > ! && || ,",
+                               "numbers, \"texts\" and {{}} () + - * / % ^ ? : = < > ! && || ,",
                                static_cast<unsigned char>(c)));
     }
     token_.text = text_.substr(pos_, pair ? 2 : 1);

@@ -27,8 +27,8 @@ const std::vector<std::string> kStatements = {"hyper",  "moment", "input", "outp
 struct Level {
   std::string_view signs[4];
 };
-constexpr Level kLevels[] = {{{"||"}},     {{"&&"}},    {{"==", "!="}}, {{"<", "<=", ">", ">="}},
-                             {{"+", "-"}}, {{"*", "/"}}};
+constexpr Level kLevels[] = {
+    {{"||"}}, {{"&&"}}, {{"==", "!="}}, {{"<", "<=", ">", ">="}}, {{"+", "-"}}, {{"*", "/", "%"}}};
 
 class Parser {
  public:
@@ -292,7 +292,7 @@ class Parser {
         expect_name(
             "hyper, moment, input, output, state, option, let, def, report, if, NAME = … or '}'")
             .text;
-    for (std::string_view sign : {"+", "-", "*", "/"}) {
+    for (std::string_view sign : {"+", "-", "*", "/", "%"}) {
       if (!at(sign)) continue;
       fail(fmt::format("a value is assigned by '=' alone; write {0} = {0} {1} …",
                        s.name.substr(0, 40), sign));

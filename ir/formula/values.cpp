@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/formula/elementary.hpp"
+
 namespace stepfuse::formula {
 namespace {
 
@@ -133,6 +135,7 @@ Operand Values::binary(const Expr& e, const Operand& a, const Operand& b) {
   if (e.text == "-") return number(e.loc, Op::sub, both);
   if (e.text == "*") return number(e.loc, Op::mul, both);
   if (e.text == "/") return number(e.loc, Op::div, both, true);
+  if (e.text == "%") return remainder(*this, e.loc, a, b);
   if (e.text == "^") return power(e.loc, a, b);
   return compare(e, a, b);
 }

@@ -12,6 +12,7 @@
 #include "ir/interpreter.hpp"
 #include "tests/c/c_runner.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/elementary_program.hpp"
 #include "tests/support/fold_case.hpp"
 #include "tests/support/rng.hpp"
 
@@ -72,6 +73,19 @@ TEST_CASE("recipes: C kernels give the interpreter's bits") {
         c.inputs = inputs;
         std::string fault = check(c, seed % 2 == 0 ? Form::unfused : Form::fused, compiler);
         CHECK_MESSAGE(fault == "", compiler.name, ", @", p.name, ": ", fault);
+      }
+    }
+  }
+}
+
+TEST_CASE("exp, log, tanh and % in C kernels give the interpreter's bits") {
+  for (const CCompiler& compiler : c_compilers()) {
+    for (uint64_t seed : {1, 2}) {
+      for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+        Case c(elementary_program(), seed);
+        c.inputs = inputs;
+        std::string fault = check(c, seed == 1 ? Form::fused : Form::unfused, compiler);
+        CHECK_MESSAGE(fault == "", compiler.name, ": ", fault);
       }
     }
   }

@@ -93,7 +93,8 @@ class Writer {
       case 0:
         return leaf();
       case 1:
-        return fmt::format("({} {} {})", part(), rng_.pick({"+", "-", "*", "/"}), part());
+        return fmt::format("({} {} {})", part(),
+                           rng_.pick({"+", "-", "*", "/", "+", "-", "*", "/", "%"}), part());
       case 2:
         return fmt::format("-{}", part());
       case 3:
@@ -113,10 +114,10 @@ class Writer {
     auto part = [&] { return number(depth); };
     switch (rng_.below(5)) {
       case 0:
-        return fmt::format(
-            "{}({})",
-            rng_.pick({"abs", "sqrt", "rcp", "f32", "sign", "floor", "rint", "exp2", "log2"}),
-            part());
+        return fmt::format("{}({})",
+                           rng_.pick({"abs", "sqrt", "rcp", "f32", "sign", "floor", "rint", "exp2",
+                                      "log2", "exp", "log", "tanh"}),
+                           part());
       case 1:
         return fmt::format("{}({}, {})", rng_.pick({"min", "max"}), part(), part());
       case 2:

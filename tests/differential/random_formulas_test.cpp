@@ -13,6 +13,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/random_formula.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/elementary_program.hpp"
 #include "tests/support/rng.hpp"
 
 using namespace stepfuse;
@@ -75,6 +76,18 @@ TEST_CASE("random formulas mean the same after every pass and in every kernel") 
   for (uint64_t seed = first; seed < first + count; ++seed) {
     if (Fault f = check_one(seed)) {
       FAIL_CHECK("STEPFUSE_SEEDS=", seed, ":1: ", *f, "\n", random_formula(seed));
+    }
+  }
+}
+
+TEST_CASE("exp, log, tanh and % mean the same after every pass and in every kernel") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    for (Inputs inputs : {Inputs::normal, Inputs::special}) {
+      Case c(elementary_program(), seed);
+      c.inputs = inputs;
+      CHECK(check_text(c).value_or("") == "");
+      CHECK(check_passes(c).value_or("") == "");
+      if (llvm_status().available) CHECK(check_cpu(c).value_or("") == "");
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "ir/interpreter.hpp"
 #include "tests/ptx/device_runner.hpp"
 #include "tests/support/check.hpp"
+#include "tests/support/elementary_program.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/rng.hpp"
 
@@ -83,4 +84,15 @@ TEST_CASE("random programs: executed PTX gives the interpreter's bits") {
   CHECK(progress.executed > 0);
   MESSAGE(fmt::format("{} programs executed, {} M thread-instructions", progress.executed,
                       progress.instructions / 1000000));
+}
+
+TEST_CASE("exp, log, tanh and % in executed PTX give the interpreter's bits") {
+  STEPFUSE_NEEDS_NVRTC();
+  Progress progress;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Case c(elementary_program(), seed);
+    c.inputs = seed % 2 == 0 ? Inputs::special : Inputs::normal;
+    CHECK(check_on_machine(c, progress) == "");
+  }
+  CHECK(progress.executed == 4);
 }

@@ -76,7 +76,7 @@ def test_scales_go_with_the_state_and_may_be_given_by_name():
         optimizer.set_scale("0.bias", eps=1.0)
     optimizer.param_groups[0]["lr_scales"] = (1.0,)
     give(model.parameters(), 0)
-    with pytest.raises(ValueError, match="lr_scales of a group has 1 values for 4 parameters"):
+    with pytest.raises(ValueError, match=r"param_groups\[0\]: lr_scales=\(1.0,\): it must be a sequence of 4 numbers"):
         optimizer.step()
 
 
