@@ -37,7 +37,14 @@ def make(way):
 
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-    if way == "native":
+    if way == "FSDP2":
+        from torch.distributed.fsdp import fully_shard
+
+        if not torch.distributed.is_initialized():
+            store = torch.distributed.FileStore(tempfile.mkstemp()[1], 1)
+            torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        fully_shard(model, mesh=torch.distributed.device_mesh.init_device_mesh("cpu", (1,)))
+    if way in ("native", "FSDP2"):
         return model, AdamW(model.parameters(), lr=1e-3, max_norm=1.0, scaler=LossScaler(growth_interval=100)), None
     return model, AdamW(model.parameters(), lr=1e-3), GradScaler("cpu", growth_interval=100, defer_unscale=True)
 
@@ -63,7 +70,8 @@ def grow(steps, threads):
     import torch
 
     torch.set_num_threads(threads)
-    for way in ("native", "deferred"):
+    for way in ("native", "deferred", "FSDP2"):
+        steps = steps // 5 if way == "FSDP2" else steps  # torch's side of them takes longer
         model, optimizer, scaler = make(way)
         x = torch.randn(4, 32)
         for i in range(steps):

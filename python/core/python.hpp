@@ -47,6 +47,65 @@ inline void checked(int status) {
   if (status < 0) throw Raised();
 }
 
+// An attribute of objects. Those of the class that it was last asked of are not searched for it.
+class Attribute {
+ public:
+  explicit Attribute(const char* name) : name_(checked(PyUnicode_InternFromString(name))) {}
+
+  // Null, and no error, where an object has no such attribute.
+  Ref of(PyObject* object) const {
+    PyTypeObject* type = Py_TYPE(object);
+    if (reinterpret_cast<PyObject*>(type) != type_.get()) offset_ = 0;
+    if (offset_ != 0) {
+      Ref found = Ref::borrow(reinterpret_cast<PyObject**>(object)[offset_]);
+      if (found.get() != nullptr) return found;
+    }
+    Ref found(PyObject_GetAttr(object, name_.get()));
+    if (found.get() == nullptr) {
+      PyErr_Clear();
+    } else if (reinterpret_cast<PyObject*>(type) != type_.get()) {
+      look_up(object, found.get());
+    }
+    return found;
+  }
+
+ private:
+  // Objects of a class with `__slots__` have the attribute as a pointer: at the one place where this
+  // object has it. A class may define otherwise how its attributes are found.
+  void look_up(PyObject* object, PyObject* found) const {
+    PyTypeObject* type = Py_TYPE(object);
+    type_ = Ref::borrow(reinterpret_cast<PyObject*>(type));
+    Ref member(PyObject_GetAttr(type_.get(), name_.get()));
+    Ref size(PyObject_GetAttrString(type_.get(), "__basicsize__"));
+    Ref kind(member.get() == nullptr
+                 ? nullptr
+                 : PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(member.get())),
+                                          "__name__"));
+    if (kind.get() == nullptr || size.get() == nullptr) {
+      PyErr_Clear();
+      return;
+    }
+    auto usual = reinterpret_cast<void*>(PyObject_GenericGetAttr);
+    if (PyUnicode_CompareWithASCIIString(kind.get(), "member_descriptor") != 0 ||
+        PyType_GetSlot(type, Py_tp_getattro) != usual) {
+      return;
+    }
+    size_t end = PyLong_AsSize_t(size.get()) / sizeof(void*);
+    size_t count = 0;
+    size_t place = 0;
+    for (size_t i = sizeof(PyObject) / sizeof(void*); i < end; ++i) {
+      if (reinterpret_cast<PyObject**>(object)[i] != found) continue;
+      place = i;
+      ++count;
+    }
+    if (count == 1) offset_ = place;
+  }
+
+  Ref name_;
+  mutable Ref type_;           // that was looked at last
+  mutable size_t offset_ = 0;  // in pointers, of that type's slot; 0 if it has none
+};
+
 inline Ref none() { return Ref::borrow(Py_None); }
 
 // Runs `body`, which returns a Ref; nullptr where it raised.

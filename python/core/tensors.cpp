@@ -18,7 +18,6 @@ bool View::has_elements() const {
 Tensors::Tensors(const dlpack::ExchangeApi* exchange, PyObject* tensor_type, PyObject* samples)
     : exchange_(exchange),
       type_(Ref::borrow(tensor_type)),
-      local_name_(name("_local_tensor")),
       data_ptr_name_(name("data_ptr")),
       size_name_(name("size")),
       stride_name_(name("stride")),
@@ -128,9 +127,25 @@ void Tensors::numbers(PyObject* tensor, PyObject* method, std::vector<int64_t>& 
 
 Ref Tensors::local(PyObject* tensor) const {
   if (is_plain(tensor)) return {};
-  Ref found(PyObject_GetAttr(tensor, local_name_.get()));
-  if (found.get() == nullptr) PyErr_Clear();
+  Ref found = local_.of(tensor);
   return found.get() != nullptr && is_tensor(found.get()) ? std::move(found) : Ref();
+}
+
+// FSDP2 gives a gradient the object that its parameter has; autograd's gradients have objects of their own.
+bool Tensors::are_placed_alike(PyObject* a, PyObject* b) const {
+  Ref mine = spec_.of(a);
+  Ref its = spec_.of(b);
+  if (mine.get() == nullptr || its.get() == nullptr) return false;
+  if (mine.get() == its.get()) return true;
+  for (const Attribute* attribute : {&mesh_, &placements_}) {
+    Ref first = attribute->of(mine.get());
+    Ref second = attribute->of(its.get());
+    if (first.get() == nullptr || second.get() == nullptr) return false;
+    int same = PyObject_RichCompareBool(first.get(), second.get(), Py_EQ);
+    if (same < 0) throw Raised();
+    if (same == 0) return false;
+  }
+  return true;
 }
 
 int64_t Tensors::device(PyObject* tensor) const {

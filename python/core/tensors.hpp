@@ -32,6 +32,14 @@ class Tensors {
   bool view(PyObject* tensor, View& view);
   // A DTensor has no memory; what is on this rank is a tensor that it holds. Null where there is none.
   Ref local(PyObject* tensor) const;
+  // Whether two DTensors have the same parts on the same ranks.
+  bool are_placed_alike(PyObject* a, PyObject* b) const;
+
+  // Where torch's part of a tensor is; null where that is not known.
+  const void* body(PyObject* tensor) const {
+    return inside_ == 0 ? nullptr
+                        : *reinterpret_cast<void**>(reinterpret_cast<char*>(tensor) + inside_);
+  }
 
   const char* way() const {
     return inside_ != 0 ? "libtorch" : exchange_ != nullptr ? "DLPack" : "methods";
@@ -63,7 +71,10 @@ class Tensors {
   Ref type_;
   Libtorch libtorch_;
   size_t inside_ = 0;  // bytes from a Python object to its C++ tensor; 0 where they are not known
-  Ref local_name_;
+  Attribute local_{"_local_tensor"};
+  Attribute spec_{"_spec"};
+  Attribute mesh_{"mesh"};
+  Attribute placements_{"placements"};
   Ref data_ptr_name_;
   Ref size_name_;
   Ref stride_name_;

@@ -13,6 +13,7 @@ namespace {
 // the walk's time is waiting for them. What is at an address may be gone; asking for it does no
 // harm.
 void prefetch(const void* address) { __builtin_prefetch(address); }
+constexpr ptrdiff_t kLine = 64;  // bytes of a cache line
 
 // Calls `each` with every key and value of a dict of dicts, and whether it is an inner dict's value,
 // in order, until it says no; and `enter` before an inner dict.
@@ -83,10 +84,9 @@ bool Walk::fits(const Lay& lay, const View& view) const {
   return same || !view.has_elements();
 }
 
-bool Walk::look(PyObject* tensor, bool distributed, View& view) {
-  if (!distributed) return tensors_.view(tensor, view);
-  Ref local = tensors_.local(tensor);
-  return local.get() != nullptr && tensors_.view(local.get(), view);
+// The tensor whose memory it is: itself, or a DTensor's local tensor; null where there is none.
+Ref Walk::plain(PyObject* tensor, bool distributed) const {
+  return distributed ? tensors_.local(tensor) : Ref::borrow(tensor);
 }
 
 void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject* sample,
@@ -122,7 +122,7 @@ void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject*
     entry.empty = !entry.distributed && !view.has_elements() && gradient_of(entry).get() != Py_None;
     entry.device = tensors_.device(local.get());
     entry.followed = followed;
-    if (followed) entry.version = version(entry);
+    if (followed) entry.version = version(entry, local.get());
     any_followed_ = any_followed_ || followed;
   }
   entries_.push_back(std::move(entry));
@@ -161,7 +161,8 @@ void Walk::watch(PyObject* state, PyObject* groups) {
           Bound bound;
           bound.distributed = tensors_.local(object).get() != nullptr;
           View view;
-          if (look(object, bound.distributed, view)) {
+          Ref local = plain(object, bound.distributed);
+          if (local.get() != nullptr && tensors_.view(local.get(), view)) {
             bound.lay = keep(view);
             item.bound = static_cast<ptrdiff_t>(bound_.size());
             bound_.push_back(bound);
@@ -187,7 +188,9 @@ bool Walk::same_state(PyObject* state) {
                const Bound& bound = bound_[static_cast<size_t>(index)];
                fetch_state(next + kAhead);
                View view;
-               if (!look(object, bound.distributed, view)) return false;
+               Ref local = plain(object, bound.distributed);
+               if (local.get() == nullptr || !tensors_.view(local.get(), view)) return false;
+               bound.local = local.get();
                bound.inside = view.sizes;
                return lies(bound.lay, view);
              },
@@ -208,8 +211,17 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   Ref grad = gradient_of(entry);
   if (grad.get() == Py_None) return Gradient::none;
   entry.gradient = grad.get();
+  if (entry.part < 0) return Gradient::odd;
+  if (entry.distributed && !tensors_.is_plain(grad.get())) {
+    if (!tensors_.are_placed_alike(entry.param.get(), grad.get())) return Gradient::odd;
+    entry.body = tensors_.body(entry.param.get());
+    entry.gradient_body = tensors_.body(grad.get());
+    grad = tensors_.local(grad.get());
+    if (grad.get() == nullptr) return Gradient::odd;
+    entry.gradient_local = grad.get();
+  }
   // A subclass may report address 0, or that of something else.
-  if (entry.part < 0 || !tensors_.is_plain(grad.get())) return Gradient::odd;
+  if (!tensors_.is_plain(grad.get())) return Gradient::odd;
   View view;
   // A sparse gradient has no address: Python says it by the parameter's name.
   if (!tensors_.view(grad.get(), view)) return Gradient::odd;
@@ -227,23 +239,23 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   return Gradient::plain;
 }
 
-bool Walk::moved(const Entry& entry) {
+bool Walk::moved(const Entry& entry, PyObject* local) {
   View view;
-  if (!look(entry.param.get(), entry.distributed, view)) return true;
+  if (local == nullptr || !tensors_.view(local, view)) return true;
   entry.inside = view.sizes;
+  entry.local = local;
   return !lies(entry.lay, view);
 }
 
 // A DTensor's writes are counted by itself or by its local tensor.
-int64_t Walk::version(const Entry& entry) const {
+int64_t Walk::version(const Entry& entry, PyObject* local) const {
   int64_t version = tensors_.version(entry.param.get());
   if (!entry.distributed) return version;
-  Ref local = tensors_.local(entry.param.get());
-  return version + (local.get() == nullptr ? 0 : tensors_.version(local.get()));
+  return version + (local == nullptr ? 0 : tensors_.version(local));
 }
 
-void Walk::follow(Entry& entry) {
-  int64_t now = version(entry);
+void Walk::follow(Entry& entry, PyObject* local) {
+  int64_t now = version(entry, local);
   if (now == entry.version) return;
   entry.version = now;
   entry.written = was_written_ = true;
@@ -254,8 +266,9 @@ std::vector<size_t> Walk::written() {
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     if (!entry.followed) continue;
-    follow(entry);
-    if (entry.written || moved(entry)) found.push_back(i);
+    Ref local = plain(entry.param.get(), entry.distributed);
+    follow(entry, local.get());
+    if (entry.written || moved(entry, local.get())) found.push_back(i);
   }
   return found;
 }
@@ -267,10 +280,16 @@ void Walk::settle() {
 
 void Walk::fetch(size_t index) const {
   if (index >= entries_.size()) return;
-  constexpr ptrdiff_t kLine = 64;
   const Entry& entry = entries_[index];
   prefetch(entry.param.get());
   prefetch(entry.gradient);
+  if (entry.distributed) {
+    prefetch(entry.local);
+    prefetch(entry.gradient_local);
+    prefetch(reinterpret_cast<const char*>(entry.gradient) + kLine);  // its local tensor's address
+    prefetch(entry.body);
+    prefetch(entry.gradient_body);
+  }
   for (const void* inside : {entry.inside, entry.gradient_inside}) {
     for (ptrdiff_t line = -1; line <= 1; ++line) {
       prefetch(reinterpret_cast<const void*>(reinterpret_cast<intptr_t>(inside) + line * kLine));
@@ -280,16 +299,16 @@ void Walk::fetch(size_t index) const {
 
 void Walk::fetch_state(size_t index) const {
   if (index >= state_.size() || state_[index].bound < 0) return;
+  const Bound& bound = bound_[static_cast<size_t>(state_[index].bound)];
   prefetch(state_[index].object.get());
-  prefetch(bound_[static_cast<size_t>(state_[index].bound)].inside);
+  prefetch(bound.inside);
+  if (bound.distributed) prefetch(bound.local);
 }
 
 // Counts the step's own write to a parameter.
-void Walk::count_write(Entry& entry) const {
-  if (entry.part < 0) return;
-  Ref local = entry.distributed ? tensors_.local(entry.param.get()) : Ref();
-  if (entry.distributed && local.get() == nullptr) return;
-  tensors_.count_write(entry.distributed ? local.get() : entry.param.get());
+void Walk::count_write(Entry& entry, PyObject* local) const {
+  if (entry.part < 0 || local == nullptr) return;
+  tensors_.count_write(local);
   ++entry.version;
 }
 
@@ -322,17 +341,20 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
       Entry& entry = entries_[index];
       void* address = nullptr;
       Gradient gradient = read(entry, address);
+      Ref local = plain(entry.param.get(), entry.distributed);
       if (entry.part < 0) {
         changed = gradient != Gradient::none;
       } else {
-        if (moved(entry) || (entry.empty && gradient == Gradient::none)) changed = true;
-        if (entry.followed) follow(entry);
+        if (moved(entry, local.get()) || (entry.empty && gradient == Gradient::none)) {
+          changed = true;
+        }
+        if (entry.followed) follow(entry, local.get());
         if (gradient == Gradient::odd) odd.push_back(index);
         parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
       }
       if (touch == Py_None) continue;
       if (tensors_.counts_writes()) {
-        count_write(entry);
+        count_write(entry, local.get());
       } else {
         this->touch(touch, index);
       }

@@ -76,6 +76,11 @@ class Walk {
     mutable const void* inside = nullptr;
     mutable const void* gradient = nullptr;
     mutable const void* gradient_inside = nullptr;
+    // If it is a DTensor: where the local tensors were, and torch's parts of the DTensors.
+    mutable const void* local = nullptr;
+    mutable const void* gradient_local = nullptr;
+    mutable const void* body = nullptr;
+    mutable const void* gradient_body = nullptr;
   };
   struct Item {  // of the state: a key or a value
     Ref object;
@@ -85,18 +90,19 @@ class Walk {
     Lay lay;
     bool distributed = false;
     mutable const void* inside = nullptr;
+    mutable const void* local = nullptr;
   };
   enum class Gradient { none, plain, odd };
   Lay keep(const View& view);
   bool lies(const Lay& lay, const View& view) const;
   bool fits(const Lay& lay, const View& view) const;
-  bool look(PyObject* tensor, bool distributed, View& view);
+  Ref plain(PyObject* tensor, bool distributed) const;
   Ref gradient_of(const Entry& entry) const;
   Gradient read(const Entry& entry, void*& address);
-  bool moved(const Entry& entry);
-  int64_t version(const Entry& entry) const;
-  void follow(Entry& entry);
-  void count_write(Entry& entry) const;
+  bool moved(const Entry& entry, PyObject* local);
+  int64_t version(const Entry& entry, PyObject* local) const;
+  void follow(Entry& entry, PyObject* local);
+  void count_write(Entry& entry, PyObject* local) const;
   void touch(PyObject* call, size_t index);
   bool counts_are_right();
   bool same_state(PyObject* state);

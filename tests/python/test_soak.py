@@ -11,4 +11,4 @@ def test_runs_short():
     done = subprocess.run([sys.executable, str(SOAK), "--steps", "2000", "--epochs", "2", "--processes", "3"],
                           capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(done.stdout.splitlines()) == 5
+    assert len(done.stdout.splitlines()) == 6

@@ -166,7 +166,7 @@ class Engine(Binding):
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
-        p, name, like, _ = self.order[index]
+        p, name, like, dtype = self.order[index]
         grad = p.grad
         who = type(self.optimizer).__name__
         if is_distributed(p) and is_distributed(grad):
@@ -174,6 +174,8 @@ class Engine(Binding):
                 raise RuntimeError(f"{who}: {name} is placed as {p.placements}, its gradient as {grad.placements}; "
                                    "redistribute() it before the step")
             grad = grad._local_tensor
+            if grad.dtype != dtype:
+                raise TypeError(f"{who}: the gradient of {name} is {dtype} and its local tensor {grad.dtype}: make a new DTensor of it")
             self.check_gradient(grad, like, name)
             if same_layout(grad, like):
                 self.walk.set(index, grad.data_ptr())

@@ -208,6 +208,8 @@ class Fused(Weights, torch.optim.Optimizer):
                     raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of one mesh: call "
                                      "share_norm() with all ranks that norm and verdict are over, and which parameters count")
                 groups = [mesh.get_group(d) for d in range(mesh.ndim)]
+            if all(group.size() == 1 for group in groups):  # a step of one launch, as without a mesh
+                return None
             self._ranks = Ranks(groups, local(params[0]).device)
         return self._ranks
 
