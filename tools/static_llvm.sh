@@ -3,12 +3,14 @@
 # of Debian's llvm-19-dev, libzstd-dev and zlib1g-dev; knows llvm-config and the linker gold (Debian's binutils).
 #
 #   tools/static_llvm.sh OUT.so [LLVM_CONFIG]      STEPFUSE_LLVM_LIBRARY=OUT.so then names it
+#   tools/static_llvm.sh --check                   only says whether it can; exit code 3, and the reason, if not
 #
 # LLVM of one architecture, this machine's; its C++ library is inside, since another in the process (triton's LLVM, say)
 # would otherwise meet it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-out=${1:?the library to write}
+case ${1:?the library to write} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
+out=$1
 config=${2:-llvm-config-19}
 case $(uname -m) in
   x86_64) target=x86 ;;
@@ -20,6 +22,7 @@ if ! command -v "$config" >/dev/null || ! command -v ld.gold >/dev/null ||
   echo "skipped: static_llvm needs $config, ld.gold, libzstd.a and libz.a (apt install llvm-19-dev libzstd-dev zlib1g-dev)"
   exit 3
 fi
+[[ $out != --check ]] || exit 0
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -71,15 +71,16 @@ class Readme(unittest.TestCase):
         block = self.blocks("sh")[0]
         self.assertEqual(run("bash", "-n", "-c", block).returncode, 0)
         self.assertIn("--for", (SOURCE / "tools/setup.sh").read_text(encoding="utf-8"))
-        self.assertIn("stepfuse_DIR=$PWD/build pip install ./python ", block)
-        self.assertTrue((SOURCE / "python/pyproject.toml").exists())
+        self.assertIn("git clone URL stepfuse && cd stepfuse ", block)
+        self.assertIn("pip install . ", block)
+        self.assertTrue((SOURCE / "pyproject.toml").exists())
         self.assertTrue((SOURCE / "python/stepfuse/selftest.py").exists())
 
     @unittest.skipIf(SKIP or not TOOL.exists(), SKIP or "no command line tool was built")
     def test_the_commands_of_the_tool_run(self):
         with tempfile.TemporaryDirectory() as folder:
             for line in self.blocks("sh")[1].splitlines():
-                words = line.split("#")[0].replace("-o build/", f"-o {folder}/").replace("build/bin/stepfuse", str(self.TOOL)).split()
+                words = line.split("#")[0].replace("-o ", f"-o {folder}/").replace("stepfuse", str(self.TOOL), 1).split()
                 done = run(*words)
                 self.assertEqual(done.returncode, 0, line + done.stderr)
 
