@@ -443,6 +443,21 @@ static void test_the_cpu(void) {
   stepfuse_layout_destroy(layout);
 }
 
+static void test_version(void) {
+  char text[32];
+  CHECK(strcmp(stepfuse_version(), STEPFUSE_VERSION_STRING) == 0);
+  snprintf(text, sizeof text, "%d.%d.%d", STEPFUSE_VERSION_MAJOR, STEPFUSE_VERSION_MINOR,
+           STEPFUSE_VERSION_PATCH);
+  CHECK(strcmp(text, STEPFUSE_VERSION_STRING) == 0);
+  CHECK(STEPFUSE_VERSION_NUMBER == 100);
+  CHECK(stepfuse_version_matches(stepfuse_version()));
+  CHECK(stepfuse_version_matches("0.1.77"));  // another patch
+  CHECK(!stepfuse_version_matches("0.10.0"));
+  CHECK(!stepfuse_version_matches("0.2.0"));
+  CHECK(!stepfuse_version_matches("1.1.0"));
+  CHECK(!stepfuse_version_matches("0.1"));
+}
+
 int main(int argc, char** argv) {
   test_errors();
   test_messages_are_of_threads();
@@ -453,7 +468,7 @@ int main(int argc, char** argv) {
   test_statistics();
   test_allocator_and_append();
   test_the_cpu();
-  CHECK(stepfuse_version()[0] == '0');
+  test_version();
   printf("stepfuse %s: %d checks, %d failures\n", stepfuse_version(), checks, failures);
   return failures != 0;
 }

@@ -9,7 +9,9 @@ import sys
 source, library = pathlib.Path(sys.argv[1]), sys.argv[2]
 headers = {p: p.read_text() for p in source.glob("*/include/stepfuse/*.h*")}
 c_header = "\n".join(text for path, text in headers.items() if path.suffix == ".h")
-declared = set(re.findall(r"\b(stepfuse_\w+)\(", re.sub(r"//.*", "", c_header)))
+declarations = re.sub(r"//.*", "", c_header)
+inline = set(re.findall(r"static inline [^;{]*?\b(stepfuse_\w+)\(", declarations))  # these are compiled into the caller
+declared = set(re.findall(r"\b(stepfuse_\w+)\(", declarations)) - inline
 words = set(re.findall(r"\w+", "\n".join(headers.values())))
 
 out = subprocess.run(["nm", "-DC", "--defined-only", library], capture_output=True, text=True, check=True).stdout

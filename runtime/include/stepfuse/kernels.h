@@ -24,3 +24,5 @@ STEPFUSE_API stepfuse_status stepfuse_cache_stats(stepfuse_cache* stats);
 #ifdef __cplusplus
 }
 #endif
+
+#include <stepfuse/version.h>
