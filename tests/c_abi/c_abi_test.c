@@ -444,18 +444,24 @@ static void test_the_cpu(void) {
 }
 
 static void test_version(void) {
-  char text[32];
+  const int major = STEPFUSE_VERSION_MAJOR, minor = STEPFUSE_VERSION_MINOR;
+  char text[64];
   CHECK(strcmp(stepfuse_version(), STEPFUSE_VERSION_STRING) == 0);
   snprintf(text, sizeof text, "%d.%d.%d", STEPFUSE_VERSION_MAJOR, STEPFUSE_VERSION_MINOR,
            STEPFUSE_VERSION_PATCH);
   CHECK(strcmp(text, STEPFUSE_VERSION_STRING) == 0);
-  CHECK(STEPFUSE_VERSION_NUMBER == 100);
+  CHECK(STEPFUSE_VERSION_NUMBER == major * 10000 + minor * 100 + STEPFUSE_VERSION_PATCH);
   CHECK(stepfuse_version_matches(stepfuse_version()));
-  CHECK(stepfuse_version_matches("0.1.77"));  // another patch
-  CHECK(!stepfuse_version_matches("0.10.0"));
-  CHECK(!stepfuse_version_matches("0.2.0"));
-  CHECK(!stepfuse_version_matches("1.1.0"));
-  CHECK(!stepfuse_version_matches("0.1"));
+  snprintf(text, sizeof text, "%d.%d.%d", major, minor, STEPFUSE_VERSION_PATCH + 1);
+  CHECK(stepfuse_version_matches(text));
+  snprintf(text, sizeof text, "%d.%d0.0", major, minor);
+  CHECK(!stepfuse_version_matches(text));
+  snprintf(text, sizeof text, "%d.%d.0", major, minor + 1);
+  CHECK(!stepfuse_version_matches(text));
+  snprintf(text, sizeof text, "%d.%d.0", major + 1, minor);
+  CHECK(!stepfuse_version_matches(text));
+  snprintf(text, sizeof text, "%d.%d", major, minor);
+  CHECK(!stepfuse_version_matches(text));
 }
 
 int main(int argc, char** argv) {
