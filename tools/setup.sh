@@ -182,9 +182,15 @@ give_up() {
 install_missing() {
   local package apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q)
   local install=("${apt[@]}" install -y --no-install-recommends)
+  say "this installs with apt${as_root:+, by sudo}: ${packages[*]}"
+  [[ -n $(find_nvrtc) ]] || say "and takes NVRTC from PyPI into $build_dir/nvrtc (90 MB)"
   "${apt[@]}" update || say "apt-get update failed; going on with the old package list"
   find_missing  # a fresh list may know another LLVM
+  local sizes
+  sizes=$(LC_ALL=C apt-get -q --assume-no --no-install-recommends install "${packages[@]}" 2>/dev/null |
+    grep -E '^(Need to get|After this operation)' || true)
   say "installing ${packages[*]}"
+  [[ -z $sizes ]] || say "apt says: ${sizes//$'\n'/ }"
   "${install[@]}" "${packages[@]}" && return
   for package in "${packages[@]}"; do  # apt takes all or nothing, and one unknown name spoils the rest
     "${install[@]}" "$package" || say "apt-get could not install $package"
