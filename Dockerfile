@@ -9,9 +9,7 @@ WORKDIR /src
 COPY . .
 RUN tools/setup.sh --for=build && apt-get install -y --no-install-recommends libzstd-dev zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
-RUN cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TESTS=OFF -DSTEPFUSE_SAMPLES=OFF \
-    && cmake --build build --target stepfuse_shared \
-    && tools/wheel.sh build /dist
+RUN tools/wheel.sh build /dist
 
 FROM python:${PYTHON}
 ARG TORCH=2.13.0

@@ -11,7 +11,6 @@ endif()
 include(FetchContent)
 set(CMAKE_POLICY_VERSION_MINIMUM 3.5)  # what CMake 4 asks of projects that name an older version
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # the options set below are heeded
-set(CMAKE_WARN_DEPRECATED OFF)
 set(FETCHCONTENT_QUIET OFF)            # a download says that it goes on
 
 # stepfuse_fetch(NAME URL COMMIT): NAME_SOURCE_DIR then has the sources. Later calls of find_package(NAME) find these.

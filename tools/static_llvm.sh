@@ -5,11 +5,12 @@
 #   tools/static_llvm.sh OUT.so [LLVM_CONFIG]      STEPFUSE_LLVM_LIBRARY=OUT.so then names it
 #   tools/static_llvm.sh --check                   only says whether it can; exit code 3, and the reason, if not
 #
+# STEPFUSE_GLIBC_STUBS names a folder that tools/glibc_stubs.sh made; the library then runs on that glibc, too.
 # LLVM of one architecture, this machine's; its C++ library is inside, since another in the process (triton's LLVM, say)
 # would otherwise meet it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-case ${1:?the library to write} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
+case ${1:?the library to write} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
 out=$1
 config=${2:-llvm-config-19}
 case $(uname -m) in
@@ -34,10 +35,13 @@ printf '%s\n' '#include "runtime/cpu/llvm_library.hpp"' '#define X(name) symbol:
 
 { echo '{ global:' && sed 's/$/;/' "$work/names" && echo 'local: *; };'; } >"$work/exports"
 sed 's/^/-Wl,-u,/' "$work/names" >"$work/wanted"
+# For an old glibc: the static unwinder asks the new one's loader.
+libgcc=(-static-libgcc)
+[[ -z ${STEPFUSE_GLIBC_STUBS:-} ]] || libgcc=(-shared-libgcc -B "$STEPFUSE_GLIBC_STUBS")
 # Archives by file: the system's shared libLLVM has the same names.
 mapfile -t archives < <("$config" --link-static --libfiles "$target" orcjit passes irreader analysis | tr ' ' '\n')
 
 g++ -shared -o "$out" -fuse-ld=gold "@$work/wanted" -Wl,--start-group "${archives[@]}" -Wl,--end-group \
   -Wl,--gc-sections -Wl,--icf=safe -Wl,--version-script="$work/exports" -Wl,-O1 -Wl,-s \
-  -Wl,-z,defs -static-libstdc++ -static-libgcc -l:libzstd.a -l:libz.a -lpthread -ldl -lm
+  -Wl,-z,defs -static-libstdc++ "${libgcc[@]}" -l:libzstd.a -l:libz.a -lpthread -ldl -lm
 ls -l "$out"

