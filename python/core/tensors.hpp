@@ -35,7 +35,7 @@ class Tensors {
   // Whether two DTensors have the same parts on the same ranks.
   bool are_placed_alike(PyObject* a, PyObject* b) const;
 
-  // Where torch's part of a tensor is; null where that is not known.
+  // The address of torch's part of a tensor, or null if it is unknown.
   const void* body(PyObject* tensor) const {
     return inside_ == 0 ? nullptr
                         : *reinterpret_cast<void**>(reinterpret_cast<char*>(tensor) + inside_);

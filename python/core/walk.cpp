@@ -84,7 +84,7 @@ bool Walk::fits(const Lay& lay, const View& view) const {
   return same || !view.has_elements();
 }
 
-// The tensor whose memory it is: itself, or a DTensor's local tensor; null where there is none.
+// The tensor that has the memory: the given one, or a DTensor's local tensor, which may be null.
 Ref Walk::plain(PyObject* tensor, bool distributed) const {
   return distributed ? tensors_.local(tensor) : Ref::borrow(tensor);
 }

@@ -9,6 +9,7 @@ import importlib.util
 import math
 import pathlib
 import random
+import re
 import sys
 import types
 
@@ -72,8 +73,10 @@ class Case:
         return f"`{name}`, {of_pypi} {VERSIONS[of_pypi]}"
 
 
-REQUIRED = (pathlib.Path(__file__).parent / "requirements.txt").read_text(encoding="utf-8")
-VERSIONS = dict(line.split("==") for line in REQUIRED.splitlines() if "==" in line)
+# The peers' versions by package; that of PyTorch is the default of the script that installs it.
+TOOLS = pathlib.Path(__file__).parent.parent
+VERSIONS = dict(re.findall(r"^([\w-]+)==(\S+)", (TOOLS / "peers/requirements.txt").read_text(encoding="utf-8"), re.MULTILINE))
+VERSIONS["torch"] = re.search(r"version=\$\{2:-([\d.]+)\}", (TOOLS / "torch_env.sh").read_text(encoding="utf-8"))[1]
 
 
 def decayed_first(optimizer, kept, generator, hyper):
