@@ -8,7 +8,7 @@
 
 namespace stepfuse::abi {
 
-// The shape of the canonical fold, as ir/reduction.hpp has it, and of a device's blocks: a thread has
+// The shape of the canonical fold, as ir/semantics/reduction.hpp has it, and of a device's blocks: a thread has
 // 8 of a piece's lanes.
 inline constexpr uint32_t kPieceElements = 16384;
 inline constexpr uint32_t kLanes = 2048;

@@ -32,11 +32,19 @@ LIBRARIES = ("tools/ptx_machine/",)
 IR = ("ir/", "stepfuse/")
 PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
 EMITTER = ("compiler/plan/plan.hpp", "compiler/plan/expansions.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
-           "compiler/names.hpp", "compiler/text.hpp", "ir/random.hpp", "ir/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+           "compiler/names.hpp", "compiler/text.hpp", "ir/semantics/random.hpp", "ir/semantics/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
 SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
          "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
          "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")
+MACHINE = ("runtime/caches/", "runtime/device/", "runtime/files/", "runtime/process/", "runtime/tables/",
+           "runtime/saved/reproducer.hpp")
 ROOMS = {
+    "ir/program/": ("stepfuse/", "ir/semantics/", "ir/text/printable.hpp"),
+    "ir/text/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/"),
+    "ir/semantics/": ("stepfuse/", "ir/formats/code_table.hpp"),
+    "ir/formats/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/"),
+    "ir/formula/": IR,
+    "ir/recipes/": IR,
     "compiler/passes/": (*IR, "compiler/signature.hpp"),
     "compiler/schedule/": (*IR, "compiler/signature.hpp", "compiler/names.hpp"),
     "compiler/plan/": (*IR, "compiler/abi.hpp", "compiler/names.hpp"),
@@ -47,6 +55,19 @@ ROOMS = {
     "compiler/llvm/": EMITTER,
     "compiler/c/": EMITTER,
     "runtime/": SHOWN,
+    # What these rooms hold, and their order: process and files know no step; tables and caches know the compiled
+    # step; backends run it; step joins them all; saved, ranks and the C API stand on the step.
+    "runtime/process/": IR,
+    "runtime/files/": IR,
+    "runtime/tables/": (*SHOWN, "runtime/device/device_memory.hpp", "runtime/process/"),
+    "runtime/caches/": (*SHOWN, "runtime/files/", "runtime/process/"),
+    "runtime/cpu/": (*SHOWN, *MACHINE),
+    "runtime/cuda/": (*SHOWN, *MACHINE),
+    "runtime/device/": (*SHOWN, *MACHINE, "runtime/cpu/", "runtime/cuda/"),
+    "runtime/step/": (*SHOWN, *MACHINE, "runtime/cpu/", "runtime/cuda/", "runtime/saved/record.hpp"),
+    "runtime/saved/": (*SHOWN, *MACHINE, "runtime/step/"),
+    "runtime/ranks/": (*SHOWN, "runtime/process/", "runtime/step/"),
+    "runtime/c_api/": (*SHOWN, "runtime/step/"),
     "tools/": (*SHOWN, "runtime/"),
     "tools/cli/dump.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
     "tools/explore/stages.cpp": (*SHOWN, "runtime/", "tools/", "compiler/schedule/schedule.hpp"),
@@ -147,7 +168,7 @@ def check_include(layer, quote, target, at):
     room = max((r for r in ROOMS if at.startswith(r)), key=len, default=None)
     ours = quote == '"' or target.startswith(PUBLIC)
     if quote == '"' and top not in MAY_INCLUDE:
-        yield f'{at}: write "{target}" from the repository root, as in #include "ir/types.hpp"'
+        yield f'{at}: write "{target}" from the repository root, as in #include "ir/program/types.hpp"'
     elif quote == '"' and top not in MAY_INCLUDE[layer]:
         allowed = ", ".join(sorted(MAY_INCLUDE[layer]))
         yield (f'{at}: {layer}/ may not include "{target}"; it knows only {allowed}.'

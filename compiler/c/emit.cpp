@@ -16,7 +16,7 @@
 #include "compiler/c/tables.hpp"
 #include "compiler/embedded.hpp"
 #include "compiler/text.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse {
 namespace {

@@ -215,7 +215,7 @@ SF_DEVICE i32 inside(i32 k, i32 length) {
   return below < 0 ? 0 : below;
 }
 
-// Philox4x32-10 (ir/random.hpp): what four elements of a tensor share.
+// Philox4x32-10 (ir/semantics/random.hpp): what four elements of a tensor share.
 struct Random {
   u64 seed;
   u32 stream, tensor, count;

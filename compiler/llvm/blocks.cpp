@@ -9,7 +9,7 @@
 #include <set>
 
 #include "compiler/llvm/body.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 

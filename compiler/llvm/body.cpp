@@ -10,7 +10,7 @@
 #include <set>
 
 #include "compiler/llvm/prelude.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "compiler/llvm/body.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/uniform.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

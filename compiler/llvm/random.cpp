@@ -1,10 +1,10 @@
-// Random numbers of a vector's elements: Philox4x32-10 as ir/random.hpp defines it. Knows the plan, the
+// Random numbers of a vector's elements: Philox4x32-10 as ir/semantics/random.hpp defines it. Knows the plan, the
 // kernel ABI, and ir's constants.
 //
 // A block's four words stand side by side in the lanes of its four elements, [c0 c1 c2 c3], so a round is
 // one widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors
 // begin at multiples of four of the full tensor, as shards and pieces do; in a step with rows anywhere.
-#include "ir/random.hpp"
+#include "ir/semantics/random.hpp"
 
 #include <cstddef>
 

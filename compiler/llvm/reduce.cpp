@@ -4,7 +4,7 @@
 
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/prelude.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/llvm/body.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

@@ -2,7 +2,7 @@
 // the chunk is ever touched. Knows the plan and the reduction order.
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/prelude.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {

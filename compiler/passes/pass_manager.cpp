@@ -6,7 +6,7 @@
 #include <stepfuse/printer.hpp>
 
 #include "compiler/passes/passes.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
 
 namespace stepfuse {
 namespace {

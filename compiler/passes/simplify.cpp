@@ -9,8 +9,8 @@
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
-#include "ir/fp_env.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/semantics.hpp"
 
 namespace stepfuse {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "compiler/plan/plan.hpp"
-#include "ir/code_table.hpp"
-#include "ir/fp_env.hpp"
-#include "ir/semantics.hpp"
+#include "ir/formats/code_table.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/semantics.hpp"
 
 namespace stepfuse::plan {
 namespace {

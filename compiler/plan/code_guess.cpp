@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/fp_env.hpp"
+#include "ir/semantics/fp_env.hpp"
 
 namespace stepfuse::plan {
 namespace {

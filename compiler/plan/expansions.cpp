@@ -21,8 +21,8 @@
 #include "compiler/embedded.hpp"
 #include "compiler/names.hpp"
 #include "compiler/text.hpp"
-#include "ir/narrow.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
+#include "ir/semantics/narrow.hpp"
 
 namespace stepfuse::plan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <stepfuse/printer.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::plan {
 

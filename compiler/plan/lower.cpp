@@ -15,7 +15,7 @@
 #include "compiler/plan/lines.hpp"
 #include "compiler/schedule/analysis.hpp"
 #include "compiler/schedule/tensor_class.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse {
 

@@ -74,7 +74,7 @@ struct State {
 };
 
 // What `lookup` and `nearest` take: the values of codes, and the bounds between them
-// (ir/code_table.hpp), so many of which are not above x as x's code is. With a guess, number k is
+// (ir/formats/code_table.hpp), so many of which are not above x as x's code is. With a guess, number k is
 // the first of code k; number 0 is below all. Without, they are a tree: behind node k stand 2k and,
 // where its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the
 // code. A tree is filled up with the largest number to one less than a power of two.
@@ -92,7 +92,7 @@ void fill_bounds(Table* table);
 
 // Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each
 // strip and column), are folded into the members of `to` that they belong to, in the canonical
-// order of ir/reduction.hpp.
+// order of ir/semantics/reduction.hpp.
 struct Reduction {
   Id value = kNone;  // whose name the result has
   Op op = Op::reduce_add;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compiler/plan/plan.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::plan {
 namespace {

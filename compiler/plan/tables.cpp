@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compiler/plan/plan.hpp"
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
 
 namespace stepfuse::plan {
 namespace {

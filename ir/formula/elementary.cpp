@@ -1,5 +1,5 @@
 // The sequences of ops of exp, log, tanh and the remainder. exp2 and log2 are ops with fixed steps
-// (ir/powers.hpp), from which exp and log follow.
+// (ir/semantics/powers.hpp), from which exp and log follow.
 #include "ir/formula/elementary.hpp"
 
 #include <span>

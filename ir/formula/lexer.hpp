@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ir/text_cursor.hpp"
+#include "ir/text/text_cursor.hpp"
 
 namespace stepfuse::formula {
 

@@ -10,8 +10,8 @@
 
 #include "ir/formula/resolve.hpp"
 #include "ir/formula/values.hpp"
-#include "ir/near_names.hpp"
 #include "ir/recipes/numerics.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse::formula {
 namespace {

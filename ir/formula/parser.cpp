@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "ir/formula/lexer.hpp"
-#include "ir/fp_env.hpp"
-#include "ir/near_names.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse::formula {
 namespace {

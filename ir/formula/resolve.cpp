@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/formula/values.hpp"
-#include "ir/near_names.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse::formula {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <stepfuse/recipe_options.hpp>
 
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 
 namespace stepfuse::recipes {
 

@@ -12,14 +12,14 @@
 #include "ir/formula/lower.hpp"
 #include "ir/formula/parser.hpp"
 #include "ir/formula/resolve.hpp"
-#include "ir/fp_env.hpp"
-#include "ir/near_names.hpp"
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/moment_forms.hpp"
 #include "ir/recipes/parameter.hpp"
 #include "ir/recipes/settings.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse {
 namespace recipes {

@@ -10,7 +10,7 @@
 
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
-#include "ir/near_names.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse::recipes {
 namespace {

@@ -6,9 +6,9 @@
 #include <stepfuse/formula.h>
 
 #include "ir/formula/resolve.hpp"
-#include "runtime/args.hpp"
 #include "runtime/c_api/handles.hpp"
-#include "runtime/numbers.hpp"
+#include "runtime/step/args.hpp"
+#include "runtime/step/numbers.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::c_api;

@@ -5,7 +5,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "runtime/reproducer.hpp"
+#include "runtime/saved/reproducer.hpp"
 
 namespace stepfuse {
 

@@ -8,15 +8,15 @@
 #include <fmt/format.h>
 
 #include "compiler/llvm/emit.hpp"
+#include "runtime/caches/disk_cache.hpp"
+#include "runtime/caches/kernel_folder.hpp"
+#include "runtime/caches/process_cache.hpp"
+#include "runtime/caches/variant_key.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/host_context.hpp"
 #include "runtime/cpu/llvm_facts.hpp"
-#include "runtime/disk_cache.hpp"
-#include "runtime/host_reports.hpp"
-#include "runtime/kernel_folder.hpp"
-#include "runtime/process_cache.hpp"
-#include "runtime/variant_key.hpp"
+#include "runtime/device/host_reports.hpp"
 
 namespace stepfuse {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/backend.hpp"
+#include "runtime/device/backend.hpp"
 
 namespace stepfuse {
 

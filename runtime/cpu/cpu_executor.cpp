@@ -15,7 +15,7 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include "runtime/fork_watch.hpp"
+#include "runtime/process/fork_watch.hpp"
 
 namespace stepfuse {
 

@@ -9,8 +9,8 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/fp_env.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "runtime/cpu/elf_object.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/cpu/llvm_module.hpp"

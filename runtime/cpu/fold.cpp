@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ir/reduction.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/reduction.hpp"
+#include "ir/semantics/semantics.hpp"
 
 namespace stepfuse {
 namespace {

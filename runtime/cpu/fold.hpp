@@ -1,4 +1,4 @@
-// Folds the slots of a reduction to its results, in the canonical order of ir/reduction.hpp and bit
+// Folds the slots of a reduction to its results, in the canonical order of ir/semantics/reduction.hpp and bit
 // for bit equal to it, but fast and without allocating. Knows the kernel ABI.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The Context of a step whose memory is the host's. Knows the kernel ABI and the backend interface.
 #pragma once
 
-#include "runtime/backend.hpp"
+#include "runtime/device/backend.hpp"
 
 namespace stepfuse {
 

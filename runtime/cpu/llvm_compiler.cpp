@@ -8,9 +8,9 @@
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/caches/kernel_size.hpp"
 #include "runtime/cpu/llvm_library.hpp"
 #include "runtime/cpu/llvm_module.hpp"
-#include "runtime/kernel_size.hpp"
 
 namespace stepfuse {
 namespace {

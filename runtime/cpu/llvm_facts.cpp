@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/caches/remembered.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "runtime/remembered.hpp"
 
 namespace stepfuse {
 namespace {

@@ -9,16 +9,16 @@
 
 #include <fmt/format.h>
 
+#include "runtime/caches/disk_cache.hpp"
+#include "runtime/caches/process_cache.hpp"
+#include "runtime/caches/variant_key.hpp"
 #include "runtime/cuda/cuda_kernel.hpp"
 #include "runtime/cuda/device_tables.hpp"
 #include "runtime/cuda/last_work.hpp"
 #include "runtime/cuda/report_ring.hpp"
 #include "runtime/cuda/split.hpp"
 #include "runtime/cuda/staging.hpp"
-#include "runtime/disk_cache.hpp"
-#include "runtime/host_reports.hpp"
-#include "runtime/process_cache.hpp"
-#include "runtime/variant_key.hpp"
+#include "runtime/device/host_reports.hpp"
 
 namespace stepfuse {
 namespace {

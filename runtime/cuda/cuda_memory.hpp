@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "runtime/cuda/context.hpp"
-#include "runtime/device_memory.hpp"
+#include "runtime/device/device_memory.hpp"
 
 namespace stepfuse::cuda {
 

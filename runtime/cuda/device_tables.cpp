@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::cuda {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "compiler/abi.hpp"
 #include "compiler/plan/plan.hpp"
-#include "runtime/tables.hpp"
-#include "runtime/workspace.hpp"
+#include "runtime/tables/tables.hpp"
+#include "runtime/tables/workspace.hpp"
 
 namespace stepfuse::cuda {
 

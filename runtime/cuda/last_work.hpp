@@ -7,7 +7,7 @@
 
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/graph_uses.hpp"
-#include "runtime/device_memory.hpp"
+#include "runtime/device/device_memory.hpp"
 
 namespace stepfuse::cuda {
 

@@ -12,10 +12,10 @@
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/caches/kernel_size.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
 #include "runtime/cuda/tuning.hpp"
-#include "runtime/kernel_size.hpp"
 
 namespace stepfuse::cuda {
 namespace {

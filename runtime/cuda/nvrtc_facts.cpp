@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/caches/remembered.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
-#include "runtime/remembered.hpp"
 
 namespace stepfuse::cuda {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "runtime/beside_program.hpp"
-#include "runtime/remembered.hpp"
-#include "runtime/trusted_file.hpp"
+#include "runtime/caches/remembered.hpp"
+#include "runtime/files/beside_program.hpp"
+#include "runtime/files/trusted_file.hpp"
 
 namespace stepfuse::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/cuda_memory.hpp"
-#include "runtime/stats_ring.hpp"
+#include "runtime/device/stats_ring.hpp"
 
 namespace stepfuse::cuda {
 

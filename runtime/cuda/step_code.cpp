@@ -12,12 +12,12 @@
 #include <stepfuse/error.hpp>
 
 #include "compiler/plan/traffic.hpp"
+#include "runtime/caches/disk_cache.hpp"
+#include "runtime/caches/kernel_folder.hpp"
+#include "runtime/caches/variant_key.hpp"
 #include "runtime/cuda/nvrtc_facts.hpp"
 #include "runtime/cuda/tuning.hpp"
-#include "runtime/disk_cache.hpp"
-#include "runtime/kernel_folder.hpp"
-#include "runtime/reproducer.hpp"
-#include "runtime/variant_key.hpp"
+#include "runtime/saved/reproducer.hpp"
 
 namespace stepfuse::cuda {
 namespace {

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "compiler/abi.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/support/kernel_runner.hpp"
 

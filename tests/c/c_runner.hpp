@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/variant.hpp"
-#include "ir/step_data.hpp"
+#include "ir/semantics/step_data.hpp"
 
 namespace stepfuse::testing {
 

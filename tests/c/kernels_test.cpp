@@ -9,7 +9,7 @@
 #include "compiler/c/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/c/c_runner.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/elementary_program.hpp"

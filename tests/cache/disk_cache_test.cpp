@@ -1,6 +1,6 @@
 // The disk cache under damage, foreign owners, full and read-only folders, threads and processes:
 // never a wrong payload, never a crash.
-#include "runtime/disk_cache.hpp"
+#include "runtime/caches/disk_cache.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +22,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "runtime/new_file.hpp"
+#include "runtime/files/new_file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;

@@ -1,5 +1,5 @@
 // Facts that are remembered of libraries: only of the very file and processor, and only sane ones.
-#include "runtime/remembered.hpp"
+#include "runtime/caches/remembered.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/caches/disk_cache.hpp"
 #include "runtime/cpu/llvm_facts.hpp"
-#include "runtime/disk_cache.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 using namespace stepfuse;

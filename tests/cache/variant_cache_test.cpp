@@ -1,5 +1,5 @@
 // Variants of a process: compiled once however many ask, tried again after a failure, and bounded.
-#include "runtime/variant_cache.hpp"
+#include "runtime/caches/variant_cache.hpp"
 
 #include <atomic>
 #include <stdexcept>

@@ -7,7 +7,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "compiler/form.hpp"
-#include "ir/types.hpp"
+#include "ir/program/types.hpp"
 
 int main() {
   static_assert(sizeof(stepfuse::Bits) == 8);

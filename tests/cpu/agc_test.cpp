@@ -12,8 +12,8 @@
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/narrow.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/narrow.hpp"
+#include "ir/semantics/semantics.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;

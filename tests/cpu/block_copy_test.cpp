@@ -13,7 +13,7 @@
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 #include "tests/cpu/copy_options.hpp"
 #include "tests/support/messages.hpp"
 

@@ -3,7 +3,7 @@
 // level as the interpreter has it.
 #include <doctest/doctest.h>
 
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/signatures.hpp"
 

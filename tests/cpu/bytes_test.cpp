@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/plan/plan.hpp"
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/signatures.hpp"
 

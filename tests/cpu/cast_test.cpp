@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/builder.hpp"
-#include "ir/narrow.hpp"
+#include "ir/program/builder.hpp"
+#include "ir/semantics/narrow.hpp"
 #include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;

@@ -1,8 +1,8 @@
 // Reductions to columns, of few and of very many strips, by one thread and several. Knows the CPU kernel.
 #include <doctest/doctest.h>
 
-#include "ir/builder.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/program/builder.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;

@@ -14,7 +14,7 @@
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 #include "tests/cpu/copy_options.hpp"
 
 using namespace stepfuse;

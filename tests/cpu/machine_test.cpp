@@ -11,9 +11,9 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/builder.hpp"
-#include "ir/fp_env.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/program/builder.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/messages.hpp"
 

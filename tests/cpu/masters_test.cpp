@@ -13,7 +13,7 @@
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 #include "tests/support/rng.hpp"
 
 using namespace stepfuse;

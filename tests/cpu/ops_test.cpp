@@ -6,7 +6,7 @@
 
 #include <stepfuse/ops.hpp>
 
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/signatures.hpp"
 

@@ -21,7 +21,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/cpu/cpu_executor.hpp"
-#include "runtime/fork_watch.hpp"
+#include "runtime/process/fork_watch.hpp"
 
 using namespace stepfuse;
 

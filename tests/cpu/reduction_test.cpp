@@ -1,6 +1,6 @@
 // Reductions: every op, type and result domain, every length around a border, shards, and the fold
 // of piece results against the definition.
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 #include <functional>
 #include <numeric>
@@ -10,10 +10,10 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/builder.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/program/builder.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "runtime/cpu/fold.hpp"
-#include "runtime/partitions.hpp"
+#include "runtime/tables/partitions.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/signatures.hpp"
 

@@ -8,8 +8,8 @@
 
 #include <stepfuse/format.hpp>
 
-#include "ir/builder.hpp"
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/kernel_runner.hpp"
 #include "tests/support/long_run.hpp"
 #include "tests/support/rng.hpp"

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "runtime/disk_cache.hpp"
+#include "runtime/caches/disk_cache.hpp"
 #include "tests/cuda/command.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -9,7 +9,7 @@
 
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
-#include "runtime/step_impl.hpp"
+#include "runtime/step/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
 
 using namespace stepfuse;

@@ -6,10 +6,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "runtime/caches/kernel_folder.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/step_code.hpp"
-#include "runtime/kernel_folder.hpp"
-#include "runtime/step_impl.hpp"
+#include "runtime/step/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/support/graph.hpp"
 #include "tests/support/scratch_folder.hpp"

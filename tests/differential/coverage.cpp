@@ -8,7 +8,7 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/plan/code_guess.hpp"
 #include "compiler/schedule/analysis.hpp"
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/differential/llvm_faults.hpp"

@@ -1,8 +1,8 @@
-// The canonical fold, by the interpreter and by compiled CPU kernels: what ir/reduction.hpp defines.
+// The canonical fold, by the interpreter and by compiled CPU kernels: what ir/semantics/reduction.hpp defines.
 // Knows all layers.
 #include <doctest/doctest.h>
 
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tests/support/fold_case.hpp"
 #include "tests/support/kernel_runner.hpp"

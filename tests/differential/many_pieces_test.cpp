@@ -3,7 +3,7 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/support/check.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/check.hpp"
 
 using namespace stepfuse;

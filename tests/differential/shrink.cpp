@@ -6,7 +6,7 @@
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <stepfuse/printer.hpp>
 
 #include "compiler/passes/rewriter.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/check.hpp"
 
 using namespace stepfuse;

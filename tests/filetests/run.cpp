@@ -21,7 +21,7 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/lower.hpp"
 #include "compiler/schedule/schedule.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
 #include "tests/filetests/filetest.hpp"
 #include "tests/support/expected_text.hpp"
 #include "tests/support/signatures.hpp"

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/disk_cache.hpp"
+#include "runtime/caches/disk_cache.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/support/scratch_folder.hpp"
 

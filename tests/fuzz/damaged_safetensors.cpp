@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/safetensors.hpp"
+#include "runtime/files/safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace stepfuse::testing {

@@ -8,7 +8,7 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/text_format.hpp"
+#include "ir/text/text_format.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/support/processor_time.hpp"
 #include "tests/support/small_stack.hpp"

@@ -2,7 +2,7 @@
 // records.
 #include <doctest/doctest.h>
 
-#include "runtime/step_impl.hpp"
+#include "runtime/step/step_impl.hpp"
 #include "tests/fuzz/damaged_safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/saved_step.hpp"

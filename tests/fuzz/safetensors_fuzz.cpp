@@ -8,7 +8,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
-#include "runtime/safetensors.hpp"
+#include "runtime/files/safetensors.hpp"
 #include "tests/fuzz/damaged_safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/saved_step.hpp"

@@ -18,7 +18,7 @@
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/text_format.hpp"
+#include "ir/text/text_format.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/source_dir.hpp"

@@ -13,7 +13,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
-#include "runtime/step_impl.hpp"
+#include "runtime/step/step_impl.hpp"
 #include "tests/gpu/skip.hpp"
 #include "tests/support/graph.hpp"
 #include "tests/support/trainer.hpp"

@@ -34,7 +34,7 @@ class Layers(unittest.TestCase):
         self.assertIn(words, faults[0])
 
     def test_a_good_file_has_no_fault(self):
-        text = OPENING + '#include <fmt/format.h>\n\n#include "ir/types.hpp"\n'
+        text = OPENING + '#include <fmt/format.h>\n\n#include "ir/program/types.hpp"\n'
         self.assertEqual(self.faults({"compiler/a.cpp": text, "runtime/empty.cpp": ""}), [])
 
     def test_upward_includes(self):
@@ -45,7 +45,7 @@ class Layers(unittest.TestCase):
         own = "tools/ptx_machine/"
         text = OPENING + f'#include "{own}b.hpp"\n'
         self.assertEqual(self.faults({own + "a.cpp": text, "tests/a.cpp": text}), [])
-        self.expect("a library of its own", own + "a.cpp", '#include "ir/types.hpp"\n')
+        self.expect("a library of its own", own + "a.cpp", '#include "ir/program/types.hpp"\n')
         self.expect("a library of its own", own + "a.cpp", "#include <stepfuse/stepfuse.hpp>\n")
         self.expect("only tests may use", "tools/a.cpp", f'#include "{own}b.hpp"\n')
 
@@ -59,7 +59,7 @@ class Layers(unittest.TestCase):
         reads = '#include "compiler/plan/plan.hpp"\n#include "compiler/c/ops.hpp"\n'
         self.assertEqual(self.faults({"compiler/c/a.cpp": OPENING + reads}), [])
         schedule = '"compiler/schedule/schedule.hpp"'
-        for target in (schedule, '"compiler/cuda/text.hpp"', '"ir/semantics.hpp"', "<stepfuse/program.hpp>"):
+        for target in (schedule, '"compiler/cuda/text.hpp"', '"ir/semantics/semantics.hpp"', "<stepfuse/program.hpp>"):
             self.expect("compiler/c/ may not include", "compiler/c/a.cpp", f"#include {target}\n")
         knows = OPENING + f"#include {schedule}\n"
         self.assertEqual(self.faults({"compiler/plan/lower.cpp": knows, "tools/cli/dump.cpp": knows}), [])
@@ -74,7 +74,7 @@ class Layers(unittest.TestCase):
         good = public | {"compiler/a.cpp": OPENING + of_ir, "samples/a.cpp": OPENING + of_runtime}
         self.assertEqual(self.faults(good), [])
         self.assertIn("belongs to runtime/", self.faults(public | {"compiler/a.cpp": OPENING + of_runtime})[0])
-        by_path = {"compiler/a.cpp": OPENING + '#include "ir/types.hpp"\n'}
+        by_path = {"compiler/a.cpp": OPENING + '#include "ir/program/types.hpp"\n'}
         self.assertIn("write <stepfuse/types.hpp>", self.faults(public | by_path)[0])
         self.expect('may not include "runtime/x.hpp"', "samples/a.cpp", '#include "runtime/x.hpp"\n')
 

@@ -2,7 +2,7 @@
 """Plants small faults in the product, one at a time, and says which of them the tests notice.
 
     tests/mutations/mutate.py                         every fault; hours on two cores, resumable
-    tests/mutations/mutate.py --only runtime/record   those in files of such a name
+    tests/mutations/mutate.py --only runtime/saved/record   those in files of such a name
     tests/mutations/mutate.py --sample 20 --seed 3    so many of them, drawn anew
     tests/mutations/mutate.py --jobs 2                so many at once, each in a copy of its own
     tests/mutations/mutate.py --check                 only whether the tables still fit the sources; seconds

@@ -7,7 +7,7 @@
 #include <stepfuse/recipes.hpp>
 
 #include "compiler/cuda/emit.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/ptx/device_runner.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"

@@ -13,7 +13,7 @@
 #include "compiler/cuda/emit.hpp"
 #include "runtime/cuda/device_tables.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "runtime/workspace.hpp"
+#include "runtime/tables/workspace.hpp"
 #include "tests/support/tables.hpp"
 
 namespace stepfuse::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/variant.hpp"
-#include "ir/step_data.hpp"
+#include "ir/semantics/step_data.hpp"
 #include "tools/ptx_machine/machine.hpp"
 
 namespace stepfuse::testing {

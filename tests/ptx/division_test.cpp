@@ -11,7 +11,7 @@
 #include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/ptx/device_runner.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"

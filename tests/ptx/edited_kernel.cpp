@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/cuda/emit.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 
 namespace stepfuse::testing {
 

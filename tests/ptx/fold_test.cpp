@@ -1,4 +1,4 @@
-// The canonical fold, by executed CUDA kernels: what ir/reduction.hpp defines. Knows all layers.
+// The canonical fold, by executed CUDA kernels: what ir/semantics/reduction.hpp defines. Knows all layers.
 #include <string>
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include <stepfuse/parser.hpp>
 
 #include "compiler/cuda/emit.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/fold_case.hpp"
 #include "tests/support/needs_nvrtc.hpp"

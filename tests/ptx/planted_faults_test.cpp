@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "compiler/cuda/emit.hpp"
-#include "ir/interpreter.hpp"
-#include "runtime/host_reports.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "runtime/device/host_reports.hpp"
 #include "tests/ptx/recipe_space.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 

@@ -13,9 +13,9 @@
 #include "compiler/cuda/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/reduction.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/reduction.hpp"
+#include "ir/semantics/semantics.hpp"
 #include "tests/support/covering_file.hpp"
 #include "tests/support/rng.hpp"
 

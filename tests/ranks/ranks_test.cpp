@@ -13,7 +13,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/ranks.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 
 using namespace stepfuse;

@@ -11,8 +11,8 @@
 #include <stepfuse/format.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/interpreter.hpp"
-#include "runtime/safetensors.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "runtime/files/safetensors.hpp"
 #include "tests/support/file_faults.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"

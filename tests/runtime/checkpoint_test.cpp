@@ -12,7 +12,7 @@
 #include <stepfuse/monitor.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "runtime/safetensors.hpp"
+#include "runtime/files/safetensors.hpp"
 #include "tests/support/file_faults.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -8,7 +8,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;

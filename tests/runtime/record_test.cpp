@@ -1,5 +1,5 @@
 // Recording a bad step and running it again elsewhere.
-#include "runtime/record.hpp"
+#include "runtime/saved/record.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // A compile that fails keeps what replays it: the step, its storage types, the kernel's text.
-#include "runtime/reproducer.hpp"
+#include "runtime/saved/reproducer.hpp"
 
 #include <cstdlib>
 #include <filesystem>

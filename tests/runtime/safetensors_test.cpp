@@ -1,5 +1,5 @@
 // Files of arrays: what is written comes back; what is not exactly such a file is refused.
-#include "runtime/safetensors.hpp"
+#include "runtime/files/safetensors.hpp"
 
 #include <cstring>
 #include <string>

@@ -12,7 +12,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "runtime/loss_scaler.hpp"
+#include "runtime/step/loss_scaler.hpp"
 
 using namespace stepfuse;
 

@@ -11,8 +11,8 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/cpu/llvm_compiler.hpp"
-#include "runtime/record.hpp"
-#include "runtime/step_impl.hpp"
+#include "runtime/saved/record.hpp"
+#include "runtime/step/step_impl.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/digest.hpp"
+#include "runtime/saved/digest.hpp"
 
 namespace stepfuse::testing {
 namespace {

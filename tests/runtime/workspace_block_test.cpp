@@ -1,7 +1,7 @@
 // The block of a step goes back to the caller's allocator, whatever has become of the device.
 #include <doctest/doctest.h>
 
-#include "runtime/step_impl.hpp"
+#include "runtime/step/step_impl.hpp"
 
 using namespace stepfuse;
 

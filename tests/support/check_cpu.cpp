@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tests/support/check.hpp"
 #include "tests/support/kernel_runner.hpp"

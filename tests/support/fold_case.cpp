@@ -7,7 +7,7 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::testing {
 namespace {

@@ -1,5 +1,5 @@
 // A step that only folds, with as many members in a part as decide between the ways of folding, and
-// what ir/reduction.hpp says comes out. Knows ir.
+// what ir/semantics/reduction.hpp says comes out. Knows ir.
 #pragma once
 
 #include <string>

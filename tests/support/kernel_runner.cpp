@@ -5,7 +5,7 @@
 
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "runtime/cpu/host_context.hpp"
 #include "tests/support/tables.hpp"
 

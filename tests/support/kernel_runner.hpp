@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/variant.hpp"
-#include "ir/step_data.hpp"
+#include "ir/semantics/step_data.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "tests/support/random_data.hpp"
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/reduction.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/reduction.hpp"
+#include "ir/semantics/semantics.hpp"
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {

@@ -12,7 +12,7 @@
 #include <stepfuse/program.hpp>
 
 #include "compiler/signature.hpp"
-#include "ir/step_data.hpp"
+#include "ir/semantics/step_data.hpp"
 
 namespace stepfuse::testing {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/random_types.hpp"
 
 namespace stepfuse::testing {

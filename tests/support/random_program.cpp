@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/builder.hpp"
+#include "ir/program/builder.hpp"
 #include "tests/support/hostile_names.hpp"
 #include "tests/support/random_declarations.hpp"
 #include "tests/support/rng.hpp"

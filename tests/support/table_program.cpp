@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "ir/builder.hpp"
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
+#include "ir/program/builder.hpp"
 
 namespace stepfuse::testing {
 

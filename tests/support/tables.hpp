@@ -2,8 +2,8 @@
 #pragma once
 
 #include "compiler/variant.hpp"
-#include "ir/step_data.hpp"
-#include "runtime/tables.hpp"
+#include "ir/semantics/step_data.hpp"
+#include "runtime/tables/tables.hpp"
 
 namespace stepfuse::testing {
 

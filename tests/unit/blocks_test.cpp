@@ -7,7 +7,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 
 using namespace stepfuse;
 

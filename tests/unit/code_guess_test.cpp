@@ -10,7 +10,7 @@
 
 #include <stepfuse/format.hpp>
 
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
 
 using namespace stepfuse;
 

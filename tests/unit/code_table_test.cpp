@@ -1,5 +1,5 @@
 // Code tables: what lookup and nearest say, the bounds that backends search, and tables as text.
-#include "ir/code_table.hpp"
+#include "ir/formats/code_table.hpp"
 
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "ir/unused.hpp"
+#include "ir/program/unused.hpp"
 #include "tests/support/file_faults.hpp"
 #include "tests/support/messages.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/semantics.hpp"
 #include "tests/unit/pass_testing.hpp"
 
 using namespace stepfuse;

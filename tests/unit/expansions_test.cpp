@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/fp_env.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/semantics.hpp"
 
 using namespace stepfuse;
 

@@ -11,8 +11,8 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/interpreter.hpp"
-#include "ir/narrow.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/narrow.hpp"
 
 using namespace stepfuse;
 

@@ -7,7 +7,7 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;

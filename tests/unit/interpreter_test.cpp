@@ -1,5 +1,5 @@
 // The interpreter on hand-computed cases: domains, absent tensors, states, the reduction order.
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/narrow.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/narrow.hpp"
+#include "ir/semantics/reduction.hpp"
 
 using namespace stepfuse;
 

@@ -7,7 +7,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "ir/unused.hpp"
+#include "ir/program/unused.hpp"
 #include "tests/support/processor_time.hpp"
 
 using namespace stepfuse;

@@ -1,6 +1,6 @@
 // The conversions of low-precision floats against a definition of their own: the list of a format's
 // numbers, written with ldexp, and the nearest of them. Knows ir.
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 
 #include <algorithm>
 #include <cmath>

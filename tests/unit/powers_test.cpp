@@ -1,11 +1,11 @@
-// The errors that ir/powers.hpp promises, against long double; exact and special cases.
-#include "ir/powers.hpp"
+// The errors that ir/semantics/powers.hpp promises, against long double; exact and special cases.
+#include "ir/semantics/powers.hpp"
 
 #include <random>
 
 #include <doctest/doctest.h>
 
-#include "ir/fp_env.hpp"
+#include "ir/semantics/fp_env.hpp"
 #include "tests/support/last_place.hpp"
 
 using namespace stepfuse;

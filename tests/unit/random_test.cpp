@@ -1,6 +1,6 @@
 // Random numbers: Philox against its authors' vectors, where they come from, and the cast that rounds by
 // them: its distribution and its edges.
-#include "ir/random.hpp"
+#include "ir/semantics/random.hpp"
 
 #include <cmath>
 #include <limits>
@@ -8,9 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include "ir/builder.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/semantics.hpp"
+#include "ir/program/builder.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/semantics.hpp"
 
 using namespace stepfuse;
 

@@ -8,8 +8,8 @@
 
 #include <stepfuse/recipes.hpp>
 
-#include "ir/interpreter.hpp"
-#include "ir/narrow.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/narrow.hpp"
 
 namespace stepfuse::testing {
 

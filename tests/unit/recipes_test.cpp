@@ -9,7 +9,7 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
 #include "tests/support/messages.hpp"
 
 using namespace stepfuse;

@@ -12,8 +12,8 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "ir/interpreter.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/support/messages.hpp"
 

@@ -6,8 +6,8 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/interpreter.hpp"
-#include "ir/reduction.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/rng.hpp"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/semantics.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "ir/semantics/semantics.hpp"
 #include "tests/unit/pass_testing.hpp"
 
 #if defined(__x86_64__)

@@ -11,7 +11,7 @@
 #include <stepfuse/printer.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/interpreter.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/rng.hpp"
 

@@ -13,8 +13,8 @@
 
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/variant.hpp"
-#include "ir/interpreter.hpp"
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
+#include "ir/semantics/interpreter.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/signatures.hpp"
 

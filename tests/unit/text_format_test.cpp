@@ -1,6 +1,6 @@
 // Texts have one form: what it is, that it changes no words, and that all shipped files are in it.
 // Knows ir.
-#include "ir/text_format.hpp"
+#include "ir/text/text_format.hpp"
 
 #include <filesystem>
 #include <fstream>

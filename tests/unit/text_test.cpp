@@ -8,7 +8,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/printer.hpp>
 
-#include "ir/semantics.hpp"
+#include "ir/semantics/semantics.hpp"
 
 using namespace stepfuse;
 

@@ -1,5 +1,5 @@
 // Rules of the verifier that no text can break; tests/filetests/verifier has the others. Knows ir.
-#include "ir/verifier.hpp"
+#include "ir/program/verifier.hpp"
 
 #include <algorithm>
 #include <string>

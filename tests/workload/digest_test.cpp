@@ -1,5 +1,5 @@
 // The digest: equal for equal bits, whatever NaN stands for NaN, and different for anything else.
-#include "runtime/digest.hpp"
+#include "runtime/saved/digest.hpp"
 
 #include <cstring>
 #include <set>

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/ahead.hpp"
+#include "runtime/step/ahead.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"

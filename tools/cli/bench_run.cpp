@@ -8,7 +8,7 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "compiler/plan/traffic.hpp"
 #include "compiler/variant.hpp"
-#include "runtime/tables.hpp"
+#include "runtime/tables/tables.hpp"
 #include "tools/workload/machine.hpp"
 #include "tools/workload/stream.hpp"
 

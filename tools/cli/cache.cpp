@@ -5,7 +5,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "runtime/disk_cache.hpp"
+#include "runtime/caches/disk_cache.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"

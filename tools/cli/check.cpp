@@ -9,7 +9,7 @@
 #include <stepfuse/parser.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/unused.hpp"
+#include "ir/program/unused.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"

@@ -9,12 +9,12 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/printable.hpp"
+#include "ir/text/printable.hpp"
+#include "runtime/caches/disk_cache.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
-#include "runtime/disk_cache.hpp"
 #include "tools/cli/help.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"

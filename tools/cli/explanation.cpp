@@ -10,7 +10,7 @@
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/step_code.hpp"
-#include "runtime/tables.hpp"
+#include "runtime/tables/tables.hpp"
 
 namespace stepfuse::cli {
 namespace {

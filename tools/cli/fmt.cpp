@@ -6,7 +6,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/text_format.hpp"
+#include "ir/text/text_format.hpp"
 #include "tools/cli/terminal.hpp"
 #include "tools/cli/verbs.hpp"
 #include "tools/workload/text_file.hpp"

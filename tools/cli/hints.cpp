@@ -9,8 +9,8 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/recipes.hpp>
 
-#include "ir/near_names.hpp"
 #include "ir/recipes/arg_meaning.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse::cli {
 namespace {

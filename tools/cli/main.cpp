@@ -7,8 +7,8 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/near_names.hpp"
-#include "ir/printable.hpp"
+#include "ir/text/near_names.hpp"
+#include "ir/text/printable.hpp"
 #include "tools/cli/completion.hpp"
 #include "tools/cli/help.hpp"
 #include "tools/cli/hints.hpp"

@@ -9,8 +9,8 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/printable.hpp"
-#include "runtime/record.hpp"
+#include "ir/text/printable.hpp"
+#include "runtime/saved/record.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ir/near_names.hpp"
+#include "ir/text/near_names.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/settings.hpp"

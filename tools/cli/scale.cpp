@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ir/reduction.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "tools/cli/table.hpp"
 
 namespace stepfuse::cli {

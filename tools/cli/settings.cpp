@@ -9,7 +9,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/near_names.hpp"
+#include "ir/text/near_names.hpp"
 #include "tools/cli/hints.hpp"
 
 namespace stepfuse::cli {

@@ -12,9 +12,9 @@
 
 #include <stepfuse/parser.hpp>
 
-#include "ir/near_names.hpp"
-#include "ir/printable.hpp"
-#include "runtime/tables.hpp"
+#include "ir/text/near_names.hpp"
+#include "ir/text/printable.hpp"
+#include "runtime/tables/tables.hpp"
 #include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/tables.hpp"
+#include "runtime/tables/tables.hpp"
 #include "tools/cli/line_process.hpp"
 #include "tools/workload/stream.hpp"
 

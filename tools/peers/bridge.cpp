@@ -9,7 +9,7 @@
 #include <stepfuse/checkpoint.hpp>
 #include <stepfuse/stepfuse.hpp>
 
-#include "runtime/numbers.hpp"
+#include "runtime/step/numbers.hpp"
 
 using namespace stepfuse;
 

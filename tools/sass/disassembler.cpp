@@ -18,8 +18,8 @@
 
 #include <stepfuse/error.hpp>
 
-#include "runtime/beside_program.hpp"
-#include "runtime/trusted_file.hpp"
+#include "runtime/files/beside_program.hpp"
+#include "runtime/files/trusted_file.hpp"
 
 extern char** environ;
 

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "ir/printable.hpp"
-#include "runtime/json_text.hpp"
-#include "runtime/safetensors.hpp"
+#include "ir/text/printable.hpp"
+#include "runtime/files/json_text.hpp"
+#include "runtime/files/safetensors.hpp"
 #include "tools/workload/text_file.hpp"
 
 namespace stepfuse {

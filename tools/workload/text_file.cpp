@@ -13,7 +13,7 @@
 
 #include <stepfuse/error.hpp>
 
-#include "runtime/new_file.hpp"
+#include "runtime/files/new_file.hpp"
 
 namespace stepfuse {
 namespace {

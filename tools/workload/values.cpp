@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/narrow.hpp"
+#include "ir/semantics/narrow.hpp"
 
 namespace stepfuse {
 namespace {

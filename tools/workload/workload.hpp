@@ -10,7 +10,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "runtime/digest.hpp"
+#include "runtime/saved/digest.hpp"
 #include "tools/workload/arrays.hpp"
 #include "tools/workload/layout_file.hpp"
 #include "tools/workload/values.hpp"

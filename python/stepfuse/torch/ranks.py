@@ -32,7 +32,7 @@ class RankError(_core.Error):
 
 
 def fold(values: Tensor, largest: bool = False) -> Tensor:
-    """The last dimension folded in the language's own order, as one device folds its pieces (ir/reduction.hpp)."""
+    """The last dimension folded in the language's own order, as one device folds its pieces (ir/semantics/reduction.hpp)."""
     combine = torch.maximum if largest else torch.add
     while True:
         pieces = max(1, -(-values.shape[-1] // PIECE))

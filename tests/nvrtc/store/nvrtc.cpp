@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/caches/disk_cache.hpp"
+#include "runtime/caches/remembered.hpp"
 #include "runtime/cuda/nvrtc_library.hpp"
-#include "runtime/disk_cache.hpp"
-#include "runtime/remembered.hpp"
 
 namespace {
 

@@ -1,0 +1,160 @@
+// The one canonical reduction order. Knows only std and the op semantics.
+//
+// A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the (full)
+// tensor (in a step with values of rows, of its row), with 2,048 lanes; element i belongs to lane i
+// mod 2,048. A lane starts at the identity and combines its elements in rising order. Lanes fold by
+// combining lane l+d into lane l for d = 1024, 512, … 1. Piece results, numbered through all
+// tensors in bound order, are folded by the same routine as if they were elements, again and again
+// until one is left.
+//
+// A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in
+// rising order from the identity. The strips' results are folded as those of pieces are.
+//
+// A square folds what it has of each row as a block, of kSquareSide elements, and combines that in
+// rising order of rows, from the identity.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <stepfuse/ops.hpp>
+#include <stepfuse/program.hpp>
+#include <stepfuse/types.hpp>
+
+#include "ir/semantics/semantics.hpp"
+
+namespace stepfuse {
+
+inline constexpr int kLanes = 2048;
+inline constexpr int kPieceElements = 16384;
+inline constexpr int kStripRows = 64;
+
+// So many rows, those of a strip or a square, are worked on one after the other; 0: in any order.
+inline int32_t rows_in_order(const Program& p) {
+  return has_squares(p) ? kSquareSide : has_columns(p) ? kStripRows : 0;
+}
+static_assert(kSquareSide % kStripRows == 0);
+
+// Pieces of a tensor, or of a shard that begins where a piece does. `columns`: elements of a row in a
+// step with values of rows, whose pieces are of one row each; otherwise 0.
+inline uint64_t piece_count(uint64_t elements, uint64_t columns) {
+  auto pieces = [](uint64_t n) { return (n + kPieceElements - 1) / kPieceElements; };
+  if (columns == 0 || elements == 0) return pieces(elements);
+  return elements / columns * pieces(columns) + pieces(elements % columns);
+}
+
+// +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
+inline Bits reduction_identity(Op op, DType t) {
+  auto extreme = [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T>) {
+      T inf = std::numeric_limits<T>::infinity();
+      return Bits::of(op == Op::reduce_max ? -inf : inf);
+    } else {
+      return Bits::of(op == Op::reduce_max ? std::numeric_limits<T>::min()
+                                           : std::numeric_limits<T>::max());
+    }
+  };
+  if (op == Op::reduce_add || op == Op::reduce_any) return {};
+  switch (t) {
+    case DType::i32:
+      return extreme(int32_t{});
+    case DType::i64:
+      return extreme(int64_t{});
+    case DType::f32:
+      return extreme(float{});
+    default:
+      return extreme(double{});
+  }
+}
+
+inline Op reduction_combiner(Op op) {
+  switch (op) {
+    case Op::reduce_max:
+      return Op::max;
+    case Op::reduce_min:
+      return Op::min;
+    case Op::reduce_any:
+      return Op::bit_or;
+    default:
+      return Op::add;
+  }
+}
+
+inline Bits reduction_combine(Op op, DType t, Bits a, Bits b) {
+  return sem::evaluate(reduction_combiner(op), t, t, a, b, {});
+}
+
+// The lanes of one piece.
+class PieceReducer {
+ public:
+  PieceReducer(Op op, DType t) : op_(op), dtype_(t) { reset(); }
+  void reset() { lanes_.fill(reduction_identity(op_, dtype_)); }
+  // `i` is the element's position in its tensor; positions must rise.
+  void add(uint64_t i, Bits v) {
+    Bits& lane = lanes_[i % kLanes];
+    lane = reduction_combine(op_, dtype_, lane, v);
+  }
+  Bits fold() const {
+    auto lanes = lanes_;
+    for (size_t d = kLanes / 2; d > 0; d /= 2) {
+      for (size_t l = 0; l < d; ++l) {
+        lanes[l] = reduction_combine(op_, dtype_, lanes[l], lanes[l + d]);
+      }
+    }
+    return lanes[0];
+  }
+
+ private:
+  Op op_;
+  DType dtype_;
+  std::array<Bits, kLanes> lanes_;
+};
+
+// Folds the first `n` values to one, or as many as inst.type.block says. Lane l + d is combined
+// into lane l, for d from half a block down to 1; behind the end are identities.
+inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
+  std::array<Bits, kLargestBlock> lanes;
+  lanes.fill(reduction_identity(inst.op, inst.type.dtype));
+  for (int i = 0; i < std::min(n, inst.type.block); ++i) {
+    lanes[static_cast<size_t>(i)] = Bits{values[i]};
+  }
+  for (auto d = static_cast<size_t>(inst.type.block) / 2; d > 0; d /= 2) {
+    for (size_t l = 0; l < d; ++l) {
+      lanes[l] = reduction_combine(inst.op, inst.type.dtype, lanes[l], lanes[l + d]);
+    }
+  }
+  return lanes[0];
+}
+
+// To every element of `n` its block's value.
+inline void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
+  for (int first = 0; first < n; first += inst.type.block) {
+    Bits all = fold_block(inst, in + first, n - first);
+    std::fill(out + first, out + std::min(n, first + inst.type.block),
+              static_cast<uint32_t>(all.raw));
+  }
+}
+
+// Folds a list of values (piece results, or values of a coarser domain) to one.
+inline Bits fold_values(Op op, DType t, std::vector<Bits> values) {
+  if (values.empty()) return reduction_identity(op, t);
+  PieceReducer reducer(op, t);
+  do {
+    std::vector<Bits> next;
+    for (size_t begin = 0; begin < values.size(); begin += kPieceElements) {
+      reducer.reset();
+      size_t end = std::min(values.size(), begin + kPieceElements);
+      for (size_t i = begin; i < end; ++i) reducer.add(i, values[i]);
+      next.push_back(reducer.fold());
+    }
+    values = std::move(next);
+  } while (values.size() > 1);
+  return values[0];
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,497 @@
+// IR text to Program. Knows ir and fmt.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <stepfuse/parser.hpp>
+
+#include "ir/program/verifier.hpp"
+#include "ir/semantics/fp_env.hpp"
+#include "ir/text/literal.hpp"
+#include "ir/text/token_reader.hpp"
+
+namespace stepfuse {
+namespace {
+
+class Parser : TokenReader {
+ public:
+  Parser(std::string_view text, std::string_view file, const std::vector<Table>& tables = {})
+      : TokenReader(text, file) {
+    for (const Table& t : tables) declare(t, {});
+  }
+
+  Program parse_program() {
+    expect_word("step");
+    program_.name = expect(TokenKind::at_name, "the step's @name").text;
+    expect_punctuation("{");
+    while (!at_punctuation("}")) parse_statement();
+    next();
+    if (lexer_.peek().kind != TokenKind::end) {
+      lexer_.fail(lexer_.peek().loc, "text after the step's closing '}'; a file holds one step");
+    }
+    name_literals();
+    return std::move(program_);
+  }
+
+  // Of an operand of an instruction, or another part of it.
+  SourceLoc part_loc(ValueId inst, int part) const {
+    return part_locs_[static_cast<size_t>(inst)][static_cast<size_t>(part)];
+  }
+
+ private:
+  using PartLocs = std::array<SourceLoc, kType + 1>;
+
+  // --- types
+
+  DType parse_dtype() {
+    Token t = expect(TokenKind::word, fmt::format("a type ({})", names(kAnyDType, " ")));
+    auto d = dtype_from_name(t.text);
+    if (!d) {
+      lexer_.fail(t.loc, fmt::format("unknown type '{}': the types are {}", t.text.substr(0, 40),
+                                     names(kAnyDType, " ")));
+    }
+    return *d;
+  }
+
+  Type parse_type() {
+    Type type;
+    const DomainInfo* domain = &info(Domain::step);
+    for (const DomainInfo& d : kDomains) {
+      // Values of rows, columns and blocks say so behind their dtype.
+      bool opens = !d.open.empty() && d.close.front() != '/';
+      if (opens && at_punctuation(d.open)) domain = &d;
+    }
+    type.domain = domain->domain;
+    if (!domain->open.empty()) next();
+    if (lexer_.peek().kind == TokenKind::at_name) {
+      Token t = next();
+      type.dtype = DType::bound;
+      type.buffer = find_buffer(t);
+    } else {
+      type.dtype = parse_dtype();
+    }
+    if (type.domain == Domain::tensor && at_punctuation("/")) {
+      next();
+      type.domain = at_word("row")      ? Domain::row
+                    : at_word("column") ? Domain::column
+                                        : Domain::element;
+      if (type.domain == Domain::element) {
+        parse_block(&type.block, &type.rows);
+      } else {
+        next();
+      }
+    }
+    if (!domain->close.empty()) expect_punctuation(domain->close);
+    return type;
+  }
+
+  // How many elements share a value: "/256", or "/128x128".
+  void parse_block(int32_t* block, int32_t* rows) {
+    Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
+    if (t.text == fmt::format("{0}x{0}", kSquareSide)) {
+      *block = *rows = kSquareSide;
+      return;
+    }
+    for (*block = kSmallestBlock; *block <= kLargestBlock; *block *= 2) {
+      if (t.text == std::to_string(*block)) return;
+    }
+    lexer_.fail(t.loc,
+                fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256, "
+                            "or 128x128, as many rows",
+                            t.text.substr(0, 40)));
+  }
+
+  Type parse_type_after_colon(SourceLoc* loc = nullptr) {
+    if (!at_punctuation(":")) fail_expected("its type, as in ': [f32]'");
+    next();
+    if (loc != nullptr) *loc = lexer_.peek().loc;
+    return parse_type();
+  }
+
+  int find_buffer(const Token& t, std::string_view other_op = "") {
+    return find(buffers_, t, "buffer", states_, "state", other_op);
+  }
+  int find_state(const Token& t, std::string_view other_op) {
+    return find(states_, t, "state", buffers_, "buffer", other_op);
+  }
+  // `other_op` does the same with what is of the other kind.
+  using Declared = std::unordered_map<std::string, int>;
+  int find(const Declared& declared, const Token& t, std::string_view kind, const Declared& other,
+           std::string_view other_kind, std::string_view other_op) {
+    std::string wanted(t.text);
+    auto it = declared.find(wanted);
+    if (it != declared.end()) return it->second;
+    if (!other_op.empty() && other.contains(wanted)) {
+      lexer_.fail(t.loc,
+                  fmt::format("@{} is a {}: use {}", wanted.substr(0, 80), other_kind, other_op));
+    }
+    lexer_.fail(t.loc, fmt::format("undefined {} @{}: declare it first", kind, wanted));
+  }
+
+  // --- values
+
+  ValueId parse_value() {
+    Token t = expect(TokenKind::percent_name, "a %value");
+    auto it = values_.find(t.text);
+    if (it == values_.end()) {
+      lexer_.fail(t.loc, fmt::format("undefined value %{}: a value must be defined above its use",
+                                     t.text.substr(0, 80)));
+    }
+    return it->second;
+  }
+
+  Literal parse_literal() {
+    Literal literal{expect(TokenKind::word, "a number, true or false")};
+    literal.raw = literal.token.text == "bits" && at_punctuation("(");
+    if (literal.raw) {
+      next();
+      literal.token = expect(TokenKind::word, "a hexadecimal bit pattern");
+      expect_punctuation(")");
+    }
+    return literal;
+  }
+
+  static bool begins_literal(std::string_view word) {
+    return std::string_view("0123456789.+-").find(word[0]) != std::string_view::npos ||
+           word == "true" || word == "false" || word == "inf" || word == "nan" || word == "bits";
+  }
+
+  // A value, or a number whose type is not known yet.
+  struct Operand {
+    SourceLoc loc;
+    ValueId value = kNoValue;
+    std::optional<Literal> literal;
+  };
+  Operand parse_operand() {
+    const Token& t = lexer_.peek();
+    if (t.kind == TokenKind::percent_name) return {t.loc, parse_value(), {}};
+    bool literal = t.kind == TokenKind::word && begins_literal(t.text);
+    if (!literal) fail_expected("a %value or a number");
+    SourceLoc loc = t.loc;
+    return {loc, kNoValue, parse_literal()};
+  }
+
+  // A constant for the literal, one for all of its bits; named when all names are known.
+  ValueId value_of(const Operand& o, DType type) {
+    if (!o.literal) return o.value;
+    if (type == DType::bound) {
+      lexer_.fail(o.loc, "a number needs a concrete type: cast a const");
+    }
+    Bits bits = literal_bits(lexer_, *o.literal, type);
+    auto [it, is_new] = literals_.try_emplace({type, bits.raw}, program_.size());
+    if (is_new) {
+      Inst inst{.op = Op::constant, .type = {type, Domain::step}};
+      inst.literal = bits;
+      push(inst, "", o.loc);
+    }
+    return it->second;
+  }
+  void name_literals() {
+    std::set<std::string> given;
+    for (const auto& [what, value] : literals_) {
+      const auto& [type, raw] = what;
+      std::string base = fmt::format("c_{}_{}", literal_text({raw}, type), name(type));
+      for (char& c : base) {
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+      }
+      std::string unique = base;
+      for (int n = 1; values_.contains(unique) || !given.insert(unique).second; ++n) {
+        unique = fmt::format("{}.{}", base, n);
+      }
+      program_.names[static_cast<size_t>(value)] = unique;
+    }
+  }
+
+  // What a literal operand of the op is: as its neighbour, where the result says nothing of it.
+  DType literal_type(const Inst& inst, size_t i, std::span<const Operand> operands) {
+    switch (info(inst.op).rule) {
+      case TypeRule::number:
+      case TypeRule::real:
+      case TypeRule::bits:
+      case TypeRule::integer:
+      case TypeRule::logical:
+      case TypeRule::pow:
+        return inst.type.dtype;
+      case TypeRule::lookup:
+        return DType::i32;
+      case TypeRule::nearest:
+        return DType::f32;
+      case TypeRule::powi:
+        return i == 0 ? inst.type.dtype : DType::i64;
+      case TypeRule::select:
+        return i == 0 ? DType::boolean : inst.type.dtype;
+      case TypeRule::compare:
+        for (const Operand& o : operands) {
+          if (!o.literal) return program_[o.value].type.dtype;
+        }
+        break;
+      default:
+        break;
+    }
+    lexer_.fail(operands[i].loc,
+                fmt::format("{} takes a %value here: write %c = const …", info(inst.op).name));
+  }
+
+  void append(const Inst& inst, std::string_view name, SourceLoc loc, const PartLocs& parts = {}) {
+    if (!is_effect(inst.op)) {
+      auto [it, inserted] = values_.emplace(name, program_.size());
+      if (!inserted) lexer_.fail(loc, fmt::format("%{} is defined twice", name.substr(0, 80)));
+    }
+    push(inst, name, loc, parts);
+  }
+  void push(const Inst& inst, std::string_view name, SourceLoc loc, const PartLocs& parts = {}) {
+    program_.insts.push_back(inst);
+    program_.names.emplace_back(name);
+    program_.locs.push_back(loc);
+    part_locs_.push_back(parts);
+  }
+
+  // --- statements
+
+  void parse_statement() {
+    const Token& t = lexer_.peek();
+    if (t.kind == TokenKind::percent_name) return parse_definition();
+    if (t.kind == TokenKind::word) {
+      if (t.text == "buffer") return parse_buffer();
+      if (t.text == "state" || t.text == "report") return parse_state();
+      if (t.text == "arg") return parse_arg();
+      if (t.text == "table") return parse_table();
+      if (t.text == "stage") return parse_stage();
+      if (t.text == "store" || t.text == "write") return parse_effect();
+    }
+    fail_expected("buffer, state, report, table, arg, stage, store, write, %value = … or '}'",
+                  true);
+  }
+
+  void parse_buffer() {
+    SourceLoc loc = next().loc;
+    Buffer b;
+    b.name = expect(TokenKind::at_name, "the buffer's @name").text;
+    expect_punctuation(":");
+    bool in_blocks = at_punctuation("<");
+    if (in_blocks) next();
+    b.dtypes = parse_dtype();
+    while (at_punctuation("|")) {
+      next();
+      b.dtypes = b.dtypes | parse_dtype();
+    }
+    if (in_blocks) {
+      if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
+      next();
+      parse_block(&b.block, &b.rows);
+      expect_punctuation(">");
+    }
+    if (at_word("in"))
+      b.access = Access::in;
+    else if (at_word("out"))
+      b.access = Access::out;
+    else if (at_word("inout"))
+      b.access = Access::inout;
+    else
+      fail_expected("in, out or inout");
+    next();
+    if (at_punctuation("=")) parse_buffer_init(b);
+    if (at_word("from")) b.from = parse_tensor_size();
+    if (at_word("below")) b.below = parse_tensor_size();
+    buffers_.emplace(b.name, static_cast<int>(program_.buffers.size()));
+    program_.buffers.push_back(std::move(b));
+    program_.buffer_locs.push_back(loc);
+  }
+
+  // Behind `from` or `below`.
+  uint64_t parse_tensor_size() {
+    next();
+    Token t = expect(TokenKind::word, "how many elements a tensor has, as in 'below 4096'");
+    uint64_t size = 0;
+    auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), size);
+    if (error == std::errc() && end == t.text.data() + t.text.size() && size != 0 &&
+        size != Buffer::kAnySize) {
+      return size;
+    }
+    lexer_.fail(t.loc, fmt::format("'{}' is no count of elements from 1 on", t.text.substr(0, 40)));
+  }
+
+  void parse_buffer_init(Buffer& b) {
+    next();
+    if (at_word("0")) {
+      next();
+      b.init = Buffer::Init::zero;
+    } else {
+      Token t = expect(TokenKind::at_name, "0 or the @buffer to copy");
+      b.init = Buffer::Init::copy;
+      b.init_from = find_buffer(t);
+    }
+  }
+
+  // `= literal` of a known type; nothing if there is no '='.
+  std::optional<Bits> parse_given(Type type) {
+    if (!at_punctuation("=")) return std::nullopt;
+    next();
+    return literal_bits(lexer_, parse_literal(), type.dtype);
+  }
+
+  void parse_state() {
+    State s;
+    SourceLoc loc = lexer_.peek().loc;
+    s.report = next().text == "report";
+    s.name = expect(TokenKind::at_name, "the state's @name").text;
+    s.type = parse_type_after_colon();
+    if (at_word("shared")) {
+      next();
+      s.shared = true;
+    }
+    s.initial = parse_given(s.type).value_or(Bits{});
+    states_.emplace(s.name, static_cast<int>(program_.states.size()));
+    program_.states.push_back(std::move(s));
+    program_.state_locs.push_back(loc);
+  }
+
+  void parse_table() {
+    Table table;
+    SourceLoc loc = next().loc;
+    table.name = expect(TokenKind::at_name, "the table's @name").text;
+    expect_punctuation(":");
+    expect_word("f32");
+    expect_punctuation("=");
+    while (true) {
+      table.values.push_back(literal_bits(lexer_, parse_literal(), DType::f32).f32());
+      if (!at_punctuation(",")) break;
+      next();
+    }
+    declare(table, loc);
+  }
+  void declare(const Table& table, SourceLoc loc) {
+    tables_.emplace(table.name, static_cast<int>(program_.tables.size()));
+    program_.tables.push_back(table);
+    program_.table_locs.push_back(loc);
+  }
+
+  void parse_arg() {
+    SourceLoc loc = next().loc;
+    Token t = expect(TokenKind::percent_name, "the argument's %name");
+    Inst inst{.op = Op::arg, .type = parse_type_after_colon()};
+    inst.slot = static_cast<int32_t>(program_.args.size());
+    program_.args.push_back({std::string(t.text), inst.type, parse_given(inst.type)});
+    append(inst, t.text, loc);
+  }
+
+  void parse_stage() {
+    SourceLoc loc = next().loc;
+    Inst inst{.op = Op::stage};
+    inst.slot = static_cast<int32_t>(program_.stages.size());
+    program_.stages.emplace_back(expect(TokenKind::word, "the stage's name").text);
+    append(inst, "", loc);
+  }
+
+  void parse_effect() {
+    Token op = next();
+    Inst inst{.op = *op_from_name(op.text)};
+    Token t = expect(TokenKind::at_name, "the @name to write to");
+    bool store = inst.op == Op::store;
+    inst.slot = store ? find_buffer(t, "write") : find_state(t, "store");
+    expect_punctuation(",");
+    Operand value = parse_operand();
+    inst.operands[0] = value_of(value, held_in(inst));
+    inst.type = program_[inst.operands[0]].type;
+    PartLocs parts{value.loc};
+    if (at_word("if")) {
+      next();
+      parts[kPredicate] = lexer_.peek().loc;
+      inst.predicate = parse_value();
+    }
+    append(inst, "", op.loc, parts);
+  }
+
+  DType held_in(const Inst& effect) const {
+    auto slot = static_cast<size_t>(effect.slot);
+    if (effect.op == Op::write) return program_.states[slot].type.dtype;
+    DTypeSet types = program_.buffers[slot].dtypes;
+    return types.size() == 1 ? types.only() : DType::bound;
+  }
+
+  void parse_definition() {
+    Token result = next();
+    expect_punctuation("=");
+    Token word = expect(TokenKind::word, "an op");
+    auto op = op_from_name(word.text);
+    if (!op || is_effect(*op) || *op == Op::arg) {
+      lexer_.fail(word.loc, fmt::format("unknown op '{}': ir/README.md lists the ops",
+                                        word.text.substr(0, 40)));
+    }
+    Inst inst{.op = *op};
+    PartLocs parts;
+    if (*op == Op::constant) {
+      Literal literal = parse_literal();
+      inst.type = parse_type_after_colon(&parts[kType]);
+      inst.literal = literal_bits(lexer_, literal, inst.type.dtype);
+    } else {
+      if (*op == Op::load || *op == Op::read) {
+        Token t = expect(TokenKind::at_name, *op == Op::load ? "a @buffer" : "a @state");
+        inst.slot = *op == Op::load ? find_buffer(t, "read") : find_state(t, "load");
+      }
+      if (reads_table(*op)) {
+        inst.slot = find(tables_, expect(TokenKind::at_name, "a @table"), "table", {}, "", "");
+        expect_punctuation(",");
+      }
+      std::vector<Operand> operands;
+      for (int i = 0; i < inst.arity(); ++i) {
+        if (i > 0) expect_punctuation(",");
+        operands.push_back(parse_operand());
+      }
+      inst.type = parse_type_after_colon(&parts[kType]);
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const Operand& o = operands[i];
+        inst.operands[i] = o.literal ? value_of(o, literal_type(inst, i, operands)) : o.value;
+        parts[i] = o.loc;
+      }
+    }
+    append(inst, result.text, result.loc, parts);
+  }
+
+  Program program_;
+  std::vector<PartLocs> part_locs_;  // [instruction]
+  std::map<std::pair<DType, uint64_t>, ValueId> literals_;
+  std::unordered_map<std::string_view, ValueId> values_;
+  std::unordered_map<std::string, int> buffers_;  // the first of each name
+  std::unordered_map<std::string, int> states_;
+  std::unordered_map<std::string, int> tables_;
+};
+
+}  // namespace
+
+Program parse_unverified(std::string_view text, std::string_view file) {
+  FpEnvGuard guard;  // literals are the nearest value, whatever the caller's rounding mode
+  return Parser(text, file).parse_program();
+}
+
+Program parse(std::string_view text, std::string_view file, const std::vector<Table>& tables) {
+  Parser parser(text, file, tables);
+  Program program;
+  {
+    FpEnvGuard guard;
+    program = parser.parse_program();
+  }
+  std::string message;
+  SourceLoc first;
+  for (const Diagnostic& d : find_violations(program)) {
+    SourceLoc loc = d.loc;
+    if (d.part != kWhole) loc = parser.part_loc(d.inst, d.part);
+    if (message.empty())
+      first = loc;
+    else
+      message += '\n';
+    message += render_at(file, text, loc, fmt::format("{} [V{}]", d.message, d.rule));
+  }
+  if (!message.empty()) throw Error(ErrorKind::verify, message, first);
+  return program;
+}
+
+}  // namespace stepfuse

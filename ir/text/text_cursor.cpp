@@ -1,0 +1,30 @@
+// Blanks, comments and errors of a text. Knows ir errors.
+#include "ir/text/text_cursor.hpp"
+
+#include <algorithm>
+
+namespace stepfuse {
+
+void TextCursor::fail(SourceLoc loc, std::string_view message) const {
+  constexpr size_t kMaxMessage = 400;  // names in a text of noise may be megabytes long
+  throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
+}
+
+void TextCursor::skip_blanks() {
+  while (pos_ < text_.size()) {
+    char c = text_[pos_];
+    if (c == '\n') {
+      ++pos_;
+      ++line_;
+      line_start_ = pos_;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      ++pos_;
+    } else if (text_.substr(pos_, 2) == "//") {
+      pos_ = std::min(text_.find('\n', pos_), text_.size());
+    } else {
+      return;
+    }
+  }
+}
+
+}  // namespace stepfuse

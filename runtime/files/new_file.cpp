@@ -1,0 +1,86 @@
+// Writes a file beside its place and renames it. Knows the file system and fmt.
+#include "runtime/files/new_file.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <stepfuse/error.hpp>
+
+#include "runtime/files/write_all.hpp"
+
+namespace stepfuse {
+
+void NewFile::fail() const {
+  throw Error(ErrorKind::device, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+}
+
+NewFile::NewFile(std::string path, unsigned mode) : path_(std::move(path)) {
+  struct stat old = {};
+  bool replaces = ::lstat(path_.c_str(), &old) == 0;
+  if (replaces && !S_ISREG(old.st_mode)) {
+    throw Error(ErrorKind::device,
+                fmt::format("cannot write {}: it is {}, which is not replaced: name a file", path_,
+                            S_ISLNK(old.st_mode)   ? "a link"
+                            : S_ISDIR(old.st_mode) ? "a folder"
+                                                   : "a device or pipe"));
+  }
+  // In a folder that others write to, a name may have been made before us, as a link to elsewhere.
+  static std::atomic<uint64_t> count{0};
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries && fd_ < 0; ++i) {
+    partial_ = fmt::format("{}.{}.{}.partial", path_, ::getpid(), count++);
+    fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd_ < 0 && errno != EEXIST) break;
+  }
+  if (fd_ < 0) fail();
+  constexpr mode_t kPermissions = 0777;
+  if (replaces && mode != kPrivateFile && ::fchmod(fd_, old.st_mode & kPermissions) != 0) {
+    int why = errno;
+    ::close(fd_);
+    ::unlink(partial_.c_str());
+    errno = why;
+    fail();
+  }
+}
+
+NewFile::~NewFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(partial_.c_str());
+}
+
+void NewFile::write(const void* data, size_t bytes) {
+  if (!write_all(fd_, data, bytes)) fail();
+}
+
+void NewFile::write_at(uint64_t offset, const void* data, size_t bytes) {
+  if (::pwrite(fd_, data, bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes)) fail();
+}
+
+void NewFile::commit() {
+  if (::fsync(fd_) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) fail();
+  ::close(fd_);
+  fd_ = -1;
+  // The new name outlives a loss of power, where the file system can promise that.
+  size_t slash = path_.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+void replace_file(const std::string& path, std::string_view content, unsigned mode) {
+  NewFile file(path, mode);
+  file.write(content.data(), content.size());
+  file.commit();
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,47 @@
+// Counts what a fork must not cut in half. Knows stepfuse's errors and pthreads.
+#include "runtime/process/fork_watch.hpp"
+
+#include <atomic>
+#include <pthread.h>
+
+#include <stepfuse/error.hpp>
+
+namespace stepfuse {
+namespace {
+
+std::atomic<int> g_under_way{0};
+thread_local int t_under_way = 0;  // of these, this thread's
+std::atomic<bool> g_used{false};   // whether there ever was a watch
+std::atomic<bool> g_forked{false};
+std::atomic<bool> g_cut_in_half{false};
+
+// In the child: the thread that forked is the only one, and goes on with what it was at.
+void after_fork() {
+  if (g_used) g_forked = true;
+  if (g_under_way.exchange(t_under_way) > t_under_way) g_cut_in_half = true;
+}
+
+[[maybe_unused]] const int g_registered = pthread_atfork(nullptr, nullptr, after_fork);
+
+}  // namespace
+
+ForkWatch::ForkWatch() {
+  if (g_cut_in_half) {
+    throw Error(ErrorKind::usage,
+                "this process was forked while another thread of its parent made or prepared a "
+                "step, which nobody finishes here: fork before or after that, or exec after the "
+                "fork");
+  }
+  g_used = true;
+  ++t_under_way;
+  ++g_under_way;
+}
+
+ForkWatch::~ForkWatch() {
+  --g_under_way;
+  --t_under_way;
+}
+
+bool is_forked() noexcept { return g_forked.load(std::memory_order_relaxed); }
+
+}  // namespace stepfuse

@@ -1,0 +1,209 @@
+// NCCL's collectives, opened at run time. Knows the loader and what is declared here of nccl.h (2.14).
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <stepfuse/ranks.hpp>
+
+#include "runtime/process/fork_watch.hpp"
+
+namespace stepfuse {
+namespace {
+
+// Numbers of nccl.h.
+constexpr int kSuccess = 0;
+constexpr int kInProgress = 7;
+constexpr int kInt8 = 0;
+constexpr int kFloat32 = 7;
+constexpr int kSum = 0;
+constexpr int kMax = 2;
+
+// ncclConfig_t as far as 2.14 has it; its size and version tell later libraries so.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;  // calls return at once, and errors of other ranks can be asked for
+};
+
+struct Library {
+  int (*get_unique_id)(NcclId* id) = nullptr;
+  int (*init_rank)(void** comm, int size, NcclId id, int rank, Config* config) = nullptr;
+  int (*all_reduce)(const void* send, void* receive, size_t count, int type, int op, void* comm,
+                    Stream stream) = nullptr;
+  int (*all_gather)(const void* send, void* receive, size_t count, int type, void* comm,
+                    Stream stream) = nullptr;
+  int (*async_error)(void* comm, int* result) = nullptr;
+  int (*finalize)(void* comm) = nullptr;
+  int (*destroy)(void* comm) = nullptr;
+  int (*abort)(void* comm) = nullptr;
+  const char* (*error_string)(int result) = nullptr;
+  std::string problem;
+
+  void check(int result, std::string_view what) const {
+    if (result != kSuccess) {
+      throw Error(ErrorKind::device, fmt::format("NCCL: {}: {}; NCCL_DEBUG=INFO tells more", what,
+                                                 error_string(result)));
+    }
+  }
+};
+
+Library open_library() {
+  Library library;
+  const char* named = ::secure_getenv("STEPFUSE_NCCL_LIBRARY");
+  const char* name = named != nullptr && *named != '\0' ? named : "libnccl.so.2";
+  void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    library.problem = dlerror();
+    return library;
+  }
+  auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
+    if (function == nullptr && library.problem.empty()) {
+      library.problem = fmt::format("{} has no {}: it takes NCCL 2.14 or later", name, symbol);
+    }
+  };
+  find(library.get_unique_id, "ncclGetUniqueId");
+  find(library.init_rank, "ncclCommInitRankConfig");
+  find(library.all_reduce, "ncclAllReduce");
+  find(library.all_gather, "ncclAllGather");
+  find(library.async_error, "ncclCommGetAsyncError");
+  find(library.finalize, "ncclCommFinalize");
+  find(library.destroy, "ncclCommDestroy");
+  find(library.abort, "ncclCommAbort");
+  find(library.error_string, "ncclGetErrorString");
+  return library;
+}
+
+const Library& library() {
+  static const Library instance = open_library();
+  if (!instance.problem.empty()) {
+    throw Error(ErrorKind::device,
+                fmt::format("NCCL could not be opened: {}. Install libnccl2, or name its file in "
+                            "STEPFUSE_NCCL_LIBRARY",
+                            instance.problem));
+  }
+  return instance;
+}
+
+using Clock = std::chrono::steady_clock;
+
+class Nccl : public Collectives {
+ public:
+  Nccl(int rank, int size, const NcclId& id, double seconds)
+      : rank_(rank), size_(size), limit_(seconds) {
+    std::unique_lock lock(mutex_);
+    Config config;
+    // Other ranks may start much later.
+    settle(nccl_.init_rank(&comm_, size, id, rank, &config), "ncclCommInitRankConfig",
+           Clock::time_point::max());
+    watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  }
+  ~Nccl() override {
+    if (is_forked()) {  // this process has neither thread nor connection
+      watcher_.detach();
+      return;
+    }
+    watcher_.request_stop();
+    watcher_.join();
+    finish();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void all_reduce(float* values, size_t count, Op op, Stream stream) override {
+    std::unique_lock lock(mutex_);
+    check_connected();
+    settle(nccl_.all_reduce(values, values, count, kFloat32, op == Op::reduce_max ? kMax : kSum,
+                            comm_, stream),
+           "ncclAllReduce", deadline());
+  }
+  void all_gather(const void* mine, void* all, size_t bytes, Stream stream) override {
+    std::unique_lock lock(mutex_);
+    check_connected();
+    settle(nccl_.all_gather(mine, all, bytes, kInt8, comm_, stream), "ncclAllGather", deadline());
+  }
+
+ private:
+  Clock::time_point deadline() const {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(limit_);
+  }
+
+  // The status of the call that is in progress.
+  int poll() const {
+    int result = kSuccess;
+    int asked = nccl_.async_error(comm_, &result);
+    return asked != kSuccess ? asked : result;
+  }
+  int wait_for(int result, Clock::time_point until) const {
+    while (result == kInProgress && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      result = poll();
+    }
+    return result;
+  }
+  void settle(int result, std::string_view what, Clock::time_point until) {
+    result = wait_for(result, until);
+    if (result == kSuccess) return;
+    give_up(result);
+    nccl_.check(result, what);
+  }
+  void check_connected() const {
+    if (comm_ == nullptr) nccl_.check(failure_, "another rank is lost since an earlier call");
+  }
+  // Ends the kernels that wait for a lost rank, and so what waits for their streams.
+  void give_up(int result) {
+    failure_ = result;
+    if (comm_ != nullptr) nccl_.abort(comm_);
+    comm_ = nullptr;
+  }
+
+  // An error of another rank comes at any time, while this one waits for its device.
+  void watch(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (comm_ != nullptr && !stop.stop_requested()) {
+      stopped_.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; });
+      if (comm_ == nullptr) return;
+      int result = poll();
+      if (result != kSuccess && result != kInProgress) give_up(result);
+    }
+  }
+
+  // Queued collectives are done before the connection ends; ranks that are gone are not waited for.
+  void finish() {
+    std::unique_lock lock(mutex_);
+    if (comm_ == nullptr) return;
+    int result = wait_for(nccl_.finalize(comm_), deadline());
+    if (result != kSuccess) return give_up(result);
+    nccl_.destroy(comm_);
+  }
+
+  const Library& nccl_ = library();
+  int rank_, size_;
+  std::chrono::duration<double> limit_;
+  std::mutex mutex_;  // over all that follows
+  std::condition_variable_any stopped_;
+  void* comm_ = nullptr;  // null after an error
+  int failure_ = kSuccess;
+  std::jthread watcher_;
+};
+
+}  // namespace
+
+NcclId nccl_id() {
+  NcclId id;
+  library().check(library().get_unique_id(&id), "ncclGetUniqueId");
+  return id;
+}
+
+std::unique_ptr<Collectives> nccl_collectives(int rank, int size, const NcclId& id,
+                                              double seconds) {
+  return std::make_unique<Nccl>(rank, size, id, seconds);
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,250 @@
+// A checkpoint's moments from one form into another, file to file. Knows ir and the files.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stepfuse/checkpoint.hpp>
+#include <stepfuse/format.hpp>
+#include <stepfuse/recipe_options.hpp>
+
+#include "ir/formula/built_in.hpp"
+#include "ir/formula/resolve.hpp"
+#include "ir/recipes/moment_forms.hpp"
+#include "ir/semantics/interpreter.hpp"
+#include "runtime/files/safetensors.hpp"
+#include "runtime/saved/checkpoint_names.hpp"
+
+namespace stepfuse {
+namespace {
+
+constexpr uint64_t kPortion = uint64_t{1} << 18;  // elements at a time: whole blocks
+
+// What a moment is to become: by its name, or "" for all.
+using Forms = std::map<std::string, std::string, std::less<>>;
+
+Forms forms_of(std::string_view moments, const std::string& step, uint64_t below) {
+  RecipeOptions options;
+  set_option(options, "moments", moments);  // which says what there is
+  if (below != 0 && options.moments_format.empty()) {
+    throw Error(ErrorKind::usage,
+                "--moments-below says which tensors have no moments in a format; add one, as in "
+                "--moments=dyn8");
+  }
+  std::vector<std::string> every;
+  for (const auto& f : formula::built_in_formulas()) {
+    if (f->name == step) every = formula::moments_of(*f);
+  }
+  Forms forms;
+  std::string one(name(options.moments));
+  auto chosen =
+      recipes::moment_forms(options.moments_format.empty() ? one : options.moments_format);
+  for (const auto& [moment, form] : chosen) {
+    if (!moment.empty()) {
+      forms[std::string(moment)] = form;
+      continue;
+    }
+    if (every.empty()) {
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("@{} is no optimizer of the library's: name the moments to convert, as "
+                      "in exp_avg={}",
+                      step, form));
+    }
+    for (const std::string& name : every) forms[name] = form;
+  }
+  return forms;
+}
+
+// How a buffer is kept that is an array itself.
+std::string form_of(const TensorReader::Array& array) { return std::string(name(array.dtype)); }
+
+// A moment of one tensor in the file, and what is made of it.
+struct Moment {
+  std::string name;    // exp_avg
+  std::string tensor;  // its number
+  std::string from;
+  std::string to;
+  uint64_t elements = 0;
+
+  // In the file: of buffer `from.fp8.code` or `to` of the conversion.
+  std::string array(std::string_view buffer) const {
+    return fmt::format("buffer.{}{}.{}", name,
+                       buffer.substr(std::min(buffer.size(), buffer.find('.'))), tensor);
+  }
+};
+
+// One array of the new file: copied, or the buffer of a conversion.
+struct Output {
+  ArrayHead head;
+  const Moment* moment = nullptr;
+  std::string buffer;
+};
+
+class Conversion {
+ public:
+  // Tensors of fewer than `below` elements have f32.
+  Conversion(const TensorReader& file, const Forms& forms, uint64_t below) : file_(file) {
+    std::vector<uint64_t> sizes = sizes_of(file.text("layout"));
+    std::vector<uint64_t> full_sizes = full_sizes_of(file);
+    for (const auto& [array, stored] : file.arrays()) {
+      BufferName at = buffer_name(array);
+      auto form = forms.find(at.moment);
+      if (at.moment.empty() || form == forms.end()) continue;
+      used_.insert(form->first);
+      uint64_t tensor = std::strtoull(std::string(at.tensor).c_str(), nullptr, 10);
+      if (tensor >= sizes.size()) fail(array, "is of no tensor of the layout");
+      std::string from = at.form.empty() ? form_of(stored) : std::string(at.form);
+      std::string to = full_sizes[tensor] < below ? "f32" : form->second;
+      if (from == to) continue;
+      moments_.try_emplace(
+          {std::string(at.moment), std::string(at.tensor)},
+          Moment{std::string(at.moment), std::string(at.tensor), from, to, sizes[tensor]});
+    }
+    for (const auto& [array, stored] : file.arrays()) {
+      BufferName at = buffer_name(array);
+      if (moments_.contains({std::string(at.moment), std::string(at.tensor)})) continue;
+      outputs_.push_back(
+          {{array, stored.dtype, stored.bytes / size_of(stored.dtype)}, nullptr, ""});
+    }
+    for (const auto& [key, m] : moments_) {
+      const Program& p = program(m);
+      for (const Buffer& b : p.buffers) {
+        if (b.access != Access::out) {
+          file.at(m.array(b.name), b.dtypes.only(), b.count(m.elements, m.elements));
+        } else {
+          outputs_.push_back(
+              {{m.array(b.name), b.dtypes.only(), b.count(m.elements, m.elements)}, &m, b.name});
+        }
+      }
+    }
+    std::sort(outputs_.begin(), outputs_.end(),
+              [](const Output& a, const Output& b) { return a.head.name < b.head.name; });
+  }
+
+  // Names of the forms that the file has moments for.
+  const std::set<std::string>& used() const { return used_; }
+
+  void write(const std::string& path, const TensorMetadata& metadata) {
+    std::vector<ArrayHead> heads;
+    for (const Output& o : outputs_) heads.push_back(o.head);
+    TensorWriter out(path, metadata, heads);
+    for (const Output& o : outputs_) {
+      uint64_t elements = o.moment != nullptr ? o.moment->elements : o.head.elements;
+      for (uint64_t at = 0; at < elements; at += kPortion) {
+        uint64_t n = std::min(kPortion, elements - at);
+        if (o.moment != nullptr) {
+          convert(out, o, at, n);
+        } else {
+          copy(out, o, at, n);
+        }
+      }
+    }
+    out.finish();
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& array, const char* what) const {
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: '{}' {}", file_.path(), array.substr(0, 80), what));
+  }
+  // "3000:0 33:16384#4": elements, where a shard begins, and an id.
+  static std::vector<uint64_t> sizes_of(const std::string& layout) {
+    return numbers_of(layout, [](uint64_t size, uint64_t) { return size; });
+  }
+  std::vector<uint64_t> full_sizes_of(const TensorReader& file) const {
+    auto known = file.metadata().find("full_sizes");
+    bool says = known != file.metadata().end();
+    auto behind = [](uint64_t size, uint64_t offset) { return offset + size; };
+    std::vector<uint64_t> sizes = numbers_of(says ? known->second : file.text("layout"), behind);
+    if (sizes.size() != sizes_of(file.text("layout")).size()) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("{}: its full_sizes are not one for each tensor", file.path()));
+    }
+    return sizes;
+  }
+  template <class Make>
+  static std::vector<uint64_t> numbers_of(const std::string& words, Make&& make) {
+    std::vector<uint64_t> numbers;
+    for (const char* at = words.c_str(); *at != '\0';) {
+      char* end = nullptr;
+      uint64_t size = std::strtoull(at, &end, 10);
+      uint64_t offset = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 0;
+      numbers.push_back(make(size, offset));
+      while (*at != '\0' && *at != ' ') ++at;
+      while (*at == ' ') ++at;
+    }
+    return numbers;
+  }
+  const Program& program(const Moment& m) {
+    auto [it, made] = programs_.try_emplace({m.from, m.to});
+    if (made) it->second = conversion(m.from, m.to);
+    return it->second;
+  }
+
+  void copy(TensorWriter& out, const Output& o, uint64_t at, uint64_t n) {
+    size_t each = size_of(o.head.dtype);
+    bytes_.resize(n * each);
+    file_.read(file_.at(o.head.name), at * each, bytes_.data(), bytes_.size());
+    out.write(bytes_.data(), bytes_.size());
+  }
+
+  // Elements [at, at + n) of a moment, of which one buffer is written: arrays stand one behind the other
+  // in a file, so each is made in a pass of its own.
+  void convert(TensorWriter& out, const Output& o, uint64_t at, uint64_t n) {
+    const Program& p = program(*o.moment);
+    std::vector<std::vector<char>> arrays;
+    StepTensor tensor{.size = n, .data = {}, .dtypes = {}};
+    size_t wanted = 0;
+    for (const Buffer& b : p.buffers) {
+      DType dtype = b.dtypes.only();
+      if (b.name == o.buffer) wanted = arrays.size();
+      arrays.emplace_back(b.count(n, n) * size_of(dtype));
+      if (b.access != Access::out) {
+        file_.read(file_.at(o.moment->array(b.name)), b.count(at, n) * size_of(dtype),
+                   arrays.back().data(), arrays.back().size());
+      }
+      tensor.data.push_back(arrays.back().data());
+      tensor.dtypes.push_back(dtype);
+    }
+    StepData data;
+    data.tensors.push_back(tensor);
+    interpret(p, data);
+    out.write(arrays[wanted].data(), arrays[wanted].size());
+  }
+
+  const TensorReader& file_;
+  std::map<std::pair<std::string, std::string>, Moment> moments_;
+  std::map<std::pair<std::string, std::string>, Program> programs_;
+  std::vector<Output> outputs_;
+  std::set<std::string> used_;
+  std::vector<char> bytes_;
+};
+
+}  // namespace
+
+void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments,
+                        uint64_t below) {
+  TensorReader file(from);
+  check_is_checkpoint(file);
+  file.check_digest();
+  Forms forms = forms_of(moments, file.text("step"), below);
+  Conversion conversion(file, forms, below);
+  bool whole = moments.find('=') == std::string_view::npos;
+  for (const auto& [moment, form] : forms) {
+    if (conversion.used().contains(moment) || (whole && !conversion.used().empty())) continue;
+    std::set<std::string> have;
+    for (const auto& [array, stored] : file.arrays()) {
+      if (!buffer_name(array).moment.empty()) have.emplace(buffer_name(array).moment);
+    }
+    throw Error(ErrorKind::usage, fmt::format("{} has no moment '{}'; it has {}", from, moment,
+                                              fmt::join(have, ", ")));
+  }
+  conversion.write(to, file.metadata());
+}
+
+}  // namespace stepfuse

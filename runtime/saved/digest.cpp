@@ -1,0 +1,87 @@
+// One 128-bit hash over what a step left behind. Knows the hash.
+#include "runtime/saved/digest.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/files/hash128.hpp"
+
+namespace stepfuse {
+namespace {
+
+constexpr size_t kBlock = 4096;  // values: stays in the first-level cache
+
+// Copies with every NaN, a magnitude above `highest`, replaced by the one pattern.
+template <class Word>
+void copy_canonical(const void* from, size_t count, Word highest, Word nan, Word* to) {
+  std::memcpy(to, from, count * sizeof(Word));
+  constexpr Word kMagnitude = static_cast<Word>(~Word{0}) >> 1;
+  for (size_t i = 0; i < count; ++i) to[i] = (to[i] & kMagnitude) > highest ? nan : to[i];
+}
+
+template <class Word>
+void hash_canonical(Hash128& hash, const void* data, uint64_t count, DType dtype) {
+  std::array<Word, kBlock> block;
+  auto highest = static_cast<Word>(info(dtype).highest);
+  auto nan = static_cast<Word>(info(dtype).nan);
+  const char* p = static_cast<const char*>(data);
+  while (count > 0) {
+    auto n = static_cast<size_t>(std::min<uint64_t>(count, kBlock));
+    copy_canonical(p, n, highest, nan, block.data());
+    hash.add(block.data(), n * sizeof(Word));
+    p += n * sizeof(Word);
+    count -= n;
+  }
+}
+
+}  // namespace
+
+struct Digest::Hash : Hash128 {};
+
+Digest::Digest() : hash_(std::make_unique<Hash>()) {}
+Digest::~Digest() = default;
+
+void Digest::add_header(std::string_view kind, std::string_view name, DType dtype, uint64_t count) {
+  std::string header = fmt::format("{} {} {} {}\n", kind, name, stepfuse::name(dtype), count);
+  hash_->add(header.data(), header.size());
+}
+
+void Digest::add(std::string_view kind, std::string_view name, DType dtype, const void* data,
+                 uint64_t count) {
+  add_header(kind, name, dtype, count);
+  if (count == 0) return;
+  Hash128& s = *hash_;
+  if (!is_float(dtype)) {
+    s.add(data, count * size_of(dtype));
+    return;
+  }
+  switch (size_of(dtype)) {
+    case 1:
+      return hash_canonical<uint8_t>(s, data, count, dtype);
+    case 2:
+      return hash_canonical<uint16_t>(s, data, count, dtype);
+    case 4:
+      return hash_canonical<uint32_t>(s, data, count, dtype);
+    default:
+      return hash_canonical<uint64_t>(s, data, count, dtype);
+  }
+}
+
+void Digest::add_states(const Step& step) {
+  for (const State& state : step.program().states) {
+    std::vector<Bits> values = step.read_state(state.name);
+    size_t bytes = size_of(state.type.dtype);
+    std::vector<char> packed(values.size() * bytes);
+    for (size_t i = 0; i < values.size(); ++i) {
+      store_bits(&packed[i * bytes], state.type.dtype, values[i]);
+    }
+    add("state", state.name, state.type.dtype, packed.data(), values.size());
+  }
+}
+
+std::string Digest::hex() const { return hash_->hex(); }
+
+}  // namespace stepfuse

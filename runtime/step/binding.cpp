@@ -1,0 +1,321 @@
+// Checks and keeps the caller's pointers. Knows the public API and fmt.
+#include "runtime/step/binding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace stepfuse {
+namespace {
+constexpr uint32_t kNoDuplicate = ~uint32_t{0};
+}
+
+Binding::Binding(const Program& program, const Layout& layout, StepTables& tables,
+                 std::string_view gradient, std::shared_ptr<DeviceMemory> memory)
+    : program_(program),
+      layout_(layout),
+      tables_(tables),
+      memory_(std::move(memory)),
+      gradient_(program.find_buffer(gradient)),
+      bound_(program.buffers.size(), false),
+      duplicate_of_(layout.size(), kNoDuplicate) {
+  scratch_.reserve(layout.size());
+  folded_.reserve(layout.size());
+  moved_.reserve(layout.size());
+  for (size_t t = 0; t < layout.size(); ++t) set_present(t);
+}
+
+// A tensor is there if it has a gradient, is empty, or no tensor has gradients, and it is not a
+// duplicate.
+void Binding::set_present(size_t tensor) {
+  bool present = gradient_ < 0 || tables_.tensors[tensor].size == 0 ||
+                 tables_.pointer(tensor, static_cast<size_t>(gradient_)) != nullptr;
+  uint32_t& flags = tables_.tensors[tensor].flags;
+  flags &= ~static_cast<uint32_t>(abi::kPresent);
+  if (present && duplicate_of_[tensor] == kNoDuplicate) flags |= abi::kPresent;
+}
+
+std::string Binding::describe(const Range& r) const {
+  return fmt::format("@{} of tensor {} '{}'", program_.buffers[r.buffer].name, r.tensor,
+                     layout_.tensors()[r.tensor].name.substr(0, 80));
+}
+
+Binding::Range Binding::range(size_t tensor, size_t buffer, void* pointer) const {
+  auto begin = reinterpret_cast<uintptr_t>(pointer);
+  const TensorSpec& spec = layout_.tensors()[tensor];
+  uint64_t values = program_.buffers[buffer].count(spec.size, spec.column_count());
+  uint64_t bytes = values * size_of(tables_.dtype(tensor, buffer));
+  return {begin, begin + bytes, static_cast<uint32_t>(tensor), static_cast<uint32_t>(buffer)};
+}
+
+void Binding::fail_overlap(const Range& a, const Range& b) const {
+  throw Error(ErrorKind::bind,
+              fmt::format("{} overlaps {}: arrays that a step writes must be disjoint from all "
+                          "others",
+                          describe(a), describe(b)));
+}
+
+void Binding::check_pointer(const Range& r, void* pointer) const {
+  const TensorSpec& tensor = layout_.tensors()[r.tensor];
+  if (tensor.size == 0) return;
+  bool absent = is_absent(r.tensor, r.buffer);
+  if (absent && pointer == nullptr) return;
+  if (absent) {
+    throw Error(ErrorKind::bind,
+                fmt::format("{} is bound, but a tensor of {} elements has no such array: give it "
+                            "nullptr",
+                            describe(r), tensor.element_count()));
+  }
+  if (pointer == nullptr) {
+    throw Error(ErrorKind::bind, fmt::format("{} is null", describe(r)));
+  }
+  size_t align = size_of(tables_.dtype(r.tensor, r.buffer));
+  if (r.begin % align != 0) {
+    throw Error(ErrorKind::bind, fmt::format("{} is at {}, not aligned to its {}-byte elements",
+                                             describe(r), fmt::ptr(pointer), align));
+  }
+  if (r.end < r.begin) {
+    throw Error(ErrorKind::bind, fmt::format("{} reaches beyond the address space", describe(r)));
+  }
+  if (std::string problem = memory_->problem_with(pointer); !problem.empty()) {
+    throw Error(ErrorKind::bind, fmt::format("{} at {} is {}; this step runs on {}", describe(r),
+                                             pointer, problem, memory_->device_name()));
+  }
+  const void* last = static_cast<const char*>(pointer) + (r.end - r.begin - 1);
+  if (std::string problem = memory_->problem_with(last); !problem.empty()) {
+    throw Error(
+        ErrorKind::bind,
+        fmt::format("{} at {} has {} bytes, and its last one is {}; this step runs on {}: "
+                    "give it an array of so many bytes",
+                    describe(r), pointer, r.end - r.begin, problem, memory_->device_name()));
+  }
+}
+
+bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
+  int slot = program_.find_buffer(buffer);
+  if (slot < 0) {
+    std::string names;
+    for (const Buffer& b : program_.buffers) names += " @" + b.name;
+    throw Error(ErrorKind::bind, fmt::format("step @{} has no buffer '{}'; it has{}", program_.name,
+                                             buffer.substr(0, 80), names));
+  }
+  if (slot == gradient_) {
+    throw Error(ErrorKind::bind, fmt::format("@{} is given to run(), not bound", buffer));
+  }
+  if (pointers.size() != layout_.size()) {
+    throw Error(ErrorKind::bind, fmt::format("@{} is bound to {} arrays; the layout has {} tensors",
+                                             buffer, pointers.size(), layout_.size()));
+  }
+  auto b = static_cast<size_t>(slot);
+  for (size_t t = 0; t < pointers.size(); ++t) check_pointer(range(t, b, pointers[t]), pointers[t]);
+  bool changed = differs(slot, pointers);
+  for (size_t t = 0; t < pointers.size(); ++t) tables_.pointer(t, b) = pointers[t];
+  bound_[b] = true;
+  complete_ = false;
+  return changed;
+}
+
+bool Binding::differs(int buffer, std::span<void* const> pointers) const {
+  if (buffer < 0 || pointers.size() != layout_.size()) return false;
+  for (size_t t = 0; t < pointers.size(); ++t) {
+    if (pointers[t] != tables_.pointer(t, static_cast<size_t>(buffer))) return true;
+  }
+  return false;
+}
+
+void Binding::check_complete() {
+  if (complete_) return;
+  for (size_t b = 0; b < bound_.size(); ++b) {
+    if (!bound_[b] && static_cast<int>(b) != gradient_ && layout_.size() > 0) {
+      throw Error(ErrorKind::bind, fmt::format("@{} is not bound: call bind(\"{}\", …) first",
+                                               program_.buffers[b].name, program_.buffers[b].name));
+    }
+  }
+  find_duplicates();
+  check_overlaps();
+  complete_ = true;
+}
+
+// A tensor given twice with all arrays identical is taken once. What a step only reads several tensors
+// may share: it says nothing of whether they are one.
+void Binding::find_duplicates() {
+  std::fill(duplicate_of_.begin(), duplicate_of_.end(), kNoDuplicate);
+  duplicates_.clear();
+  bool writes = false;
+  for (size_t b = 0; b < bound_.size(); ++b) {
+    writes = writes || (static_cast<int>(b) != gradient_ && is_written(b));
+  }
+  std::map<std::vector<void*>, uint32_t> seen;
+  for (size_t t = 0; t < layout_.size() && writes; ++t) {
+    if (layout_.tensors()[t].size == 0) continue;
+    std::vector<void*> arrays;
+    for (size_t b = 0; b < bound_.size(); ++b) {
+      if (static_cast<int>(b) != gradient_) arrays.push_back(tables_.pointer(t, b));
+    }
+    auto [it, inserted] = seen.emplace(std::move(arrays), static_cast<uint32_t>(t));
+    bool same_size = layout_.tensors()[it->second].size == layout_.tensors()[t].size;
+    if (inserted || !same_size) continue;
+    check_same(it->second, t);
+    duplicate_of_[t] = it->second;
+    duplicates_.push_back(static_cast<uint32_t>(t));
+  }
+  for (size_t t = 0; t < layout_.size(); ++t) set_present(t);
+}
+
+// One of them stands for both: what is done with it must be what the other asks for.
+void Binding::check_same(size_t first, size_t second) const {
+  const TensorSpec& a = layout_.tensors()[first];
+  const TensorSpec& b = layout_.tensors()[second];
+  bool same_types = true;
+  for (size_t buffer = 0; buffer < bound_.size(); ++buffer) {
+    same_types = same_types && tables_.dtype(first, buffer) == tables_.dtype(second, buffer);
+  }
+  const char* what = !same_types                              ? "storage types"
+                     : a.group != b.group                     ? "groups"
+                     : a.offset != b.offset                   ? "offsets"
+                     : a.element_count() != b.element_count() ? "full sizes"
+                     : a.column_count() != b.column_count()   ? "columns"
+                     : a.counted != b.counted                 ? "'counted'"
+                     : a.updated != b.updated                 ? "'updated'"
+                                                              : nullptr;
+  if (what == nullptr) return;
+  throw Error(ErrorKind::bind,
+              fmt::format("tensors {} '{}' and {} '{}' are the same arrays, but their {} differ: "
+                          "lay out tied tensors alike, or leave one of them out",
+                          first, a.name.substr(0, 80), second, b.name.substr(0, 80), what));
+}
+
+void Binding::check_overlaps() {
+  written_.clear();
+  read_.clear();
+  for (size_t t = 0; t < layout_.size(); ++t) {
+    if (layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate) continue;
+    for (size_t b = 0; b < bound_.size(); ++b) {
+      if (static_cast<int>(b) == gradient_ || is_absent(t, b)) continue;
+      (is_written(b) ? written_ : read_).push_back(range(t, b, tables_.pointer(t, b)));
+    }
+  }
+  auto by_address = [](const Range& a, const Range& b) { return a.begin < b.begin; };
+  std::sort(written_.begin(), written_.end(), by_address);
+  std::sort(read_.begin(), read_.end(), by_address);
+  for (size_t i = 1; i < written_.size(); ++i) {
+    if (written_[i].begin < written_[i - 1].end) fail_overlap(written_[i], written_[i - 1]);
+  }
+  for (const Range& r : read_) check_moved_gradient(r, 0);
+}
+
+// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides. Returns
+// how many lie before `r`; as many as before the one at `near`, it is for what an allocator has put
+// side by side.
+size_t Binding::check_moved_gradient(const Range& r, size_t near) const {
+  bool found = (near == 0 || written_[near - 1].begin < r.end) &&
+               (near == written_.size() || written_[near].begin >= r.end);
+  if (!found) {
+    auto it = std::lower_bound(written_.begin(), written_.end(), r.end,
+                               [](const Range& w, uintptr_t end) { return w.begin < end; });
+    near = static_cast<size_t>(it - written_.begin());
+  }
+  if (near != 0 && written_[near - 1].end > r.begin) fail_overlap(r, written_[near - 1]);
+  return near;
+}
+
+// Gradients that the step writes (zeroes) must be apart from each other and from what it reads.
+void Binding::check_gradients_apart() {
+  auto g = static_cast<size_t>(gradient_);
+  scratch_.clear();
+  auto next = moved_.begin();
+  for (size_t t = 0; t < layout_.size(); ++t) {
+    bool moved = next != moved_.end() && next->tensor == t;
+    void* p = moved ? next->pointer : tables_.pointer(t, g);
+    if (moved) ++next;
+    bool skip = p == nullptr || layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate;
+    if (!skip) scratch_.push_back(range(t, g, p));
+  }
+  auto by_address = [](const Range& a, const Range& b) { return a.begin < b.begin; };
+  std::sort(scratch_.begin(), scratch_.end(), by_address);
+  for (size_t i = 1; i < scratch_.size(); ++i) {
+    if (scratch_[i].begin < scratch_[i - 1].end) fail_overlap(scratch_[i], scratch_[i - 1]);
+  }
+  size_t i = 0;
+  for (const Range& r : read_) {
+    while (i < scratch_.size() && scratch_[i].end <= r.begin) ++i;
+    if (i < scratch_.size() && scratch_[i].begin < r.end) fail_overlap(scratch_[i], r);
+  }
+}
+
+void Binding::check_range(size_t first, size_t count) const {
+  if (first <= layout_.size() && count <= layout_.size() - first) return;
+  throw Error(ErrorKind::bind,
+              fmt::format("{} gradients from tensor {} on were given; the layout has {} tensors",
+                          count, first, layout_.size()));
+}
+
+// The gradient of a tensor given twice is one, whichever of the two it was given with.
+std::span<void* const> Binding::fold_duplicates(size_t first, std::span<void* const> pointers) {
+  if (duplicates_.empty()) return pointers;
+  auto g = static_cast<size_t>(gradient_);
+  folded_.assign(pointers.begin(), pointers.end());
+  for (uint32_t t : duplicates_) {
+    if (t < first || t - first >= pointers.size()) continue;
+    size_t original = duplicate_of_[t];
+    void* p = std::exchange(folded_[t - first], tables_.pointer(t, g));
+    if (p == nullptr) continue;
+    void* first_given = p;
+    if (original >= first) {
+      void*& own = folded_[original - first];
+      if (own == nullptr) own = p;
+      first_given = own;
+    } else if (p != tables_.pointer(original, g)) {
+      // Observed by itself: the original has what its duplicate brings.
+      auto same = [&](const Moved& m) { return m.tensor == original; };
+      auto known = std::find_if(moved_.begin(), moved_.end(), same);
+      if (known == moved_.end()) known = moved_.insert(known, {static_cast<uint32_t>(original), p});
+      first_given = known->pointer;
+    }
+    if (first_given != p) {
+      throw Error(ErrorKind::bind,
+                  fmt::format("{} and {} are the same arrays, but their gradients differ",
+                              describe(range(t, g, p)), describe(range(original, g, first_given))));
+    }
+  }
+  std::sort(moved_.begin(), moved_.end(),
+            [](const Moved& a, const Moved& b) { return a.tensor < b.tensor; });
+  return folded_;
+}
+
+std::span<const Binding::Moved> Binding::find_moved(size_t first, std::span<void* const> pointers) {
+  moved_.clear();
+  if (gradient_ < 0) {
+    if (pointers.empty()) return {};
+    throw Error(
+        ErrorKind::bind,
+        fmt::format("step @{} has no gradient buffer, but gradients were given", program_.name));
+  }
+  check_range(first, pointers.size());
+  auto g = static_cast<size_t>(gradient_);
+  pointers = fold_duplicates(first, pointers);
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    if (pointers[i] == tables_.pointer(first + i, g)) continue;
+    moved_.push_back({static_cast<uint32_t>(first + i), pointers[i]});
+  }
+  size_t near = 0;
+  for (const Moved& m : moved_) {
+    if (m.pointer == nullptr || layout_.tensors()[m.tensor].size == 0) continue;
+    Range r = range(m.tensor, g, m.pointer);
+    check_pointer(r, m.pointer);
+    near = check_moved_gradient(r, near);
+  }
+  if (!moved_.empty() && is_written(g)) check_gradients_apart();
+  return moved_;
+}
+
+void Binding::accept_moved() {
+  for (const Moved& m : moved_) {
+    tables_.pointer(m.tensor, static_cast<size_t>(gradient_)) = m.pointer;
+    set_present(m.tensor);
+  }
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,87 @@
+// Layout: sizes, dtypes and groups of the parameter tensors. Knows the public API and fmt.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "ir/semantics/reduction.hpp"
+
+namespace stepfuse {
+namespace {
+constexpr uint64_t kMaxElements = uint64_t{1} << 44;  // 64 TiB of f32: anything above is a mistake
+constexpr int kMaxGroups = 1 << 20;
+constexpr size_t kMaxTensors = size_t{1} << 30;
+}  // namespace
+
+void Layout::check(const TensorSpec& t) const {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} '{}': {}", tensors_.size(), t.name.substr(0, 80), what));
+  };
+  if (t.size > kMaxElements || elements_ + t.size > kMaxElements) {
+    fail(fmt::format("{} elements are too many (a negative size?); a layout holds at most 2^44",
+                     t.size));
+  }
+  if (tensors_.size() >= kMaxTensors) fail("a layout holds at most 2^30 tensors");
+  if (t.group < 0 || t.group >= kMaxGroups) {
+    fail(fmt::format("group {} is not in 0 … {}", t.group, kMaxGroups - 1));
+  }
+  if (t.offset % kPieceElements != 0 || t.offset > kMaxElements) {
+    fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
+                     kPieceElements));
+  }
+  if (t.full_size > kMaxElements) {
+    fail(
+        fmt::format("full_size {} is too many (a negative size?); a tensor has at most 2^44 "
+                    "elements",
+                    t.full_size));
+  }
+  if (t.full_size != 0 && t.full_size < t.offset + t.size) {
+    fail(
+        fmt::format("full_size {} is less than its offset and elements, {}: it is that of the "
+                    "whole tensor",
+                    t.full_size, t.offset + t.size));
+  }
+  if (t.columns > kMaxElements) {
+    fail(fmt::format("columns {} is too many (a negative size?); a row has at most 2^44 elements",
+                     t.columns));
+  }
+  if (t.columns != 0 && t.element_count() % t.columns != 0) {
+    fail(fmt::format("its {} elements are no whole number of rows of {} columns", t.element_count(),
+                     t.columns));
+  }
+}
+
+Layout& Layout::add(TensorSpec t) {
+  check(t);
+  group_count_ = std::max(group_count_, t.group + 1);
+  elements_ += t.size;
+  tensors_.push_back(std::move(t));
+  return *this;
+}
+
+Layout& Layout::reserve_groups(int count) {
+  if (count < 1 || count > kMaxGroups) {
+    throw Error(ErrorKind::bind, fmt::format("{} groups are not 1 … {}", count, kMaxGroups));
+  }
+  group_count_ = std::max(group_count_, count);
+  return *this;
+}
+
+Layout& Layout::set_group(size_t tensor, int group) {
+  if (tensor >= tensors_.size()) {
+    throw Error(ErrorKind::bind, fmt::format("tensor {} does not exist: the layout has {}", tensor,
+                                             tensors_.size()));
+  }
+  if (group < 0 || group >= group_count_) {
+    throw Error(ErrorKind::bind,
+                fmt::format("group {} does not exist: the layout has {}; make room "
+                            "with Layout::reserve_groups",
+                            group, group_count_));
+  }
+  tensors_[tensor].group = group;
+  return *this;
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,167 @@
+// Checks a layout against the program that runs over it. Knows the public API, the verifier and fmt.
+#include "runtime/step/layout_check.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "compiler/abi.hpp"
+#include "compiler/signature.hpp"
+#include "ir/program/verifier.hpp"
+
+namespace stepfuse {
+namespace {
+
+// Every message names the tensor in the same way.
+template <class... Args>
+[[noreturn]] void refuse(const TensorSpec& spec, size_t index, fmt::format_string<Args...> format,
+                         Args&&... args) {
+  throw Error(ErrorKind::bind, fmt::format("tensor {} '{}' {}", index, spec.name.substr(0, 80),
+                                           fmt::format(format, std::forward<Args>(args)...)));
+}
+
+bool has_flag(const Program& program, bool TensorSpec::* flag) {
+  return std::any_of(program.states.begin(), program.states.end(),
+                     [&](const State& s) { return tensor_flag(s) == flag; });
+}
+
+// Whether the program asks how many elements a tensor has.
+bool counts_elements(const Program& program) {
+  return tensor_classes(program).size() > 1 ||
+         std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
+           return inst.op == Op::element_count || inst.op == Op::column_count;
+         });
+}
+
+}  // namespace
+
+bool TensorSpec::* tensor_flag(const State& state) {
+  if (state.type != Type{DType::boolean, Domain::tensor}) return nullptr;
+  if (state.name == "counted") return &TensorSpec::counted;
+  return state.name == "updated" ? &TensorSpec::updated : nullptr;
+}
+
+void check_step(const Program& program, const StepOptions& options) {
+  verify(program);
+  if (options.stats_ring < 1 || options.stats_ring > 65536) {
+    throw Error(ErrorKind::usage,
+                fmt::format("StepOptions::stats_ring keeps 1 to 65,536 steps, not "
+                            "{}",
+                            options.stats_ring));
+  }
+  if (options.form > Form::unfused) {
+    throw Error(ErrorKind::usage, "StepOptions::form is none of fused, split and unfused");
+  }
+  int gradient = program.find_buffer(options.gradient);
+  if (gradient >= 0 && !program.buffers[static_cast<size_t>(gradient)].is_of_all()) {
+    throw Error(ErrorKind::bind,
+                fmt::format("@{} is the gradient, which tensors of every size have: leave out "
+                            "`from` and `below`",
+                            options.gradient));
+  }
+}
+
+LayoutCheck::LayoutCheck(const Program& program)
+    : program_(&program),
+      can_exclude_(has_flag(program, &TensorSpec::counted)),
+      can_freeze_(has_flag(program, &TensorSpec::updated)),
+      has_rows_(has_rows(program)),
+      has_columns_(has_columns(program)),
+      has_squares_(has_squares(program)),
+      counts_elements_(counts_elements(program)) {}
+
+void LayoutCheck::add(const Layout& layout) {
+  for (size_t t = 0; t < layout.size(); ++t) add(layout.tensors()[t], t);
+}
+
+void LayoutCheck::add(const TensorSpec& spec, size_t index) {
+  check_flags(spec, index);
+  uint64_t rows = rows_, columns = columns_, squares = squares_;
+  if (has_rows_) {
+    check_rows(spec, index);
+    rows += spec.row_count();
+    if (has_columns_) columns += spec.own_columns();
+    if (has_squares_) squares += square_count(spec.size, spec.column_count());
+  }
+  if (std::max({rows, columns, squares}) >> 32 != 0) {
+    throw Error(ErrorKind::bind,
+                fmt::format("the tensors up to {} have {} rows, {} columns and {} squares, and "
+                            "step @{} keeps values of them: there may be 2^32 - 1",
+                            index, rows, columns, squares, program_->name));
+  }
+  // A count of elements that only looks right is worse than none.
+  if (counts_elements_ && spec.offset != 0 && spec.full_size == 0) {
+    refuse(spec, index,
+           "is a shard, and step @{} asks how many elements its tensor has: say so in full_size",
+           program_->name);
+  }
+  rows_ = rows;
+  columns_ = columns;
+  squares_ = squares;
+}
+
+void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
+  bool counted = spec.counted || can_exclude_;
+  if (counted && (spec.updated || can_freeze_)) return;
+  refuse(spec, index,
+         "is not to be {}, but step @{} has no such state: make the recipe with tensor_flags",
+         counted ? "updated" : "counted", program_->name);
+}
+
+// A row's reduction is over all of it, and a column's.
+void LayoutCheck::check_rows(const TensorSpec& spec, size_t index) const {
+  if (spec.size == 0) return;
+  check_blocks(spec, index);
+  if (has_columns_ && (spec.offset != 0 || spec.size != spec.element_count())) {
+    refuse(spec, index,
+           "is a shard, and step @{} has values of columns, which are of all its rows: give it "
+           "whole tensors",
+           program_->name);
+  }
+  if (has_squares_) check_squares(spec, index);
+  uint64_t columns = spec.column_count();
+  if (spec.offset % columns == 0 && spec.size % columns == 0) return;
+  refuse(spec, index,
+         "is a shard that ends within a row, and step @{} has values of rows: cut shards where "
+         "both a row of {} and 16,384 elements begin",
+         program_->name, columns);
+}
+
+// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that
+// they are for.
+void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
+  if (spec.row_count() < 2) return;
+  int32_t block = 1;
+  bool lacks = false;
+  for (const Buffer& b : program_->buffers) {
+    if (b.block == 1 || b.is_square()) continue;
+    if (b.is_of(spec.element_count())) {
+      block = std::max(block, b.block);
+    } else {
+      lacks = true;
+    }
+  }
+  for (const Inst& inst : program_->insts) {
+    if (!lacks && !inst.type.is_square()) block = std::max(block, inst.type.block);
+  }
+  if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
+  refuse(spec, index,
+         "has rows of {}, which are no whole blocks of {}, and step @{} has values of rows and of "
+         "such blocks: keep in f32 what is in blocks, by a step of such tensors' own",
+         spec.column_count(), block, program_->name);
+}
+
+// A shard that is only a part of its tensor must consist of whole squares.
+void LayoutCheck::check_squares(const TensorSpec& spec, size_t index) const {
+  uint64_t square = kSquareSide * spec.column_count();
+  bool ends = spec.offset + spec.size == spec.element_count();
+  if (spec.offset % square == 0 && (ends || spec.size % square == 0)) return;
+  refuse(spec, index,
+         "is a shard that is cut within {} rows of {}, and step @{} has values of squares of them: "
+         "cut it at multiples of {} elements",
+         kSquareSide, spec.column_count(), program_->name,
+         std::lcm(square, uint64_t{abi::kPieceElements}));
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,66 @@
+// The storage behind a LossScaler. Knows the public API and device memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "runtime/device/device_memory.hpp"
+#include "runtime/process/hidden.hpp"
+
+namespace stepfuse {
+
+// Shared states by name, each on a cache line of its own in one block of the first step's device.
+class STEPFUSE_HIDDEN LossScaler::Shared {
+ public:
+  explicit Shared(float init_scale) : init_scale_(init_scale) {}
+  ~Shared();
+
+  // Device pointer of the state; made with its initial value when first asked for. Throws
+  // Error{bind} for another dtype or another device than before.
+  void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
+  // A step that will use the states: what it has under way is waited for before they are read or
+  // written.
+  void serve(std::shared_ptr<PendingWork> step);
+  void wait() const;
+  const float* device_scale() const;
+  double read(std::string_view name) const;
+  void write(std::string_view name, double value);
+  void update(double new_scale);
+  bool has(std::string_view name) const;
+  // Whether a step opens accumulation windows, as long as it keeps what open_windows() gave it, or
+  // the caller counts their micro-batches.
+  bool counts_micro_batches() const;
+  std::shared_ptr<const void> open_windows();
+  // The trackers were set from outside: the last run's change is not theirs any more.
+  void forget_changes();
+
+ private:
+  struct Entry {
+    DType dtype = DType::f32;
+    size_t offset = 0;
+    bool is_written = false;  // by the host
+  };
+  static constexpr size_t kBytes = 4096;
+  static constexpr size_t kStride = 128;
+  const Entry& find(std::string_view name) const;
+  void wait_locked() const;
+  Bits load(const Entry& entry) const;
+  void store(const Entry& entry, Bits value);
+  void set_scale(double value);
+  void forget_change(std::string_view tracker);
+  void check_no_window() const;
+
+  mutable std::mutex mutex_;
+  float init_scale_;
+  std::shared_ptr<DeviceMemory> memory_;
+  char* block_ = nullptr;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<std::weak_ptr<PendingWork>> steps_;
+  std::weak_ptr<const void> opener_;  // shared by all steps that open windows
+};
+
+}  // namespace stepfuse

@@ -1,0 +1,184 @@
+// What a step does again and again: observe, reduce, run. Knows the runtime's parts and fmt. Nothing
+// here allocates, locks or waits.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/step/step_impl.hpp"
+
+namespace stepfuse {
+
+// Takes over the gradients of tensors [first, first + gradients.size()).
+void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
+                               std::string_view after) {
+  std::span<const Binding::Moved> moved = binding->find_moved(first, gradients);
+  if (!moved.empty()) {
+    refuse_in_live_graph("gradients have moved");
+    if (!after.empty()) check_unmoved(moved, after);
+    for (const Binding::Moved& m : moved) observed_[m.tensor] = 0;
+    binding->accept_moved();
+    tables_changed_ = true;
+  }
+}
+
+// What a first phase has read must be what the rest reads. A tensor that was observed without a
+// gradient has left nothing: given one now, it is observed now.
+void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
+                               std::string_view after) const {
+  for (const Binding::Moved& m : moved) {
+    if (reduced_ || (observed_[m.tensor] != 0 && binding->is_present(m.tensor))) {
+      throw Error(ErrorKind::bind,
+                  fmt::format("the gradient of tensor {} moved after {}()", m.tensor, after));
+    }
+  }
+}
+
+// Phase 0 of what was not observed, in one launch, and its fold.
+void Step::Impl::finish_observing(const ArgSource& args, Stream stream) {
+  uint32_t begin = 0, end = 0;
+  for (size_t t = 0; t < observed_.size(); ++t) {
+    uint32_t from = plan->tables.first_chunk[t], to = plan->tables.first_chunk[t + 1];
+    if (observed_[t] != 0 || from == to) continue;
+    if (begin == end) begin = from;
+    end = to;
+  }
+  backend->finish_observing(inputs(args, stream), begin, end);
+  tables_changed_ = false;
+  // What a tensor without a gradient left stays good until it has one.
+  for (size_t t = 0; t < observed_.size(); ++t) observed_[t] = binding->is_present(t) ? 0 : 1;
+  any_observed_ = false;
+}
+
+void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
+  Busy busy(*this);
+  NvtxRange range(nvtx, range_name.c_str());
+  check_ready();
+  check_count(gradients);
+  if (outdated_) {
+    throw Error(ErrorKind::usage,
+                "run(): what reduce() left is of before set_group(), bind(), append() or "
+                "prepare(): call reduce() again, and exchange its results between ranks again");
+  }
+  set_gradients(0, gradients, first_half());
+  int first_phase = 0;
+  if (any_observed_) {
+    finish_observing(args, stream);
+    first_phase = 1;
+  }
+  RunInputs in = inputs(args, stream);
+  if (reduced_) {
+    in.reduced = true;
+    first_phase = plan->kernels().reduced_phases;
+    reduced_ = false;
+  }
+  bool may_record = recorder && recorder->before(*this, args, stream);
+  backend->run(in, first_phase, *ring);
+  tables_changed_ = false;
+  if (may_record) recorder->after(*this, stream);
+  ++next_index_;
+}
+
+// Which call has read gradients that the next one must not move; empty if none has.
+std::string_view Step::Impl::first_half() const {
+  return reduced_ ? "reduce" : any_observed_ ? "observe" : "";
+}
+
+void Step::Impl::check_count(std::span<void* const> gradients) const {
+  if (binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
+  throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
+                                           "tensors (nullptr where one has none this step)",
+                                           gradients.size(), plan->layout.size()));
+}
+
+void Step::Impl::check_observes(std::string_view what) const {
+  if (!options.observe) {
+    throw Error(ErrorKind::usage,
+                fmt::format("this step was not made for {}(): set StepOptions::observe, so that "
+                            "prepare() compiles what it needs",
+                            what));
+  }
+  if (plan->kernels().phases.size() < 2) {
+    throw Error(ErrorKind::usage, fmt::format("step @{} has one phase: there is nothing to {} "
+                                              "before run()",
+                                              program.name, what));
+  }
+}
+
+void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
+                         Stream stream) {
+  Busy busy(*this);
+  NvtxRange range(nvtx, observe_name_.c_str());
+  check_ready();
+  check_observes("observe");
+  set_gradients(first, gradients, "");
+  if (gradients.empty()) return;
+  backend->observe(inputs(args, stream), plan->tables.first_chunk[first],
+                   plan->tables.first_chunk[first + gradients.size()]);
+  std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
+  tables_changed_ = false;
+  any_observed_ = true;
+  reduced_ = outdated_ = false;
+}
+
+void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
+  Busy busy(*this);
+  NvtxRange range(nvtx, reduce_name_.c_str());
+  check_ready();
+  check_observes("reduce");
+  check_count(gradients);
+  set_gradients(0, gradients, first_half());
+  int done = 0;
+  if (any_observed_) {
+    finish_observing(args, stream);
+    done = 1;
+  }
+  backend->run_phases(inputs(args, stream), done, plan->kernels().reduced_phases);
+  tables_changed_ = false;
+  reduced_ = true;
+  outdated_ = false;
+}
+
+namespace {
+
+// Reductions before this marker are the pipeline's; recipes always write it.
+ValueId optimizer_stage(const Program& p) {
+  for (ValueId v = 0; v < p.size(); ++v) {
+    bool stage = p[v].op == Op::stage && p.stages[static_cast<size_t>(p[v].slot)] == "optimizer";
+    if (stage) return v;
+  }
+  return p.size();
+}
+
+}  // namespace
+
+Partials Step::Impl::partials() const {
+  const WorkspacePlan& w = plan->workspace;
+  const KernelPlan& kernels = plan->kernels();
+  Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
+  const ValueId optimizer = optimizer_stage(plan->variant.program);
+  for (size_t i : w.partials) {
+    const plan::Reduction& r = kernels.reductions[i];
+    out.all.push_back({.name = plan->variant.program.names[static_cast<size_t>(r.value)],
+                       .op = r.op,
+                       .dtype = r.dtype,
+                       .count = member_count(r.to, plan->layout),
+                       .offset = w.results[i] - w.partials_at,
+                       .pieces = block->base() + w.slots[i],
+                       .piece_count = plan->tables.chunks.size(),
+                       .pipeline = r.value < optimizer && r.to <= Domain::tensor});
+  }
+  return out;
+}
+
+const Partial& Partials::at(std::string_view wanted) const {
+  std::string known;
+  for (const Partial& p : all) {
+    if (p.name == wanted) return p;
+    known += " " + p.name;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("the step does not reduce '{}' over its gradients; it reduces{}",
+                          wanted.substr(0, 80), known.empty() ? " nothing" : known));
+}
+
+}  // namespace stepfuse

@@ -1,0 +1,59 @@
+// The tables that a kernel walks: chunks, tensors and pointers, as the layout makes them. Knows the
+// public API and the kernel ABI.
+#pragma once
+
+#include <vector>
+
+#include <stepfuse/stepfuse.hpp>
+
+#include "compiler/abi.hpp"
+#include "compiler/signature.hpp"
+#include "runtime/tables/partitions.hpp"
+
+namespace stepfuse {
+
+struct StepTables {
+  std::vector<abi::Chunk> chunks;
+  std::vector<abi::Tensor> tensors;
+  std::vector<void*> pointers;              // [tensor * buffer count + buffer]; null until bound
+  std::vector<uint32_t> first_chunk = {0};  // [tensor], and one past the last
+  std::vector<Signature> signatures;        // distinct, in order of appearance
+  std::vector<uint32_t> signature_of;       // [tensor]
+  Partitions parts;
+  size_t buffer_count = 0;
+  uint64_t scratch_elements = 0;  // of every scratch array
+  uint64_t strip_values = 0;      // slots of every reduction to columns
+  uint64_t square_values = 0;     // results of every reduction to squares
+  bool has_rows = false;          // the program has values of rows
+  bool has_columns = false;       // or of columns
+  int32_t rows_in_order = 0;      // KernelPlan::rows_in_order
+
+  void describe(const Program& program);
+  // The next tensor in bound order, with its chunks; its bases are found here. Once all are there,
+  // whoever adds them makes `parts`.
+  void add(abi::Tensor tensor, const Signature& types);
+  void make_parts(uint32_t groups) {
+    parts = Partitions(chunks, tensors, groups, {has_rows, has_columns});
+  }
+  void set_group(size_t tensor, uint32_t group);
+  size_t row_count() const { return parts.of(Domain::row, Domain::step).begin.back(); }
+  size_t column_count() const { return parts.of(Domain::column, Domain::step).begin.back(); }
+  size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
+  void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
+  void* pointer(size_t tensor, size_t buffer) const {
+    return pointers[tensor * buffer_count + buffer];
+  }
+  DType dtype(size_t tensor, size_t buffer) const {
+    return signatures[signature_of[tensor]][buffer];
+  }
+
+ private:
+  void put_rows_in_order(size_t first, uint64_t columns);
+};
+
+// The storage types of tensor `index`, by buffer. Throws Error{bind} where they do not fit the program.
+Signature signature_of(const Program& program, const TensorSpec& tensor, size_t index);
+// Throws Error{bind} as signature_of() does.
+StepTables make_tables(const Program& program, const Layout& layout);
+
+}  // namespace stepfuse

@@ -1,0 +1,109 @@
+// Lays out the step's own memory. Knows the plan and the tables.
+#include "runtime/tables/workspace.hpp"
+
+#include <algorithm>
+
+namespace stepfuse {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, size_t rows,
+                size_t columns) {
+  switch (domain) {
+    case Domain::step:
+      return 1;
+    case Domain::group:
+      return groups;
+    case Domain::tensor:
+      return tensors;
+    case Domain::row:
+      return rows;
+    case Domain::column:
+      return columns;
+    case Domain::element:
+      return elements;
+  }
+  internal_error("bad Domain");
+}
+
+// What ranks exchange between phases stands in one block, without gaps between values of one type.
+void place_partials(const KernelPlan& kernels, const StepTables& tables, WorkspacePlan& plan) {
+  auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
+  for (size_t i = 0; i < kernels.reductions.size(); ++i) {
+    if (kernels.reductions[i].first_level) plan.partials.push_back(i);
+  }
+  std::stable_sort(plan.partials.begin(), plan.partials.end(),
+                   [&](size_t a, size_t b) { return is_f32(a) > is_f32(b); });
+  plan.partials_at = plan.bytes;
+  for (size_t i : plan.partials) {
+    const plan::Reduction& r = kernels.reductions[i];
+    size_t size = size_of(r.dtype);
+    size_t at = (plan.partials_bytes + size - 1) / size * size;
+    plan.results[i] = plan.partials_at + at;
+    plan.partials_bytes = at + member_count(r.to, tables) * size;
+  }
+  plan.bytes += (plan.partials_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+size_t member_count(Domain domain, const Layout& layout) {
+  size_t rows = 0;
+  size_t columns = 0;
+  for (const TensorSpec& t : layout.tensors()) {
+    if (domain == Domain::row) rows += t.row_count();
+    if (domain == Domain::column) columns += t.own_columns();
+  }
+  return count_of(domain, layout.element_count(), static_cast<size_t>(layout.group_count()),
+                  layout.size(), rows, columns);
+}
+
+size_t member_count(Domain domain, const StepTables& tables) {
+  check_internal(domain != Domain::element, "tables do not count elements");
+  return count_of(domain, 0, tables.group_count(), tables.tensors.size(), tables.row_count(),
+                  tables.column_count());
+}
+
+size_t result_count(const plan::Reduction& r, const StepTables& tables) {
+  return r.to_squares ? tables.square_values : member_count(r.to, tables);
+}
+
+size_t slot_count(const plan::Reduction& r, const StepTables& tables) {
+  if (r.to_squares) return 0;
+  if (r.to == Domain::column) return tables.strip_values;
+  return r.from == Domain::element ? tables.chunks.size() : member_count(r.from, tables);
+}
+
+WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables) {
+  WorkspacePlan plan;
+  auto take = [&](size_t bytes) {
+    size_t at = plan.bytes;
+    plan.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  };
+  for (const plan::State& s : kernels.states) {
+    plan.states.push_back(s.shared ? WorkspacePlan::npos
+                                   : take(member_count(s.domain, tables) * size_of(s.dtype)));
+  }
+  for (const plan::Reduction& r : kernels.reductions) {
+    plan.slots.push_back(take(slot_count(r, tables) * size_of(r.dtype)));
+    plan.results.push_back(WorkspacePlan::npos);
+  }
+  for (size_t i = 0; i < kernels.reductions.size(); ++i) {
+    const plan::Reduction& r = kernels.reductions[i];
+    if (!r.first_level) plan.results[i] = take(result_count(r, tables) * size_of(r.dtype));
+  }
+  place_partials(kernels, tables, plan);
+  plan.scalars = take(kernels.values.size() * sizeof(uint64_t));
+  size_t words = kernels.args.words(tables.group_count(), tables.tensors.size());
+  plan.args_bytes = words * sizeof(uint64_t);
+  plan.args = take(plan.args_bytes);
+  plan.passed_args = take(words > abi::kInlineArgs ? plan.args_bytes : 0);
+  for (const plan::Array& a : kernels.arrays) {
+    if (a.scratch()) plan.scratch.push_back(take(tables.scratch_elements * a.max_bytes));
+  }
+  return plan;
+}
+
+}  // namespace stepfuse
