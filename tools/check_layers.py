@@ -90,7 +90,9 @@ MACHINE_HEADERS = re.compile(
 MACHINE_CALLS = re.compile(r"\b(getenv|secure_getenv|std::system|fopen|dlopen)\s*\(")
 
 LLVM_USERS_MAX = 1  # files that may include llvm-c/, so that a change of LLVM is a change of one file
-LINES_MAX = 500
+LINES_MAX = 800
+# Files that may be longer, and why each is one concept all the same.
+LONG_FILES = {}
 FILETESTS = "tests/filetests/*/*"
 FILETEST_LINES_MAX = 5000  # in all, so that the differences are read
 SENTENCE_MIN = 20  # characters of the opening comment
@@ -193,8 +195,11 @@ def check_file(path):
     layer = where.parts[0]
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
-    if len(lines) > LINES_MAX:
-        yield f"{where}: {len(lines)} lines; the cap is {LINES_MAX}. Split it by concept"
+    if len(lines) > LINES_MAX and str(where) not in LONG_FILES:
+        yield (f"{where}: {len(lines)} lines; above {LINES_MAX} a file needs a reason. Split it by concept,"
+               " or add it with its reason to LONG_FILES in tools/check_layers.py")
+    if len(lines) <= LINES_MAX and str(where) in LONG_FILES:
+        yield f"{where}: {len(lines)} lines need no reason: take the file out of LONG_FILES in tools/check_layers.py"
     if lines and len(opening_comment(path, lines)) < SENTENCE_MIN:
         yield f"{where}:1: open the file with a one-sentence comment: what it is and what it knows"
     if path.suffix == ".py":

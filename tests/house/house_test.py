@@ -103,7 +103,10 @@ class Layers(unittest.TestCase):
             self.assertTrue(faults[0].startswith("tools/a.py:2: tools/ may not use a file of tests/"), faults)
 
     def test_size_and_opening(self):
-        self.expect("the cap is 500", "ir/a.cpp", "\n" * 500)
+        self.expect("above 800 a file needs a reason", "ir/a.cpp", "\n" * 800)
+        with unittest.mock.patch.dict(check_layers.LONG_FILES, {"ir/a.cpp": "it is one list"}):
+            self.assertEqual(self.faults({"ir/a.cpp": OPENING + "\n" * 800}), [])
+            self.assertIn("need no reason", self.faults({"ir/a.cpp": OPENING})[0])
         self.assertIn("one-sentence comment", self.faults({"ir/a.cpp": "int a;\n"})[0])
 
     def test_lines_of_filetests_are_counted_in_all(self):
