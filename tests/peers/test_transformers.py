@@ -80,3 +80,52 @@ def test_resumes_to_the_bit(patched, tmp_path):
     whole = trained(tmp_path / "a", STEPS, None)
     resumed = trained(tmp_path / "b", STEPS, str(tmp_path / "a" / "checkpoint-4"))
     assert equal(whole, resumed)
+
+
+def trained_by_name(folder, optim, optim_args=None, cls=None, **kw):
+    """A Trainer's net and optimizer, made by a name, or by a class beside it."""
+    net = Wrapped()
+    arguments = transformers.TrainingArguments(
+        str(folder), use_cpu=True, bf16=True, per_device_train_batch_size=4, max_steps=4, report_to=[], disable_tqdm=True,
+        learning_rate=RATE, weight_decay=0.1, adam_beta2=0.95, save_strategy="no", optim=optim, optim_args=optim_args)
+    trainer = InOrder(net, arguments, train_dataset=Data(False), optimizer_cls_and_kwargs=cls and (cls, kw))
+    trainer.train()
+    return net, trainer.optimizer.optimizer
+
+
+@pytest.mark.parametrize(("name", "args", "cls", "kw"), [
+    ("stepfuse_adamw", None, stepfuse.torch.AdamW, {"betas": (0.9, 0.95)}),
+    ("stepfuse_adamw", "moments=dyn8, moments_min=0", stepfuse.torch.AdamW,
+     {"betas": (0.9, 0.95), "moments": "dyn8", "moments_min": 0}),
+    ("stepfuse_sgd", "momentum=0.9,nesterov=True", stepfuse.torch.SGD, {"momentum": 0.9, "nesterov": True}),
+    ("stepfuse_lion", None, stepfuse.torch.Lion, {"betas": (0.9, 0.95)}),
+    ("stepfuse_adan", None, stepfuse.torch.Adan, {}),  # whose three betas are its own
+], ids=str)
+def test_names_of_optim_make_our_classes(name, args, cls, kw, tmp_path):
+    net, optimizer = trained_by_name(tmp_path / "a", name, args)
+    assert type(optimizer) is cls
+    expected, _ = trained_by_name(tmp_path / "b", "sgd", cls=cls, lr=RATE, weight_decay=0.1, **kw)
+    assert equal(net, expected)
+    if args and "moments" in args:
+        assert all("exp_avg.dyn8.code" in state for state in optimizer.state.values())
+
+
+def test_torchs_names_still_mean_torchs_classes(tmp_path):
+    _, optimizer = trained_by_name(tmp_path, "adamw_torch")
+    assert type(optimizer) is torch.optim.AdamW
+
+
+def test_a_name_survives_the_command_line_json_and_pickle(tmp_path):
+    parser = transformers.HfArgumentParser(transformers.TrainingArguments)
+    (parsed,) = parser.parse_args_into_dataclasses(
+        ["--output_dir", str(tmp_path), "--use_cpu", "--optim", "stepfuse_lamb"])
+    assert parsed.optim == "stepfuse_lamb" and parsed.to_dict()["optim"] == "stepfuse_lamb"
+    torch.save(parsed, tmp_path / "training_args.bin")
+    assert torch.load(tmp_path / "training_args.bin", weights_only=False).optim == "stepfuse_lamb"
+
+
+def test_a_wrong_name_or_argument_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="stepfuse_adam_w is not a valid OptimizerNames"):
+        trained_by_name(tmp_path, "stepfuse_adam_w")
+    with pytest.raises(ValueError, match="expected key=value, as in moments=dyn8; got 'dyn8'"):
+        trained_by_name(tmp_path, "stepfuse_adamw", "dyn8")

@@ -1,14 +1,85 @@
-"""For Transformers' Trainer: the scaler and the clipping of its Accelerator."""
+"""For Transformers' Trainer: names for `optim=`, and the scaler and the clipping of its Accelerator.
+
+Importing this module makes `TrainingArguments(optim="stepfuse_adamw")` work, and likewise every optimizer of the package
+whose constructor needs nothing but parameters: "stepfuse_" and its recipe's name.
+"""
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import transformers
+from transformers.training_args import OptimizerNames
 
-from . import accelerate
+from . import accelerate, built_in, optimizers
 from .amp import patch_clipping
 from .fused import Fused
+
+PREFIX = "stepfuse_"
+
+
+def _classes() -> dict[str, type[Fused]]:
+    """The optimizers by what `optim=` calls them. Muon takes matrices only, and the Trainer gives it all parameters."""
+    found = [*vars(optimizers).values(), *(getattr(built_in, name) for name in built_in.__all__)]
+    named = {getattr(cls, "formula", "") or getattr(cls, "_recipe", ""): cls for cls in found if isinstance(cls, type) and issubclass(cls, Fused)}
+    return {PREFIX + name: cls for name, cls in sorted(named.items()) if name}
+
+
+NAMES = _classes()
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    """The Trainer's `optim_args`, "key=value,key=value": numbers, True, False and None are such, all else is text."""
+    given = {}
+    for entry in filter(None, (text or "").replace(" ", "").split(",")):
+        key, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"optim_args: expected key=value, as in moments=dyn8; got {entry!r}")
+        try:
+            given[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            given[key] = value
+    return given
+
+
+def _keywords(cls: type[Fused], args: transformers.TrainingArguments) -> dict[str, Any]:
+    """What the training's arguments say for a class: its betas, eps and weight decay if it has such, then `optim_args`."""
+    takes = inspect.signature(cls).parameters
+    settings = {"lr": args.learning_rate, "betas": (args.adam_beta1, args.adam_beta2), "eps": args.adam_epsilon,
+                "weight_decay": args.weight_decay}
+    usable = {key: value for key, value in settings.items() if key in takes}
+    if "betas" in usable and len(takes["betas"].default) != 2:
+        del usable["betas"]
+    return {**usable, **_arguments(args.optim_args)}
+
+
+def _add_names() -> None:
+    """Makes the names members of the enumeration that `optim=` is converted to."""
+    for name in NAMES:
+        if name not in OptimizerNames._value2member_map_:
+            member = str.__new__(OptimizerNames, name)
+            member._name_, member._value_ = name.upper(), name
+            OptimizerNames._value2member_map_[name] = OptimizerNames._member_map_[name.upper()] = member
+            OptimizerNames._member_names_.append(name.upper())  # which the parser of command lines lists
+
+
+def _add_handler(handler: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """Trainer.get_optimizer_cls_and_kwargs, which knows our names, too."""
+
+    @functools.wraps(handler)
+    def get_optimizer_cls_and_kwargs(args: transformers.TrainingArguments, *model: Any, **keywords: Any) -> tuple[Any, Any]:
+        cls = NAMES.get(str(getattr(args.optim, "value", args.optim)))
+        return handler(args, *model, **keywords) if cls is None else (cls, _keywords(cls, args))
+
+    return get_optimizer_cls_and_kwargs
+
+
+_add_names()
+transformers.Trainer.get_optimizer_cls_and_kwargs = staticmethod(_add_handler(transformers.Trainer.get_optimizer_cls_and_kwargs))
 
 
 class _Patch(transformers.TrainerCallback):
@@ -22,11 +93,11 @@ class _Patch(transformers.TrainerCallback):
 
 
 def defer(trainer: transformers.Trainer) -> None:
-    """Leaves unscaling and clipping to the optimizer's step. Before trainer.train().
+    """Leaves unscaling and clipping to the optimizer's step. Call it before trainer.train().
 
     Example:
-        >>> trainer = Trainer(model, args, train_dataset=data,
-        ...                   optimizer_cls_and_kwargs=(stepfuse.torch.AdamW, {"lr": 3e-4}))
+        >>> args = TrainingArguments("out", bf16=True, optim="stepfuse_adamw", optim_args="moments=dyn8")
+        >>> trainer = Trainer(model, args, train_dataset=data)
         >>> stepfuse.torch.transformers.defer(trainer)
         >>> trainer.train()
     """
