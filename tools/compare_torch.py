@@ -7,11 +7,11 @@
 
 `stepfuse` is the C++ API, `native` and `deferred` are stepfuse.torch.AdamW from Python. PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
 torch.compile; optax's is the same under jax.jit, its gradients torch's by DLPack. What is not installed is left out by
-name. Every contestant is a process of its own (two thread pools in one process steal each other's cores); they
-take turns, and each turn is two steps of warm-up, then a third of a second and at least one step. Shares are of the
-in-run stream: the time in which 32 bytes a parameter go through memory at the speed of a stream that reads four arrays
-and writes three in place; on a GPU of a device-to-device copy. There, times are those of CUDA events (optax: of
-block_until_ready), and the JSON also has what a call costs the host and how many kernels a step launches.
+name. Every contestant is a separate process, because two thread pools in one process steal each other's cores. They
+take turns. A turn is two steps of warm-up, then steps for a third of a second, but at least one. Shares are relative to
+a stream measured in the same run: the time that 32 bytes per parameter take at the speed of a stream that reads four
+arrays and writes three of them in place, or on a GPU of a device-to-device copy. On a GPU, times are those of CUDA
+events (optax: of block_until_ready), and the JSON also has the host's time per call and the launches per step.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class Contestant:
         self.times, self.host, self.streams = [], [], []
 
     def ask(self, line, limit=None):
-        """Its answer to a line; within so many seconds, if there is a limit, else it is ended."""
+        """Returns its answer to a line. Ends the process if it does not answer within `limit` seconds."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], limit)[0]:

@@ -31,7 +31,7 @@ def best_split(chunks, elements, blocks):
 
 
 def round_of(loop, warps, gpu):
-    """Clocks in which so many warps of every multiprocessor take a turn, and which constant, if any, they hang on."""
+    """Clocks per turn with `warps` warps on every multiprocessor, and the constant that limits them, if any."""
     moved = (loop["loaded"] + loop["stored"]) * WARP * warps
     waits = math.ceil(loop["loads"] / loop["loads_at_once"]) if loop["loads_at_once"] else 0
     return max(

@@ -29,7 +29,7 @@ if ! command -v run-clang-tidy-19 >/dev/null; then
   exit 3
 fi
 
-# Prints the commit that this work began from, or nothing if there is none.
+# Prints the commit from which this work started, or nothing if there is no such commit.
 find_base() {
   local main found head
   head=$(git rev-parse HEAD)

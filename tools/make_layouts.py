@@ -142,7 +142,7 @@ def mixed_dtypes():
 
 
 def many_groups():
-    """64 groups as layer-wise learning rates make them, of which 40 has no tensor, 41 an empty one."""
+    """64 groups as layer-wise learning rates make them. Group 40 has no tensor, group 41 an empty one."""
     tensors = []
     for group in range(64):
         if group == 40:

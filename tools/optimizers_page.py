@@ -139,7 +139,7 @@ def draws(name, case, count):
     if exact == count:
         return "bits"
     why = case.near[1] if case.near else "FAILED"
-    print(f"{name}: {exact} of {count} draws to the bit, {worst:.1e}", flush=True)
+    print(f"{name}: {exact} of {count} draws bit-identical, {worst:.1e}", flush=True)
     return f"weights bits; {why}" if worst == 0 else f"{worst:.1e}, {why}"
 
 
@@ -178,7 +178,7 @@ def main():
         rows.append("| " + " | ".join(row) + " |\n")
     if a.check:
         return
-    count = str(a.draws) if a.draws else (re.search(r"is of (\d+) draws", text) or [0, "0"])[1]
+    count = str(a.draws) if a.draws else (re.search(r"(\d+) draws of all hyperparameters", text) or [0, "0"])[1]
     times = text[text.index("\n## Times"):] if "\n## Times" in text else ""
     if a.times:
         import times as timing

@@ -256,8 +256,8 @@ more for P up to 16,384 (2^28 elements), and so on by levels: h in all. No term 
 the result by a factor of at most 1 +- u, u = 2^-24: with the rounding of the square the sum is exact but for
 (1 +- u)^(h + 1); the square root halves the exponent and rounds once, (1 +- u)^((h + 1) / 2 + 1). As u |x| is at most one unit
 of x's last place, the l2 norm is less than 1.01 ((h + 1) / 2 + 1) units off: 10.6 for one piece, 16.2 up to 33 M elements,
-19.7 up to 268 M. The l1 norm has no square and no root: 1.01 h units; the largest element is exact. The bound is of the
-gradients in f32 as they are unscaled, and supposes that their squares and the sum neither underflow nor overflow.
+19.7 up to 268 M. The l1 norm has no square and no root: 1.01 h units; the largest element is exact. The bound applies
+to the unscaled gradients in f32, and supposes that their squares and the sum neither underflow nor overflow.
 
 **Underflow and overflow.** Squares of elements below 2^-63 (1.1e-19) are rounded to subnormals or 0, and a sum of squares
 above 3.4e38 (a norm of 1.8e19) is infinite; torch's f32 norm has the same limits, but for a tensor of one element. Both are
@@ -405,7 +405,7 @@ Every hyperparameter of three groups changes at every step, 100 steps.
 
 Profile `apex`, against an independent model of Apex' FusedAdam (every operation rounded to f32, none contracted), 500
 steps: {sum(a['differ'] for a in apex)} of {sum(a['elements'] for a in apex)} weights and moments differ over `adamw` and
-`adam`. (Apex' own build contracts as its compiler likes; nobody can equal that to the bit.)
+`adam`. (Apex' own build contracts as its compiler likes, so no other program can be bit-identical.)
 
 Lion, against the formula of Chen et al. (2023) in float64, {100 if args.quick else 500} steps: largest
 distance of a weight {lion['worst']:.1e} (weights reach {lion['largest']:.2f}); {lion['undecided']} of {lion['elements']} elements met a sign that

@@ -21,7 +21,7 @@ for option in "$@"; do
 done
 progress=${progress:-$build_dir/soak_ptx.txt}
 
-# Freed memory is kept: every launch makes its threads anew.
+# Keeps freed memory in the process, because every launch allocates its threads again.
 export GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296:glibc.malloc.mmap_threshold=4294967296
 export STEPFUSE_PTX_SOAK=$progress STEPFUSE_PTX_SOAK_MINUTES=$minutes
 exec "$build_dir/bin/ptx_test" -tc='soak*'

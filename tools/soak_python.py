@@ -66,7 +66,7 @@ def train(model, optimizer, scaler, x):
 
 
 def grow(steps, threads):
-    """The same memory, objects, threads and files after so many steps as after a tenth of them."""
+    """Checks that memory, objects, threads and files are the same after `steps` steps as after a tenth of them."""
     import torch
 
     torch.set_num_threads(threads)

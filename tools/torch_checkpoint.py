@@ -82,8 +82,8 @@ def read(path):
         raise ValueError(f"{path}: damaged: its checksum does not match")
     arrays = safetensors.load_file(path)
     odd = next((name for name in arrays if name.startswith("buffer.") and name.count(".") > 2), None)
-    if odd:  # codes and scales, which are no arrays of numbers
-        raise ValueError(f"{path}: '{odd}' is of a format; make f32 of it: stepfuse convert {path} NEW --moments=f32")
+    if odd:  # codes and scales, which are not plain numbers
+        raise ValueError(f"{path}: '{odd}' is stored in a format, which PyTorch cannot read; run: stepfuse convert {path} NEW --moments=f32")
     states = {i: {} for i in range(len(found["layout"].split()))}
     scaler = {}
     for name, value in arrays.items():

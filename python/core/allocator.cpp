@@ -1,4 +1,4 @@
-// Calls Python for memory; what it raises is printed, and there is no memory.
+// Calls Python for memory. An exception is printed, and the allocation fails.
 #include "python/core/allocator.hpp"
 
 namespace stepfuse_python {
@@ -20,7 +20,7 @@ PyObject* member(void* pair, Py_ssize_t index) {
 }
 
 void* allocate(void* pair, size_t bytes, stepfuse_stream stream) {
-  if (Py_IsInitialized() == 0) return nullptr;  // whom it would ask for memory has ended
+  if (Py_IsInitialized() == 0) return nullptr;  // Python, which would allocate, has ended
   Locked lock;
   Ref address(PyObject_CallFunction(member(pair, 0), "KK", static_cast<unsigned long long>(bytes),
                                     reinterpret_cast<unsigned long long>(stream)));
@@ -30,7 +30,7 @@ void* allocate(void* pair, size_t bytes, stepfuse_stream stream) {
 }
 
 void release(void* pair, void* memory, size_t, stepfuse_stream) {
-  if (Py_IsInitialized() == 0) return;  // at the end of the process everything is given back
+  if (Py_IsInitialized() == 0) return;  // the end of the process frees everything
   Locked lock;
   Ref done(
       PyObject_CallFunction(member(pair, 1), "K", reinterpret_cast<unsigned long long>(memory)));

@@ -1,4 +1,5 @@
-// Memory of a step from Python: two callables behind the C API's allocator. Knows Python's lock.
+// An allocator in Python for a step's memory: two callables behind the C API's allocator. Knows
+// Python's lock.
 #pragma once
 
 #include <stepfuse/stepfuse.h>
@@ -7,8 +8,8 @@
 
 namespace stepfuse_python {
 
-// `pair` is (allocate(bytes, stream) -> address, release(address)); it must outlive the step. A step that
-// is made or freed may hold the lock or not.
+// `pair` is (allocate(bytes, stream) -> address, release(address)) and must outlive the step. Steps
+// may be made and freed with or without the lock.
 void set_allocator(stepfuse_step_options* options, PyObject* pair);
 
 }  // namespace stepfuse_python

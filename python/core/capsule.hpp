@@ -1,5 +1,5 @@
-// Numbers in a step's or scaler's memory, as a capsule that torch makes a tensor of. Knows CPython
-// and DLPack.
+// Capsules over numbers in a step's or scaler's memory, from which torch makes tensors. Knows
+// CPython and DLPack.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace stepfuse_python {
 
-// The tensor keeps whose memory it is alive.
+// The tensor keeps the memory's owner alive.
 struct NumberTensor {
   dlpack::Managed managed{};
   Ref owner;
@@ -18,19 +18,19 @@ struct NumberTensor {
 };
 
 inline void free_number(dlpack::Managed* managed) {
-  if (Py_IsInitialized() == 0) return;  // at the end of the process everything is given back
+  if (Py_IsInitialized() == 0) return;  // the end of the process frees everything
   PyGILState_STATE gil = PyGILState_Ensure();
   delete static_cast<NumberTensor*>(managed->context);
   PyGILState_Release(gil);
 }
 
 inline void free_capsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;  // taken over
+  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;  // torch has taken it over
   auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
   managed->deleter(managed);
 }
 
-// `numbers` of them one behind the other, or a single one without dimensions.
+// A capsule of consecutive `numbers`, or of one number without dimensions.
 inline Ref number_capsule(PyObject* owner, const void* at, int device_type, int device_id,
                           dlpack::Type type, std::optional<size_t> numbers = {}) {
   auto tensor = std::make_unique<NumberTensor>();

@@ -1,5 +1,5 @@
-// What a tensor library tells others of its tensors, declared after the published DLPack 1.x
-// layout; knows only C.
+// DLPack 1.x: the structures by which libraries exchange tensors, declared after the published
+// layout. Knows only C.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct Managed {
   void (*deleter)(Managed*);
 };
 
-// The table in the capsule torch.Tensor.__dlpack_c_exchange_api__; only what is used here has its type.
+// The table in the capsule torch.Tensor.__dlpack_c_exchange_api__. Only the members used here have
+// types.
 struct ExchangeApi {
   uint32_t major;
   uint32_t minor;

@@ -1,5 +1,5 @@
-// The groups' items are compared by identity, so that a step whose groups nobody touched runs no
-// Python for them.
+// Compares the groups' items by identity, so that a step with unchanged groups runs no Python for
+// them.
 #include "python/core/groups.hpp"
 
 #include <bit>
@@ -17,7 +17,7 @@ std::string rule_of(std::string_view message) {
 
 namespace {
 
-// Names the group, the value and the rule.
+// Raises an error with the group, the value and the rule.
 [[noreturn]] void refuse(PyObject* error, size_t index, PyObject* key, Py_ssize_t place,
                          PyObject* value, const std::string& rule) {
   PyErr_Clear();
@@ -108,7 +108,7 @@ void Groups::set(PyObject* groups) {
       }
       value = std::move(item);
     }
-    double now = PyFloat_AsDouble(value.get());  // a tensor's, too
+    double now = PyFloat_AsDouble(value.get());  // also accepts tensors
     if (now == -1.0 && PyErr_Occurred() != nullptr) {
       for (PyObject* error : {PyExc_TypeError, PyExc_ValueError}) {
         if (PyErr_ExceptionMatches(error) == 0) continue;
@@ -117,7 +117,7 @@ void Groups::set(PyObject* groups) {
       throw Raised();
     }
     if (number.last == std::bit_cast<uint64_t>(now)) continue;
-    // A formula of the user's has no rules in the library, and may have no other learning rate either.
+    // The library has no rules for a user's formula, whose learning rate may be named differently.
     bool is_rate = PyUnicode_CompareWithASCIIString(number.key.get(), "lr") == 0;
     if (is_rate && !(now >= 0)) {
       refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(), "at least 0");

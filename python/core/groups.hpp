@@ -1,5 +1,5 @@
-// The inputs of a binding beside its tensors: the options in param_groups' dicts, and the numbers
-// that steps take from them. Knows CPython and the C API's handles.
+// The options in param_groups' dicts and the numbers that steps take from them. Knows CPython and
+// the C API's handles.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,16 @@ namespace stepfuse_python {
 
 class Groups {
  public:
-  // An argument of a step is the item `key` of the dict at `index`, or that item's own at `place`.
+  // Takes an argument of a step from item `key` of the dict at `index`, or from that item's own
+  // item at `place`.
   void number(PyObject* step, int arg, int group, size_t index, PyObject* key, Py_ssize_t place);
-  // Remembers all items but the parameters and those of the keys in `free`, which are numbers only,
-  // and what choices() says.
+  // Remembers the result of choices() and all items, except the parameters and the keys in `free`,
+  // which are numbers only.
   void watch(PyObject* groups, PyObject* choices, PyObject* free);
-  // Whether choices() would still say that, which is asked where any item is another object.
+  // True if choices() would still give the same. It is called only if an item is a different
+  // object.
   bool same(PyObject* groups, PyObject* choices);
-  // Sets the numbers that changed.
+  // Passes the changed numbers to the steps.
   void set(PyObject* groups);
 
   // For Python's garbage collector.
@@ -29,8 +31,8 @@ class Groups {
 
  private:
   struct Item {
-    Ref key;    // held: another key must not get its address
-    Ref value;  // none where it is free
+    Ref key;    // referenced, so that no new key can get its address
+    Ref value;  // null if the number is free to change
   };
   struct Number {
     Ref step;

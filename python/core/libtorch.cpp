@@ -1,4 +1,4 @@
-// Opens nothing that is not in the process already.
+// Finds functions of libraries that the process has already loaded, and loads none itself.
 #include "python/core/libtorch.hpp"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// libtorch's own C functions of a tensor, opened at run time where torch has loaded them, and declared
-// after their published header, torch/csrc/inductor/aoti_torch/c/shim.h. Knows nothing of Python.
+// libtorch's C functions for tensors, looked up at run time if torch is loaded. Declared after
+// their published header, torch/csrc/inductor/aoti_torch/c/shim.h. Knows nothing of Python.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace stepfuse_python {
 
 struct Libtorch {
-  // A handle is the address of a C++ tensor. Each call returns 0 where it succeeds.
+  // A handle is the address of a C++ tensor. Each call returns 0 on success.
   template <class Number>
   using Get = int32_t (*)(void* handle, Number* result);
 
@@ -19,13 +19,13 @@ struct Libtorch {
   Get<int64_t> dimensions = nullptr;
   Get<int64_t*> sizes = nullptr;
   Get<int64_t*> strides = nullptr;
-  // at::TensorBase::_version() and torch::autograd::impl::bump_version(), for which there are no C
-  // functions. They are null where torch has renamed them, and may throw what torch throws.
+  // at::TensorBase::_version() and torch::autograd::impl::bump_version(), which have no C
+  // functions. They are null if torch has renamed them, and may throw torch's exceptions.
   int64_t (*version)(const void* handle) = nullptr;
   void (*bump_version)(const void* handle) = nullptr;
   int32_t strided = 0;  // the layout of tensors that have an address
 
-  // Whether all C functions were found.
+  // Returns true if all C functions were found.
   bool open();
 };
 

@@ -1,4 +1,4 @@
-// The module stepfuse._core: the C API's handles and the walk, for the Python above it.
+// The module stepfuse._core: the C API's handles and the walk, for the Python code above.
 #include <cmath>
 
 #include "python/core/objects.hpp"
@@ -146,7 +146,7 @@ PyObject* walk_any(PyObject* self, PyObject*) {
   return guarded([&] { return checked(PyBool_FromLong(self_of<Walk>(self).any() ? 1 : 0)); });
 }
 
-// Touches no item, which are in no cache.
+// Compares addresses without reading the items, which are in no cache.
 PyObject* same_items(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* lists = nullptr;
@@ -166,7 +166,8 @@ PyObject* same_items(PyObject*, PyObject* args) {
   });
 }
 
-// torch's is an ulp off on the CPU, and a third kernel after a conversion.
+// torch's root has an error of one ulp on the CPU, and on a GPU it takes a third kernel after a
+// conversion.
 PyObject* take_root(PyObject*, PyObject* address) {
   return guarded([&] {
     auto* number = static_cast<float*>(to_address(address));

@@ -22,7 +22,8 @@ inline void check(stepfuse_status status) {
   throw Raised();
 }
 
-// The rule in the library's message about an argument's value; its other words are those of C++.
+// The rule in the library's message about an argument's value. The rest of the message is in C++
+// terms.
 std::string rule_of(std::string_view message);
 
 template <auto destroy>
@@ -41,8 +42,8 @@ struct Scaler {
   std::unique_ptr<stepfuse_scaler, Destroy<stepfuse_scaler_destroy>> handle;
 };
 
-// Gives up Python's lock while something compiles or waits for a device. There is no lock any more
-// once Python has ended.
+// Releases Python's lock during compilation or a wait for a device. After Python has ended there is
+// no lock.
 class Unlocked {
  public:
   Unlocked() : state_(Py_IsInitialized() != 0 ? PyEval_SaveThread() : nullptr) {}
@@ -73,7 +74,7 @@ struct Step {
   std::unique_ptr<stepfuse_args, Destroy<stepfuse_args_destroy>> args;
   std::unique_ptr<stepfuse_stats, Destroy<stepfuse_stats_destroy>> stats;
   size_t tensors = 0;
-  // Of a step on the CPU: its counts, and the f32 ones that Python shows.
+  // The f32 counts that Python shows for a step on the CPU.
   Ref shown_counts;
   float* floats = nullptr;
   const int64_t* counts = nullptr;
@@ -84,11 +85,11 @@ struct Step {
   ~Step() {
     stats.reset();
     args.reset();
-    Unlocked unlocked;  // the device may still be at work
+    Unlocked unlocked;  // the device may still be running
     handle.reset();
   }
 
-  // For Python's garbage collector. The scaler and the allocator must stay as long as the handle.
+  // For Python's garbage collector. The handle uses scaler and allocator, so they must outlive it.
   int visit(visitproc visit, void* arg) const {
     Py_VISIT(scaler.get());
     Py_VISIT(allocator.get());

@@ -41,7 +41,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
   });
 }
 
-// The library's text, handed over.
+// Takes over a text that the library allocated.
 Ref taken(char* text) {
   Ref result(PyUnicode_FromString(text));
   stepfuse_free(text);
@@ -56,7 +56,7 @@ PyObject* program_text(PyObject* self, PyObject*) {
   });
 }
 
-// What a program declares, in order: a dict from each name to what `item(index, name)` makes.
+// Declarations of a program, in order: a dict from each name to the result of `item(index, name)`.
 template <class Item>
 PyObject* declarations(size_t count, Item&& item) {
   return guarded([&] {

@@ -1,4 +1,4 @@
-// CPython's stable interface with owners for references and errors as exceptions; knows nothing of
+// CPython's stable interface, with owned references and errors as exceptions. Knows nothing of
 // stepfuse.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace stepfuse_python {
 
-// Thrown where a Python error is set already.
+// Thrown after a Python error has been set.
 struct Raised {};
 
 // Owns one reference.
@@ -47,12 +47,12 @@ inline void checked(int status) {
   if (status < 0) throw Raised();
 }
 
-// An attribute of objects. Those of the class that it was last asked of are not searched for it.
+// An attribute of objects. For objects of the class that was asked last it skips the search.
 class Attribute {
  public:
   explicit Attribute(const char* name) : name_(checked(PyUnicode_InternFromString(name))) {}
 
-  // Null, and no error, where an object has no such attribute.
+  // Null, without an error, if the object has no such attribute.
   Ref of(PyObject* object) const {
     PyTypeObject* type = Py_TYPE(object);
     if (reinterpret_cast<PyObject*>(type) != type_.get()) offset_ = 0;
@@ -70,8 +70,8 @@ class Attribute {
   }
 
  private:
-  // Objects of a class with `__slots__` have the attribute as a pointer: at the one place where this
-  // object has it. A class may define otherwise how its attributes are found.
+  // Objects of a class with `__slots__` store the attribute as a pointer, always at the same
+  // offset. The offset is that of this object's pointer. A class may also define its own lookup.
   void look_up(PyObject* object, PyObject* found) const {
     PyTypeObject* type = Py_TYPE(object);
     type_ = Ref::borrow(reinterpret_cast<PyObject*>(type));
@@ -102,13 +102,13 @@ class Attribute {
   }
 
   Ref name_;
-  mutable Ref type_;           // that was looked at last
+  mutable Ref type_;           // of the last object
   mutable size_t offset_ = 0;  // in pointers, of that type's slot; 0 if it has none
 };
 
 inline Ref none() { return Ref::borrow(Py_None); }
 
-// Runs `body`, which returns a Ref; nullptr where it raised.
+// Runs `body`, which returns a Ref, and returns nullptr if it raised.
 template <class Body>
 PyObject* guarded(Body&& body) {
   try {

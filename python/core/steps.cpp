@@ -11,7 +11,7 @@ namespace {
 
 PyTypeObject* the_step_type = nullptr;
 
-// PyArg_ParseTuple would cut a larger number off without a word.
+// PyArg_ParseTuple would silently truncate a larger number.
 uint32_t to_id(PyObject* number) {
   unsigned long long id = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred() != nullptr) throw Raised();
@@ -165,7 +165,8 @@ PyObject* step_read_state(PyObject* self, PyObject* name) {
   });
 }
 
-// Python's f32 counts of a step on the CPU, where the state's memory is the host's: runs write them, too.
+// Shows Python the f32 counts of a step on the CPU, where the state is in host memory. Runs update
+// them as well.
 PyObject* step_show_counts(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* tensor = nullptr;
@@ -207,8 +208,8 @@ PyObject* step_run(PyObject* self, PyObject* args) {
   });
 }
 
-// The first phase alone; the next run goes on from it. One that no run came after is forgotten, which
-// the library does where it observes.
+// Runs the first phase alone, and the next run continues from it. The library drops a first phase
+// without a run after it.
 PyObject* step_reduce(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* walk = nullptr;
@@ -236,7 +237,7 @@ PyObject* step_reduce(PyObject* self, PyObject* args) {
   });
 }
 
-// The first phase of some tensors, whose gradients are ready before the others'.
+// Runs the first phase for some tensors, whose gradients are ready earlier than the others'.
 PyObject* step_observe(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* walk = nullptr;

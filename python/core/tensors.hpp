@@ -1,4 +1,4 @@
-// Asks a tensor how it lies in memory. Knows CPython, DLPack, and libtorch where it is loaded.
+// Reads a tensor's memory layout. Knows CPython, DLPack, and libtorch if it is loaded.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace stepfuse_python {
 
-// How a tensor lies in memory. A type is a number that can only be compared.
+// A tensor's memory layout. A type is a number that can only be compared.
 struct View {
   void* address = nullptr;
   uint64_t type = 0;
@@ -22,20 +22,21 @@ struct View {
 
 class Tensors {
  public:
-  // There are three ways to ask, and the first that works is taken: libtorch's functions, if `samples`,
-  // a sequence of tensors, show where a Python object has its C++ tensor; DLPack's exchange API, if
-  // `exchange` is not null; the tensor's methods.
+  // Uses the first of three ways that works. libtorch's functions need `samples`, a sequence of
+  // tensors that shows where a Python object points to its C++ tensor. DLPack's exchange API needs
+  // `exchange`. The tensor's methods always work.
   Tensors(const dlpack::ExchangeApi* exchange, PyObject* tensor_type, PyObject* samples);
 
-  // False where a tensor has no address, as a sparse one. The sizes and strides of a view hold until
-  // the tensor changes, and where it is asked by its methods until the next call.
+  // Returns false if a tensor has no address, like a sparse one. A view's sizes and strides are
+  // valid until the tensor changes, and after a call of methods only until the next one.
   bool view(PyObject* tensor, View& view);
-  // A DTensor has no memory; what is on this rank is a tensor that it holds. Null where there is none.
+  // A DTensor has no memory of its own: returns its local tensor, or null if there is no such
+  // tensor.
   Ref local(PyObject* tensor) const;
-  // Whether two DTensors have the same parts on the same ranks.
+  // True if two DTensors have the same parts on the same ranks.
   bool are_placed_alike(PyObject* a, PyObject* b) const;
 
-  // The address of torch's part of a tensor, or null if it is unknown.
+  // The address of torch's C++ part of a tensor, or null if unknown.
   const void* body(PyObject* tensor) const {
     return inside_ == 0 ? nullptr
                         : *reinterpret_cast<void**>(reinterpret_cast<char*>(tensor) + inside_);
@@ -56,7 +57,8 @@ class Tensors {
   int64_t device(PyObject* tensor) const;
   // Autograd's count of writes to a tensor.
   int64_t version(PyObject* tensor) const;
-  // Whether count_write() can count a write, as Python's torch.autograd.graph.increment_version() does.
+  // True if count_write() works; it counts a write as Python's
+  // torch.autograd.graph.increment_version() does.
   bool counts_writes() const { return inside_ != 0 && libtorch_.bump_version != nullptr; }
   void count_write(PyObject* tensor) const;
   bool is_negated(PyObject* tensor) const;
@@ -70,7 +72,7 @@ class Tensors {
   const dlpack::ExchangeApi* exchange_;
   Ref type_;
   Libtorch libtorch_;
-  size_t inside_ = 0;  // bytes from a Python object to its C++ tensor; 0 where they are not known
+  size_t inside_ = 0;  // bytes from a Python object to its C++ tensor; 0 if unknown
   Attribute local_{"_local_tensor"};
   Attribute spec_{"_spec"};
   Attribute mesh_{"mesh"};
@@ -83,7 +85,7 @@ class Tensors {
   Ref is_neg_name_;
   Ref version_;  // the type's descriptor
   descrgetfunc get_version_ = nullptr;
-  std::vector<int64_t> sizes_;  // of the last tensor that was asked by its methods
+  std::vector<int64_t> sizes_;  // of the last tensor whose methods were called
   std::vector<int64_t> strides_;
 };
 

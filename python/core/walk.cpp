@@ -1,5 +1,5 @@
-// The walk over parameters and gradients: no hashing, no Python frames, and with the exchange API
-// no Python objects but the gradients' own.
+// The walk over parameters and gradients. It needs no hashing and no Python frames; with the
+// exchange API the gradients' own Python objects are the only ones.
 #include "python/core/walk.hpp"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace stepfuse_python {
 namespace {
 
-// The tensors of a big model lie all over the memory, and in no cache when a step begins: most of
-// the walk's time is waiting for them. What is at an address may be gone; asking for it does no
+// A large model's tensors are scattered in memory and in no cache when a step starts, so the walk
+// mostly waits for memory. The memory at an address may have been freed; a prefetch of it does no
 // harm.
 void prefetch(const void* address) { __builtin_prefetch(address); }
 constexpr ptrdiff_t kLine = 64;  // bytes of a cache line
 
-// Calls `each` with every key and value of a dict of dicts, and whether it is an inner dict's value,
-// in order, until it says no; and `enter` before an inner dict.
+// Calls `each` with every key and value of a dict of dicts in order, and with a flag for values of
+// inner dicts, until it returns false. Calls `enter` before an inner dict.
 template <class Each, class Enter>
 bool every_item(PyObject* state, Each&& each, Enter&& enter) {
   PyObject* key = nullptr;
@@ -57,7 +57,7 @@ Walk::Lay Walk::keep(const View& view) {
   return lay;
 }
 
-// Whether nothing at all is another than when the tensor was bound.
+// True if the tensor is exactly as it was bound.
 bool Walk::lies(const Lay& lay, const View& view) const {
   if (view.address != lay.address || view.type != lay.type || view.dimensions != lay.dimensions) {
     return false;
@@ -70,8 +70,8 @@ bool Walk::lies(const Lay& lay, const View& view) const {
   return true;
 }
 
-// Whether a gradient has the elements of such a tensor at the same places. A dimension of one
-// element may have any stride, and a tensor without elements may have any strides at all.
+// True if a gradient has the same elements at the same offsets as such a tensor. A dimension of one
+// element may have any stride, and a tensor without elements any strides at all.
 bool Walk::fits(const Lay& lay, const View& view) const {
   if (view.type != lay.type || view.dimensions != lay.dimensions) return false;
   const int64_t* sizes = numbers_.data() + lay.first;
@@ -84,7 +84,7 @@ bool Walk::fits(const Lay& lay, const View& view) const {
   return same || !view.has_elements();
 }
 
-// The tensor that has the memory: the given one, or a DTensor's local tensor, which may be null.
+// The tensor that owns memory: the given one, or a DTensor's local tensor, which may be null.
 Ref Walk::plain(PyObject* tensor, bool distributed) const {
   return distributed ? tensors_.local(tensor) : Ref::borrow(tensor);
 }
@@ -130,7 +130,7 @@ void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject*
 
 void Walk::counts(PyObject* step) { counted_.push_back(Ref::borrow(step)); }
 
-// The counts may lie in memory that was given back, so where they lie comes first.
+// The counts may be in freed memory, so their address is checked first.
 bool Walk::counts_are_right() {
   for (const Ref& object : counted_) {
     const Step& step = self_of<Step>(object.get());
@@ -174,8 +174,8 @@ void Walk::watch(PyObject* state, PyObject* groups) {
       [&](PyObject* dict) { state_dicts_.push_back(dict); });
 }
 
-// Whether the state has the same objects, and its tensors lie where they were bound. An object may
-// keep its place in the state while its memory moves, as by `tensor.data = …` or share_memory_().
+// True if the state has the same objects, and its tensors have the same memory as when bound. An
+// object may stay in the state while its memory moves, as by `tensor.data = …` or share_memory_().
 bool Walk::same_state(PyObject* state) {
   size_t next = 0;
   size_t ahead = kAhead;
@@ -200,7 +200,7 @@ bool Walk::same_state(PyObject* state) {
          next == state_.size();
 }
 
-// What `param.grad` is; without the search for the attribute in the type's bases where it is torch's.
+// Reads `param.grad`. If the attribute is torch's own, this skips the search in the type's bases.
 Ref Walk::gradient_of(const Entry& entry) const {
   PyObject* param = entry.param.get();
   if (Py_TYPE(param) != entry.type) return checked(PyObject_GetAttr(param, grad_name_.get()));
@@ -220,18 +220,18 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
     if (grad.get() == nullptr) return Gradient::odd;
     entry.gradient_local = grad.get();
   }
-  // A subclass may report address 0, or that of something else.
+  // A subclass may report address 0 or an unrelated address.
   if (!tensors_.is_plain(grad.get())) return Gradient::odd;
   View view;
-  // A sparse gradient has no address: Python says it by the parameter's name.
+  // A sparse gradient has no address; Python reports it with the parameter's name.
   if (!tensors_.view(grad.get(), view)) return Gradient::odd;
-  entry.gradient_inside = view.sizes;  // a tensor has its sizes in itself
+  entry.gradient_inside = view.sizes;  // a tensor stores its sizes in itself
   if (!fits(entry.gradient_lay, view) || tensors_.device(grad.get()) != entry.device) {
     return Gradient::odd;
   }
   if (view.address == nullptr && view.has_elements()) return Gradient::odd;
-  // torch negates lazily what it takes from a complex conjugate. Such a view has gaps but where it is
-  // of a single element.
+  // torch negates lazily what it takes from a complex conjugate. Such a view has gaps unless it has
+  // a single element.
   bool single =
       std::all_of(view.sizes, view.sizes + view.dimensions, [](int64_t size) { return size == 1; });
   if (single && tensors_.is_negated(grad.get())) return Gradient::odd;
@@ -247,7 +247,7 @@ bool Walk::moved(const Entry& entry, PyObject* local) {
   return !lies(entry.lay, view);
 }
 
-// A DTensor's writes are counted by itself or by its local tensor.
+// A DTensor or its local tensor counts its writes.
 int64_t Walk::version(const Entry& entry, PyObject* local) const {
   int64_t version = tensors_.version(entry.param.get());
   if (!entry.distributed) return version;
@@ -312,7 +312,7 @@ void Walk::count_write(Entry& entry, PyObject* local) const {
   ++entry.version;
 }
 
-// Calls `call` where `index` ends a list of local tensors; what it writes is the step's own write.
+// Calls `call` if `index` ends a list of local tensors; its writes are the step's own.
 void Walk::touch(PyObject* call, size_t index) {
   if (index % kTouched != kTouched - 1 && index + 1 != entries_.size()) return;
   checked(PyObject_CallFunctionObjArgs(call, locals_[index / kTouched].get(), nullptr));
@@ -323,7 +323,7 @@ void Walk::touch(PyObject* call, size_t index) {
 Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyObject* touch,
                        std::vector<size_t>& odd) {
   size_t index = 0;
-  auto size = sizes_.begin();  // groups.same() says that there are as many groups
+  auto size = sizes_.begin();  // groups.same() has checked that the number of groups is the same
   if (!counts_are_right() || !groups.same(dicts, choices)) return Found::changed;
   bool changed = false;
   for_each(dicts, [&](PyObject* group) {

@@ -1,5 +1,5 @@
-// One walk over an optimizer's parameters: the addresses of their gradients, and whether anything
-// else changed. Knows CPython, and tensors through what they say of themselves.
+// One walk over an optimizer's parameters finds the addresses of their gradients and notices other
+// changes. Knows CPython, and tensors through their own interfaces.
 #pragma once
 
 #include <vector>
@@ -13,36 +13,36 @@ namespace stepfuse_python {
 class Walk {
  public:
   static constexpr size_t kTouched = 128;
-  static constexpr size_t kAhead = 6;  // entries that are fetched before they are looked at
+  static constexpr size_t kAhead = 6;  // entries that are prefetched ahead
 
   explicit Walk(Tensors tensors);
 
-  // A parameter in the order of the groups; part < 0: it has had no gradient so far. Its gradient is
-  // read in place if it lies as `like` and has elements of the type of `sample`. A parameter with a
-  // master is `followed`: writes to it are noticed.
+  // Adds a parameter in the order of the groups; part < 0 means that it has had no gradient so far.
+  // Its gradient is read in place if its layout is that of `like` and its element type that of
+  // `sample`. A parameter with a master is `followed`: writes to it are noticed.
   void add(PyObject* param, int part, size_t slot, PyObject* like, PyObject* sample, bool followed);
-  // A step on the CPU, whose f32 counts everybody may write to.
+  // Adds a step on the CPU, whose f32 counts anyone may write.
   void counts(PyObject* step);
-  // Remembers whose state is bound, where it lies, and how many parameters each of the groups has.
+  // Remembers the bound state, its memory, and the number of parameters per group.
   void watch(PyObject* state, PyObject* groups);
 
   enum class Found { same, changed };
-  // Fills the parts' addresses and sets the steps' numbers; `odd` are the parameters whose gradient
-  // only Python can judge. `groups` are dicts. `touch`, or None, is called with lists of the bound
-  // parameters' local tensors, while they are in the cache: it counts the step's own write.
+  // Fills the parts' addresses and sets the steps' numbers; `odd` are parameters whose gradient
+  // needs a decision by Python. `groups` are dicts. `touch`, or None, is called with lists of the
+  // bound parameters' local tensors, while they are in the cache: it counts the step's own write.
   Found scan(PyObject* groups, PyObject* state, PyObject* choices, PyObject* touch,
              std::vector<size_t>& odd);
-  // The followed parameters that somebody wrote to since the last step, or that lie elsewhere.
+  // The followed parameters that were written or moved since the last step.
   std::vector<size_t> written();
-  // Whether a scan found a write; and that all are dealt with.
+  // True if a scan found a write. settle() marks all writes as handled.
   bool was_written() const { return was_written_; }
   void settle();
 
-  // How tensors are asked.
+  // How tensors are read.
   const char* asks() const { return tensors_.way(); }
   void set(size_t index, void* gradient);
   const std::vector<void*>& gradients(size_t part) const { return parts_.at(part); }
-  // Whether the last scan found any gradient.
+  // True if the last scan found any gradient.
   bool any() const;
 
   // For Python's garbage collector.
@@ -52,31 +52,32 @@ class Walk {
   Groups groups;
 
  private:
-  // How a tensor lay when it was bound.
+  // A tensor's layout when it was bound.
   struct Lay {
     void* address = nullptr;
     uint64_t type = 0;
-    size_t first = 0;  // in numbers_: its sizes, then its strides
+    size_t first = 0;  // index in numbers_ of its sizes, followed by its strides
     size_t dimensions = 0;
   };
   struct Entry {
     Ref param;
-    PyTypeObject* type = nullptr;  // if its `grad` is the tensor type's own
+    PyTypeObject* type = nullptr;  // null unless its `grad` is the tensor type's own
     int part = -1;
     size_t slot = 0;
     bool distributed = false;
     bool empty = false;  // a plain tensor without elements that had a gradient when it was bound
     bool followed = false;
     bool written = false;
-    int64_t version = 0;  // after the last step, of a followed parameter
+    int64_t version = 0;  // after the last step, if followed
     Lay lay;
     Lay gradient_lay;
     int64_t device = 0;
-    // Where libtorch's part of the parameter was at the last look, its gradient, and that one's part.
+    // Addresses at the last look: libtorch's part of the parameter, the gradient, and libtorch's
+    // part of the gradient.
     mutable const void* inside = nullptr;
     mutable const void* gradient = nullptr;
     mutable const void* gradient_inside = nullptr;
-    // If it is a DTensor: where the local tensors were, and torch's parts of the DTensors.
+    // If it is a DTensor: the addresses of the local tensors and of torch's parts of the DTensors.
     mutable const void* local = nullptr;
     mutable const void* gradient_local = nullptr;
     mutable const void* body = nullptr;
@@ -84,7 +85,7 @@ class Walk {
   };
   struct Item {  // of the state: a key or a value
     Ref object;
-    ptrdiff_t bound = -1;  // in bound_, of a tensor
+    ptrdiff_t bound = -1;  // index in bound_ of a tensor
   };
   struct Bound {
     Lay lay;
@@ -116,9 +117,9 @@ class Walk {
   descrgetfunc get_ = nullptr;
   std::vector<Entry> entries_;
   std::vector<int64_t> numbers_;
-  std::vector<Ref> locals_;  // lists of kTouched entries' each
+  std::vector<Ref> locals_;  // lists with kTouched entries each
   std::vector<std::vector<void*>> parts_;
-  std::vector<Py_ssize_t> sizes_;  // of the groups
+  std::vector<Py_ssize_t> sizes_;  // parameters per group
   std::vector<Item> state_;
   std::vector<Bound> bound_;
   std::vector<const void*> state_dicts_;

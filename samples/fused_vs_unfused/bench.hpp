@@ -1,4 +1,5 @@
-// The forms of one step, run in turns with the streams on arrays of their own. Knows the public API.
+// Runs the forms of one step in turns with the streams, each on its own arrays. Knows the public
+// API.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +13,29 @@
 namespace stepfuse::samples {
 
 struct Times {
-  double min = 0, median = 0, max = 0;  // seconds of one step
+  double min = 0, median = 0, max = 0;  // seconds per step
 };
 
 struct BenchOptions {
   LayoutFile layout;
-  int threads = 0;  // 0: all
-  int rounds = 9;   // turns that count, after one that does not
+  int threads = 0;  // 0 means all
+  int rounds = 9;   // counted turns; one more comes first
 };
 
 struct BenchResult {
   uint64_t params = 0;
   int threads = 0;
   Times fused, split, unfused, stream, triad;
-  // What a step has to move, by its arrays: 32 bytes a parameter fused, 48 unfused.
+  // Bytes that a step's arrays have to move: 32 per parameter fused, 48 unfused.
   uint64_t fused_bytes = 0, unfused_bytes = 0;
   uint64_t stream_bytes = 0, triad_bytes = 0;
-  double max_abs_diff = 0;  // between the weights of the forms at the end: 0 to the bit
+  double max_abs_diff = 0;  // between the forms' final weights; 0 if bit-identical
 };
 
 using Progress = std::function<void(double done, std::string_view what)>;
 
-// AdamW with f32 parameters, dynamic loss scaling, the finite check and clipping by the global norm.
+// Runs AdamW with f32 parameters, dynamic loss scaling, the finite check and clipping by the global
+// norm.
 BenchResult run_bench(const BenchOptions& options, const Progress& progress);
 
 }  // namespace stepfuse::samples

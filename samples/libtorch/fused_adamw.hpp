@@ -20,8 +20,8 @@ class FusedAdamW {
  public:
   using Named = torch::OrderedDict<std::string, torch::Tensor>;
 
-  // Groups as torch's: each has a weight decay of its own. Throws where a parameter, which it names, is
-  // not f32, not contiguous or not on the CPU.
+  // Groups as torch's, each with its own weight decay. Throws, naming the parameter, if one is not
+  // f32, not contiguous or not on the CPU.
   struct Group {
     std::vector<Named::Item> params;
     double weight_decay = 0.01;
@@ -29,11 +29,11 @@ class FusedAdamW {
   FusedAdamW(std::vector<Group> groups, const FusedAdamWOptions& options);
 
   void set_lr(double lr) { args_->set("lr", lr); }
-  // A parameter whose gradient is undefined is left alone, and its step count with it. A gradient
-  // with other strides than its parameter's is copied; a sparse one is refused.
+  // Skips parameters with an undefined gradient, including their step count. Copies a gradient
+  // whose strides differ from its parameter's. Refuses a sparse gradient.
   void step();
   void zero_grad();
-  // Of the last step, before clipping.
+  // The norm of the last step's gradients before clipping.
   double grad_norm() const { return step_->latest()->at("grad_norm"); }
 
  private:

@@ -1,4 +1,4 @@
-// The layers of a GPT, forward and backward, written as their formulas. Knows only the C library.
+// The layers of a GPT, forward and backward, written out as formulas. Knows only the C library.
 #include "samples/llm_c/gpt.h"
 
 #include <math.h>
@@ -18,17 +18,17 @@ typedef struct layer_acts {
   float qkv[kRows * 3 * kChannels];
   float probabilities[kBatch * kHeads * kContext * kContext];
   float mixed[kRows * kChannels];     // values weighted by attention
-  float attended[kRows * kChannels];  // the residual stream behind attention
+  float attended[kRows * kChannels];  // the residual stream after attention
   float hidden[kRows * kWidth], active[kRows * kWidth];
-  float out[kRows * kChannels];  // the residual stream behind the layer
+  float out[kRows * kChannels];  // the residual stream after the layer
 } layer_acts;
 
-// What forward leaves for backward, and backward's own gradients of activations.
+// Values that forward saves for backward, and backward's gradients of activations.
 struct activations {
   float embedded[kRows * kChannels];
   layer_acts layers[kLayers];
   norm_acts last;
-  float* logits;  // [kRows][vocabulary]: probabilities, then their gradients
+  float* logits;  // [kRows][vocabulary]: probabilities, later their gradients
   float d_stream[kRows * kChannels], d_small[kRows * kChannels];
   float d_wide[kRows * kWidth], d_hidden[kRows * kWidth], d_qkv[kRows * 3 * kChannels];
 };
@@ -126,7 +126,7 @@ void gpt_destroy(gpt* model) {
   free(model);
 }
 
-// --- layers; weights are [in][out], and gradients are added to what is there
+// --- layers: weights are [in][out], and gradients are accumulated
 
 static void linear(float* out, const float* in, const float* weight, const float* bias,
                    int width_in, int width_out) {
@@ -140,7 +140,7 @@ static void linear(float* out, const float* in, const float* weight, const float
   }
 }
 
-// d_in is overwritten.
+// Overwrites d_in.
 static void linear_backward(float* d_in, float* d_weight, float* d_bias, const float* d_out,
                             const float* in, const float* weight, int width_in, int width_out) {
   int row, i, o;
@@ -177,7 +177,7 @@ static void norm(norm_acts* to, const float* in, const float* weight, const floa
   }
 }
 
-// Adds to d_in: the stream goes around the norm, too.
+// Adds to d_in, because the residual stream bypasses the norm.
 static void norm_backward(float* d_in, float* d_weight, float* d_bias, const float* d_out,
                           const norm_acts* acts, const float* in, const float* weight) {
   int row, c;
@@ -200,7 +200,7 @@ static void norm_backward(float* d_in, float* d_weight, float* d_bias, const flo
   }
 }
 
-// Where row `t` of a sequence has query (0), key (1) or value (2) of a head.
+// Index of the query (0), key (1) or value (2) of one head in row `t` of a sequence.
 static size_t qkv_at(int sequence, int t, int which, int head) {
   return ((size_t)sequence * kContext + (size_t)t) * 3 * kChannels +
          (size_t)(which * kChannels + head * kHeadSize);
@@ -304,7 +304,7 @@ static void forward_layer(layer_acts* a, const float* in, const tensor* t, const
   for (i = 0; i < kRows * kChannels; ++i) a->out[i] += a->attended[i];
 }
 
-// d_stream: of the layer's output, then of its input.
+// d_stream is the gradient of the layer's output on entry, and of its input on return.
 static void backward_layer(struct activations* w, layer_acts* a, const float* in, const tensor* t,
                            const float* p, float* g) {
   int i;
@@ -325,9 +325,9 @@ static void backward_layer(struct activations* w, layer_acts* a, const float* in
                 in, p + t[kNorm1W].offset);
 }
 
-// The loss; the logits become their gradients.
+// Returns the loss and replaces the logits by their gradients.
 static float predict(gpt* model, const int* targets) {
-  const float* tokens = model->params;  // the first tensor, here read the other way round
+  const float* tokens = model->params;  // the first tensor, used transposed
   float* row = model->acts->logits;
   const float* x = model->acts->last.out;
   double loss = 0;

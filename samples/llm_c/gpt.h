@@ -32,7 +32,7 @@ typedef struct gpt {
   struct activations* acts;
 } gpt;
 
-// Of the same seed and vocabulary, the same parameters. Exits where there is no memory.
+// The same seed and vocabulary give the same parameters. Exits if memory runs out.
 gpt* gpt_create(int vocabulary, unsigned seed);
 void gpt_destroy(gpt* model);
 

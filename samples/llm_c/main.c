@@ -1,7 +1,7 @@
-// Trains one small GPT twice, side by side and from the same start: with the AdamW loop that a C program
-// writes for itself, and with that loop replaced by a fused step through stepfuse.h. Knows the C API.
+// Trains one small GPT twice from the same start: once with a hand-written AdamW loop, once with a
+// fused step through stepfuse.h in its place. Knows the C API.
 //
-//   llm_c [TEXT] [STEPS]      exit code 1 where the losses are ever 1e-5 apart, or do not fall
+//   llm_c [TEXT] [STEPS]      exit code 1 if the losses ever differ by 1e-5, or do not fall
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 static const float kLearningRate = 1e-3F, kBeta1 = 0.9F, kBeta2 = 0.999F, kEpsilon = 1e-8F,
                    kWeightDecay = 0.1F;
 
-// --- the loop that is replaced
+// --- the loop that stepfuse replaces
 
 static void plain_adamw(gpt* model, float* m, float* v, int step) {
   const float correction1 = 1 - powf(kBeta1, (float)step);
@@ -36,7 +36,7 @@ static void plain_adamw(gpt* model, float* m, float* v, int step) {
   }
 }
 
-// --- what replaces it
+// --- its replacement
 
 static void ok(stepfuse_status status) {
   if (status == STEPFUSE_OK) return;
@@ -148,7 +148,7 @@ static double milliseconds(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-// Of so many floats, zeroed.
+// A zeroed array of `count` floats.
 static float* array_of(size_t count) {
   float* array = calloc(count, sizeof(float));
   if (array == NULL) exit(1);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Trains a network on the digits and a small GPT with moments and weights kept in fewer bytes: losses and bytes of each.
+"""Trains a network on the digits and a small GPT with moments and weights stored in fewer bytes: losses and bytes.
 
-Same seeds, same batches, same AdamW; only how weights and moments are kept differs. Of those with weights in fp8 the matrices are
-8-bit copies of f32 masters, and forward and backward see what the copies say. Prints losses and measured bytes a
+Seeds, batches and AdamW are the same; only the storage of weights and moments differs. With fp8 weights, the matrices
+are 8-bit copies of f32 masters, and forward and backward use the copies. Prints losses and measured bytes per
 parameter, and draws the losses with --svg.
 """
 
@@ -43,8 +43,8 @@ def state_bytes(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> flo
     return kept_bytes(model, optimizer) - sum(p.numel() * p.element_size() for p in weights) / sum(p.numel() for p in weights)
 
 
-class Kept:
-    """A model of f32 with its weights and moments kept as a way says; called as the model is."""
+class LowPrecision:
+    """An f32 model whose weights and moments are stored as `way` says. Call it like the model."""
 
     def __init__(self, way: str, model: torch.nn.Module, divided, lr: float, seed: int) -> None:
         dtype, told, _ = WAYS[way]
@@ -70,7 +70,7 @@ class Kept:
 
 
 def on_digits(way: str, epochs: int, seed: int) -> dict:
-    model = Kept(way, network(seed, torch.float32), lambda model: model.parameters(), 1e-3, seed)
+    model = LowPrecision(way, network(seed, torch.float32), lambda model: model.parameters(), 1e-3, seed)
     optimizer = model.optimizer
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: 0.5 + 0.5 * math.cos(math.pi * e / epochs))
     images, labels = digits()
@@ -94,7 +94,7 @@ def on_text(way: str, steps: int, seed: int) -> dict:
     symbols = sorted(set(letters))
     text = torch.tensor([symbols.index(c) for c in letters])
     torch.manual_seed(seed)
-    model = Kept(way, Gpt(len(symbols)), groups, 3e-3, seed)
+    model = LowPrecision(way, Gpt(len(symbols)), groups, 3e-3, seed)
     optimizer = model.optimizer
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda i: min(1, (i + 1) / 20) * (0.55 + 0.45 * math.cos(math.pi * i / steps)))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a small GPT on a text with stepfuse.torch.AdamW, or beside the classic loop; knows torch and the package.
+"""Trains a small GPT on a text with stepfuse.torch.AdamW, alone or next to the classic loop. Knows torch and the package.
 
     train_gpt.py [--steps 200] [--dtype bf16|f16|f32] [--device cpu]
-    train_gpt.py --compare             the classic loop too, from one seed: losses and step times of both
-    train_gpt.py --save FILE --stop 100, then --resume FILE: the same losses to the last bit
+    train_gpt.py --compare             also runs the classic loop with the same seed: losses and step times of both
+    train_gpt.py --save FILE --stop 100, then --resume FILE: bit-identical losses
     train_gpt.py --log FOLDER          loss, learning rate, gradient norm, loss scale and skips for TensorBoard
 
-f16 on the CPU is autocast's, slow but real: losses are scaled, and steps that overflow are skipped.
+f16 on the CPU is autocast's: slow, but losses are scaled, and steps that overflow are skipped.
 """
 
 import argparse
@@ -59,14 +59,14 @@ class Gpt(nn.Module):
 
 
 def groups(model):
-    """Matrices are decayed, vectors are not."""
+    """Weight decay for matrices, none for vectors."""
     params = list(model.parameters())
     return [{"params": [p for p in params if p.dim() > 1], "weight_decay": DECAY},
             {"params": [p for p in params if p.dim() < 2], "weight_decay": 0.0}]
 
 
 class Ours:
-    """Unscale, clip, update and the scale's update are one launch."""
+    """One launch unscales, clips, updates the weights and updates the scale."""
 
     name = "stepfuse"
 
@@ -102,7 +102,7 @@ class Classic:
 
 
 class Events:
-    """What a training tells TensorBoard, of the newest step that has finished: waits for nothing."""
+    """Writes the newest finished step's numbers to TensorBoard, without waiting for the current one."""
 
     def __init__(self, folder, done):
         from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
@@ -187,7 +187,7 @@ def picture(trainings, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--stop", type=int, help="after so many of them")
+    parser.add_argument("--stop", type=int, help="number of steps after which to stop")
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=1)

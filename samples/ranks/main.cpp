@@ -27,7 +27,7 @@ namespace sf = stepfuse;
 namespace {
 
 constexpr size_t kPiece = 16384;
-constexpr size_t kSamples = 84;  // shared out to 1, 2, 3, 4 and 7 ranks alike
+constexpr size_t kSamples = 84;  // divides evenly among 1, 2, 3, 4 and 7 ranks
 const std::vector<std::pair<std::string, size_t>> kTensors = {
     {"embedding", 9 * kPiece + 77}, {"matrix", 3 * kPiece}, {"bias", 300}};
 
@@ -54,7 +54,8 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-// The weights, in flat memory: every tensor begins at a piece, and every rank has as many pieces.
+// The weights in flat memory. Every tensor starts at a piece, and every rank has the same number of
+// pieces.
 struct Model {
   explicit Model(size_t ranks) {
     size_t pieces = 0;
@@ -71,8 +72,8 @@ struct Model {
   std::vector<float> weight, gradient, exp_avg, exp_avg_sq;
 };
 
-// The gradient of this rank's samples. It is made of multiples of 1/1024, so that a sum is exact
-// and the same in any order: what a network's gradients are not.
+// The gradient of this rank's samples. It consists of multiples of 1/1024, so that sums are exact
+// and independent of the order. A network's gradients are not like that.
 void backward(Model& m, float scale, int step, size_t first, size_t last) {
   for (size_t i = 0; i < m.weight.size(); ++i) {
     float sum = 0;
@@ -98,7 +99,7 @@ uint64_t digest(const std::vector<float>& values) {
 void train(const Options& o, MpiRanks& ranks) {
   auto size = static_cast<size_t>(ranks.size()), me = static_cast<size_t>(ranks.rank());
   Model model(size);
-  // This rank's shards: what of each tensor lies in its chunk.
+  // This rank's shards: the parts of each tensor in its chunk.
   sf::Layout whole, mine;
   std::vector<void*> weight, gradient, exp_avg, exp_avg_sq;
   for (size_t t = 0; t < kTensors.size(); ++t) {
@@ -154,7 +155,7 @@ void train(const Options& o, MpiRanks& ranks) {
                   stats.at("skipped") != 0 ? "  skipped" : "");
     }
   }
-  // Of the tensors alone: how much lies behind them depends on the number of ranks.
+  // Only the tensors themselves: the padding behind them depends on the number of ranks.
   std::vector<float> learned(
       model.weight.begin(),
       model.weight.begin() +
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     std::fflush(nullptr);
-    _exit(3);  // MPI_Finalize would wait for the ranks that are gone
+    _exit(3);  // MPI_Finalize would wait for the lost ranks
   }
   MPI_Finalize();
   return 0;

@@ -1,4 +1,4 @@
-// Collectives on MPI that give up. Knows MPI and stepfuse.
+// Collectives on MPI with a timeout. Knows MPI and stepfuse.
 #include "samples/ranks/mpi.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace sf = stepfuse;
 
 namespace {
 
-constexpr int kRollCall = 77;  // a tag of its own
-constexpr double kGrace = 5;   // for ranks that give up later
+constexpr int kRollCall = 77;  // a tag that nothing else uses
+constexpr double kGrace = 5;   // seconds for ranks that time out later
 
 using Clock = std::chrono::steady_clock;
 
@@ -39,7 +39,7 @@ void MpiRanks::wait(int started, MPI_Request& request, const char* what) {
   if (done == 0 || result != MPI_SUCCESS) fail(what);
 }
 
-// Who is left says so to everybody, and who has said nothing after a while is named.
+// The surviving ranks announce themselves to all; a rank that stays silent is named as lost.
 void MpiRanks::fail(const char* what) {
   auto n = static_cast<size_t>(size_);
   std::vector<MPI_Request> sent(n, MPI_REQUEST_NULL), heard(n, MPI_REQUEST_NULL);

@@ -1,5 +1,5 @@
-// train_digits: trains on real data with f16 gradients and the step of stepfuse, with loss scaling
-// off, fixed and dynamic, each in two forms of the step that must agree to the bit. Knows the
+// train_digits: trains on real data with f16 gradients and stepfuse's step. Loss scaling is off,
+// fixed and dynamic; each is run in two forms of the step, which must agree bit for bit. Knows the
 // trainer, its report, and CLI11.
 #include <cstdio>
 #include <exception>
@@ -29,7 +29,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// Both forms at once: two steps on two threads share nothing but the cache of kernels.
+// Runs both forms at once: two steps on two threads share only the kernel cache.
 Comparison compare(const Digits& digits, TrainOptions options, sf::Form other_form,
                    Progress& progress) {
   Comparison c;
@@ -37,7 +37,7 @@ Comparison compare(const Digits& digits, TrainOptions options, sf::Form other_fo
   std::exception_ptr error;
   TrainOptions other = options;
   other.form = other_form;
-  other.on_stats = nullptr;  // it sees the same
+  other.on_stats = nullptr;  // it would see the same values
   std::thread second([&] {
     try {
       c.other = train(digits, other);
@@ -64,7 +64,7 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
-// What a trainer would log and watch of the step, without ever waiting for it.
+// Logs and watches the step as a trainer would, without ever waiting for it.
 class Log {
  public:
   explicit Log(const std::filesystem::path& path) : out_(path) {

@@ -14,30 +14,31 @@
 
 namespace digits {
 
-// A parameter tensor; optimizer state is not the network's business.
+// A parameter tensor. The optimizer's state is elsewhere.
 struct Parameter {
   std::string name;
-  bool decay = false;              // weights yes, biases no
+  bool decay = false;              // true for weights, false for biases
   std::vector<uint16_t> weight;    // f16
   std::vector<uint16_t> gradient;  // f16, of the scaled loss; filled by backward()
 };
 
 class Network {
  public:
-  // Widths of the layers, input and output included. Weights as torch.nn.Linear draws them.
+  // `widths` of the layers include input and output. Weights are drawn as torch.nn.Linear draws
+  // them.
   Network(const std::vector<size_t>& widths, uint64_t seed);
 
   std::vector<Parameter>& parameters() { return parameters_; }
   size_t parameter_count() const;
 
-  // Runs the samples `order[0 .. size)`; returns the mean squared error. Not scaled.
+  // Runs the samples `order[0 .. size)` and returns the mean squared error, unscaled.
   double forward(const Samples& samples, const size_t* order, size_t size);
-  // Gradients of loss_scale * loss for the samples of the last forward().
+  // Computes gradients of loss_scale * loss for the samples of the last forward().
   void backward(float loss_scale);
-  // Of the gradients that are not zero in f32: the share that backward() gave as zero.
+  // Among the gradients that are not zero in f32, the share that backward() rounded to zero.
   double underflow_share();
 
-  // Share of the samples whose largest output is their digit.
+  // The share of samples whose largest output is their digit.
   double accuracy(const Samples& samples);
 
  private:

@@ -1,4 +1,5 @@
-// What train_digits shows: a progress line, a summary table, a figure. Knows the trainer's results.
+// The output of train_digits: a progress line, a summary table, a figure. Knows the trainer's
+// results.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace digits {
 
-// One trained twice, in two forms of the same step.
+// One training in two forms of the same step.
 struct Comparison {
   Scaling scaling = Scaling::off;
   TrainResult run;
@@ -18,7 +19,7 @@ struct Comparison {
   bool same_bits() const { return run.digest == other.digest; }
 };
 
-// A bar that is redrawn on a terminal; a line at every fifth elsewhere.
+// A bar that is redrawn on a terminal; elsewhere, a line for every fifth.
 class Progress {
  public:
   Progress(std::string title, bool terminal) : title_(std::move(title)), terminal_(terminal) {}

@@ -11,7 +11,7 @@ namespace digits {
 namespace {
 
 constexpr double kWidth = 960, kHeader = 104, kFooter = 44;
-constexpr double kPanelWidth = 400, kPanelHeight = 170;  // of the plot alone
+constexpr double kPanelWidth = 400, kPanelHeight = 170;  // of the plot area
 constexpr double kLeft = 62, kGapX = 56, kGapY = 62;
 
 struct Style {
@@ -24,7 +24,7 @@ constexpr Style kStyles[] = {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// Of at most six intervals, the shortest that is a round number.
+// The smallest round step that gives at most six intervals.
 double linear_step(double span) {
   double power = std::pow(10, std::floor(std::log10(span)));
   for (double f : {0.1, 0.2, 0.25, 0.5, 1.0, 2.0}) {
@@ -33,7 +33,7 @@ double linear_step(double span) {
   return 5 * power;
 }
 
-// Maps values of an axis to 0..1 and says where its ticks are.
+// Maps values of an axis to 0..1 and places its ticks.
 class Mapping {
  public:
   explicit Mapping(const Panel& panel) : scale_(panel.axis.scale) {
@@ -150,7 +150,7 @@ void draw_series(Out out, const Series& s, const Mapping& map, const Box& box) {
     last_y = y;
   }
   fmt::format_to(out, "\"/>\n");
-  // Markers at a few places, shifted between the styles so that equal lines stay apart.
+  // A few markers, shifted per style so that coincident lines remain distinguishable.
   for (int i = 0; i < 4 && !s.points.empty(); ++i) {
     double wanted = box.max_x * (0.1 + 0.25 * i + 0.08 * static_cast<double>(s.style));
     auto at = std::lower_bound(s.points.begin(), s.points.end(), wanted,

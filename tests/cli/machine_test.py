@@ -14,7 +14,7 @@ class SelfTest(Case):
     def test_every_device_that_is_here_has_the_interpreters_bits(self):
         text = self.ok("selftest")
         self.assertRegex(text, r"(?m)^interpreter +works ")
-        self.assertRegex(text, r"(?m)^CPU, x86-64 +equal bits +9 kernels in ")
+        self.assertRegex(text, r"(?m)^CPU, x86-64 +bit-identical +9 kernels in ")
         self.assertRegex(text, r"(?m)^ok: ")
 
     def test_without_a_compiler_it_says_so_and_fails(self):
@@ -28,7 +28,7 @@ class SelfTest(Case):
         if not pathlib.Path(driver, "libcuda.so.1").exists() or not ENV["nvrtc"]["available"]:
             self.skipTest("no fake driver was built, or no NVRTC is here")
         text = self.ok("selftest", environment={"LD_LIBRARY_PATH": driver, "STEPFUSE_CUDA_CODE": "ptx"})
-        self.assertRegex(text, r"(?m)^CUDA 0, .* equal bits ")
+        self.assertRegex(text, r"(?m)^CUDA 0, .* bit-identical ")
 
 
 class Bench(Case):

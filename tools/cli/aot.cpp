@@ -1,5 +1,5 @@
-// `stepfuse aot`: compiles a step's kernels for machines that have no compiler. Knows the runtime's
-// compilation ahead of time.
+// `stepfuse aot`: compiles a step's kernels for machines without a compiler. Knows the runtime's
+// ahead-of-time compilation.
 #include <memory>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// `stepfuse bench`: what a step takes on this machine, beside what its memory can do and, if asked
-// for, beside PyTorch. Knows the measurement.
+// `stepfuse bench`: times a step on this machine, compared with the memory's speed and optionally
+// with PyTorch. Knows the measurement.
 #include <algorithm>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// Measures what `stepfuse bench` tells. Knows the public API, the workload and the streams.
+// Runs the measurements of `stepfuse bench`. Knows the public API, the workload and the streams.
 #include "tools/cli/bench_run.hpp"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr Form kForms[] = {Form::fused, Form::split, Form::unfused};
 constexpr uint64_t kMostRepeats = 1000;
-// An element, of four arrays of which three are written, and of four that are read.
+// Bytes per element of the two streams: one reads four arrays and writes three of them, the other
+// reads four.
 constexpr double kStreamBytes = 28;
 constexpr double kReadBytes = 16;
 
@@ -27,7 +28,8 @@ double seconds_of(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The row of a form that is yet to be measured: its bytes a parameter, over the layout's elements.
+// The row of a form before its measurement: its bytes per parameter, averaged over the layout's
+// elements.
 BenchRow row_of(const Source& source, const Layout& layout, const StepTables& tables, Form form,
                 int threads) {
   Variant variant =
@@ -45,7 +47,8 @@ BenchRow row_of(const Source& source, const Layout& layout, const StepTables& ta
   return row;
 }
 
-// A step in one form on so many threads. All of them work on the same arrays: none has better pages.
+// A step in one form with a given thread count. All of them share the same arrays, so that none has
+// better pages.
 class OwnStep {
  public:
   OwnStep(const Source& source, const LayoutFile& file, const Layout& layout, Form form,
@@ -74,7 +77,7 @@ struct Contestant {
 
 std::function<double(uint64_t)> repeated(std::function<void()> step) {
   return [step = std::move(step)](uint64_t steps) {
-    step();  // the caches hold another's arrays
+    step();  // fills the caches, which hold a different contestant's arrays
     return seconds_of([&] {
              for (uint64_t i = 0; i < steps; ++i) step();
            }) /
@@ -87,7 +90,7 @@ double median_of(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// The arrays of the streams: four, as an Adam update has.
+// The arrays of the streams: four, as for an Adam update.
 struct StreamArrays {
   explicit StreamArrays(size_t n) : count(n), a(n), b(n), c(n), d(n) {}
   void update(const Streams& streams) const {

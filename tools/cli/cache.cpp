@@ -1,4 +1,4 @@
-// `stepfuse cache`: the compiled variants on disk. Knows the disk cache.
+// `stepfuse cache`: the cache of compiled variants on disk. Knows the disk cache.
 #include <memory>
 
 #include <CLI/Option.hpp>

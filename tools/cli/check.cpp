@@ -26,7 +26,7 @@ constexpr std::string_view kFooter = R"(Examples:
 A fault is shown as file:line:column, the line, and a caret; the exit code is then 1. Values and
 declarations that are never used are warnings.)";
 
-// What is known of one file: its step or its error, and warnings.
+// The result for one file: its step or its error, and warnings.
 Json check_file(const std::string& file) {
   std::string text = read_text_file(file);
   Json result = {{"file", file}, {"ok", true}};

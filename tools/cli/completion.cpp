@@ -24,7 +24,7 @@ constexpr std::string_view kFooter = R"(Examples:
 
 `cmake --install` installs all three.)";
 
-// bash cuts words at "=", so that the script joins them again and removes the part before it.
+// bash splits words at "=". The script joins them again and removes the part before it.
 constexpr std::string_view kBash =
     R"SH(# Completion of stepfuse for bash; written by `stepfuse completion bash`.
 _stepfuse() {
@@ -70,7 +70,7 @@ end
 complete -c stepfuse -a '(__stepfuse_complete)'
 )SH";
 
-// The words of "a|b|c", none for types such as FILE and N..N.
+// The words of "a|b|c"; none for types such as FILE and N..N.
 std::vector<std::string> words_of(std::string type) {
   type.erase(std::remove_if(type.begin(), type.end(), [](char c) { return c == '[' || c == ']'; }),
              type.end());
@@ -106,7 +106,7 @@ bool takes_value(const CLI::Option& option) {
   return option.get_expected_min() > 0 && option.get_type_size() != 0;
 }
 
-// Recipe options with a value in brackets need none, so that no value is due behind them.
+// A recipe option with a value in brackets can stand alone, so no value is expected after it.
 bool needs_value(const CLI::Option& option) {
   return takes_value(option) && !option.get_type_name().empty() &&
          !option.get_type_name().starts_with("[");

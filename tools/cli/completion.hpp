@@ -8,7 +8,7 @@
 
 namespace stepfuse::cli {
 
-// What the last of these words, which may be empty, can become. Nothing where a file's name is due.
+// The completions of the last word, which may be empty. Empty if a file name is expected there.
 std::vector<std::string> complete(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace stepfuse::cli

@@ -1,5 +1,5 @@
-// `stepfuse convert FROM TO --moments=FORM`: a checkpoint with its moments in another form. Knows
-// the public API.
+// `stepfuse convert FROM TO --moments=FORM`: converts a checkpoint's moments to a different type or
+// format. Knows the public API.
 #include <memory>
 
 #include <CLI/Option.hpp>

@@ -1,4 +1,4 @@
-// --form, --arch, --cuda-options and --cpu-level. Knows CLI11 and fmt.
+// Adds and reads --form, --arch, --cuda-options and --cpu-level. Knows CLI11 and fmt.
 #include "tools/cli/cuda_code.hpp"
 
 #include <charconv>

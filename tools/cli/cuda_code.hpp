@@ -1,4 +1,4 @@
-// The words on the command line that say which kernels a step gets: form, GPU, processor. Knows CLI11.
+// Command line options that select kernels: form, GPU, processor level. Knows CLI11.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace stepfuse::cli {
 struct KernelWords {
   std::string form = "fused";
   std::string arch = "sm_90";
-  std::string cuda_options;  // those that are not left to us
+  std::string cuda_options;  // passed to the CUDA emitter; unset choices are ours
   std::string cpu_level = "host";
 };
-// --form, --arch, --cuda-options and --cpu-level.
+// Adds --form, --arch, --cuda-options and --cpu-level.
 void add_kernel_words(CLI::App& verb, KernelWords& words);
 
-// --cuda-options.
+// Adds --cuda-options.
 void add_cuda_options(CLI::App& verb, std::string& options);
 
-// "sm_90", "compute_90" or "90" -> 90; throws Error{usage}.
+// Parses "sm_90", "compute_90" or "90" as 90; throws Error{usage}.
 int parse_arch(const std::string& text);
 
 }  // namespace stepfuse::cli

@@ -1,5 +1,5 @@
-// `stepfuse dump`: any stage between a step's text and its machine code. Knows the compiler and the
-// runtime's two compilers.
+// `stepfuse dump`: prints any stage from a step's text to its machine code. Knows the compiler and
+// the runtime's two compilers.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -76,7 +76,7 @@ std::string cuda_stage(const Variant& variant, const Options& o) {
   progress.show(-1, "compiling for " + o.kernel.arch);
   cuda::StepCode cubin = cuda::compile_fresh(variant, target);
   target.kind = cuda::CodeKind::ptx;
-  // Only ptxas knows registers, so that PTX is compiled twice.
+  // Only ptxas reports registers, so PTX is compiled a second time.
   std::string out = o.emit == "cubin" ? cubin.code : cuda::compile_fresh(variant, target).code;
   progress.clear();
   print_resources(cubin);

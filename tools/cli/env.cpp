@@ -1,5 +1,5 @@
-// `stepfuse env`: what this machine has, and for what it has not, which file or symbol was missing.
-// Knows every status of the runtime.
+// `stepfuse env`: lists this machine's devices and compilers, and the missing file or symbol for
+// each absent one. Knows every status of the runtime.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -87,8 +87,7 @@ Json nvdisasm() {
   return {{"available", false}, {"problem", ""}};
 }
 
-// Our environment variables that are set and count: a program with other rights than its caller
-// reads none.
+// The stepfuse variables in force. A program with different rights than its caller reads none.
 Json variables() {
   Json set = Json::object();
   for (const Variable& v : environment_variables()) {
@@ -131,7 +130,7 @@ void add_part(Table& table, const std::string& name, const Json& part) {
   for (const auto& [key, value] : part.items()) {
     if (key == "available") continue;
     if (key == "problem") {
-      // One line per file tried.
+      // One line per file that was tried.
       std::string text = words(value);
       for (size_t at = 0; at < text.size();) {
         size_t end = std::min(text.find('\n', at), text.size());

@@ -1,4 +1,4 @@
-// `stepfuse explain`: what a step costs and what fusing it saves, without running it. Knows the
+// `stepfuse explain`: the costs of a step and what fusion saves, without running it. Knows the
 // explanation.
 #include <memory>
 
@@ -40,7 +40,7 @@ struct Options {
   std::string link = "ndr400";
 };
 
-// Says what is missing before anything is compiled.
+// Reports missing tools before anything is compiled.
 void require_sass(const std::vector<int>& archs) {
   sass::require_disassembler();
   for (int arch : archs) cuda::require_arch(arch);

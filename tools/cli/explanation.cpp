@@ -1,4 +1,4 @@
-// Collects what `stepfuse explain` tells. Knows the compiler and the runtime's compilers.
+// Collects the data of `stepfuse explain`. Knows the compiler and the runtime's compilers.
 #include "tools/cli/explanation.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ CudaCompile compile_for_gpu(const Variant& variant, int arch) {
   return c;
 }
 
-// Sums over signatures, weighted with their elements; those of an empty layout count alike.
+// Averages over signatures, weighted by their elements; in an empty layout all weigh the same.
 double weighted(const std::vector<Traffic>& traffic, const std::vector<uint64_t>& elements,
                 double (Traffic::*bytes)() const) {
   double sum = 0;
@@ -118,7 +118,7 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     };
     f.workspace_bytes = workspace(Device::Kind::cpu);
     f.cuda_workspace_bytes = workspace(Device::Kind::cuda);
-    if (form == Form::split && f.launches == e.forms[0].launches) {  // the same kernel
+    if (form == Form::split && f.launches == e.forms[0].launches) {  // the kernel is the same
       f.cpu = e.forms[0].cpu;
       f.cuda = e.forms[0].cuda;
     } else if (options.compile) {

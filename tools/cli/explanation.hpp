@@ -1,5 +1,5 @@
-// What `stepfuse explain` tells about a step, as data. Knows the compiler, the runtime's compilers and
-// the workload's files.
+// The data of `stepfuse explain`. Knows the compiler, the runtime's compilers and the workload's
+// files.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace stepfuse::cli {
 
 struct CpuCompile {
-  std::string problem;  // why there is none
+  std::string problem;  // set if nothing was compiled: the reason
   double emit_ms = 0, parse_ms = 0, optimize_ms = 0, codegen_ms = 0, load_ms = 0;
   double total_ms() const { return emit_ms + parse_ms + optimize_ms + codegen_ms + load_ms; }
 };
@@ -27,7 +27,7 @@ struct CudaCompile {
   double emit_ms = 0, nvrtc_ms = 0;
   std::vector<cuda::KernelResources> kernels;
   int max_registers() const;
-  int spilled_bytes() const;  // stores and loads of all kernels
+  int spilled_bytes() const;  // stores and loads, summed over the kernels
 };
 
 struct FormExplanation {
@@ -36,11 +36,11 @@ struct FormExplanation {
   int launches = 0;
   int grid_barriers = 0;
   std::vector<Traffic> traffic;    // [signature]
-  double bytes_per_parameter = 0;  // over the layout's elements
+  double bytes_per_parameter = 0;  // averaged over the layout's elements
   double skipped_bytes_per_parameter = 0;
   size_t workspace_bytes = 0;       // on the CPU
-  size_t cuda_workspace_bytes = 0;  // on a GPU: with its tables
-  double passes_ms = 0;             // stepfuse's own, schedule included
+  size_t cuda_workspace_bytes = 0;  // on a GPU, tables included
+  double passes_ms = 0;             // stepfuse's own passes, scheduling included
   CpuCompile cpu;
   std::vector<CudaCompile> cuda;  // [arch]
 };
@@ -66,7 +66,7 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
                     const Tell& tell);
 
 std::string explanation_text(const Explanation& e);
-// `machine_code`: of the first form, one for each arch.
+// `machine_code` holds one report per arch, for the first form.
 std::string explanation_json(const Explanation& e,
                              const std::vector<sass::Report>& machine_code = {});
 

@@ -66,8 +66,8 @@ Json cuda_json(const CudaCompile& c) {
   return j;
 }
 
-// What tools/fit_model.py needs of the model (tools/sass/model.cpp): its loops, and what it assumes of the
-// GPUs that run them.
+// The input of tools/fit_model.py: the model's loops (tools/sass/model.cpp) and the GPU constants
+// that it assumes.
 Json sass_json(const sass::Report& r) {
   Json loops = Json::array(), assumed = Json::array();
   for (const sass::PhaseLoop& l : r.loops) {

@@ -30,7 +30,7 @@ class Writer {
   }
 
  private:
-  // One cell for each form.
+  // Makes one cell per form.
   template <class F>
   Row forms(std::string label, F&& cell) {
     Row row = {std::move(label)};
@@ -81,7 +81,7 @@ class Writer {
             fmt::format("{} parameters with{}\n", with_commas(e_.elements[s]), signature_words(s));
       }
       Table t;
-      // Split has the phases of fused.
+      // The split form has the same phases as the fused form.
       add_traffic(t, e_.forms.front(), s);
       t.row({});
       add_traffic(t, e_.forms.back(), s);
@@ -117,7 +117,7 @@ class Writer {
     if (&f == &e_.forms.front()) line("  floor: each array once", f.traffic[s].floor());
   }
 
-  // What could not be done, once, however many rows say so.
+  // Prints each problem once, even if several rows have it.
   void problems(const std::vector<std::string>& all) {
     std::vector<std::string> shown;
     for (const std::string& p : all) {
@@ -169,7 +169,7 @@ class Writer {
     for (const FormExplanation& f : e_.forms) {
       for (const CudaCompile& c : f.cuda) {
         if (!c.problem.empty()) continue;
-        // NVRTC does parse, optimize and code generation in one call.
+        // NVRTC parses, optimises and generates code in one call.
         t.row({fmt::format("{}, sm_{}", name(f.form), c.arch), ms(f.passes_ms), ms(c.emit_ms), "",
                "", ms(c.nvrtc_ms), "", ms(f.passes_ms + c.emit_ms + c.nvrtc_ms)});
       }

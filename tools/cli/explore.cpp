@@ -1,5 +1,5 @@
-// `stepfuse explore`: the stages of a step side by side, as a page. Knows the explorer, the traffic
-// and the machine code's report.
+// `stepfuse explore`: a page with the stages of a step side by side. Knows the explorer, the
+// traffic and the machine code's report.
 #include <algorithm>
 #include <memory>
 
@@ -37,9 +37,9 @@ struct Options {
   std::string output;
 };
 
-constexpr uint64_t kElements = 100'000'000;  // that times are predicted for
+constexpr uint64_t kElements = 100'000'000;  // the size for which times are predicted
 
-// "12+8": read and written, in bytes per parameter.
+// Formats bytes per parameter, read and written, as "12+8".
 std::string bytes_cell(const PhaseTraffic& phase) {
   uint32_t read = 0, written = 0;
   for (const ArrayTraffic& a : phase.arrays) {

@@ -1,4 +1,4 @@
-// `stepfuse fmt FILE…`: puts steps and formulas into their one form. Knows ir.
+// `stepfuse fmt FILE…`: formats .sf and .opt files. Knows ir.
 #include <memory>
 
 #include <CLI/Option.hpp>

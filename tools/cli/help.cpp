@@ -15,9 +15,9 @@ namespace stepfuse::cli {
 namespace {
 
 constexpr size_t kWidth = 100;
-constexpr size_t kColumn = 34;  // at which an option's description begins
+constexpr size_t kColumn = 34;  // the column of option descriptions
 
-// Characters, not bytes: names of types have "…".
+// Counts characters, not bytes, because names of types contain "…".
 size_t length(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
@@ -26,7 +26,7 @@ size_t length(std::string_view text) {
 
 class HelpFormatter : public CLI::Formatter {
  public:
-  // CLI11's mode for its second help flag means the long help here.
+  // CLI11's mode for its second help flag stands for the long help here.
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     bool is_root = app->get_parent() == nullptr;
@@ -160,7 +160,7 @@ std::string help_entry(std::string_view head, std::string_view text, size_t colu
   std::string out = fmt::format("  {}", head);
   std::string line;
   auto end_line = [&] {
-    // The first line stands beside the head if that is short enough.
+    // The first line goes next to the head if the head is short enough.
     size_t used = out.ends_with('\n') ? 0 : length(out.substr(out.rfind('\n') + 1));
     if (used + 2 > column && used != 0) {
       out += '\n';

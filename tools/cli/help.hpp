@@ -1,4 +1,4 @@
-// Help texts: of the tool, its verbs and its topics. Knows CLI11, the recipes' option table and the
+// Help texts of the tool, its verbs and its topics. Knows CLI11, the recipes' option table and the
 // environment variables.
 #pragma once
 
@@ -12,10 +12,11 @@
 
 namespace stepfuse::cli {
 
-// -h prints options, --help adds examples and notes. Neither has the recipe options, which are a topic.
+// -h prints the options; --help adds examples and notes. Recipe options are in neither; they have a
+// topic.
 std::shared_ptr<CLI::Formatter> make_help_formatter();
 
-// A page of `stepfuse help NAME` that no verb has.
+// A page of `stepfuse help NAME` that belongs to no verb.
 struct HelpTopic {
   std::string_view name;
   std::string_view summary;

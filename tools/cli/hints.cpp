@@ -1,4 +1,5 @@
-// Hints for words that other tools take. Knows CLI11, recipes and their arguments.
+// Suggestions for words that are options of similar tools. Knows CLI11, recipes and their
+// arguments.
 #include "tools/cli/hints.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace stepfuse::cli {
 namespace {
 
-// Options of other tools. "{}" stands for the value.
+// Options of similar tools. "{}" stands for the value.
 struct Habit {
   std::string_view word;
   std::string_view hint;
@@ -120,7 +121,7 @@ std::string hint_for_argument(const std::string& recipe, const std::string& argu
         return is_bare ? fmt::format("; --{} adds it", row.name)
                        : fmt::format("; --{}={} adds it", row.name, value);
       } catch (const Error&) {
-        continue;  // an option that this recipe does not have, or not alone
+        continue;  // the recipe does not accept this option, or not alone
       }
     }
   }

@@ -8,7 +8,7 @@ namespace stepfuse::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Bytes that are not UTF-8, as in a file's name, are replaced.
+// Replaces bytes that are not UTF-8, as in some file names.
 inline void print_json(const Json& value) {
   fmt::print("{}\n", value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -18,7 +18,7 @@ extern char** environ;
 namespace stepfuse::cli {
 
 LineProcess::LineProcess(const std::vector<std::string>& words) : name_(words[0]) {
-  // An answer that nobody writes is an error of ours to tell, not a signal to die of.
+  // Writing to an ended process should give an error, not a signal that kills us.
   std::signal(SIGPIPE, SIG_IGN);
   int in[2];
   int out[2];

@@ -10,9 +10,10 @@ namespace stepfuse::cli {
 
 class LineProcess {
  public:
-  // Looks for words[0] in the PATH. Throws Error{device}, as ask() does where the process ended.
+  // Looks for words[0] in the PATH. Throws Error{device}, and so does ask() if the process has
+  // ended.
   explicit LineProcess(const std::vector<std::string>& words);
-  ~LineProcess();  // closes its input and waits for its end
+  ~LineProcess();  // closes its input and waits until it ends
   LineProcess(const LineProcess&) = delete;
   LineProcess& operator=(const LineProcess&) = delete;
 

@@ -1,4 +1,5 @@
-// `stepfuse list`: the recipes and their options, or all that one takes. Knows recipes and formulas.
+// `stepfuse list`: all recipes and their options, or the details of one. Knows recipes and
+// formulas.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -87,7 +88,7 @@ std::string_view access_text(Access a) {
   return a == Access::in ? "read" : a == Access::out ? "written" : "updated";
 }
 
-// What a step takes and keeps, by section.
+// A step's arguments, buffers and states, by section.
 Json describe(const Program& p, const Optimizer* optimizer) {
   auto meaning = [&](std::string_view name) {
     std::string_view said = optimizer ? formula::meaning_of(optimizer->formula(), name) : "";

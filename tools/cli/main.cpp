@@ -47,7 +47,7 @@ int exit_code(ErrorKind kind) {
   return kBug;
 }
 
-// Errors in a file's text begin with file and line, as editors want them; others with our name.
+// Errors in a file's text start with file and line, as editors expect; others start with our name.
 int report(const Error& e) {
   bool in_text = e.kind() == ErrorKind::parse || e.kind() == ErrorKind::verify;
   complain_of_fault(fmt::format("{}{}\n", in_text ? "" : "stepfuse: ", e.what()));
@@ -63,14 +63,14 @@ int run_action(const Action& action) {
     complain_of_fault("stepfuse: out of memory\n");
     return kMachine;
   } catch (const std::exception& e) {
-    // fmt's, where it could not print: finish_output() says so.
+    // fmt could not print; finish_output() reports it
     if (std::ferror(stdout) == 0)
       complain_of_fault(fmt::format("stepfuse: {}\n", printable(e.what())));
     return kBug;
   }
 }
 
-// Prints CLI11's message, or for an unknown verb or option a better one.
+// Prints CLI11's message, or a better one for an unknown verb or option.
 int report_usage(const CLI::App& app, const CLI::ParseError& e,
                  const std::vector<std::string>& words) {
   if (dynamic_cast<const CLI::CallForAllHelp*>(&e) != nullptr) {

@@ -1,4 +1,4 @@
-// `stepfuse man`: manual pages, made from the options that the verbs have. Knows CLI11 and the help.
+// `stepfuse man`: manual pages, generated from the verbs' options. Knows CLI11 and the help.
 #include <algorithm>
 #include <memory>
 
@@ -31,7 +31,7 @@ unsigned code_point(std::string_view text, size_t at) {
                  : (byte(0) & 0x1FU) << 6U | (byte(1) & 0x3FU);
 }
 
-// ASCII text in which troff sees no request and no escape.
+// Escapes text as ASCII that troff cannot take for requests.
 std::string escaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -87,7 +87,7 @@ std::string options_section(const CLI::App& app) {
   return out;
 }
 
-// A footer's paragraphs: "Examples:" and "Start here:" get a section, the rest is text.
+// A footer's paragraphs: "Examples:" and "Start here:" become sections, the rest is text.
 std::string footer_sections(std::string_view footer) {
   std::string out;
   bool in_notes = false;

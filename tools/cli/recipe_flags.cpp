@@ -54,7 +54,7 @@ void add_recipe_flags(CLI::App& verb, RecipeValues& values) {
             "--" + name, [&values, name](const std::string& v) { values[name] = v; }, help)
         ->type_name(row.values.empty() ? "" : type)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->group("");  // not in the verb's help, but on a page of its own
+        ->group("");  // listed on a page of its own, not in the verb's help
   }
 }
 

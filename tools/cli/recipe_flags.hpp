@@ -12,22 +12,23 @@
 
 namespace stepfuse::cli {
 
-// Option name -> value, for those that were given; text, so that the table decides what it means.
+// Option names and values as given. Values are text; the table interprets them.
 using RecipeValues = std::map<std::string, std::string>;
 
-// `--clip` may stand alone or have a value after it; a parser cannot know that `adamw` in
-// `--clip adamw` is no value. The table does: such words become `--clip=l2`, flags `--master=true`.
+// `--clip` may stand alone or have a value after it. A parser cannot tell that `adamw` in `--clip
+// adamw` is not its value, but the table can: it rewrites such words to `--clip=l2`, and flags to
+// `--master=true`.
 std::vector<std::string> normalise_recipe_flags(std::vector<std::string> words);
 
 void add_recipe_flags(CLI::App& verb, RecipeValues& values);
 
-// "--clip[=none|l2]": how an option is written.
+// The spelling of an option in the help, as in "--clip[=none|l2]".
 std::string recipe_option_usage(const RecipeOption& row);
 
-// Throws Error{usage} for a value that an option does not have.
+// Throws Error{usage} for a value that the option does not accept.
 RecipeOptions recipe_options(const RecipeValues& values);
 
-// "--grad=f16 --master", what differs from a recipe without options, in the table's order.
+// The differences from a recipe without options, in the table's order, as in "--grad=f16 --master".
 std::string describe(const RecipeOptions& options);
 
 }  // namespace stepfuse::cli

@@ -1,5 +1,5 @@
-// `stepfuse replay FILE`: runs a recorded step again and compares it with the interpreter, or with what
-// another run of it left. Knows the runtime's records.
+// `stepfuse replay FILE`: repeats a recorded step and compares it with the interpreter, or with the
+// record of another run. Knows the runtime's records.
 #include <algorithm>
 #include <memory>
 
@@ -48,7 +48,7 @@ bool same_step(const StepRecord& a, const StepRecord& b) {
          std::ranges::equal(a.layout.tensors(), b.layout.tensors(), alike);
 }
 
-// What to compare with: the interpreter's result, or one that is given.
+// The result to compare with: the interpreter's, or a given record.
 StepRecord expected(const Options& o, const StepRecord& record) {
   if (o.compare.empty()) return replay(record, Device::interpreter(), Form::fused);
   StepRecord given = load_record(o.compare);

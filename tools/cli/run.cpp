@@ -33,7 +33,7 @@ constexpr std::string_view kFooter = R"(Examples:
 Inputs depend only on --seed, names and sizes. --inputs=special puts NaN, infinities, subnormals, -0 and the
 largest values into weights and moments. Its steps 0 to 3 have good, non-finite, good and overflowing
 gradients. --inputs=single puts one NaN or infinity into every second step. --digest prints one hash of
-all buffers and states at the end: equal digests mean equal bits.)";
+all buffers and states at the end: equal digests mean bit-identical results.)";
 
 constexpr uint64_t kDefaultParams = 100'000;
 
@@ -123,7 +123,7 @@ void print_json(const Summary& s) {
   fmt::print("{}\n", j.dump(2));
 }
 
-// The members of a list in one cell, the first ones only where there are many.
+// The members of a list in one cell; only the first ones if there are many.
 std::string cell(const std::vector<double>& members) {
   constexpr size_t kShown = 4;
   std::string text;

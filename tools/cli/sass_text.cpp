@@ -1,4 +1,4 @@
-// What was counted in machine code, as tables.
+// Tables of the counts that were made in machine code.
 #include "tools/cli/sass_text.hpp"
 
 #include <algorithm>

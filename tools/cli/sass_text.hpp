@@ -1,5 +1,5 @@
-// `stepfuse explain --sass`: what the machine code of a step's streaming loops costs, and what that
-// predicts. Knows the report only.
+// `stepfuse explain --sass`: the cost of a step's streaming loops in machine code, and the times
+// predicted from it. Knows the report only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace stepfuse::cli {
 
-// Tables of all archs; `elements`: of each signature, whose times are predicted.
+// Tables for all archs. `elements` per signature are the sizes for which times are predicted.
 std::string sass_text(const Variant& variant, const std::vector<sass::Report>& reports,
                       const std::vector<uint64_t>& elements);
 

@@ -1,4 +1,4 @@
-// The model behind `stepfuse explain --ranks`: costs of collectives as in Thakur, Rabenseifner,
+// The model behind `stepfuse explain --ranks`: costs of collectives after Thakur, Rabenseifner and
 // Gropp (2005). Knows the explanation and JSON.
 #include "tools/cli/scale.hpp"
 
@@ -28,7 +28,7 @@ Assumptions
   memory    weights, gradients and state (Rajbhandari et al.: ZeRO, 2020), in FSDP without the layer that is whole
             at the moment; activations and buckets' copies come on top)";
 
-// `rule` begins the message of an error, which `whole` ends.
+// An error message starts with `rule` and ends with `whole`.
 double number(std::string_view text, std::string_view rule, std::string_view whole) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -41,7 +41,7 @@ double number(std::string_view text, std::string_view rule, std::string_view who
 // Bytes of all parameters, by purpose.
 struct Bytes {
   double weights = 0, gradients = 0, state = 0;
-  double pieces = 0;  // received by an exchange of the sums of all pieces
+  double pieces = 0;  // bytes received when the sums of all pieces are exchanged
   uint64_t sums = 0;  // number of sums over all elements
 };
 
@@ -77,7 +77,7 @@ class Model {
     double buckets = std::max(1.0, std::ceil(bytes_.gradients / options_.bucket_bytes));
     double gradients = bytes_.gradients * share, weights = bytes_.weights * share;
     ScaleRow r{.ranks = ranks, .way = std::string(way)};
-    // Each as bytes and as messages: a reduce-scatter of the gradients, and all-gathers.
+    // Bytes and messages of a reduce-scatter of the gradients, and of all-gathers.
     double reduce = time_ms(gradients, buckets * hops), gather = time_ms(weights, buckets * hops);
     double hidden = 1 - 1 / buckets;
     double collectives = 2;
@@ -99,7 +99,8 @@ class Model {
       collectives = 3;
     }
     r.messages = static_cast<uint64_t>(collectives * buckets * hops);
-    if (way != "DDP" && bytes_.sums > 0) {  // after DDP's all-reduce the gradients are equal
+    // after DDP's all-reduce all ranks have the same gradients
+    if (way != "DDP" && bytes_.sums > 0) {
       double words = 4 * static_cast<double>(bytes_.sums);
       r.norm_us = 1e3 * time_ms(2 * words, 2 * hops);
       r.pieces_us = 1e3 * time_ms(bytes_.pieces * share, hops);
@@ -123,8 +124,9 @@ class Model {
 }  // namespace
 
 Link parse_link(std::string_view text) {
-  // Bandwidths are from datasheets: NVLink of an H100 has 900 GB/s in both directions together, the others 400
-  // and 100 Gbit/s. Latencies are round numbers for a small message between two ranks.
+  // Bandwidths are from datasheets: NVLink of an H100 has 900 GB/s for both directions together,
+  // the others 400 and 100 Gbit/s. Latencies are round numbers for a small message between two
+  // ranks.
   const Link known[] = {{"nvlink4", 450, 2}, {"ndr400", 50, 5}, {"eth100", 12.5, 20}};
   std::string names;
   for (const Link& link : known) {

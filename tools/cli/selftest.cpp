@@ -1,5 +1,5 @@
-// `stepfuse selftest`: whether steps compile here and give the interpreter's bits, in seconds and
-// in one exit code. Knows the workload and the runtime's statuses.
+// `stepfuse selftest`: tells in seconds whether steps compile here and give the interpreter's bits.
+// Knows the workload and the runtime's statuses.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -46,7 +46,7 @@ std::vector<Case> cases() {
            make_recipe("lion", {.grad = DType::bf16, .moments = DType::bf16, .check = true})}};
 }
 
-// A few pieces, a few elements, none; misaligned ones among them.
+// Tensors of a few pieces, a few elements and no elements, some of them misaligned.
 LayoutFile layout() {
   return {.name = "selftest",
           .source = "",
@@ -140,7 +140,7 @@ class SelfTest {
     ++working_;
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    add(name, "equal bits", fmt::format("{} kernels in {:.2g} s", 3 * all.size(), seconds));
+    add(name, "bit-identical", fmt::format("{} kernels in {:.2g} s", 3 * all.size(), seconds));
   }
 
   void fail(const std::string& name, const std::string& why) {

@@ -48,7 +48,7 @@ ArgSetting parse_setting(const std::string& text, const Program& program) {
   return s;
 }
 
-// Arguments without a fallback would silently be 0.
+// Arguments without a default would silently be 0.
 void check_all_set(const Program& program, const std::vector<ArgSetting>& settings) {
   for (const Arg& a : program.args) {
     bool set = std::any_of(settings.begin(), settings.end(),

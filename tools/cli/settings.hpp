@@ -12,8 +12,8 @@ namespace stepfuse::cli {
 
 void add_settings(CLI::App& verb, std::vector<std::string>& set);
 
-// Throws Error{usage} for what is no setting, for a name that the step does not have, and for an
-// argument without a default that is not set: it would silently be 0.
+// Throws Error{usage} for text that is not a setting, for a name that the step does not have, and
+// for an unset argument without a default, which would silently be 0.
 std::vector<ArgSetting> parse_settings(const std::vector<std::string>& set, const Program& program);
 
 }  // namespace stepfuse::cli

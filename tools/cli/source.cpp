@@ -74,7 +74,7 @@ void bind_all(Source& source, const std::vector<std::string>& entries) {
   }
 }
 
-// The storage types of one buffer that kernels are needed for.
+// The storage types for which kernels are needed, of one buffer.
 std::vector<DType> types_of(const Buffer& buffer, const Bindings& bindings) {
   auto bound = bindings.find(buffer.name);
   if (bound != bindings.end()) return {bound->second};

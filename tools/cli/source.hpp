@@ -15,24 +15,25 @@
 
 namespace stepfuse::cli {
 
-// What the user wrote.
+// The source arguments as the user wrote them.
 struct SourceArguments {
-  std::string what;  // recipe or file
+  std::string what;  // a recipe's name or a file
   RecipeValues recipe;
   std::vector<std::string> bind;  // "grad=bf16,weight=f16"
   std::string layout_file;
   std::string params;  // "124M"
 };
 
-// The positional argument, --bind and the recipe options; with `layout` also --layout and --params.
+// Adds the positional argument, --bind and the recipe options; if `layout`, also --layout and
+// --params.
 void add_source(CLI::App& verb, SourceArguments& arguments, bool layout);
 
-// One of these words; help shows them as the option's type already.
+// Accepts one of these words. The help already shows them as the option's type.
 CLI::Validator one_of(const std::vector<std::string>& words);
-// A number from `low` to `high`; int or double.
+// Accepts a number from `low` to `high`; int or double.
 template <class Number>
 CLI::Validator in_range(Number low, Number high);
-// --form.
+// Adds --form.
 void add_form(CLI::App& verb, std::string& form);
 
 struct Source {
@@ -41,19 +42,19 @@ struct Source {
   Bindings bindings;
 };
 
-// Throws Error{usage} for an unknown recipe (naming near ones) or a recipe option given with a file,
-// Error{parse|verify} with file:line:col and a caret for faults in a file.
+// Throws Error{usage} for an unknown recipe, with similar names, and for a recipe option given with
+// a file. Throws Error{parse|verify} with file:line:col and a caret for faults in a file.
 Source load_source(const SourceArguments& arguments);
 
-// --layout, or one tensor of --params elements (`default_params` where neither is given).
+// Loads --layout, or makes one tensor of --params elements (by default `default_params`).
 LayoutFile load_layout(const SourceArguments& arguments, uint64_t default_params);
 
-// The storage types that kernels are made for: those of the layout if there is one, else every
-// combination of what is not bound. Throws Error{usage} for more than `kMaxSignatures`.
+// The storage types to compile for: the layout's if there is one, otherwise every combination of
+// the unbound buffers. Throws Error{usage} for more than `kMaxSignatures`.
 inline constexpr size_t kMaxSignatures = 4;
 std::vector<Signature> signatures_of(const Source& source, const SourceArguments& arguments);
 
-// "16M", "1e9", "124439808": throws Error{usage}.
+// Parses "16M", "1e9" or "124439808"; throws Error{usage}.
 uint64_t parse_count(const std::string& text, std::string_view what);
 
 }  // namespace stepfuse::cli

@@ -1,4 +1,4 @@
-// Columns of text for people. Knows only std and fmt.
+// Aligned columns of text. Knows only std and fmt.
 #include "tools/cli/table.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace stepfuse::cli {
 namespace {
 
-// Characters as they appear: continuation bytes of UTF-8 take no column.
+// Counts characters as displayed: UTF-8 continuation bytes take no column.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;

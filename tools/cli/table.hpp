@@ -1,4 +1,4 @@
-// Columns of text for people. Knows only std.
+// Aligned columns of text. Knows only std.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ class Table {
   enum class Align { left, right };
 
   Table& row(std::vector<std::string> cells);
-  // Aligns this column to the left as well.
+  // Left-aligns this column as well.
   Table& left(size_t column);
   bool empty() const { return rows_.empty(); }
-  // Two spaces between columns; those that are not left() are aligned as told.
+  // Separates columns by two spaces; columns without left() are aligned as given.
   std::string text(std::string_view indent = "", Align others = Align::right) const;
 
  private:
@@ -26,11 +26,11 @@ class Table {
   std::set<size_t> left_ = {0};
 };
 
-// "1,234,567".
+// Formats "1,234,567".
 std::string with_commas(uint64_t n);
-// "0 B", "1.5 kB", "498 MB", in powers of ten as datasheets count.
+// Formats "0 B", "1.5 kB" or "498 MB", in powers of ten as in datasheets.
 std::string human_bytes(double bytes);
-// Up to two decimals, none where they are zero.
+// Formats at most two decimals, and none if they are zero.
 std::string short_number(double value);
 
 }  // namespace stepfuse::cli

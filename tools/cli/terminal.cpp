@@ -1,4 +1,4 @@
-// Standard output and standard error: progress where somebody watches, and what is lost. Knows the
+// Standard output and standard error: progress on a terminal, and errors of writing. Knows the
 // terminal and the clock.
 #include "tools/cli/terminal.hpp"
 
@@ -23,7 +23,8 @@ bool is_terminal(int descriptor) { return isatty(descriptor) != 0; }
 
 void claim_standard_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest free number is the closed one. Opened the wrong way round on purpose.
+    // open() takes the lowest free number, which is the closed one. The wrong direction is on
+    // purpose: every use fails.
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
@@ -84,7 +85,7 @@ void complain_of_fault(std::string_view text) noexcept {
 int finish_output(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  // Where an earlier write failed, its reason is gone by now.
+  // errno no longer has the reason if an earlier write failed.
   std::string why = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";
   complain(fmt::format("stepfuse: cannot write to standard output{}\n", why));
   return code == kOk || code == kBug ? kMachine : code;

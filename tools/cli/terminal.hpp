@@ -1,4 +1,4 @@
-// Standard output and standard error: progress where somebody watches, and what is lost. Knows the
+// Standard output and standard error: progress on a terminal, and errors of writing. Knows the
 // terminal and the clock.
 #pragma once
 
@@ -9,22 +9,22 @@ namespace stepfuse::cli {
 
 bool is_terminal(int descriptor);
 
-// A closed standard stream would be the next file that is opened: from here on it is none, and reading
-// or writing it fails.
+// Occupies closed standard streams, so that no file that is opened later gets their number. Reading
+// or writing such a stream still fails.
 void claim_standard_streams();
 
-// To standard error. Never throws: where nobody can be told, the exit code still says it.
+// Writes to standard error. Never throws: if the text cannot be written, the exit code still tells.
 void complain(std::string_view text) noexcept;
 
-// The same for an error or a warning, in colour if a terminal shows it and NO_COLOR is not set: the
-// word "error:", the caret under a line, or the tool's name.
+// Writes an error or a warning in colour if a terminal shows it and NO_COLOR is not set. The colour
+// marks the word "error:", the caret under a line, or the tool's name.
 void complain_of_fault(std::string_view text) noexcept;
 
-// The exit code, once everything printed has reached standard output; that of a machine that
-// failed if it has not.
+// Flushes standard output. Returns `code`, or kMachine if something printed could not be written.
 int finish_output(int code);
 
-// One line that is redrawn, shown only on a terminal and only after a second; gone when done.
+// One line that is redrawn. It appears only on a terminal and after a second, and disappears when
+// done.
 class Progress {
  public:
   Progress() : start_(Clock::now()) {}
@@ -32,7 +32,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` in 0 … 1; below 0: not known.
+  // `done` is in 0 … 1, or below 0 if unknown.
   void show(double done, std::string_view what);
   void clear();
 

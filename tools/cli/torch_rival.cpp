@@ -1,4 +1,4 @@
-// Tells torch_rival.py what to do. Knows the recipes' options and nlohmann-json.
+// Runs torch_rival.py and sends it work. Knows the recipes' options and nlohmann-json.
 #include "tools/cli/torch_rival.hpp"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ Json work_of(const Source& source, const SourceArguments& a, const LayoutFile& l
           {"max_norm", options.clip == Clip::l2 ? 1.0 : 0.0}};
 }
 
-// One process for all variants; each has weights of its own.
+// One process for all variants; each variant has its own weights.
 class TorchProcess {
  public:
   TorchProcess(const std::string& python, const Json& work)
@@ -146,7 +146,7 @@ std::vector<std::unique_ptr<Rival>> torch_rivals(const Source& source,
   auto process = std::make_shared<TorchProcess>(options.python, work);
   std::vector<std::string> variants = {"fused", "foreach"};
   if (options.compiled) variants.emplace_back("compiled");
-  // RMSprop and some others have no fused form.
+  // RMSprop and some others have no fused implementation.
   if (work["optimizer"] == "RMSprop") variants.erase(variants.begin());
   std::vector<std::unique_ptr<Rival>> rivals;
   for (const std::string& v : variants)

@@ -1,5 +1,5 @@
-// PyTorch's pipeline as a rival in `stepfuse bench`: a Python of its own that runs torch_rival.py
-// and answers line by line. Knows the measurement.
+// PyTorch's pipeline as a rival in `stepfuse bench`: a Python process that runs torch_rival.py and
+// answers line by line. Knows the measurement.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@ namespace stepfuse::cli {
 
 struct TorchOptions {
   std::string python;
-  int threads = 0;  // 0: all
+  int threads = 0;  // 0 means all
   bool compiled = false;
 };
 
-// fused=True, foreach=True and, if asked for, torch.compile, over the layout's shapes. Throws
-// Error{usage} for what PyTorch has no such pipeline for, Error{device} where Python or PyTorch is
-// not to be had.
+// Variants are fused=True, foreach=True and optionally torch.compile, over the layout's shapes.
+// Throws Error{usage} if PyTorch has no such pipeline, and Error{device} if Python or PyTorch is
+// missing.
 std::vector<std::unique_ptr<Rival>> torch_rivals(const Source& source,
                                                  const SourceArguments& arguments,
                                                  const LayoutFile& layout,

@@ -29,7 +29,7 @@ def main():
             how = {"fused": True} if variant == "fused" else {"foreach": True}
             self.optimizer = getattr(torch.optim, work["optimizer"])(self.masters, **how, **work["arguments"])
             self.scaler = torch.amp.GradScaler("cpu", init_scale=1.0, growth_interval=1 << 30, enabled=work["scale"])
-            self.scaler.scale(torch.ones(1))  # makes its tensors
+            self.scaler.scale(torch.ones(1))  # creates its tensors
             self.compiled = torch.compile(self.clip_and_step) if variant == "compiled" else None
 
         def clip(self):
@@ -62,14 +62,14 @@ def main():
             try:
                 if variant not in pipelines:
                     pipelines[variant] = Pipeline(variant)
-                    for _ in range(3):  # the first ones make states, and compile
+                    for _ in range(3):  # the first steps create states, and compile
                         pipelines[variant].step()
                 pipeline = pipelines[variant]
                 begin = time.perf_counter()
                 for _ in range(int(steps)):
                     pipeline.step()
                 print(json.dumps({"seconds": (time.perf_counter() - begin) / int(steps)}), flush=True)
-            except Exception as e:  # torch.compile has many
+            except Exception as e:  # torch.compile raises many types
                 print(json.dumps({"problem": f"{type(e).__name__}: {e}"}), flush=True)
 
 

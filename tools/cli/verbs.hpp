@@ -1,5 +1,5 @@
-// The verbs of the command line tool. Each adds itself to the parser and, if it is the one that was
-// asked for, leaves what is to be done in `action`. Knows CLI11.
+// The verbs of the command line tool. Each adds itself to the parser. If it is the verb on the
+// command line, it stores its work in `action`. Knows CLI11.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,13 @@
 
 namespace stepfuse::cli {
 
-// Exit codes, for scripts. Also in the help text.
+// Exit codes for scripts; the help text lists them as well.
 inline constexpr int kOk = 0;
-inline constexpr int kFaultInFile = 1;  // a mistake in a step's text, a layout, or how they fit
-inline constexpr int kUsage = 2;        // a mistake on the command line
-inline constexpr int kMachine = 3;      // no device, no compiler, or it failed
-inline constexpr int kBug = 4;          // ours
+// a mistake in a step's text or a layout, or in how they fit
+inline constexpr int kFaultInFile = 1;
+inline constexpr int kUsage = 2;    // a mistake on the command line
+inline constexpr int kMachine = 3;  // no device, no compiler, or one of them failed
+inline constexpr int kBug = 4;      // our bug
 
 using Action = std::function<int()>;
 

@@ -1,4 +1,4 @@
-// Both texts say the place once, for all lines until the next.
+// Reads line information. Both texts name a source line once, for all lines up to the next name.
 #include "tools/explore/line_info.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ std::string_view trimmed(std::string_view s) {
   return begin == s.npos ? std::string_view() : s.substr(begin);
 }
 
-// The number behind the blanks at `*at`; 0 where there is none. Line 0 is the compilers' "no line".
+// The number after the blanks at `*at`, or 0. The compilers use line 0 for "no line".
+// line".
 int next_number(std::string_view s, size_t* at) {
   while (*at < s.size() && (s[*at] == ' ' || s[*at] == '\t')) ++*at;
   int n = 0;
@@ -26,23 +27,23 @@ void add(std::vector<int>* lines, int line) {
   if (line > 0) lines->push_back(line);
 }
 
-struct Place {
+struct SourceLine {
   int line = 0, column = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const SourceLine&) const = default;
 };
 
-// The chains of calls in PTX. `.loc 1 846 3, function_name $L__info_string0, inlined_at 1 877 5`:
-// file, line, column, and where it was called; that place had a .loc of its own before, with its
-// caller in turn.
+// Chains of inlined calls in PTX, as in `.loc 1 846 3, function_name $L__info_string0, inlined_at 1
+// 877 5`: file, line and column, then the call's. The call has a .loc of its own earlier in the
+// text, with its caller in turn.
 class Chains {
  public:
   std::vector<int> lines_of(std::string_view loc) {
     constexpr std::string_view kInlined = "inlined_at";
-    Place place = read(loc, std::string_view(".loc").size());
+    SourceLine place = read(loc, std::string_view(".loc").size());
     std::vector<int> lines;
     add(&lines, place.line);
     if (size_t at = loc.find(kInlined); at != loc.npos) {
-      Place caller = read(loc, at + kInlined.size());
+      SourceLine caller = read(loc, at + kInlined.size());
       auto known = known_.find(caller);
       if (known != known_.end()) {
         lines.insert(lines.end(), known->second.begin(), known->second.end());
@@ -55,17 +56,17 @@ class Chains {
   }
 
  private:
-  static Place read(std::string_view loc, size_t at) {
-    next_number(loc, &at);  // the file: there is but one
-    Place place;
+  static SourceLine read(std::string_view loc, size_t at) {
+    next_number(loc, &at);  // skips the file: there is only one
+    SourceLine place;
     place.line = next_number(loc, &at);
     place.column = next_number(loc, &at);
     return place;
   }
-  std::map<Place, std::vector<int>> known_;
+  std::map<SourceLine, std::vector<int>> known_;
 };
 
-// `//## File "…", line 846 inlined at "…", line 877`.
+// Reads `//## File "…", line 846 inlined at "…", line 877`.
 void add_places(std::string_view note, std::vector<int>* lines) {
   constexpr std::string_view kLine = "\", line ";
   for (size_t at = note.find(kLine); at != note.npos; at = note.find(kLine, at)) {
@@ -74,7 +75,7 @@ void add_places(std::string_view note, std::vector<int>* lines) {
   }
 }
 
-// Without the columns of blanks between address, predicate and instruction.
+// Removes the columns of blanks between address, predicate and instruction.
 std::string narrowed(std::string_view line) {
   std::string out;
   for (char c : line) {
@@ -103,7 +104,7 @@ std::vector<CodeLine> read_ptx(std::string_view ptx) {
   Chains chains;
   for (std::string& line : split_lines(ptx)) {
     std::string_view code = trimmed(line);
-    if (code.starts_with(".section")) break;  // nothing but names of inlined functions
+    if (code.starts_with(".section")) break;  // only names of inlined functions follow
     if (code.starts_with(".loc")) {
       places = chains.lines_of(code);
       continue;
@@ -120,7 +121,7 @@ std::vector<CodeLine> read_ptx(std::string_view ptx) {
 std::vector<CodeLine> read_sass(std::string_view disassembly) {
   std::vector<CodeLine> out;
   std::vector<int> places;
-  bool in_notes = false;  // several in a row: the chain of inlined calls
+  bool in_notes = false;  // several notes in a row are a chain of inlined calls
   for (std::string& line : split_lines(disassembly)) {
     std::string_view code = trimmed(line);
     if (code.starts_with("//##")) {

@@ -1,5 +1,5 @@
-// PTX and SASS with line information, as lines that know which lines of the CUDA text they are of.
-// Knows the two texts' forms.
+// PTX and SASS with line information, as lines linked to lines of the CUDA text. Knows how the two
+// texts write it.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace stepfuse::explore {
 struct CodeLine {
   std::string text;
   std::vector<int>
-      sources;  // lines of the CUDA text, from 1: where it stands, then who called that
+      sources;  // lines of the CUDA text, from 1: the instruction's own, then its callers'
 };
 
 std::vector<std::string> split_lines(std::string_view text);
 
-// PTX of --generate-line-info: its .loc and .file lines are read and left out.
+// Reads PTX made with --generate-line-info, and leaves out its .loc and .file lines.
 std::vector<CodeLine> read_ptx(std::string_view ptx);
 
-// `nvdisasm -c -gi` likewise; the encodings are not part of it.
+// Reads the output of `nvdisasm -c -gi` the same way, and leaves out the encodings.
 std::vector<CodeLine> read_sass(std::string_view disassembly);
 
 }  // namespace stepfuse::explore

@@ -1,4 +1,4 @@
-// Data as JSON into the page that the build embeds.
+// Inserts the data as JSON into the page that the build embeds.
 #include "tools/explore/page.hpp"
 
 #include <string_view>
@@ -25,7 +25,7 @@ json to_json(const Stage& s) {
   return {{"name", s.name}, {"note", s.note}, {"lines", std::move(lines)}};
 }
 
-// Inside of a script element: nothing in a text may end it.
+// The data is inside a script element, so no text in it may end that element.
 std::string safe(const json& data) {
   std::string text = data.dump(-1, ' ', true, json::error_handler_t::replace);
   std::string out;

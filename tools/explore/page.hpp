@@ -1,4 +1,4 @@
-// The page: one file that needs nothing else, with all stages side by side. Knows the stages and JSON.
+// The page: one self-contained file with all stages side by side. Knows the stages and JSON.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace stepfuse::explore {
 
-// A table above the stages; every row has as many cells as the head.
+// A table above the stages. Every row has as many cells as the head.
 struct Facts {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> notes;  // below it
+  std::vector<std::string> notes;  // printed below the table
 };
 
 std::string page(const std::string& title, const std::vector<Stage>& stages, const Facts& facts);

@@ -1,4 +1,4 @@
-// Collects the stages; one function makes one.
+// Collects the stages; each function makes one kind.
 #include "tools/explore/stages.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace stepfuse::explore {
 namespace {
 
-// Which lines of the IR an instruction is of, by its text after the passes.
+// Maps an instruction's text after the passes to its lines of the IR.
 class Origins {
  public:
   explicit Origins(const Program& optimized) {
@@ -51,7 +51,7 @@ class Origins {
   std::map<std::string, std::vector<int>, std::less<>> lines_;
 };
 
-// Lines that are instructions themselves.
+// Lines that are themselves instructions.
 std::vector<Line> instructions(std::string_view text, const Origins& origins) {
   std::vector<Line> out;
   for (std::string& line : split_lines(text)) {
@@ -61,7 +61,7 @@ std::vector<Line> instructions(std::string_view text, const Origins& origins) {
   return out;
 }
 
-// Lines with their instruction as a comment behind them, which `mark` begins.
+// Lines whose instruction follows in a comment, which `mark` starts.
 std::vector<Line> commented(std::string_view text, std::string_view mark, const Origins& origins,
                             bool drop_comment) {
   std::vector<Line> out;
@@ -75,7 +75,7 @@ std::vector<Line> commented(std::string_view text, std::string_view mark, const 
   return out;
 }
 
-// The instruction stands above its code.
+// Code below a comment that has its instruction.
 std::vector<Line> under_comments(std::string_view text, const Origins& origins) {
   constexpr std::string_view kMark = "  ;";
   std::vector<Line> out;
@@ -93,7 +93,7 @@ std::vector<Line> under_comments(std::string_view text, const Origins& origins) 
   return out;
 }
 
-// Machine code is of the lines of the CUDA text that it was made from.
+// Lines of machine code, which belong to the lines of the CUDA text that they were made from.
 std::vector<Line> through_cuda(const std::vector<CodeLine>& code, const std::vector<Line>& cuda) {
   std::vector<Line> out;
   for (const CodeLine& line : code) {
@@ -163,7 +163,7 @@ void add_gpu_stages(Stages* out, const Request& r, const Origins& origins) {
 Stages make_stages(const Request& r, const std::function<void(std::string_view)>& tell) {
   Stages out;
   std::string ir = print(r.program);
-  Program parsed = parse(ir);  // whose instructions know their lines
+  Program parsed = parse(ir);  // its instructions know their lines
   Stage first{"IR", "the step as it is written", {}};
   for (std::string& line : split_lines(ir)) first.lines.push_back({std::move(line), {}});
   for (const SourceLoc& loc : parsed.locs) {

@@ -13,9 +13,9 @@ namespace stepfuse::gpu_bench {
 
 class DeviceArrays {
  public:
-  // Every tensor of the layout, packed as in a bucket, the first one `misalign` elements behind an
-  // aligned address. Either zeros or ordinary random numbers, of which some millions repeat: equal bytes
-  // would take less power than a trainer's do.
+  // The tensors are packed as in a bucket, the first one `misalign` elements behind an aligned
+  // address. They hold zeros or random numbers. The random numbers repeat only after some millions:
+  // uniform bytes would draw less power than a trainer's arrays do.
   enum class Fill : uint8_t { zeros, random };
   DeviceArrays(const std::shared_ptr<cuda::Context>& context, const Layout& layout, DType dtype,
                Fill fill, size_t misalign = 0);

@@ -1,5 +1,5 @@
-// One benchmark case: the same arrays for every form, forms and copy in turns. Knows the public API,
-// the traffic model and the driver.
+// One benchmark case: forms and the copy take turns over the same arrays. Knows the public API, the
+// traffic model and the driver.
 #include "tools/gpu_bench/bench.hpp"
 
 #include <chrono>
@@ -50,7 +50,9 @@ class Event {
   cuda::CuEvent event_ = nullptr;
 };
 
-// What is timed: steps, with gradients that move or in a graph's replays, or one of their phases.
+// The work of a turn: steps, steps whose gradients move, replays of a graph, or one of the two
+// phases.
+// phases.
 enum class Turn : uint8_t { steps, moving, replayed, observing, observed };
 
 // One form of the step, over arrays that all of them share.
@@ -73,7 +75,7 @@ class Contestant {
   void prepare(const std::map<std::string, std::unique_ptr<DeviceArrays>>& arrays) {
     double start = now_ms();
     step_.prepare();
-    step_.adopt_state();  // arrays begin as the benchmark filled them
+    step_.adopt_state();  // the benchmark has already filled the arrays
     for (const auto& [name, a] : arrays) {
       if (name != "grad" && name != "grad2") step_.bind(name, a->pointers());
     }
@@ -84,17 +86,18 @@ class Contestant {
     result.from_disk_cache = step_.compile_report().from_disk_cache;
   }
 
-  // `second`: where gradients stand every other time; null if they do not move.
+  // `second` is the gradients' other location, used in every second step; null if they do not move.
   void turn(int steps, const std::vector<void*>& grads, const std::vector<void*>* second) {
     timed_batch(steps, nullptr, [&](int i) {
       step_.run(second != nullptr && i % 2 == 1 ? *second : grads, *args_);
     });
   }
-  // The first phase alone, which nothing but observe() runs.
+  // The first phase alone, which observe() runs.
   void turn_observing(int steps, const std::vector<void*>& grads) {
     timed_batch(steps, nullptr, [&](int) { step_.observe(0, grads, *args_); });
   }
-  // The rest alone. Each step is timed by itself; the device is busy with the first phase meanwhile.
+  // The second phase alone. Each step is timed by itself, while the device is busy with the first
+  // phase.
   void turn_observed(int steps, const std::vector<void*>& grads) {
     for (int i = 0; i < steps; ++i) {
       step_.observe(0, grads, *args_);
@@ -106,7 +109,7 @@ class Contestant {
       result.device_ms.push_back(end_.ms_since(begin_));
     }
   }
-  // The same by replays of one captured step, whose arguments are set before each.
+  // Replays of one captured step, whose arguments are set before each replay.
   void turn_replayed(int steps, const std::vector<void*>& grads) {
     if (!graph_) {
       step_.set_args(*args_);
@@ -126,8 +129,9 @@ class Contestant {
   Series result;
 
  private:
-  // Between two events, behind a step of which nothing is counted: on an idle device the first event
-  // would be done before the host has started anything, and its time would be the device's.
+  // Times the work between two events, after one step that is not timed. On an idle device the
+  // first event would complete before the host has submitted anything, and the host's time would
+  // count as the device's.
   template <class Work>
   void timed_batch(int steps, Stream stream, Work&& work) {
     work(0);
@@ -146,7 +150,7 @@ class Contestant {
   Step step_;
   std::optional<Args> args_;
   Event begin_, end_;
-  std::unique_ptr<StepGraph> graph_;  // goes before the step
+  std::unique_ptr<StepGraph> graph_;  // destroyed before the step
 };
 
 double copy_once(const DeviceArrays& from, const DeviceArrays& to, size_t bytes) {
@@ -163,11 +167,11 @@ double copy_once(const DeviceArrays& from, const DeviceArrays& to, size_t bytes)
 }  // namespace
 
 uint64_t bytes_needed(const Case& c, const Settings& settings) {
-  uint64_t per_param = 2 * size_of(c.grad);  // two homes
+  uint64_t per_param = 2 * size_of(c.grad);  // gradients have two locations
   for (const Buffer& b : program_of(c).buffers) {
     if (b.name != "grad") per_param += size_of(b.dtypes.only());
   }
-  // The unfused form keeps the unscaled gradients in f32.
+  // The unfused form stores unscaled gradients in f32.
   return c.layout.element_count() * (per_param + 4) + 2 * settings.copy_bytes;
 }
 
@@ -222,7 +226,7 @@ Result run_case(const Case& c, const Settings& settings) {
     }
   }
 
-  for (int round = -2; round < settings.rounds; ++round) {  // two rounds to warm up
+  for (int round = -2; round < settings.rounds; ++round) {  // two warm-up rounds
     for (Entry& e : entries) {
       const std::vector<void*>& grads = arrays["grad"]->pointers();
       Contestant& one = *e.contestant;

@@ -1,4 +1,4 @@
-// A captured step, to be replayed. Knows the driver's loader name.
+// A captured step for replays. Knows the driver loader's name.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@ namespace stepfuse::gpu_bench {
 
 class StepGraph {
  public:
-  // `work` puts the step into the stream that it is given, in the current context; twice, since it
-  // is run once before it is captured. Throws Error{device}.
+  // `work` submits the step to the given stream in the current context. It is called twice: once to
+  // run, once to be captured. Throws Error{device}.
   explicit StepGraph(const std::function<void(void* stream)>& work);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;

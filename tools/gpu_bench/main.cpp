@@ -26,7 +26,7 @@ double percentile(std::vector<double> v, double p) {
   return v[static_cast<size_t>(p * static_cast<double>(v.size() - 1) + 0.5)];
 }
 
-// Sixteen tensors of equal size: tensors do not matter much at these sizes.
+// Sixteen tensors of equal size; at these sizes the number of tensors hardly matters.
 Layout even_layout(uint64_t params) {
   Layout layout;
   for (int i = 0; i < 16; ++i) layout.add({.size = params / 16});

@@ -204,7 +204,7 @@ CASES = {
 
 
 def leave_out_init(*packages):
-    """Makes packages of which only single modules are wanted: timm's own imports of itself ask for torchvision."""
+    """Makes empty packages, so that single modules can be imported: timm's __init__ imports torchvision."""
     for name in packages:
         spec = importlib.util.find_spec(name)
         if spec is None:

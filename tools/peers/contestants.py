@@ -2,8 +2,8 @@
 """One contestant of tools/compare_torch.py in a process of its own, on the CPU or on a GPU: answers "run N" on stdin.
 
 Everybody does the same work over the same layout and gradients: unscale, finite check, clip by global norm, AdamW,
-scale update, f32. An answer has seconds per step on the device (CUDA events; wall clock where there are none), and what
-each call cost the host.
+scale update, f32. An answer has seconds per step on the device (by CUDA events, or the wall clock on a CPU), and the
+host's time per call.
 """
 
 import json

@@ -20,7 +20,7 @@ def lion(steps, backend, n=4096):
     for i in range(steps):
         g = inputs.gradient(5, i, 0, n)
         mixed = b1 * m + (1 - b1) * g.double()
-        # Where rounding may decide the sign, the two formulas may part by 2 lr: those are counted apart.
+        # Rounding may decide the sign of these elements; the formulas then differ by 2 lr. They count separately.
         flipped |= mixed.abs() < 1e-6 * g.double().abs()
         exact = exact - lr * (torch.sign(mixed) + decay * exact)
         m = b2 * m + (1 - b2) * g.double()

@@ -1,16 +1,16 @@
-// Where the windows of the address spaces lie among generic addresses.
+// The windows of the address spaces within generic addresses.
 #pragma once
 
 #include "tools/ptx_machine/syntax.hpp"
 
 namespace ptx {
 
-// Outside anything that Memory or the host hands out; 4 GiB each.
+// Outside of everything that Memory or the host hands out; 4 GiB each.
 inline constexpr u64 kSharedWindow = 0xFFF1'0000'0000'0000;
 inline constexpr u64 kLocalWindow = 0xFFF2'0000'0000'0000;
 inline constexpr u64 kParamWindow = 0xFFF3'0000'0000'0000;
 
-// The first bytes of shared memory belong to nobody, so that a null offset is caught.
+// Nothing is allocated in the first bytes of shared memory, so that a null offset is caught.
 inline constexpr u32 kSharedStart = 1024;
 inline constexpr u32 kSharedGap = 64;
 
@@ -27,7 +27,7 @@ constexpr u64 window_of(Space space) {
   }
 }
 
-// Turns a generic address into one of its space.
+// Turns a generic address into one of its own space.
 constexpr Space resolve_generic(u64& address) {
   u64 window = address & ~u64{0xFFFF'FFFF};
   Space space = window == kSharedWindow  ? Space::shared

@@ -1,5 +1,5 @@
-// Blocks with caches of their own that nothing keeps coherent: a store reaches others when it is
-// released or at some random later time, and a load may see what was there before.
+// Incoherent caches, one per block: a store reaches other blocks when it is released or at a random
+// later time, and a load may see an old value.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ class Caches {
  public:
   Caches(u32 blocks, u64 seed) : random_(~seed), blocks_(blocks) {}
 
-  // The block's own copy of the aligned 32 bytes in which the access lies. An atomic one works on
+  // The block's own copy of the aligned 32 bytes that contain the access. An atomic access works on
   // memory itself.
   Region access(u32 block, Allocation& a, u64 address, u32 bytes, bool writes, bool atomic);
-  // What the block has stored so far reaches the device, with Scope::sys the host as well.
+  // Makes the block's stores visible to the device, and with Scope::sys to the host.
   void release(u32 block, Scope scope);
-  // What the block loads from here on is no older than now.
+  // Makes later loads of the block see at least the present state.
   void acquire(u32 block);
-  // Some store of the past arrives, in no order.
+  // Makes a random earlier store visible, in no particular order.
   void some_arrives(u32 block);
-  // Everything reaches memory. False: it had already.
+  // Makes all stores visible. Returns false if they already were.
   bool settle();
 
  private:
   static constexpr u32 kLine = 32;
-  static constexpr u32 kAll = ~u32{0};  // of a line's bytes
+  static constexpr u32 kAll = ~u32{0};  // bytes of a line
   struct Line {
     Allocation* a = nullptr;
     std::array<std::byte, kLine> bytes;
@@ -38,7 +38,7 @@ class Caches {
   };
   struct Cache {
     std::unordered_map<u64, Line> lines;  // by address / 32
-    std::vector<u64> dirty;               // which of them may be; some are named twice
+    std::vector<u64> dirty;  // the dirty lines and perhaps others; duplicates are possible
   };
 
   void fill(Line& line, u64 key) const;
@@ -48,7 +48,7 @@ class Caches {
 
   Random random_;
   std::vector<Cache> blocks_;
-  Cache device_;  // of memory of the host: what has reached the device and not yet the host
+  Cache device_;  // of host memory: stores that have reached the device but not the host
 };
 
 }  // namespace ptx

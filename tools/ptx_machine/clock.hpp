@@ -15,10 +15,10 @@ constexpr u32 thread_id(u32 block, u32 thread) { return (block << kThreadBits) |
 constexpr u32 block_of(u32 id) { return id >> kThreadBits; }
 constexpr u32 index_of(u32 id) { return id & ((1u << kThreadBits) - 1); }
 
-// What a thread knows of the others: floor[b] says that every thread of block b is known up to
-// that time (a block's barrier gives all of its threads one time), extras that single threads are
-// known further (a release by one thread). Immutable once shared, so a block's barrier costs one
-// of these and not one per thread.
+// A thread's knowledge of the others. floor[b] is a time up to which all threads of block b are
+// known: a block's barrier gives all its threads one time. Extras are single threads that are known
+// further, after a release by one thread. Shared clocks are immutable, so that a block's barrier
+// costs one clock and not one per thread.
 struct Clock {
   struct Extra {
     u32 id;
@@ -26,7 +26,7 @@ struct Clock {
   };
 
   std::vector<u32> floor;
-  std::vector<Extra> extras;  // rising id; time above floor[block_of(id)]
+  std::vector<Extra> extras;  // ascending id; time above floor[block_of(id)]
 
   u32 time_of(u32 id) const;
   void learn(u32 id, u32 time);

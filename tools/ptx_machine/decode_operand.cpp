@@ -1,4 +1,4 @@
-// Slots and values of single operands; knows registers, constants and symbols.
+// Decodes single operands into slots and values. Knows registers, constants and symbols.
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace ptx {
 namespace {
 
-// Neither a floating-point number nor bits that may be anything.
+// True for integer types, which are neither floating-point nor untyped bits.
 bool is_whole(Type type) {
   return info(type).kind == Kind::signed_int || info(type).kind == Kind::unsigned_int;
 }
@@ -111,7 +111,7 @@ u32 Decoder::label(const Statement& statement, std::string_view name) const {
   refuse(ErrorKind::unresolved_symbol, fmt::format("no label '{}'", name));
 }
 
-// A body that runs over its end returns.
+// A body without a final `ret` returns at its end.
 void Decoder::add_end() {
   Instruction end;
   for (const OpcodeRow& row : opcode_table()) {
@@ -123,7 +123,8 @@ void Decoder::add_end() {
   kernel_.text.emplace_back("the end of the body");
 }
 
-// Where the thread may go from here. A write under a guard may leave the old value, so it reads it.
+// Records the instructions that may follow. A guarded write may leave the old value, so it counts
+// as a read.
 void Decoder::note_next(const Statement& statement, const Instruction& i) {
   RegisterUse& use = uses_.back();
   std::string_view name = statement.opcode.substr(0, statement.opcode.find('.'));
@@ -135,7 +136,7 @@ void Decoder::note_next(const Statement& statement, const Instruction& i) {
   if (!leaves || i.guarded) use.next.push_back(behind);
 }
 
-// The registers' slots shrink to few, and what stands behind them in the frame moves up.
+// Reduces the registers' slots and moves up the slots behind them.
 void Decoder::compact_frame() {
   auto registers = static_cast<u32>(function_.registers.size());
   SharedSlots shared = share_slots(uses_, registers);
@@ -160,7 +161,7 @@ void Decoder::compact_frame() {
   watch(shared.unwritten);
 }
 
-// Few texts have such registers, and only these pay for the question whether they were written.
+// Only texts with such registers pay for the check whether they were written.
 void Decoder::watch(const std::vector<u32>& registers) {
   std::map<u32, u32> flags;  // register -> slot
   auto add = [&](u32 r) {

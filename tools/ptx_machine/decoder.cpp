@@ -84,7 +84,7 @@ Kernel Decoder::run() {
   kernel_.required_threads = function_.required_threads;
   kernel_.min_blocks = function_.min_blocks;
   kernel_.registers = static_cast<u32>(function_.registers.size());
-  // What a register holds before its first write is no value to rely on.
+  // A register's value before its first write is arbitrary.
   kernel_.frame.assign(function_.registers.size(), 0xA5A5'A5A5'A5A5'A5A5u);
   place_variables();
   for (const Statement& statement : function_.statements) decode(statement);
@@ -101,7 +101,7 @@ void Decoder::place_variables() {
     symbols_[p.name] = offset;
     kernel_.param_bytes = offset + static_cast<u32>(p.bytes);
   }
-  // Gaps between the shared variables, so that running over one's end is noticed.
+  // Gaps between the shared variables reveal accesses beyond the end of one.
   kernel_.shared_bytes = kSharedStart;
   u32 dynamic_align = 16;
   auto add_shared = [&](const Variable& v) {
@@ -193,7 +193,7 @@ void Decoder::decode(const Statement& statement) {
   for (std::size_t k = 0; k < statement.operands.size(); ++k) {
     fill(specs[k], statement.operands[k], form, i);
   }
-  // "v4" must name as many elements as the operand has, and a combining setp its third source.
+  // "v4" must match the operand's element count; a combining setp needs its third source.
   u32 length = form.has("v2") ? 2 : form.has("v4") ? 4 : form.has("v8") ? 8 : 0;
   bool is_access = row.operands.find("[a]") != std::string_view::npos;
   if (is_access && length != (i.list == nullptr ? 0 : i.count)) {

@@ -1,4 +1,4 @@
-// From parsed text to the pre-decoded form: picks each statement's row and fills its slots.
+// Decodes parsed text: picks each statement's table row and fills its slots.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace ptx {
 
-// Where a module's variables lie, by name.
+// Addresses of a module's variables, by name.
 using SymbolTable = std::map<std::string, u64, std::less<>>;
 
 class Decoder {

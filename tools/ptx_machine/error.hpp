@@ -1,4 +1,4 @@
-// What can go wrong on the machine, as one exception with a kind; knows only the standard library.
+// The machine's exception, with a kind for each fault. Knows only the standard library.
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,4 @@
-// The host as one more thread, which reads while a launch runs: with loads of 8 bytes whose scope is
-// the system.
+// The host as one more thread that reads during a launch, with 8-byte loads of system scope.
 #pragma once
 
 #include <functional>
@@ -12,11 +11,11 @@ class HostView {
  public:
   explicit HostView(Launch& launch);
 
-  // With acquire, what was released to the whole system before the store that is read is ordered
-  // before what follows. Throws MachineError{race} if nothing orders the store of a weaker kind.
+  // Acquires: work released to the system before the store that is read is ordered before later
+  // work. Throws MachineError{race} if nothing orders a weaker store.
   u64 load_acquire(u64 address);
-  // What is read may be torn or too new, as long as it is not used: keep() throws
-  // MachineError{race} if any of it since the last keep() or drop() was.
+  // The value may be torn or too new as long as it is not used. keep() throws MachineError{race} if
+  // a value since the last keep() or drop() was torn or too new.
   u64 load_relaxed(u64 address);
   void keep();
   void drop() { torn_.clear(); }
@@ -29,8 +28,8 @@ class HostView {
   std::string torn_;
 };
 
-// Called between the turns of a launch, more often while it accesses the allocation at `address`;
-// each call should do one load, so that the launch can do anything between two.
+// Called between the turns of a launch, and more often while it accesses the allocation at
+// `address`. Each call should do one load, so that the launch can make progress between two loads.
 struct HostReader {
   u64 address = 0;
   std::function<void(HostView&)> step;

@@ -1,4 +1,4 @@
-// Lanes of a warp that stand at the same instruction and execute it at once. Knows the thread state.
+// Lanes of a warp that are at the same instruction and execute it together. Knows the thread state.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@ namespace ptx {
 struct Lanes {
   Warp* warp = nullptr;
   u32 bits = 0;   // one per lane that takes part
-  u32 first = 0;  // the lane that the seed puts first, where their order can be seen
-  u32 pc = 0;     // of the instruction
+  u32 first = 0;  // the lane that goes first, by seed, if the order is observable
+  u32 pc = 0;     // instruction index
   alignas(64) std::array<u64, kLanes> mask{};  // all ones for a lane that takes part
 
   u64* row(u32 slot) const { return warp->registers + std::size_t{slot} * kLanes; }
 
-  // Calls for each lane that takes part, beginning with the first one.
+  // Calls for each participating lane, starting with `first`.
   template <class Each>
   void each(Each each_lane) const {
     u32 front = ~u32{0} << first;
@@ -27,16 +27,16 @@ struct Lanes {
   }
 };
 
-// The instructions over registers are compiled for several levels of the processor, of which the
-// loader chooses one. Sanitizers cannot run what chooses so early.
+// Instructions over registers are compiled for several processor levels, among which the loader
+// chooses. Sanitizers cannot run the loader's choice, which is too early for them.
 #if defined(PTX_MACHINE_CLONES)
 #define PTX_EACH_LEVEL __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define PTX_EACH_LEVEL
 #endif
 
-// Writes value(k) to lane k of a row. The row may be one of the operands: a lane reads only its own
-// values, before it writes.
+// Writes value(k) to lane k of a row. The row may be an operand: a lane reads only its own values,
+// and before it writes.
 #define PTX_SET_LANES(row, lanes, value)                           \
   _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) {          \
     u64 computed = value;                                          \

@@ -1,4 +1,4 @@
-// One running grid: its blocks, who runs next, who waits for what. Knows no opcode.
+// One running grid: its blocks, the next turn, and waiting threads. Knows no opcode.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,12 @@ struct Checks {
   bool uninitialised = true;
 };
 
-// How the lanes of a warp that stand at one place take a turn: at once, in which vectors compute; one
-// after the other; or in most turns at once, as the seed has it.
+// How the lanes of a warp at one instruction take a turn: together, which uses vectors; one by one;
+// or mostly together, as the seed decides.
 enum class Stepping : u8 { by_seed, together, one_by_one };
 
 struct LaunchOptions {
-  u64 seed = 0;                    // each seed is another interleaving
+  u64 seed = 0;                    // selects the interleaving
   u64 step_limit = 4'000'000'000;  // thread-instructions of the whole launch
   Checks checks;
   bool incoherent = false;     // blocks have caches of their own (caches.hpp)
@@ -60,27 +60,28 @@ class Launch {
   Counters run();
 
   // For the semantic functions.
-  // A thread is about to access what all share. True: it stops first and comes back here later.
+  // Called before an access to shared data. If true, the thread stops first and repeats the
+  // instruction later.
   bool hold_back(Thread& thread);
   void exit_thread(Thread& thread);
   void arrive(Thread& thread, const Instruction& i, u32 barrier, u32 expected);
   void arrive_in_warp(Thread& thread, const Instruction& i, u32 members, WarpFunction complete);
   void wake(Thread& thread);
 
-  // What an access of this order means for the block's cache.
+  // Applies an access's memory order to the block's cache.
   void order_cache(const Thread& thread, Order order, Scope scope);
   const ClockRef& start_clock() const { return start_clock_; }
 
   Memory& memory;
   RaceDetector& races;
   SyncClocks sync;
-  std::unique_ptr<Caches> caches;  // nullptr: all see one memory
+  std::unique_ptr<Caches> caches;  // nullptr: all blocks see one memory
   const Kernel& kernel;
   std::vector<std::byte> params;
   Checks checks;
   Counters counters;
-  bool host_due = false;  // what the host watches was accessed
-  u64 stores = 0;         // tells pollers' progress
+  bool host_due = false;  // memory that the host watches was accessed
+  u64 stores = 0;         // lets polling threads notice progress
 
  private:
   void make_block(u32 index);
@@ -106,7 +107,7 @@ class Launch {
   ClockRef start_clock_;
   std::vector<std::unique_ptr<Block>> blocks_;
   u64 live_ = 0;
-  u64 started_ = 0;  // blocks
+  u64 started_ = 0;  // number of blocks started
   bool last_first_ = false;
   Scheduler scheduler_;
   HostReader* host_ = nullptr;

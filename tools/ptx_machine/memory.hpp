@@ -1,4 +1,4 @@
-// Device memory: allocations with their bytes, what of them was written, and their race cells.
+// Device memory: allocations with their bytes, write flags and race cells.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace ptx {
 
-// Zeroed pages that cost nothing until they are touched, so that a shadow of a huge and sparsely
-// used allocation is affordable.
+// Zeroed pages that cost nothing until they are touched. They make the shadow of a huge, sparsely
+// used allocation affordable.
 class LazyPages {
  public:
   LazyPages() = default;
   explicit LazyPages(std::size_t bytes);
-  // Every page begins as a repetition of `pattern`.
+  // Initialises every page with repetitions of `pattern`.
   LazyPages(std::size_t bytes, u8 pattern);
   LazyPages(LazyPages&& other) noexcept { swap(other); }
   LazyPages& operator=(LazyPages&& other) noexcept {
@@ -38,9 +38,9 @@ class LazyPages {
   std::size_t mapped_ = 0;  // 0: from calloc
 };
 
-inline constexpr u8 kFreshByte = 0xA5;  // what fresh memory holds
-inline constexpr u8 kWritten = 1;       // bit of a state byte: somebody wrote this byte
-inline constexpr u8 kGap = 2;           // bit of a state byte: between two variables
+inline constexpr u8 kFreshByte = 0xA5;  // content of fresh memory
+inline constexpr u8 kWritten = 1;       // state bit: the byte was written
+inline constexpr u8 kGap = 2;           // state bit: the byte is between two variables
 
 // A run of bytes with their shadow.
 struct Region {
@@ -54,9 +54,9 @@ struct Allocation {
   u64 size = 0;
   std::string name;
   bool read_only = false;
-  bool host = false;     // lies in memory of the host
-  bool watched = false;  // a turn ends with an access: the host is reading there
-  Region region;         // of `base`; for mapped host memory from the word that holds `base`
+  bool host = false;     // in host memory
+  bool watched = false;  // the host reads this allocation, so a turn ends after an access
+  Region region;         // of `base`; for mapped host memory, from the word that contains `base`
   u32 lead = 0;          // bytes from the first cell to `base`
   LazyPages bytes, state, cells;
 };
@@ -65,15 +65,15 @@ class Memory {
  public:
   Memory();
 
-  // Device addresses are of their own, 256-byte aligned and no more, never handed out twice, and
-  // no two allocations touch.
+  // Device addresses overlap no host addresses, are aligned to 256 bytes and no more, and are never
+  // reused. No two allocations are adjacent.
   u64 allocate(u64 size, std::string name = "");
   bool release(u64 base);  // false: no allocation begins there
-  // Memory of the host that kernels may use under its own address.
+  // Maps host memory that kernels may access by its host address.
   void map_host(void* address, u64 size);
   bool unmap_host(void* address);
-  // From now on host and kernels use all memory of each other, as on devices with pageable memory
-  // access; but for what is allocated here nothing is known of bounds.
+  // From now on, host and kernels may access all of each other's memory, as on devices with
+  // pageable memory access. Bounds are then known only for allocations made here.
   void map_process() { process_ = true; }
 
   Allocation* find(u64 address) {
@@ -81,7 +81,7 @@ class Memory {
     if (page < pages_.size()) return pages_[page];
     return find_host(address);
   }
-  // What a kernel's access finds: an allocation, or with map_process() a page of the process.
+  // Finds the allocation for a kernel's access, or with map_process() the page of the process.
   Allocation* reach(u64 address) {
     Allocation* a = find(address);
     return a != nullptr || !process_ ? a : find_page(address);
@@ -90,12 +90,12 @@ class Memory {
   std::string describe(u64 address) const;
   u64 bytes_in_use() const { return bytes_in_use_; }
 
-  // Copies of the host's side; each throws out_of_bounds.
+  // Copies by the host; each throws out_of_bounds.
   void write(u64 to, const void* from, u64 size);
   void read(void* to, u64 from, u64 size);
   void copy(u64 to, u64 from, u64 size);
   void fill(u64 to, u64 count, u64 pattern, u32 pattern_bytes);
-  // The bytes stay, but count as never written.
+  // Keeps the bytes, but marks them as never written.
   void forget(u64 to, u64 size);
 
  private:
@@ -109,7 +109,7 @@ class Memory {
 
   std::vector<Allocation*> pages_;
   std::map<u64, std::unique_ptr<Allocation>> allocations_;
-  std::map<u64, std::unique_ptr<Allocation>> process_pages_;  // those that kernels touched
+  std::map<u64, std::unique_ptr<Allocation>> process_pages_;  // pages that kernels touched
   bool process_ = false;
   u64 bytes_in_use_ = 0;
 };

@@ -1,4 +1,4 @@
-// Which .version and .target a form of an opcode needs, as the ISA manual's notes say.
+// The .version and .target that a form of an opcode needs, from the notes of the ISA manual.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace ptx {
 
-// What the module lacks for the form: "needs .target sm_80, the module has sm_75"; empty: nothing.
+// The unmet need, as in "needs .target sm_80, the module has sm_75", or "".
 std::string lacking(const Program& program, std::string_view opcode, const Form& form);
 
-// Of the module's own two lines: a target that the version does not know.
+// The same for the module's own directives: a .target that its .version does not know.
 std::string lacking(const Program& program);
 
 }  // namespace ptx

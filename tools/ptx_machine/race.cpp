@@ -124,7 +124,7 @@ bool RaceDetector::slow(const View& view, Cell& cell, u32 mask, Access access, S
   u32 base = id_of(cell.write) * 4;
   for (u32 byte = 0; byte < 4; ++byte) {
     if ((mask >> byte & 1u) == 0) continue;
-    // A copy: histories and splits may move while the cell is looked at.
+    // A copy, because histories and splits may move while the cell is read.
     Cell sub = splits_[base + byte];
     bool fine = slow_whole(view, sub, 1, access, how);
     splits_[base + byte] = sub;
@@ -172,7 +172,8 @@ bool RaceDetector::slow_whole(const View& view, Cell& cell, u32 mask, Access acc
           !strong_ordered(view, history.strong_writes, how, "atomic write")) {
         return false;
       }
-      // What conflicts with an ordered earlier one of its strength conflicts with this one too.
+      // An earlier ordered access of the same strength may go: whatever conflicts with it conflicts
+      // with this access too.
       std::erase_if(history.strong_writes,
                     [&](const Entry& e) { return e.how == how && ordered(view, e); });
       add(history.strong_writes, view, how);
@@ -260,8 +261,8 @@ u32 RaceDetector::add(std::vector<Entry>& entries, const View& view, Strength ho
   u32 warp = view.id() & ~31u;
   u32 lane = 1u << (view.id() & 31u);
   u32 time = time_of(view.epoch);
-  // Who is unordered with an earlier access of the warp that is ordered before this one is
-  // unordered with this one too, so the earlier one may go.
+  // An earlier access of the warp that is ordered before this one may go: whoever is unordered with
+  // it is unordered with this one too.
   for (std::size_t k = 0; k < entries.size(); ++k) {
     Entry& e = entries[k];
     if (e.warp != warp || e.how != how) continue;

@@ -1,4 +1,5 @@
-// The race check: who last read and wrote each word, and whether the next access is ordered after.
+// The race check: the last read and write of each word, and whether the next access is ordered
+// after them.
 //
 // FastTrack's idea on 4-byte cells: an access keeps the last write and the last read as epochs
 // (thread, time). A word read by several unordered threads, or accessed by strong operations, gets
@@ -26,14 +27,14 @@ struct Cell {
 enum class Scope : u8 { cta, gpu, sys };
 
 // Strong operations do not race if each one's scope includes the other's thread and they overlap
-// completely: a vector is so many accesses of `width` bytes.
+// completely. A vector counts as separate accesses of `width` bytes.
 struct Strength {
   Scope scope = Scope::gpu;
   u8 width = 0;
   bool operator==(const Strength&) const = default;
 };
 
-// How one thread sees the others.
+// A thread's view of the others.
 struct View {
   Epoch epoch;  // (own time, own id)
   const Clock* clock;
@@ -51,19 +52,20 @@ struct Conflict {
 
 class RaceDetector {
  public:
-  // Everything so far is ordered before the launch that begins. Returns the threads' first time.
+  // Orders everything so far before the launch that starts. Returns the threads' first time.
   u32 begin_launch();
   void saw_time(u32 time) { latest_ = std::max(latest_, time); }
   u32 launch_start() const { return launch_start_; }
 
-  // Each returns false after a conflict, which then lies in conflict(). `first` is the byte's
+  // Each returns false after a conflict, which conflict() then describes. `first` is the byte's
   // offset from cells[0].
   bool weak_read(const View& view, Cell* cells, u64 first, u32 bytes) {
     return over<&RaceDetector::read_cell>(view, cells, first, bytes);
   }
-  // ld.global.nc: nobody may write there in this launch, neither before nor behind it.
+  // ld.global.nc: no thread may write the word during the launch, before or after.
   bool constant_read(const View& view, Cell* cells, u64 first, u32 bytes);
-  // By the host, which waits for nobody and whom nobody waits for: a look at the last write.
+  // The host's read, which checks the last write. The host waits for no thread and no thread waits
+  // for it.
   static constexpr u32 kHostId = (1u << 26) - 1;
   bool host_read(const View& view, Cell* cells, u64 first, u32 bytes);
   bool weak_write(const View& view, Cell* cells, u64 first, u32 bytes) {
@@ -79,7 +81,7 @@ class RaceDetector {
  private:
   enum class Access : u8 { weak_read, weak_write, strong_read, strong_write };
 
-  // Lanes of one warp that accessed the word at one time of theirs.
+  // Lanes of one warp that accessed the word at the same time.
   struct Entry {
     u32 warp;  // id of its first lane
     u32 lanes;
@@ -88,7 +90,7 @@ class RaceDetector {
     Strength how;
     u32 id() const { return warp + static_cast<u32>(std::countr_zero(lanes)); }
   };
-  // A word that was read by ld.global.nc.
+  // A word read by ld.global.nc.
   struct Constant {
     u32 mask = 0;
     u32 id = 0;
@@ -97,7 +99,7 @@ class RaceDetector {
   struct History {
     u32 mask = 0;
     std::vector<Entry> weak_reads, strong_reads, strong_writes;
-    u32 latest = 0;  // of weak_reads: the lanes of a warp read one behind the other
+    u32 latest = 0;  // index in weak_reads: the lanes of a warp read in succession
   };
 
   static constexpr u32 kIdMask = (1u << 26) - 1;
@@ -146,7 +148,7 @@ class RaceDetector {
     return joins_latest(view, cell, mask) || slow(view, cell, mask, Access::weak_read, {});
   }
 
-  // A read of a word that many read, and this thread's warp last, at the same time of theirs.
+  // True if the word has several readers and this thread's warp was the last one, at the same time.
   bool joins_latest(const View& view, const Cell& cell, u32 mask) {
     bool has_history = (static_cast<u32>(cell.read) & kHistory) != 0;
     if (!has_history || time_of(cell.read) < launch_start_) return false;
@@ -185,7 +187,7 @@ class RaceDetector {
   bool all_ordered(const View& view, const std::vector<Entry>& entries, const char* what);
   bool strong_ordered(const View& view, const std::vector<Entry>& entries, Strength how,
                       const char* what);
-  u32 add(std::vector<Entry>& entries, const View& view, Strength how);  // its place
+  u32 add(std::vector<Entry>& entries, const View& view, Strength how);  // returns its index
   bool conflict(const char* what, u32 id, u32 pc, bool constant = false);
 
   bool host_cell(const View& view, Cell& cell, u32 mask);

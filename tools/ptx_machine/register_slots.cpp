@@ -1,4 +1,5 @@
-// Liveness over basic blocks, then a linear scan over the intervals; knows no opcode.
+// Allocates slots: liveness over basic blocks, then a linear scan over the intervals. Knows no
+// opcode.
 #include "tools/ptx_machine/register_slots.hpp"
 
 #include <algorithm>
@@ -12,14 +13,14 @@ using Set = std::vector<u64>;
 void insert(Set& set, u32 r) { set[r / 64] |= u64{1} << (r % 64); }
 bool has(const Set& set, u32 r) { return (set[r / 64] >> (r % 64) & 1) != 0; }
 
-// Instructions [begin, end) that run one after the other, and the registers that are live around them.
+// Instructions [begin, end) that run in sequence, with the registers live at both ends.
 struct BasicBlock {
   u32 begin = 0, end = 0;
-  Set reads, writes;  // reads before any write of the block; writes that always happen
+  Set reads, writes;  // reads before any write in the block; writes that always happen
   Set live_in, live_out;
 };
 
-// Where blocks begin: behind an instruction that branches or ends, and where a branch goes.
+// Marks starts of blocks: after a branch or an end, and at a branch's target.
 std::vector<bool> block_starts(const std::vector<RegisterUse>& code) {
   std::vector<bool> starts(code.size() + 1);
   starts[0] = true;
@@ -125,8 +126,8 @@ SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers) {
   std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
   std::vector<u32> free;
   for (const Interval& v : intervals_of(code, blocks, registers)) {
-    // A slot is free behind the last instruction that reads it, not already in it: some write
-    // their result for one thread while they still read for another.
+    // A slot becomes free after the last instruction that reads it, not within it: some
+    // instructions write one thread's result while they still read for another thread.
     while (!busy.empty() && busy.top().first < v.begin) {
       free.push_back(busy.top().second);
       busy.pop();

@@ -1,5 +1,5 @@
-// Gives the registers of a text few slots: those that are never live together share one. A compiler
-// names thousands of registers; a thread whose frame fits the cache runs twice as fast.
+// Gives a text's registers few slots: registers that are never live together share one. A compiler
+// names thousands of registers, and a thread whose frame fits the cache runs twice as fast.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace ptx {
 
-// What one instruction does to the registers, and where the thread may be next.
+// An instruction's effect on registers, and the instructions that may follow.
 struct RegisterUse {
   std::vector<u32> reads, writes;
-  bool guarded = false;   // it may leave what it writes as it was
-  std::vector<u32> next;  // indices of instructions
+  bool guarded = false;   // may leave the old value of a register that it writes
+  std::vector<u32> next;  // instruction indices
 };
 
 struct SharedSlots {
-  std::vector<u32> of;  // [register]; kNoSlot for one that nothing names
+  std::vector<u32> of;  // [register]; kNoSlot for unused ones
   u32 count = 0;
-  std::vector<u32> unwritten;  // registers that some way through the text reads before any write
+  std::vector<u32> unwritten;  // registers that some path reads before any write
 };
 SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers);
 

@@ -1,4 +1,4 @@
-// The seeded choice of the next warp; spinning threads get a turn now and then.
+// Chooses the next warp by the seed. Spinning threads get an occasional turn.
 #include "tools/ptx_machine/scheduler.hpp"
 
 namespace ptx {
@@ -70,7 +70,8 @@ Turn Scheduler::next() {
     unpark(*frozen_.front().second);
     frozen_.erase(frozen_.begin());
   }
-  // Where nobody works, who lags has to see what all others saw: else they wait for it and it for nothing.
+  // If all threads poll, a lagging warp must see what the others saw. Otherwise they wait for it,
+  // and it waits for nothing.
   const bool all_poll = lists_[0].empty();
   bool poll = all_poll || (!lists_[1].empty() && random_.below(64) == 0);
   const auto& list = lists_[poll ? 1 : 0];
@@ -79,7 +80,7 @@ Turn Scheduler::next() {
   Warp* warp = list[random_.below(size)];
   for (u32 again = 0; again < 8 && !all_poll && lags(*warp); ++again)
     warp = list[random_.below(size)];
-  // One turn of 32 lets each lane run ahead of the others.
+  // In one turn of 32, each lane may run ahead of the others.
   return {warp, slice(), poll, random_.below(32) != 0};
 }
 

@@ -1,4 +1,4 @@
-// Who learns what from whom: the clocks that releases leave at a word and acquires pick up.
+// Clocks of synchronisation: releases leave them at a word, and acquires pick them up.
 #pragma once
 
 #include <array>
@@ -15,23 +15,23 @@ class SyncClocks {
 
   // `word` identifies the location. A read-modify-write calls read, then write.
   void read(Thread& thread, u64 word, Order order, Scope scope);
-  // The host's acquire.
+  // An acquire by the host.
   void host_read(ClockRef& clock, u64 word) const;
   void write(Thread& thread, u64 word, Order order, Scope scope, bool keeps_sequence);
   void fence(Thread& thread, Scope scope);
 
-  // The threads meet: each is ordered after everything that any of them did. `whole_block`: no
-  // other thread of the block is left out.
+  // Orders each of the threads after everything that any of them did. `whole_block`: they are all
+  // threads of the block.
   static void meet(const std::vector<Thread*>& threads, bool whole_block);
 
  private:
   struct Released {
     ClockRef clock;
     u32 block = 0;
-    bool one_block = true;  // only threads of `block` released it
+    bool one_block = true;  // only threads of `block` have released it
   };
   struct Word {
-    std::array<Released, 3> by;  // scope
+    std::array<Released, 3> by;  // [scope]
   };
 
   static void merge(Released& into, const ClockRef& clock, u32 block);

@@ -15,12 +15,12 @@ class Launch;
 struct Warp;
 struct Block;
 
-// What the lanes of a warp do together once all of them are there.
+// An operation of a whole warp, executed once all its lanes have arrived.
 using WarpFunction = void (*)(Warp&, u32 members);
 
 enum class State : u8 { ready, at_barrier, at_warp_operation, exited };
 
-// What releases and fences have prepared for the strong accesses around them.
+// Clocks that releases and fences have prepared for the strong accesses around them.
 struct SyncState {
   struct Release {
     ClockRef clock;
@@ -33,7 +33,7 @@ struct SyncState {
   ClockRef pending_gpu, pending_cta;  // read by relaxed accesses, joined by the next fence
 };
 
-// The lanes of a warp. A slot of the register file is a row with one value for each lane.
+// The lanes of a warp. A slot of the register file is a row with one value per lane.
 inline constexpr u32 kLanes = 32;
 
 // One lane's column of its warp's register file.
@@ -50,9 +50,9 @@ class Registers {
 struct Thread {
   Registers r;
   u32 pc = 0;
-  bool stop = false;      // the slice ends behind this instruction
+  bool stop = false;      // the slice ends after this instruction
   bool spinning = false;  // polls a word that does not change
-  bool held = false;      // was stopped before the access that it is at
+  bool held = false;      // was stopped before its current access
   State state = State::ready;
   u8 lane = 0;
   u32 index = 0;  // in the block
@@ -72,7 +72,7 @@ struct Thread {
   u64 poll_address = 0;
   u64 poll_value = 0;
 
-  const Instruction* pending = nullptr;  // the warp operation or barrier it waits at
+  const Instruction* pending = nullptr;  // the warp operation or barrier at which it waits
   u32 pending_mask = 0;
   WarpFunction complete = nullptr;
   u32 barrier = 0;
@@ -90,9 +90,9 @@ struct Warp {
   u32 count = 0;
   u32 live = 0;  // one bit per lane that has not exited
   u32 ready = 0;
-  u32 spinning = 0;  // of the ready ones
-  int list = -1;     // which of the scheduler's lists it is in
-  u32 position = 0;  // there
+  u32 spinning = 0;  // number of spinning lanes among the ready ones
+  int list = -1;     // index of the scheduler's list that contains it
+  u32 position = 0;  // index in that list
 };
 
 struct Barrier {
@@ -103,7 +103,7 @@ struct Barrier {
 struct Block {
   u32 index = 0;
   u32 live = 0;
-  bool parked = false;  // takes no turns: frozen, or not started
+  bool parked = false;  // gets no turns: frozen, or not started
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::unique_ptr<u64[]> registers;
@@ -115,7 +115,7 @@ struct Block {
   std::array<Barrier, kBarriers> barriers;
 };
 
-// Throws with the thread's place in the text.
+// Throws with the thread's position in the text.
 [[noreturn]] void fail(const Thread& thread, ErrorKind kind, const std::string& what);
 
 }  // namespace ptx

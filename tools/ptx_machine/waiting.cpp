@@ -1,4 +1,4 @@
-// Where threads wait for each other: block barriers, warp operations, exits.
+// Waiting of threads for each other: block barriers, warp operations, exits.
 #include <fmt/format.h>
 
 #include "tools/ptx_machine/launch.hpp"
@@ -12,7 +12,7 @@ void stop(Thread& thread, State state) {
   thread.warp->ready &= ~(1u << thread.lane);
 }
 
-// bar.red hands every thread the reduction over the predicates of all.
+// bar.red returns the reduction over all predicates to every thread.
 void reduce(const std::vector<Thread*>& threads) {
   u32 set = 0;
   for (const Thread* t : threads) {
@@ -39,7 +39,7 @@ void Launch::exit_thread(Thread& thread) {
   thread.warp->live &= ~(1u << thread.lane);
   --block.live;
   --live_;
-  // Those who wait no longer wait for this thread.
+  // Waiting threads no longer need this one.
   for (u32 b = 0; b < block.barriers.size(); ++b) check_barrier(block, b);
   check_warp(*thread.warp);
   if (block.live == 0) start_block();
@@ -90,7 +90,7 @@ void Launch::complete_barrier(Block& block, Barrier& barrier) {
   }
   ++counters.barriers;
   if (threads.front()->pending->d != kNoSlot) reduce(threads);
-  // Who has exited takes no part, and what it did is not ordered.
+  // Exited threads do not take part, and their work is not ordered.
   SyncClocks::meet(threads, threads.size() == block.threads.size());
   for (Thread* t : threads) wake(*t);
 }
@@ -108,7 +108,7 @@ void Launch::arrive_in_warp(Thread& thread, const Instruction& i, u32 members,
   check_group(thread);
 }
 
-// Lanes meet when they execute the same operation for the same mask, wherever in the text.
+// Lanes meet if they execute the same operation with the same mask, anywhere in the text.
 bool Launch::check_group(Thread& thread) {
   Warp& warp = *thread.warp;
   u32 members = thread.pending_mask & warp.live;

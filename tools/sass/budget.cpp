@@ -1,4 +1,4 @@
-// Counts along a loop's fast path, and walks its barriers.
+// Counts along a loop's fast path and follows its barriers.
 #include "tools/sass/budget.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ Kind kind_of(const Instruction& i) {
     std::string_view begins;
     Kind kind;
   };
-  // The first row whose text the opcode begins with. Conversions between floats and integers run on the
-  // special units but for F2FP, which packs.
+  // The first row whose text begins the opcode applies. Conversions between floats and integers use
+  // the special units, except F2FP, which packs.
   static constexpr Row kRows[] = {
       {"LD", Kind::memory},     {"ST", Kind::memory},        {"ATOM", Kind::memory},
       {"RED", Kind::memory},    {"MUFU", Kind::special},     {"FCHK", Kind::special},
@@ -38,10 +38,10 @@ Kind kind_of(const Instruction& i) {
 
 bool is_local(const Instruction& i) { return i.base() == "LDL" || i.base() == "STL"; }
 
-// Cycles from issue to result of what has no fixed latency: assumed, in round numbers; what is compared
-// with them are two versions of one loop.
+// Assumed cycles from issue to result for instructions without a fixed latency, in round numbers.
+// They serve to compare two versions of one loop.
 int latency_of(const Instruction& i) {
-  if (i.is_global_load()) return 0;  // counted apart: that is what warps are there to hide
+  if (i.is_global_load()) return 0;  // counted separately: warps hide this latency
   switch (kind_of(i)) {
     case Kind::memory:
       return 30;  // shared and constant memory
@@ -54,7 +54,7 @@ int latency_of(const Instruction& i) {
   }
 }
 
-// Barriers that stand for a global load under way.
+// Follows the barriers that belong to global loads in flight.
 void count_loads(const Loop& loop, Budget* b) {
   uint32_t loading = 0;
   bool waited = false;
@@ -102,7 +102,8 @@ Budget budget_of(const Loop& loop, Moved expected) {
     b.local += is_local(*i) ? 1 : 0;
     bool load = i->is_global_load();
     if (!load && !i->is_global_store()) continue;
-    // What a block shares is stored by one of its threads.
+    // A narrow store under a predicate is a value per block, which one of the block's threads
+    // stores.
     if (!load && i->bytes() < 8 && !i->predicate.empty() && !loop.made.contains(i)) continue;
     (load ? b.loaded : b.stored) += i->bytes();
     b.narrow += i->bytes() < 4 ? 1 : 0;

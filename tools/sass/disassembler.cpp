@@ -1,4 +1,4 @@
-// Runs nvdisasm on a file of its own; no shell is involved.
+// Runs nvdisasm on a temporary file, without a shell.
 #include "tools/sass/disassembler.hpp"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ std::string find_disassembler() {
     if (access(program.c_str(), X_OK) == 0) return program;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // Nobody named this one, so it must not be a file that another user may have written.
+  // The user did not name this file, so it must not be one that other users can write.
   for (const std::filesystem::path& folder : folders_beside_program("nvdisasm")) {
     std::filesystem::path program = folder / "nvdisasm";
     if (access(program.c_str(), X_OK) == 0 && is_trusted(folder) && is_trusted(program)) {
@@ -132,7 +132,7 @@ std::string disassembler_version(const std::string& program) {
 
 std::string disassemble(const std::string& program, std::string_view cubin,
                         const std::vector<std::string>& words) {
-  // A file without a name, which the child reaches through its number.
+  // An unnamed file, which the child opens through its descriptor.
   Descriptor file(memfd_create("stepfuse-cubin", 0));
   write_all(file.number(), cubin);
   std::vector<std::string> call = {program};

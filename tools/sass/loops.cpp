@@ -1,5 +1,5 @@
-// Loops are backward branches; the fast path is the one with the fewest instructions for what it
-// loads, where calls and narrow accesses are long.
+// Finds loops, which are backward branches, and their fast paths. The fast path has the fewest
+// instructions per loaded byte; calls and narrow accesses count as long.
 #include "tools/sass/loops.hpp"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kCall = 10'000;
 constexpr int kNarrow = 50;
-constexpr int kMostBytes = 1024;  // of a turn; an inner loop's way round would move ever more
+// per turn; without a limit, going round an inner loop would load ever more
+constexpr int kMostBytes = 1024;
 
 int length(const Instruction& i) {
   if (i.is_call()) return kCall;
@@ -28,27 +29,27 @@ bool is_wide(const Instruction& i) {
   return (i.is_global_load() || i.is_global_store()) && i.bytes() >= 8;
 }
 
-// Where an instruction may go, within the loop.
+// The instructions that may follow, within the loop.
 std::vector<int> successors(const Function& f, int at) {
   const Instruction& i = f.code[static_cast<size_t>(at)];
   std::vector<int> next;
   bool leaves = i.base() == "EXIT" || i.base() == "RET" || i.target >= 0;
-  // "BRA P0, `(…)" has a condition behind the opcode.
+  // "BRA P0, `(…)" has its condition behind the opcode.
   bool conditional = !i.predicate.empty() || (i.base() == "BRA" && !i.operands.starts_with('`'));
   if (i.target >= 0) next.push_back(i.target);
   if (!leaves || conditional) next.push_back(at + 1);
   return next;
 }
 
-// Accesses of a word or more under the predicate of a branch behind them, which are made on one of
+// Accesses of 4 bytes or more under the predicate of a later branch, which happen on only one of
 // its two ways.
 struct Bound {
   std::vector<int> accesses;
-  int bytes = 0;  // that they load
+  int bytes = 0;  // bytes that they load
   bool on_jump = false;
 };
 
-// [branch] of a loop.
+// Maps each branch of a loop to its accesses.
 std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
   std::map<int, Bound> out;
   auto bare = [](const std::string& predicate) {
@@ -60,7 +61,8 @@ std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
     if (!whole || access.predicate.empty()) continue;
     for (int at = k + 1; at <= latch; ++at) {
       const Instruction& i = f.code[static_cast<size_t>(at)];
-      if (i.operands.starts_with(bare(access.predicate) + ",")) break;  // another one from here on
+      // the predicate has a new value from here on
+      if (i.operands.starts_with(bare(access.predicate) + ",")) break;
       if (i.target < 0) continue;
       if (i.predicate.empty() || bare(i.predicate) != bare(access.predicate)) break;
       Bound& bound = out[at];
@@ -75,42 +77,42 @@ std::map<int, Bound> bound_accesses(const Function& f, int head, int latch) {
   return out;
 }
 
-// How far a path has come: at an instruction, and the bytes that it loaded by wide accesses up to
-// there. What is done or not by a predicate counts where that is known.
-struct Place {
+// A path's progress: the instruction, and the bytes that wide accesses have loaded so far. A
+// predicated access counts once its predicate is known.
+struct PathState {
   int at, bytes;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const PathState&) const = default;
 };
 struct Reached {
   int length;
-  Place before;
+  PathState before;
 };
 
-Place place(const Function& f, int at, int bytes) {
+PathState place(const Function& f, int at, int bytes) {
   const Instruction& i = f.code[static_cast<size_t>(at)];
   bool counts = i.is_global_load() && is_wide(i) && i.predicate.empty();
   return {at, bytes + (counts ? i.bytes() : 0)};
 }
 
-// Of the shortest ways through a turn, one for each number of bytes moved, that with the fewest
-// instructions a byte: a turn may take several tiles at once, or else a single one.
+// Finds the shortest path per number of bytes moved, and returns the one with the fewest
+// instructions per byte: a turn may take several tiles at once, or a single one.
 Loop fast_loop(const Function& f, int head, int latch) {
-  constexpr Place kNowhere{-1, 0};
+  constexpr PathState kUnset{-1, 0};
   const std::map<int, Bound> bound = bound_accesses(f, head, latch);
   auto takes = [&](const Bound& b, int branch, int next) {
     return b.on_jump == (next == f.code[static_cast<size_t>(branch)].target);
   };
-  std::map<Place, Reached> reached;
-  using Entry = std::pair<int, Place>;  // length so far
+  std::map<PathState, Reached> reached;
+  using Entry = std::pair<int, PathState>;  // length so far
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  auto reach = [&](Place to, int length, Place from) {
+  auto reach = [&](PathState to, int length, PathState from) {
     auto [known, is_new] = reached.try_emplace(to, length, from);
     if (!is_new && known->second.length <= length) return;
     known->second = {length, from};
     queue.push({length, to});
   };
-  reach(place(f, head, 0), length(f.code[static_cast<size_t>(head)]), kNowhere);
-  Place best = kNowhere;
+  reach(place(f, head, 0), length(f.code[static_cast<size_t>(head)]), kUnset);
+  PathState best = kUnset;
   double least = std::numeric_limits<double>::infinity();
   while (!queue.empty()) {
     auto [so_far, here] = queue.top();
@@ -133,7 +135,7 @@ Loop fast_loop(const Function& f, int head, int latch) {
   Loop loop{.head = head, .latch = latch, .path = {}, .made = {}};
   std::set<int> not_made;
   int next = -1;
-  for (Place at = best; at != kNowhere; at = reached.at(at).before) {
+  for (PathState at = best; at != kUnset; at = reached.at(at).before) {
     auto b = bound.find(at.at);
     if (b != bound.end() && !takes(b->second, at.at, next)) {
       not_made.insert(b->second.accesses.begin(), b->second.accesses.end());
@@ -154,8 +156,8 @@ std::vector<Loop> streaming_loops(const Function& f) {
   for (int at = 0; at < static_cast<int>(f.code.size()); ++at) {
     int target = f.code[static_cast<size_t>(at)].target;
     if (target < 0 || target > at || f.code[static_cast<size_t>(at)].base() != "BRA") continue;
-    // Inner loops end first; one around another that streams is not innermost. Of several latches of
-    // one head the last closes the whole loop.
+    // Inner loops end first. A loop around another streaming loop is not innermost. If a head has
+    // several latches, the last one closes the whole loop.
     bool around = std::any_of(found.begin(), found.end(),
                               [&](const Loop& l) { return l.head > target && l.latch < at; });
     if (around) continue;

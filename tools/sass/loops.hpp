@@ -1,5 +1,5 @@
-// The streaming loops of a kernel: the innermost ones that move arrays through registers, and what one
-// turn of each executes where nothing unusual happens. Knows instructions only.
+// The streaming loops of a kernel: the innermost loops that move arrays through registers, and what
+// one normal turn of each executes. Knows instructions only.
 #pragma once
 
 #include <set>
@@ -11,14 +11,15 @@ namespace stepfuse::sass {
 
 struct Loop {
   int head = 0, latch = 0;  // first and last instruction, indices into the function
-  // One turn on the way that is cheapest for what it moves: without calls, with wide accesses where
-  // there are any.
+  // One turn on its fast path: the cheapest for the bytes that it moves, without calls, and with
+  // wide accesses if there are any.
   std::vector<const Instruction*> path;
-  // Accesses of it under the predicate of a branch that it takes, and so made by every thread on it.
+  // Its accesses under the predicate of a branch that the path takes; on this path every thread
+  // makes them.
   std::set<const Instruction*> made;
 };
 
-// In the order of the code. `f` must outlive the result.
+// In code order. `f` must outlive the result.
 std::vector<Loop> streaming_loops(const Function& f);
 
 }  // namespace stepfuse::sass

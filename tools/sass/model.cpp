@@ -1,4 +1,5 @@
-// A round: every warp of a multiprocessor makes one turn; it lasts as long as its slowest resource.
+// Predicts times by rounds: every warp of a multiprocessor makes one turn, and the slowest resource
+// decides how long that takes.
 #include "tools/sass/model.hpp"
 
 #include <algorithm>
@@ -11,10 +12,10 @@ namespace stepfuse::sass {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kSchedulers = 4;        // each issues an instruction a clock
-constexpr int kSpecialPerClock = 16;  // threads, of a multiprocessor
+constexpr int kSchedulers = 4;        // each issues one instruction per clock
+constexpr int kSpecialPerClock = 16;  // threads, per multiprocessor
 constexpr int kRegisters = 65'536;
-constexpr int kSharedBytes = 100 * 1024;  // the least of the archs'
+constexpr int kSharedBytes = 100 * 1024;  // the smallest of all archs
 
 }  // namespace
 
@@ -49,11 +50,11 @@ struct Round {
   std::string_view limiter;
 };
 
-// One in which so many warps of every multiprocessor take a turn.
+// A round with `warps` warps on every multiprocessor.
 Round round_of(const Budget& b, double warps, const Gpu& gpu) {
   double bytes = static_cast<double>(b.loaded + b.stored) * kWarp * warps;
   double bytes_per_clock = gpu.copy_tb_s * 1e3 / gpu.clock_ghz / gpu.multiprocessors;
-  // Every wait that splits the loads costs the latency once more.
+  // Every wait between loads costs the latency once more.
   double waits =
       b.loads_at_once == 0 ? 0 : std::ceil(static_cast<double>(b.loads) / b.loads_at_once);
   const Round limits[] = {
@@ -80,9 +81,9 @@ Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t
   uint64_t unit = std::min<uint64_t>(elements, abi::kPieceElements >> split);
   uint64_t units = quotient_up(elements, unit);
   uint64_t turns =
-      quotient_up(unit, static_cast<uint64_t>(b.elements) * abi::kBlockThreads);  // of a thread
+      quotient_up(unit, static_cast<uint64_t>(b.elements) * abi::kBlockThreads);  // per thread
   uint64_t whole = units / blocks;
-  uint64_t last = units % blocks;  // blocks that have one unit more than the others
+  uint64_t last = units % blocks;  // blocks with one unit more than the rest
   auto on_each = static_cast<double>(quotient_up(last, static_cast<uint64_t>(gpu.multiprocessors)));
   Round all = round_of(b, o.warps, gpu);
   Round rest = round_of(b, on_each * o.warps / o.blocks, gpu);

@@ -1,6 +1,5 @@
-// How long a streaming loop takes on a GPU, predicted from its budget: which of issue, special units, one
-// warp's latency and memory is the last to be done. Knows budgets; nothing here has been measured on these
-// kernels.
+// Predicts a streaming loop's time on a GPU from its budget: the slowest of issue, special units,
+// one warp's latency and memory. Knows budgets. Nothing here has been measured on these kernels.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +13,14 @@ namespace stepfuse::sass {
 
 struct Gpu {
   std::string_view name;
-  int arch;  // whose code it runs
+  int arch;  // the arch whose code it runs
   int multiprocessors;
   double clock_ghz;       // boost
-  double copy_tb_s;       // what copies reach, read and written together
+  double copy_tb_s;       // bandwidth that copies reach, reads plus writes
   double latency_ns;      // of a load from memory
-  int doubles_per_clock;  // f64 operations of a multiprocessor
+  int doubles_per_clock;  // f64 operations per multiprocessor
   std::string_view product;
-  double datasheet_gb_s;  // of its memory, as its maker's paper says
+  double datasheet_gb_s;  // memory bandwidth in its maker's datasheet
   std::string_view datasheet;
 };
 
@@ -30,7 +29,7 @@ struct Gpu {
 std::span<const Gpu> gpus();
 
 struct Occupancy {
-  int blocks = 0;  // on a multiprocessor
+  int blocks = 0;  // per multiprocessor
   int warps = 0;
 };
 Occupancy occupancy(int registers, int shared_bytes, int block_threads, int arch);
@@ -39,13 +38,13 @@ struct Prediction {
   double ms = 0;
   std::string_view limiter;  // "memory", "latency", "issue", "special", "doubles"
 };
-// The elements are one tensor's, whose chunks blocks take one by one: what is left for the last of
-// them is not shared. `splits`: the phase reduces nothing, so that blocks take parts of chunks
-// where that is sooner done.
+// The elements are one tensor's, and blocks take its chunks one by one; the last chunks are not
+// shared. `splits`: the phase reduces nothing, so that blocks take parts of chunks if that is
+// faster.
 Prediction predict(const Budget& b, const Occupancy& o, const Gpu& gpu, uint64_t elements,
                    bool splits);
 
-// KiB that the loads of all warps of a multiprocessor have under way at once.
+// KiB in flight per multiprocessor: loads of all its warps.
 double kib_in_flight(const Budget& b, const Occupancy& o);
 
 }  // namespace stepfuse::sass

@@ -1,4 +1,4 @@
-// Finds which phase each loop is by the bytes that it moves.
+// Matches loops with phases by the bytes that they move.
 #include "tools/sass/report.hpp"
 
 #include <algorithm>
@@ -12,21 +12,21 @@
 namespace stepfuse::sass {
 namespace {
 
-struct Place {
+struct Candidate {
   int phase, signature;
   Moved moved;
 };
 
-// What the loops of a kernel may be, in the order of the code.
-std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
+// The phases and signatures that a kernel's loops may belong to, in code order.
+std::vector<Candidate> candidates_of(const Variant& variant, const plan::Kernel& kernel) {
   std::vector<Traffic> traffic;
   for (size_t k = 0; k < variant.signatures.size(); ++k) {
     traffic.push_back(traffic_of(variant.plan, k));
   }
-  std::vector<Place> out;
+  std::vector<Candidate> out;
   for (int p = kernel.first_phase; p < kernel.end(); ++p) {
     for (size_t k = 0; k < traffic.size(); ++k) {
-      Place place{p, static_cast<int>(k)};
+      Candidate place{p, static_cast<int>(k)};
       for (const ArrayTraffic& a : traffic[k].phases[static_cast<size_t>(p)].arrays) {
         const auto buffer = static_cast<size_t>(a.buffer);
         const int block =
@@ -40,15 +40,15 @@ std::vector<Place> places(const Variant& variant, const plan::Kernel& kernel) {
   return out;
 }
 
-// The next place whose bytes the loop moves: loops stand in the order of the phases, but a phase may have
-// another one for a step that is skipped.
-PhaseLoop match(const Loop& loop, const std::vector<Place>& places, size_t* next) {
+// Finds the next candidate whose bytes the loop moves. Loops are in phase order, but a phase may
+// have a second loop for skipped steps.
+PhaseLoop match(const Loop& loop, const std::vector<Candidate>& candidates, size_t* next) {
   PhaseLoop found;
-  for (size_t k = *next; k < places.size(); ++k) {
-    found.budget = budget_of(loop, places[k].moved);
+  for (size_t k = *next; k < candidates.size(); ++k) {
+    found.budget = budget_of(loop, candidates[k].moved);
     if (found.budget.elements == 0) continue;
-    found.phase = places[k].phase;
-    found.signature = places[k].signature;
+    found.phase = candidates[k].phase;
+    found.signature = candidates[k].signature;
     *next = k + 1;
     break;
   }
@@ -72,7 +72,7 @@ Report report_of(const Variant& variant, int arch) {
     auto resources = std::find_if(code.kernels.begin(), code.kernels.end(),
                                   [&](const auto& k) { return k.kernel == name; });
     if (function == functions.end() || resources == code.kernels.end()) continue;
-    std::vector<Place> all = places(variant, kernel);
+    std::vector<Candidate> all = candidates_of(variant, kernel);
     size_t next = 0;
     for (const Loop& loop : streaming_loops(*function)) {
       PhaseLoop found = match(loop, all, &next);

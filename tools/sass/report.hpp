@@ -1,5 +1,5 @@
-// The streaming loops of a step's machine code, phase by phase: compiles, disassembles, matches.
-// Knows the compiler's variants and NVRTC.
+// Compiles and disassembles a step, and matches its streaming loops with phases. Knows the
+// compiler's variants and NVRTC.
 #pragma once
 
 #include <string>
@@ -10,12 +10,14 @@
 
 namespace stepfuse::sass {
 
-// A loop and what it is of the plan.
+// A loop with the phase and signature of the plan that it belongs to.
 struct PhaseLoop {
   std::string kernel;
   int phase = -1;
   int signature = -1;
-  bool splits = false;  // the phase reduces nothing; parts of rows and columns are not counted
+  // the phase reduces nothing, so its chunks can be split; parts of rows and columns are not
+  // counted
+  bool splits = false;
   Budget budget;
   Occupancy occupancy;
   std::vector<std::string> findings;
@@ -27,7 +29,7 @@ struct Report {
   std::vector<PhaseLoop> loops;
 };
 
-// Throws Error{device} where NVRTC or nvdisasm is missing.
+// Throws Error{device} if NVRTC or nvdisasm is missing.
 Report report_of(const Variant& variant, int arch);
 
 }  // namespace stepfuse::sass

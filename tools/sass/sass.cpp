@@ -1,4 +1,4 @@
-// Reads nvdisasm's text line by line: labels, instructions, and the two words behind each.
+// Reads nvdisasm's text line by line: labels, instructions, and the two words after each.
 #include "tools/sass/sass.hpp"
 
 #include <charconv>
@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view s) {
   return s.substr(begin, s.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-// "/*0a60*/" or "/* 0x...  */" at the beginning of `s`, which is moved behind it.
+// Reads "/*0a60*/" or "/* 0x...  */" at the start of `s` and advances `s`.
 std::optional<uint64_t> take_number(std::string_view& s) {
   s = trimmed(s);
   size_t end = s.find("*/");
@@ -32,7 +32,7 @@ std::optional<uint64_t> take_number(std::string_view& s) {
   return value;
 }
 
-// The upper word of an instruction.
+// Decodes the upper word of an instruction.
 Control control_of(uint64_t high) {
   auto bits = [&](int from, int count) {
     return static_cast<int>(high >> (from - 64) & ((uint64_t{1} << count) - 1));
@@ -84,7 +84,7 @@ class Reader {
     if (!number || functions_.empty()) fail("no number where one is expected");
     std::vector<Instruction>& code = functions_.back().code;
     size_t semicolon = s.find(';');
-    if (semicolon == std::string_view::npos) {  // the upper word of the instruction above
+    if (semicolon == std::string_view::npos) {  // the upper word of the previous instruction
       if (code.empty()) fail("a word without an instruction");
       code.back().control = control_of(*number);
       return;
@@ -107,7 +107,7 @@ class Reader {
     return i;
   }
 
-  // Branches get their targets when the function's labels are known.
+  // Branches get their targets once all labels of the function are known.
   void finish() {
     if (functions_.empty()) return;
     for (Instruction& i : functions_.back().code) {

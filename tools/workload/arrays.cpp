@@ -14,9 +14,9 @@ namespace stepfuse {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kPage = 4096;  // devices are told of whole pages
+constexpr size_t kPage = 4096;  // devices register whole pages
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kGuard = 64;  // bytes after each array at least; a full vector
+constexpr size_t kGuard = 64;  // guard bytes after each array, at least; a full vector
 constexpr char kPattern = '\xa5';
 
 size_t bytes_of(const ArraySet::Spec& s) { return s.size * size_of(s.dtype); }
@@ -37,7 +37,7 @@ ArraySet::ArraySet(std::vector<Spec> specs) : specs_(std::move(specs)) {
     total += (share + kAlignment - 1) / kAlignment * kAlignment;
     ends_.push_back(total);
   }
-  // Large blocks on huge pages, where the system has them: a trainer's allocator does likewise.
+  // Large blocks use huge pages if the system has them, like a trainer's allocator.
   size_t page = total >= kHugePage ? kHugePage : kPage;
   bytes_ = (total + page - 1) / page * page;
   block_.reset(static_cast<char*>(std::aligned_alloc(page, bytes_)));

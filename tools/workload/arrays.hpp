@@ -25,9 +25,9 @@ class ArraySet {
   // Null for tensors without elements.
   std::span<void* const> pointers() const { return pointers_; }
   const Spec& spec(size_t tensor) const { return specs_[tensor]; }
-  // The block that all arrays stand in: whole pages.
+  // The block that contains all arrays, in whole pages.
   std::span<char> memory() const { return {block_.get(), bytes_}; }
-  // The first tensor outside of whose array something was written, if there is one.
+  // The first tensor with a write outside of its array, if there is one.
   std::optional<size_t> damaged() const;
 
  private:
@@ -36,7 +36,7 @@ class ArraySet {
   };
   std::vector<Spec> specs_;
   std::vector<void*> pointers_;
-  std::vector<size_t> ends_;  // [tensor] where its share of the block ends
+  std::vector<size_t> ends_;  // [tensor] end of its share of the block
   size_t bytes_ = 0;
   std::unique_ptr<char, Free> block_;
 };

@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What of a shape a step may ask for beside its elements: the length of its rows. Of no elements
-// there are none.
+// The row length, which steps may need besides the element count. A tensor without elements has no
+// columns.
 uint64_t columns_of(const std::vector<uint64_t>& shape) {
   uint64_t columns = shape.size() < 2 || shape[0] == 0 ? 0 : 1;
   for (size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
@@ -170,15 +170,16 @@ class Reader {
     }
   }
 
-  // Layout::add() has the exact limits; these keep what a file says within their types.
+  // Layout::add() checks the exact limits; these only prevent overflow of the types here.
   static constexpr uint64_t kMaxElements = uint64_t{1} << 44;
-  static constexpr uint64_t kMaxCounted = uint64_t{1} << 17;  // a few bytes of text ask for them
+  // a few bytes of text can ask for many tensors
+  static constexpr uint64_t kMaxCounted = uint64_t{1} << 17;
   static constexpr uint64_t kMaxGroup = (uint64_t{1} << 20) - 1;
   static constexpr uint64_t kMaxMisalign = 4096;
 
   std::string_view file_;
   std::string at_;
-  uint64_t counted_ = 0;  // tensors that counts have made
+  uint64_t counted_ = 0;  // tensors made by "count" so far
 };
 
 SourceLoc location(std::string_view text, size_t byte) {
@@ -190,7 +191,7 @@ SourceLoc location(std::string_view text, size_t byte) {
   return loc;
 }
 
-// The part of nlohmann's message that is about the text: its number and position are ours.
+// The part of nlohmann's message after its number and position, which we print our own way.
 std::string syntax_message(std::string_view what) {
   size_t colon = what.find(": ");
   return fmt::format("not JSON: {}",
@@ -208,7 +209,7 @@ LayoutFile parse_layout(std::string_view text, std::string_view file) {
     throw Error(ErrorKind::parse, render_at(file, text, loc, syntax_message(e.what())), loc);
   } catch (const JsonTooDeep& e) {
     throw Error(ErrorKind::parse, fmt::format("{}: error: a layout has no {}", file, e.what()));
-  } catch (const Json::exception& e) {  // a number that no double can hold
+  } catch (const Json::exception& e) {  // a number beyond the range of double
     throw Error(ErrorKind::parse, fmt::format("{}: error: {}", file, syntax_message(e.what())));
   }
   return Reader(file).read(root);
@@ -216,8 +217,8 @@ LayoutFile parse_layout(std::string_view text, std::string_view file) {
 
 namespace {
 
-// The tensors of a checkpoint, in the order of their names; what it stores them as says nothing of
-// a step's buffers.
+// The tensors of a checkpoint, sorted by name. Its dtypes are ignored: they say nothing about a
+// step's buffers.
 LayoutFile layout_of_safetensors(const std::string& path) {
   TensorReader reader(path);
   LayoutFile layout{

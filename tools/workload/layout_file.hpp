@@ -12,16 +12,16 @@
 
 namespace stepfuse {
 
-// One tensor; entries with a `count` are already multiplied.
+// One tensor; entries with a `count` are already repeated.
 struct TensorEntry {
   std::string name;
   uint64_t size = 0;
-  uint64_t columns = 0;  // elements of a row, where its shape has rows
+  uint64_t columns = 0;  // row length; 0 if the shape has no rows
   int group = 0;
-  std::map<std::string, DType> dtypes = {};          // by buffer, where the file names one
-  std::map<std::string, double> args = {};           // values of arguments that tensors have
+  std::map<std::string, DType> dtypes = {};          // by buffer, if the file names one
+  std::map<std::string, double> args = {};           // per-tensor arguments
   uint32_t misalign = 0;                             // elements above 64-byte alignment …
-  std::map<std::string, uint32_t> misalign_of = {};  // … and by buffer, where it differs
+  std::map<std::string, uint32_t> misalign_of = {};  // … and by buffer, if different
 
   uint32_t misalign_for(const std::string& buffer) const {
     auto it = misalign_of.find(buffer);
@@ -36,19 +36,19 @@ struct LayoutFile {
 };
 
 // Throws Error{parse} with file and line for text that is not JSON, and with file and tensor for a
-// field that is unknown, missing or out of range; Error{usage} for a file that cannot be read. Of a
-// .safetensors file: its tensors' names and sizes.
+// field that is unknown, missing or out of range. Throws Error{usage} for a file that cannot be
+// read. A .safetensors file gives its tensors' names and sizes.
 LayoutFile read_layout_file(const std::string& path);
 LayoutFile parse_layout(std::string_view text, std::string_view file = "<layout>");
 
-// One tensor of that many elements.
+// A layout of one tensor with `elements` elements.
 LayoutFile single_tensor(uint64_t elements);
 
-// Storage types by buffer name, for buffers that may have several.
+// Storage types by buffer name, for buffers that allow several.
 using Bindings = std::map<std::string, DType, std::less<>>;
 
-// The layout for a program: entries about buffers that it does not have are left out. A buffer with
-// several storage types has the tensor's, else the bound one, else the first that it declares.
+// The layout for a program, without entries about buffers that it does not have. A buffer with
+// several storage types takes the tensor's, else the bound one, else the first that it declares.
 // Throws Error{bind} for a type that the buffer does not allow.
 Layout make_layout(const LayoutFile& file, const Program& program, const Bindings& bindings = {});
 

@@ -1,4 +1,4 @@
-// What a measurement should name about this machine. Knows the file system.
+// Facts about this machine that a measurement should name. Knows the file system.
 #include "tools/workload/machine.hpp"
 
 #include <fstream>

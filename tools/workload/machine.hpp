@@ -1,11 +1,11 @@
-// What a measurement should name about this machine. Knows the file system.
+// Facts about this machine that a measurement should name. Knows the file system.
 #pragma once
 
 #include <string>
 
 namespace stepfuse {
 
-// "AMD EPYC 9354 32-Core Processor"; the architecture where the system does not say.
+// "AMD EPYC 9354 32-Core Processor", or the architecture if the system does not name its processor.
 std::string cpu_name();
 
 }  // namespace stepfuse

@@ -1,5 +1,5 @@
-// Random numbers that are a function of their place: seed, array and element, in any order, the same
-// on every machine. Knows only std.
+// Random numbers as a function of seed, array and element, in any order, and the same on every
+// machine. Knows only std.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ constexpr uint64_t mix_bits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The numbers of one array at one step.
+// The numbers of one array in one step.
 class RandomStream {
  public:
   constexpr RandomStream(uint64_t seed, std::string_view array, uint64_t tensor, uint64_t step = 0)

@@ -17,7 +17,8 @@ double seconds_now() {
 
 bool is_fractional(DType t) { return t == DType::f32 || t == DType::f64; }
 
-// Of a scaler's own rule or a bound: scaled by a factor below 1 they would be another rule.
+// Arguments that are the scaler's own rule or a bound. They must not be varied: scaled by a factor
+// below 1 they would be a different rule.
 bool is_policy(std::string_view name) {
   return name == "growth_factor" || name == "backoff_factor" || name == "min_scale" ||
          name == "max_scale" || name == "accumulation" || name == "external_norm";
@@ -31,7 +32,7 @@ int tensor_named(const Step& step, const std::string& name) {
   throw Error(ErrorKind::usage, fmt::format("the layout has no tensor '{}'", name.substr(0, 80)));
 }
 
-// An argument of the step that has a value for each tensor; null if it has none of that name.
+// The step's per-tensor argument with this name, or null.
 const Arg* tensor_arg(const Program& program, const std::string& name) {
   int i = program.find_arg(name);
   if (i < 0) return nullptr;
@@ -77,7 +78,7 @@ void run_once(Step& step, std::span<void* const> gradients, const Args& args, bo
   if (observe) {
     size_t half = gradients.size() / 2;
     step.observe(half, gradients.subspan(half), args);
-    // The first gradients are left to run(), as when a hook came late.
+    // Leaves the first gradients to run(), as if a hook came late.
     step.observe(0, gradients.subspan(0, half / 2), args);
   }
   step.run(gradients, args);

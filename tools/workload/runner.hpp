@@ -1,4 +1,4 @@
-// Runs a step a few times over a workload: what `stepfuse run` and the tests do. Knows the public API.
+// Runs a step a few times over a workload, for `stepfuse run` and the tests. Knows the public API.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@
 
 namespace stepfuse {
 
-// Of one group or tensor, by number or a tensor by its name; -1 and "": for all.
+// One setting of an argument: for a group or tensor by number, for a tensor by name, or for all if
+// both are unset.
 struct ArgSetting {
   std::string name;
   int member = -1;
@@ -21,8 +22,8 @@ struct ArgSetting {
   std::string tensor = "";
 };
 
-// What the layout's file says of its tensors, then the settings. Throws Error{usage} for what the step
-// does not have.
+// Takes the arguments from the layout's file, then from the settings. Throws Error{usage} for an
+// argument that the step does not have.
 Args make_args(const Step& step, const LayoutFile& layout, const std::vector<ArgSetting>& settings);
 
 struct RunPlan {
@@ -31,10 +32,11 @@ struct RunPlan {
   int steps = 4;
   WorkloadOptions inputs = {};
   std::vector<ArgSetting> args = {};
-  // Hyperparameters with a fraction change from group to group and from step to step, so that a
-  // kernel that takes a wrong one cannot have the right bits.
+  // Fractional hyperparameters change between groups and steps, so that a kernel that reads the
+  // wrong one cannot give the right bits.
   bool vary_args = false;
-  bool observe = false;  // split phase: gradients are handed over in two parts, the last ones first
+  // run in two parts: observe() gets half of the gradients, the last ones first
+  bool observe = false;
   float init_scale = 65536.0F;
   bool digest = true;
 };
@@ -42,18 +44,18 @@ struct RunPlan {
 struct RunReport {
   CompileReport compile;
   size_t workspace_bytes = 0;
-  std::vector<StepStats> stats;  // of each step
-  std::vector<double> seconds;   // of each step, on the host's clock
-  std::string digest;            // if asked for
+  std::vector<StepStats> stats;  // one entry per step
+  std::vector<double> seconds;   // one entry per step, on the host's clock
+  std::string digest;            // empty unless asked for
 };
 
-// The scaler that a step with shared states needs, else null.
+// The scaler that a step with shared states needs, or null.
 std::unique_ptr<LossScaler> scaler_for(const Program& program, float init_scale = 65536.0F);
-// For the end of an accumulation window that is run by itself, where no other step counts for it:
-// to be called once the step stands.
+// Opens the scaler's accumulation window if the program is the end of one and runs alone, without
+// the steps that would count for it. Call it once the step exists.
 void open_window(const Program& program, LossScaler* scaler);
 
-// Called with 0 … 1 and a word for what is being done.
+// Called with 0 … 1 and a word for the current activity.
 using ProgressCallback = std::function<void(double done, std::string_view what)>;
 
 // Throws Error as Step does, and Error{device} if the step wrote outside of its arrays.

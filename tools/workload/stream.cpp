@@ -22,7 +22,7 @@ constexpr size_t kPiece = 16384;
 constexpr uint32_t kPiecesPerRange = 8;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// 64 bytes: one register of AVX-512, two or four of the narrower sets.
+// One register of AVX-512, two or four of the narrower sets.
 using Vector = float __attribute__((vector_size(64), aligned(4)));
 constexpr size_t kLanes = 16;
 
@@ -55,7 +55,7 @@ void triad_range(float* a, const float* b, const float* c, size_t count) {
   for (; i < count; ++i) a[i] = b[i] + 3.0F * c[i];
 }
 
-// The sum, read at four places at once: one place alone waits for the memory's answers.
+// The sum, read at four positions at once: reads at a single one would wait for memory.
 STEPFUSE_CLONES
 float read_range(const float* a, size_t count) {
   constexpr size_t kPlaces = 4;
@@ -74,7 +74,7 @@ float read_range(const float* a, size_t count) {
   return sum;
 }
 
-// Calls f(first element, count) for ranges that together are [0, count).
+// Calls f(first element, count) for ranges that cover [0, count).
 template <class F>
 void for_ranges(const CpuExecutor& executor, size_t count, const F& f) {
   size_t pieces = (count + kPiece - 1) / kPiece;
@@ -96,7 +96,7 @@ void for_ranges(const CpuExecutor& executor, size_t count, const F& f) {
 
 HugeArray::HugeArray(size_t count)
     : bytes_((std::max<size_t>(1, count) * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage) {
-  // Mapped with one huge page to spare, so that the array can start on a border of one.
+  // Mapped with one extra huge page, so that the array can start at a huge page.
   void* p =
       mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) throw std::bad_alloc();
@@ -119,7 +119,7 @@ void Streams::update(const float* grad, float* weight, float* exp_avg, float* ex
 }
 
 float Streams::read(std::initializer_list<const float*> arrays, size_t count) const {
-  std::atomic<float> last = 0;  // so that no read is in vain
+  std::atomic<float> last = 0;  // uses the sums, so that no read is optimised away
   for_ranges(executor_, count, [&](size_t at, size_t n) {
     float sum = 0;
     for (const float* a : arrays) sum += read_range(a + at, n);

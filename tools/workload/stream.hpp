@@ -1,5 +1,5 @@
-// What the memory of this machine can do, measured with the threads, vectors and pages that the
-// steps use. Knows the steps' threads and the system's pages.
+// The memory bandwidth of this machine, measured with the threads, vectors and pages that steps
+// use. Knows the steps' threads and the system's pages.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace stepfuse {
 
-// Zeroed floats on huge pages where the system has them.
+// Zeroed floats, on huge pages if the system has them.
 class HugeArray {
  public:
   explicit HugeArray(size_t count);
@@ -23,22 +23,23 @@ class HugeArray {
   float* data_;
 };
 
-// The streams on the threads of a step's device: ranges are handed out as a step's are.
+// Streams on the threads of a step's device, which get their ranges as in a step.
 class Streams {
  public:
   explicit Streams(int threads = 0) : executor_(threads) {}  // 0: all
   int threads() const { return executor_.threads(); }
 
-  // The shape of an Adam update: reads all four arrays once and writes the last three in place.
-  // 28 bytes an element.
+  // Has the shape of an Adam update: reads four arrays once and writes the last three in place, 28
+  // bytes per element.
   void update(const float* grad, float* weight, float* exp_avg, float* exp_avg_sq,
               size_t count) const;
 
-  // Reads alone, 4 bytes an element of each array, as a phase does that takes a norm: slower, byte
-  // for byte, than `update`, whose writes pass beside its reads. Returns the sum of some of them.
+  // Only reads, like a phase that takes a norm: 4 bytes per element of each array. Its bandwidth is
+  // lower than that of `update`, whose writes overlap with its reads. Returns the sum of some
+  // elements.
   float read(std::initializer_list<const float*> arrays, size_t count) const;
 
-  // STREAM's triad, a = b + s * c, with plain stores: 12 bytes an element as STREAM counts them.
+  // STREAM's triad, a = b + s * c, with plain stores: 12 bytes per element as STREAM counts them.
   void triad(float* a, const float* b, const float* c, size_t count) const;
 
  private:

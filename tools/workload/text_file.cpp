@@ -60,12 +60,12 @@ void write_file(const std::string& path, std::string_view bytes) {
   std::error_code none;
   fs::file_status there = fs::status(path, none);
   bool replaced = !fs::exists(there) || fs::is_regular_file(there) || fs::is_directory(there);
-  // Behind /dev/stdout is whatever the caller has open, which may be a file that others write to, too.
+  // /dev/stdout is whatever the caller has open, perhaps a file that others write to as well.
   if (!replaced || path.starts_with("/dev/")) return write_stream(path, bytes);
   fs::path file = path;
   if (fs::is_symlink(fs::symlink_status(file, none)) && fs::exists(there))
     file = fs::canonical(file);
-  constexpr unsigned kNew = 0666;  // what the caller's umask leaves of it
+  constexpr unsigned kNew = 0666;  // before the caller's umask
   try {
     replace_file(file.string(), bytes, kNew);
   } catch (const Error& e) {

@@ -1,4 +1,4 @@
-// Reads and writes whole files, and says what went wrong. Knows the file system.
+// Reads and writes whole files, with errors that name the reason. Knows the file system.
 #pragma once
 
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace stepfuse {
 
-// "-" is standard input. Throws Error{usage} naming the file and the reason.
+// "-" is standard input. Throws Error{usage} with the file and the reason.
 std::string read_text_file(const std::string& path);
 
-// Any bytes. A file appears whole or not at all, keeps the mode that it has, and is written through a link; a
-// pipe or a device is written to. Throws Error{usage} naming the file and the reason; what was there stays.
+// Writes any bytes. A file appears whole or not at all and keeps its mode. A link is followed;
+// pipes and devices are written directly. Throws Error{usage} with the file and the reason; the old
+// content then remains.
 void write_file(const std::string& path, std::string_view bytes);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// What seeded arrays hold. Knows ir only.
+// Fills seeded arrays. Knows ir only.
 #include "tools/workload/values.hpp"
 
 #include <array>
@@ -43,7 +43,8 @@ uint64_t ordinary_bits(DType dtype, uint64_t random, const Filling& filling) {
   return is_low_precision(dtype) ? narrow(value, dtype) : std::bit_cast<uint32_t>(value);
 }
 
-// 1 in 16 is mild; 1 in 256 more, and one certain place, are what `spice` asks for besides.
+// 1 value in 16 is mild. The rarer values that `spice` asks for are 1 in 256 and, if `certain`,
+// this one.
 uint64_t spiced_bits(DType dtype, uint64_t random, const Filling& filling, bool certain) {
   Spice spice = filling.spice;
   const DTypeInfo& f = info(dtype);
@@ -58,7 +59,7 @@ uint64_t spiced_bits(DType dtype, uint64_t random, const Filling& filling, bool 
   return ordinary_bits(dtype, random, filling);
 }
 
-// Any bits.
+// Fills with any bits.
 template <class Word>
 void fill_words(char* data, uint64_t count, const RandomStream& random) {
   for (uint64_t i = 0; i < count; ++i) {

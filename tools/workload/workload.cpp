@@ -6,7 +6,7 @@
 namespace stepfuse {
 namespace {
 
-// Below f16's overflow with room for a sum, above its subnormals for most elements.
+// Small enough that a sum does not overflow f16, large enough that most elements are not subnormal.
 constexpr float kScaledGradient = 64.0F;
 constexpr float kGradient = 0.02F;
 constexpr float kParameter = 0.05F;
@@ -50,7 +50,7 @@ Workload::Workload(const Program& program, const LayoutFile& file, const Binding
   }
 }
 
-// Where the newest gradients are.
+// The buffer that has the newest gradients.
 size_t Workload::current() const {
   bool second = options_.moving && steps_ % 2 == 0 && steps_ > 0;
   return second ? program_.buffers.size() : static_cast<size_t>(gradient_);
@@ -65,7 +65,7 @@ const ArraySet& Workload::arrays(std::string_view buffer) const {
   return i == gradient_ ? arrays_[current()] : arrays_[static_cast<size_t>(i)];
 }
 
-// Tensors differ in the size of their gradients, as layers do.
+// Gradients differ in size between tensors, as between layers.
 float Workload::gradient_scale(size_t tensor) const {
   uint64_t r = mix_bits(tensor + 1) % 7;
   return base_scale_ / static_cast<float>(uint64_t{1} << r);
@@ -73,7 +73,8 @@ float Workload::gradient_scale(size_t tensor) const {
 
 void Workload::fill_buffer(size_t buffer, Spice spice) {
   const ArraySet& arrays = arrays_[buffer];
-  // What starts at zero may be a mean of squares, whose root must be a number for most elements.
+  // A buffer that starts at zero may be a mean of squares, whose root must be a number for most
+  // elements.
   bool positive = program_.buffers[buffer].init == Buffer::Init::zero;
   for (size_t t = 0; t < arrays.size(); ++t) {
     RandomStream random(options_.seed, program_.buffers[buffer].name, t);
@@ -91,7 +92,7 @@ std::vector<std::span<char>> Workload::memory() const {
 void Workload::start(Step& step) {
   for (size_t b = 0; b < program_.buffers.size(); ++b) fill_buffer(b, Spice::none);
   bind(step);
-  // init_state() checks that nothing overlaps, gradients included once they were given.
+  // init_state() checks that arrays do not overlap, gradients included if they were given.
   step.init_state();
   if (options_.inputs != Inputs::special) return;
   for (size_t b = 0; b < program_.buffers.size(); ++b) {
@@ -114,7 +115,7 @@ std::span<void* const> Workload::gradients(uint64_t index) {
   given_.assign(arrays.pointers().begin(), arrays.pointers().end());
   for (size_t t = 0; t < arrays.size(); ++t) {
     RandomStream random(options_.seed, name, t, index + 1);
-    // Not every tensor of a bad step is bad: which one was is what a step reports.
+    // A bad step leaves some tensors good, because steps report which tensor was bad.
     bool plain = spice != Spice::none && t % 3 == 1;
     fill_values(arrays.pointers()[t], arrays.spec(t).size, arrays.spec(t).dtype, random,
                 {.scale = gradient_scale(t), .spice = plain ? Spice::mild : spice});

@@ -20,11 +20,11 @@ namespace stepfuse {
 enum class Inputs : uint8_t {
   normal,
   // Zeros of both signs, subnormals, NaN, infinities and the largest values in weights and moments.
-  // Gradients take turns by step number: mild, non-finite, mild, huge (so that good steps, overflows
-  // and overflowing norms all happen), and start with a mild one.
+  // Gradients are in turn mild, non-finite, mild and huge, so that good steps, overflows and
+  // overflowing norms all happen.
   special,
-  // Ordinary values, and in every second step, from step 1 on, a NaN or infinity in one place of one
-  // tensor that has a gradient: a lane that loses it is seen.
+  // Ordinary values, with one NaN or infinity in one tensor that has a gradient, in every second
+  // step from step 1 on. It reveals a lane that drops a value.
   single,
 };
 
@@ -33,34 +33,35 @@ struct WorkloadOptions {
   Inputs inputs = Inputs::normal;
   double absent = 0;              // probability that a tensor has no gradient in a step
   bool moving = false;            // gradients change their addresses from step to step
-  std::string gradient = "grad";  // the buffer that is given at each run
+  std::string gradient = "grad";  // the buffer that is passed to each run
 };
 
 class Workload {
  public:
-  // Throws Error{bind} where the layout does not fit the program.
+  // Throws Error{bind} if the layout does not fit the program.
   Workload(const Program& program, const LayoutFile& file, const Bindings& bindings,
            const WorkloadOptions& options);
 
   const Layout& layout() const { return layout_; }
   const WorkloadOptions& options() const { return options_; }
 
-  // Fills every array, binds them, and initialises the step's state; before the first run.
+  // Fills every array, binds them, and initialises the step's state. Call it before the first run.
   void start(Step& step);
-  // Binds the arrays as they are: another step goes on from here.
+  // Binds the arrays as they are, to continue with a different step.
   void bind(Step& step) const;
-  // Writes the gradients of step `index` and returns their addresses for run(), null where a tensor
-  // has none; empty for a program without a gradient buffer. Valid until the next call.
+  // Writes the gradients of step `index` and returns their addresses for run(). An address is null
+  // if the tensor has no gradient. Empty for a program without a gradient buffer. Valid until the
+  // next call.
   std::span<void* const> gradients(uint64_t index);
 
-  // Every buffer, then every state of the step, in declared order.
+  // The digest of every buffer, then of every state, in declaration order.
   std::string digest(const Step& step) const;
-  // The memory of all arrays, for devices that must be told of it.
+  // The memory of all arrays, for devices that must register it.
   std::vector<std::span<char>> memory() const;
-  // What was written outside of any array, in words.
+  // A description of the bytes that were written outside of any array.
   std::optional<std::string> damage() const;
 
-  // The arrays of a buffer, gradients of the newest step included; throws Error{usage} for a name
+  // The arrays of a buffer, including the newest step's gradients. Throws Error{usage} for a name
   // that the program does not have.
   const ArraySet& arrays(std::string_view buffer) const;
 
@@ -76,7 +77,7 @@ class Workload {
   Layout layout_;
   int gradient_ = -1;
   float base_scale_ = 1;
-  std::vector<ArraySet> arrays_;  // [buffer]; then, if gradients move, their second home
+  std::vector<ArraySet> arrays_;  // [buffer]; if gradients move, also their second location
   uint64_t steps_ = 0;
   std::vector<void*> given_;
 };

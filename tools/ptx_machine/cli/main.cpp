@@ -1,4 +1,4 @@
-// The machine's command line: runs one kernel in many interleavings and says what is wrong with it.
+// The machine's command line: runs one kernel in many interleavings and reports faults.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -59,7 +59,7 @@ const Kernel& kernel_of(const Module& module, const Options& o) {
       names.empty() ? " none" : names));
 }
 
-// What an interleaving left in the buffers.
+// The buffers' contents after one interleaving.
 struct Result {
   std::vector<Buffer> buffers;
   std::vector<std::vector<std::byte>> bytes;

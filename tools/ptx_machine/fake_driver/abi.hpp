@@ -1,4 +1,4 @@
-// The driver API's types and numbers, as far as the fake driver needs them; no CUDA header does.
+// The driver API's types and numbers that the fake driver needs, without a CUDA header.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ inline constexpr Result kCaptureIsolation = 905;
 inline constexpr Result kCaptureImplicit = 906;
 inline constexpr Result kCapturedEvent = 907;
 
-// What cuLaunchKernelEx takes.
+// The arguments of cuLaunchKernelEx.
 struct LaunchAttribute {
   int id;
   char padding[4];
@@ -67,7 +67,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32);
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 
-// The stream handles 0 and 1 mean the legacy default stream, 2 the thread's own one.
+// Stream handles 0 and 1 are the legacy default stream, 2 is the thread's default stream.
 inline constexpr std::uintptr_t kLastDefaultStream = 2;
 
 enum JitOption {

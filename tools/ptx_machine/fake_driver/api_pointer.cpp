@@ -1,4 +1,4 @@
-// What a pointer is: cuPointerGetAttribute and its plural.
+// Pointer attributes: cuPointerGetAttribute and cuPointerGetAttributes.
 #include <cstring>
 
 #include "tools/ptx_machine/fake_driver/driver.hpp"
@@ -61,7 +61,7 @@ STEPFUSE_FAKE_API cuPointerGetAttribute(void* out, int attribute, DevicePointer 
   return out == nullptr ? kInvalidValue : attribute_of(driver, attribute, address, out);
 }
 
-// For a pointer that CUDA does not know every attribute is null, and the call succeeds.
+// For a pointer unknown to CUDA, every attribute is null and the call succeeds.
 STEPFUSE_FAKE_API cuPointerGetAttributes(unsigned count, const int* attributes, void** data,
                                          DevicePointer address) {
   STEPFUSE_FAKE_CALL(initialised);

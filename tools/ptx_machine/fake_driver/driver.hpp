@@ -1,4 +1,5 @@
-// The state behind the fake driver's functions: devices, contexts, code, the machine, the faults.
+// The state behind the fake driver's functions: devices, contexts, code, the machine and planted
+// faults.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace ptx::fake {
 
-// From the environment, see README.md.
+// Read from the environment; see README.md.
 struct Settings {
   int devices = 1;
   int major = 9, minor = 0;
@@ -23,7 +24,7 @@ struct Settings {
   int driver_version = 13000;
   bool cooperative = true;
   bool memory_pools = true;
-  bool pageable = false;  // kernels can use ordinary host memory
+  bool pageable = false;  // kernels can access ordinary host memory
   bool trace = false;
   bool lazy = false;
   std::uint64_t seed = 1;
@@ -43,19 +44,19 @@ struct Context {
 
 struct Library {
   std::unique_ptr<ptx::Module> module;
-  Context* context = nullptr;  // of a module; a library is of none
+  Context* context = nullptr;  // a module's; null for a library
 };
 
 struct Function {
   const ptx::Kernel* kernel = nullptr;
   Library* library = nullptr;
   int dynamic_shared_limit = 48 * 1024;
-  bool loaded = false;  // by cuFuncLoad or the first launch, which must not be in a capture
+  bool loaded = false;  // by cuFuncLoad or the first launch, which must not be captured
 };
 
 struct HostBlock {
   std::size_t bytes = 0;
-  bool registered = false;  // by the caller, who owns it
+  bool registered = false;  // by the caller, who owns the memory
 };
 
 class Driver {
@@ -68,7 +69,7 @@ class Driver {
 
   Context* primary(Device device);
   bool is_context(const Context* context) const;
-  // Whatever was made in it is gone; its address then names another context.
+  // Destroys everything made in the context. Its address then names a new context.
   void reset_context(Context& context);
   std::vector<Context*>& stack();  // of this thread
   Context* current() { return stack().empty() ? nullptr : stack().back(); }
@@ -86,7 +87,7 @@ class Driver {
   Result allocate(std::size_t bytes, DevicePointer* address);
   Result release(DevicePointer address);
   Device device_of(DevicePointer address) const;
-  // Runs a piece of device work and turns what the machine throws into the context's error.
+  // Runs device work and turns the machine's exception into the context's error.
   void guarded(const std::function<void()>& work);
 
   std::recursive_mutex mutex;
@@ -118,8 +119,8 @@ class Driver {
   std::map<DevicePointer, Device> owners_;
 };
 
-// Begins every exported function: takes the lock, counts, and says what the call is to return
-// instead of being done, if anything.
+// The start of every exported function: takes the lock, counts the call, and says whether to return
+// a planted error instead of doing it.
 class Call {
  public:
   enum class Needs { nothing, initialised, context };
@@ -129,7 +130,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   Result result() const { return result_; }
-  static int& depth();  // calls that this thread is in
+  static int& depth();  // nesting depth of calls on this thread
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;

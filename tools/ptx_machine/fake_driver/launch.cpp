@@ -1,4 +1,4 @@
-// Kernel launches: limits, parameters, and what the machine says of them.
+// Kernel launches: limits, parameters, and the machine's errors.
 #include <cstdio>
 #include <cstring>
 
@@ -28,7 +28,8 @@ constexpr int kSharedPerMultiprocessor = 228 * 1024;
 
 }  // namespace
 
-// Threads, shared memory, and registers by the launch bounds, or 64 a thread where there are none.
+// Limited by threads, shared memory and registers: those of the launch bounds, or 64 per thread
+// without any.
 int Driver::blocks_per_multiprocessor(const Function& function, int threads,
                                       std::size_t shared) const {
   const ptx::Kernel& kernel = *function.kernel;

@@ -1,4 +1,4 @@
-// Streams, events, graphs: what runs after what, and when. Knows nothing of kernels or memory.
+// Streams, events and graphs: the order of work. Knows nothing of kernels or memory.
 #pragma once
 
 #include <deque>
@@ -16,13 +16,14 @@ using Work = std::function<void()>;
 
 struct Stream;
 
-// A place in a stream: everything up to and including its `count`th piece of work.
+// A position in a stream: everything up to and including its `count`th piece of work.
 struct Point {
   Stream* stream = nullptr;
   std::uint64_t count = 0;
 };
 
-// What a graph keeps alive for somebody; told by `destroy` when nobody needs it any more.
+// An object that a graph keeps alive for its owner. `destroy` is called when no graph needs it any
+// more.
 struct UserObject {
   void* payload = nullptr;
   void (*destroy)(void*) = nullptr;
@@ -53,16 +54,16 @@ struct Stream {
     Work work;
     std::vector<Point> after;
   };
-  bool blocking = true;  // takes turns with the legacy default stream
+  bool blocking = true;  // synchronises with the legacy default stream
   bool legacy = false;
   unsigned flags = 0;
   int priority = 0;
   std::deque<Item> pending;
   std::uint64_t issued = 0;
   std::uint64_t done = 0;
-  std::vector<Point> waits;  // of the next item
+  std::vector<Point> waits;  // before the next item
   std::shared_ptr<Capture> capture;
-  std::vector<std::size_t> captured;  // nodes that the next captured one comes after
+  std::vector<std::size_t> captured;  // dependencies of the next captured node
 };
 
 struct Event {
@@ -87,20 +88,20 @@ class Streams {
   bool destroy_event(Event* event);
   bool is_event(const Event* event) const { return events_.contains(event); }
 
-  // To be run in the stream's order, or to become a node of its capture.
+  // Adds work to the stream or, during a capture, a node to the graph.
   void enqueue(Stream& stream, int node_type, Work work);
   void finish(Point point);
   void finish(Stream& stream) { finish({&stream, stream.issued}); }
   void finish_all();
   bool done(Point point) const;
-  void step(Stream& stream);  // one piece of work: what a query advances
+  void step(Stream& stream);  // runs one piece of work, as a query does
 
   void record(Event& event, Stream& stream);
   Result wait(Stream& stream, const Event& event);
 
   Result begin_capture(Stream& stream, int mode);
   Result end_capture(Stream& stream, std::unique_ptr<Graph>* graph);
-  bool any_capture() const;  // a capture that forbids what is unsafe meanwhile
+  bool any_capture() const;  // true if a capture forbids unsafe calls
   void invalidate_captures();
   void run_graph(std::shared_ptr<const Graph> graph, Stream& stream);
 

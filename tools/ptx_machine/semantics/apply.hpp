@@ -1,4 +1,4 @@
-// Turns a function of values into a semantic function of registers, for each type of a list.
+// Turns a function of values into a semantic function of registers, for each type in a list.
 #pragma once
 
 #include "tools/ptx_machine/form.hpp"
@@ -13,7 +13,7 @@ using Integers = Types<u16, u32, u64, s16, s32, s64>;
 using Bits = Types<u16, u32, u64>;
 using Reals = Types<f32, f64>;
 
-// Whether the PTX type is held in T; .b types are held unsigned.
+// True if T holds the PTX type; .b types are held unsigned.
 template <class T>
 constexpr bool holds(Type type) {
   Kind kind = info(type).kind;
@@ -28,14 +28,15 @@ constexpr bool holds(Type type) {
   }
 }
 
-// A single-precision operation never hands a NaN's payload on; it makes this one.
+// Single-precision operations drop a NaN's payload and return this NaN.
 inline constexpr u32 kNan32 = 0x7FFF'FFFF;
-// What a double-precision operation makes of numbers; of NaN operands the first one's payload stays.
+// The NaN that a double-precision operation makes of numbers. For NaN operands, the first one's
+// payload is kept.
 inline constexpr u64 kNan64 = 0xFFF8'0000'0000'0000;
 inline constexpr u64 kQuiet64 = 0x0008'0000'0000'0000;
 
-// The result of an operation, whatever NaN this machine makes of it. `operands`: those whose
-// payload the ISA hands on.
+// The result of an operation, with this machine's NaN for any NaN. `operands` are those whose
+// payload the ISA passes on.
 template <class T, class... Operands>
 T canonical(T value, Operands... operands) {
   if constexpr (std::is_same_v<T, f32>) {
@@ -53,7 +54,7 @@ T canonical(T value, Operands... operands) {
   }
 }
 
-// A function of slots as a semantic function, for one thread and for the lanes of a warp.
+// A function of slots as a semantic function, for one thread and for a warp's lanes.
 template <auto F>
 inline constexpr u32 kOperands = std::is_invocable_v<decltype(F), u64>             ? 1
                                  : std::is_invocable_v<decltype(F), u64, u64>      ? 2

@@ -9,7 +9,8 @@
 
 namespace ptx {
 
-// Arithmetic wraps; done unsigned and at least 32 bits wide, so that C++ has nothing to overflow.
+// Arithmetic wraps. It is done unsigned and at least 32 bits wide, because signed overflow is
+// undefined in C++.
 template <class T>
 using Modular = std::conditional_t<sizeof(T) == 8, u64, u32>;
 template <class T>
@@ -76,8 +77,8 @@ struct Sad {
     return AddInt::of(c, a < b ? SubInt::of(b, a) : SubInt::of(a, b));
   }
 };
-// Division by zero has no promised result; hardware gives all ones, and so do we, since a compiler
-// may divide first and select afterwards.
+// The result of a division by zero is unspecified. Hardware gives all ones, and so does this, since
+// a compiler may divide first and select afterwards.
 struct DivInt {
   template <class T>
   static T of(T a, T b) {
@@ -187,7 +188,7 @@ struct ReverseBits {
     return out;
   }
 };
-// The highest bit that differs from the sign; ~0 where there is none.
+// The highest bit that differs from the sign, or ~0 if all are equal.
 struct FindBit {
   template <class T>
   static u32 of(T a) {

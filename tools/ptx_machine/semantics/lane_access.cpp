@@ -30,7 +30,7 @@ class Places {
   }
 
   u64 address(u32 k) const { return lanes_.row(i_.a)[k] + i_.offset; }
-  const Place& operator[](u32 k) const { return places_[k]; }
+  const Location& operator[](u32 k) const { return places_[k]; }
 
  private:
   bool find(u32 k, u64 at) {
@@ -57,7 +57,7 @@ class Places {
     return writes_ || !launch_.checks.uninitialised || all_have(state, bytes_, kWritten);
   }
 
-  bool in_global(Place& place, u64 at) {
+  bool in_global(Location& place, u64 at) {
     u64 offset = allocation_ != nullptr ? at - allocation_->base : ~u64{0};
     if (allocation_ == nullptr || offset >= allocation_->size) {
       allocation_ = launch_.memory.reach(at);
@@ -81,7 +81,7 @@ class Places {
     return was_written(place.state);
   }
 
-  bool in_shared(Place& place, u64 at) {
+  bool in_shared(Location& place, u64 at) {
     Block& block = *lanes_.warp->block;
     if (at + bytes_ > block.shared.size() || at > block.shared.size()) return false;
     place.bytes = block.shared.data() + at;
@@ -91,7 +91,7 @@ class Places {
     return !any_has(place.state, bytes_, kGap) && was_written(place.state);
   }
 
-  bool in_local(Place& place, const Thread& t, u64 at) {
+  bool in_local(Location& place, const Thread& t, u64 at) {
     if (at + bytes_ > launch_.kernel.local_bytes || at + bytes_ < at) return false;
     place.bytes = t.local + at;
     place.state = t.local_state + at;
@@ -99,7 +99,7 @@ class Places {
     return was_written(place.state);
   }
 
-  bool in_params(Place& place, u64 at) {
+  bool in_params(Location& place, u64 at) {
     if (at + bytes_ > launch_.params.size() || at + bytes_ < at) return false;
     place.bytes = launch_.params.data() + at;
     place.cells = nullptr;
@@ -113,7 +113,7 @@ class Places {
   bool writes_;
   Allocation* allocation_ = nullptr;  // the last lane's
   u64 bytes_in_global_ = 0;
-  std::array<Place, kLanes> places_;
+  std::array<Location, kLanes> places_;
 };
 
 [[noreturn]] void report(const Lanes& lanes, u32 k, const Places& places, Touch touch) {
@@ -137,7 +137,7 @@ bool load_lanes(Lanes& lanes, const Instruction& i) {
       if (places[k].cells == nullptr) return;
       const Thread& t = lanes.warp->lanes[k];
       View view{t.epoch, t.clock.get(), lanes.pc};
-      const Place& p = places[k];
+      const Location& p = places[k];
       bool fine = NonCoherent ? launch.races.constant_read(view, p.cells, p.at, bytes)
                               : launch.races.weak_read(view, p.cells, p.at, bytes);
       if (!fine) [[unlikely]]
@@ -167,7 +167,7 @@ bool store_lanes(Lanes& lanes, const Instruction& i) {
   Launch& launch = *lanes.warp->lanes[0].launch;
   lanes.each([&](u32 k) {
     Thread& t = lanes.warp->lanes[k];
-    const Place& p = places[k];
+    const Location& p = places[k];
     View view{t.epoch, t.clock.get(), lanes.pc};
     if (launch.checks.races && p.cells != nullptr &&
         !launch.races.weak_write(view, p.cells, p.at, bytes)) [[unlikely]]

@@ -44,7 +44,7 @@ template <class T, bool NonCoherent = false>
 void run_load(Thread& t, const Instruction& i) {
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
-  Place place = locate(t, i.space, address, bytes, Touch::read);
+  Location place = locate(t, i.space, address, bytes, Touch::read);
   check_written(t, place, address, bytes);
   if (t.launch->checks.races && place.cells != nullptr) {
     RaceDetector& races = t.launch->races;
@@ -70,7 +70,7 @@ template <class T>
 void run_store(Thread& t, const Instruction& i) {
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
-  Place place = locate(t, i.space, address, bytes, Touch::write);
+  Location place = locate(t, i.space, address, bytes, Touch::write);
   if (t.launch->checks.races && place.cells != nullptr &&
       !t.launch->races.weak_write(t.view(), place.cells, place.at, bytes)) [[unlikely]] {
     report_race(t, place, address, Touch::write);
@@ -82,7 +82,7 @@ void run_store(Thread& t, const Instruction& i) {
   }
 }
 
-void check_strong(Thread& t, const Instruction& i, const Place& place, u64 address, u32 bytes,
+void check_strong(Thread& t, const Instruction& i, const Location& place, u64 address, u32 bytes,
                   Touch touch) {
   if (!t.launch->checks.races || place.cells == nullptr) return;
   if (!t.launch->races.strong(t.view(), place.cells, place.at, bytes, touch != Touch::write,
@@ -99,7 +99,7 @@ void run_strong_load(Thread& t, const Instruction& i) {
   t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
-  Place place = locate(t, i.space, address, bytes, Touch::read);
+  Location place = locate(t, i.space, address, bytes, Touch::read);
   check_written(t, place, address, bytes);
   check_strong(t, i, place, address, bytes, Touch::read);
   t.launch->sync.read(t, place.word, i.order, i.scope);
@@ -120,7 +120,7 @@ void run_strong_store(Thread& t, const Instruction& i) {
   t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
-  Place place = locate(t, i.space, address, bytes, Touch::write);
+  Location place = locate(t, i.space, address, bytes, Touch::write);
   check_strong(t, i, place, address, bytes, Touch::write);
   note_written(t, place, bytes);
   t.launch->sync.write(t, place.word, i.order, i.scope, false);
@@ -165,7 +165,7 @@ void run_atomic(Thread& t, const Instruction& i) {
   if (t.launch->hold_back(t)) return;
   t.launch->order_cache(t, i.order, i.scope);
   u64 address = t.r[i.a] + i.offset;
-  Place place = locate(t, i.space, address, sizeof(T), Touch::both);
+  Location place = locate(t, i.space, address, sizeof(T), Touch::both);
   if (place.cells == nullptr) fail(t, ErrorKind::bad_operand, "an atomic on private memory");
   check_written(t, place, address, sizeof(T));
   check_strong(t, i, place, address, sizeof(T), Touch::both);

@@ -72,14 +72,14 @@ void misaligned(Thread& t, u64 address, u32 bytes) {
                    address & (bytes - 1)));
 }
 
-void uninitialised(Thread& t, const Place& place, u64 address, u32 bytes) {
+void uninitialised(Thread& t, const Location& place, u64 address, u32 bytes) {
   resolve_generic(address);
   fail(t, ErrorKind::uninitialised,
        fmt::format("reads {} bytes of {} memory that nobody wrote, {}", bytes, name_of(place.space),
                    describe(t, place.space, address)));
 }
 
-void report_race(Thread& t, const Place& place, u64 address, Touch touch) {
+void report_race(Thread& t, const Location& place, u64 address, Touch touch) {
   const Conflict& other = t.launch->races.conflict();
   resolve_generic(address);
   fail(t, ErrorKind::race,

@@ -1,4 +1,4 @@
-// Finds the bytes that an access means and checks it: space, bounds, alignment, state, races.
+// Locates the bytes of an access and checks it: space, bounds, alignment, state, races.
 #pragma once
 
 #include <cstring>
@@ -8,11 +8,11 @@
 
 namespace ptx {
 
-struct Place {
+struct Location {
   std::byte* bytes = nullptr;
   u8* state = nullptr;
-  Cell* cells = nullptr;  // nullptr: nobody else can see this memory
-  u64 at = 0;             // of `bytes`, from cells[0]
+  Cell* cells = nullptr;  // nullptr if no other thread can see this memory
+  u64 at = 0;             // offset of `bytes` from cells[0]
   u64 word = 0;           // identifies the location among all spaces
   Space space = Space::global;
 };
@@ -21,8 +21,8 @@ enum class Touch : u8 { read, write, both };
 
 [[noreturn]] void out_of_bounds(Thread& t, Space space, u64 address, u32 bytes, Touch touch);
 [[noreturn]] void misaligned(Thread& t, u64 address, u32 bytes);
-[[noreturn]] void uninitialised(Thread& t, const Place& place, u64 address, u32 bytes);
-[[noreturn]] void report_race(Thread& t, const Place& place, u64 address, Touch touch);
+[[noreturn]] void uninitialised(Thread& t, const Location& place, u64 address, u32 bytes);
+[[noreturn]] void report_race(Thread& t, const Location& place, u64 address, Touch touch);
 
 // All `bytes` state bytes have `bit`; bytes is 1, 2, 4 or a multiple of 8.
 inline bool all_have(const u8* state, u32 bytes, u8 bit) {
@@ -47,11 +47,11 @@ inline bool any_has(const u8* state, u32 bytes, u8 bit) {
   return false;
 }
 
-inline Place locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch) {
+inline Location locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch) {
   if ((address & (bytes - 1)) != 0) misaligned(t, address, bytes);
   u64 in_space = address;
   if (space == Space::generic) space = resolve_generic(in_space);
-  Place place{.space = space};
+  Location place{.space = space};
   switch (space) {
     case Space::shared: {
       Block& block = *t.block;
@@ -111,14 +111,14 @@ inline Place locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch)
   return place;
 }
 
-inline void check_written(Thread& t, const Place& place, u64 address, u32 bytes) {
+inline void check_written(Thread& t, const Location& place, u64 address, u32 bytes) {
   if (t.launch->checks.uninitialised && place.state != nullptr &&
       !all_have(place.state, bytes, kWritten)) [[unlikely]] {
     uninitialised(t, place, address, bytes);
   }
 }
 
-inline void note_written(Thread& t, const Place& place, u32 bytes) {
+inline void note_written(Thread& t, const Location& place, u32 bytes) {
   std::memset(place.state, kWritten, bytes);
   ++t.launch->stores;
   t.poll_pc = ~u32{0};

@@ -43,7 +43,7 @@ struct SquareRoot {
     return canonical(std::sqrt(a), a);
   }
 };
-// The one double-precision operation of which the ISA promises no payload.
+// The only double-precision operation for which the ISA promises no payload.
 struct FusedMultiplyAdd {
   template <class T>
   static T of(T a, T b, T c) {
