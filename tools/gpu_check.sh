@@ -116,9 +116,9 @@ for words in "adamw --loss-scale --clip" "adamw --grad f16 --master --loss-scale
   expected=$(limited 60 "${run[@]}" "${more[@]}" --backend=interpret) || true
   for form in fused split unfused; do
     actual=$(limited 60 "${run[@]}" "${more[@]}" --backend=cuda --form="$form") || true
-    verdict=equal
-    if [[ -z $expected || $actual != "$expected" ]]; then verdict="DIFFERENT" status=1; fi
-    echo "$verdict bits: $words, $form" | tee -a "$out/bits.txt"
+    verdict="bit-identical"
+    if [[ -z $expected || $actual != "$expected" ]]; then verdict="DIFFERENT BITS" status=1; fi
+    echo "$verdict: $words, $form" | tee -a "$out/bits.txt"
   done
   [[ -n $smoke ]] && break
 done

@@ -29,7 +29,7 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A folder of this run, gone with it.
+// A temporary folder that is removed at the end of a run.
 class Folder {
  public:
   Folder() {
@@ -52,7 +52,7 @@ void shell(const std::string& command, const Folder& folder) {
   throw std::runtime_error(command + ": " + read_file(complaint));
 }
 
-// What harness.c reads.
+// The input file of harness.c.
 class Input {
  public:
   void word(uint64_t value) { raw(&value, sizeof value); }
@@ -74,7 +74,7 @@ class Input {
   }
 };
 
-// How many bytes each array has.
+// The size of each array in bytes.
 struct Sizes {
   std::vector<size_t> buffers, states, slots, results, scratch;
 
@@ -133,7 +133,7 @@ std::string input_of(const KernelPlan& plan, const Sizes& sizes, const abi::Cont
 }  // namespace
 
 std::vector<CCompiler> c_compilers() {
-  // In the default mode gcc fuses products and sums, and clang within an expression.
+  // In its default mode gcc contracts products and sums, and clang does so within an expression.
   const std::string flags = "-std=c11 -O2 -ffp-contract=off -Wall -Wextra -Werror";
   std::vector<CCompiler> found;
   auto add = [&](const std::string& name, const std::string& command, const std::string& emulator) {

@@ -1,5 +1,5 @@
-// Compiles a generated C kernel with a compiler of the machine and runs it in a process of its own.
-// Knows the plan.
+// Compiles a generated C kernel with a local compiler and runs it in a separate process. Knows the
+// plan.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@ namespace stepfuse::testing {
 
 struct CCompiler {
   std::string name;
-  std::string command;   // with its flags
-  std::string emulator;  // what runs the program, if not this machine
+  std::string command;   // the compiler with its flags
+  std::string emulator;  // runs the program if this machine cannot
 };
 
-// Those that are here; what is missing is printed as skipped.
+// The installed compilers. The missing ones are printed as skipped.
 std::vector<CCompiler> c_compilers();
 
-// As interpret() does. Throws std::runtime_error with the compiler's or the program's complaint.
+// Does the same as interpret(). Throws std::runtime_error with the message of the compiler or the
+// program.
 void run_c(const Variant& variant, const std::string& text, const CCompiler& compiler,
            StepData& data);
 

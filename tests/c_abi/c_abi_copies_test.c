@@ -1,14 +1,14 @@
-// The C API from C: what a program says of its buffers and states is enough to allocate the arrays
-// of scaled 8-bit copies, and a step writes all of them and nothing behind them.
+// The C API from C: a program's description of its buffers and states is enough to allocate the
+// arrays of scaled 8-bit copies. A step writes all of them and nothing beyond them.
 #include "tests/c_abi/check.h"
 
 enum { kTensors = 5, kMost = 6, kGuard = 0x5a };
 
-// Squares that are cut in both directions, rows shorter than one, a vector, one element, none.
+// Squares cut in both directions, rows shorter than a square, a vector, one element, no elements.
 static const uint64_t elements[kTensors] = {130 * 257, 127 * 3, 300, 1, 0};
 static const uint64_t columns[kTensors] = {257, 3, 0, 0, 0};
 
-// Values in a tensor's array of a buffer, by stepfuse.h.
+// The number of values in a tensor's array of a buffer, by stepfuse.h.
 static uint64_t count_of(const stepfuse_buffer* b, size_t t) {
   uint64_t n = elements[t], block = (uint64_t)b->block, rows = (uint64_t)b->rows;
   uint64_t row = columns[t] != 0 ? columns[t] : n;
@@ -17,7 +17,7 @@ static uint64_t count_of(const stepfuse_buffer* b, size_t t) {
   return (n / row + rows - 1) / rows * ((row + block - 1) / block);
 }
 
-// Which value of that array an element's is.
+// The index in that array of an element's value.
 static uint64_t place_of(const stepfuse_buffer* b, size_t t, uint64_t element) {
   uint64_t row = columns[t] != 0 ? columns[t] : elements[t];
   uint64_t block = (uint64_t)b->block, along = (row + block - 1) / block;
@@ -34,7 +34,7 @@ static stepfuse_dtype only(uint32_t dtypes) {
 
 typedef struct expected {
   const char* how;
-  stepfuse_dtype scale;  // of weight_scale; -1: there is none
+  stepfuse_dtype scale;  // of weight_scale; -1 without one
   int32_t block, rows;
   size_t states;
 } expected;
@@ -46,7 +46,7 @@ static float power_of(uint8_t biased) {
   return power;
 }
 
-// A positive normal code of f8e4m3.
+// The value of a positive normal code of f8e4m3.
 static float e4m3(uint8_t code) {
   uint32_t bits = (((uint32_t)code >> 3) + 120) << 23 | (uint32_t)(code & 7) << 20;
   float value;
@@ -85,7 +85,7 @@ static arrays* named(arrays* all, size_t count, const char* name) {
   return NULL;
 }
 
-// The k-th weight, of a size of its own in each tensor.
+// The k-th weight; magnitudes differ between tensors.
 static float weight_at(size_t t, uint64_t k) {
   return (1.0F + (float)(k % 7) / 8) / (float)(1 << (3 * t));
 }
@@ -121,7 +121,7 @@ static void check_states(const expected* e, const stepfuse_program* program) {
   CHECK(found == e->states);
 }
 
-// What an element's code is to be multiplied by.
+// The factor by which an element's code is multiplied.
 static float factor(const stepfuse_step* step, const arrays* scale, size_t t, uint64_t k) {
   uint64_t values[kTensors];
   size_t count = 0;
@@ -147,7 +147,7 @@ static void check_step(const expected* e, stepfuse_step* step, arrays* all, size
   for (t = 0; t < kTensors; ++t) {
     for (k = 0; k < elements[t]; k += 61) {
       float is = e4m3(weight->of[t][k]) * factor(step, scale, t, k), should = weight_at(t, k);
-      if (is > should * 1.0626F || is < should * 0.9374F) ++far;  // half a unit of 3 bits
+      if (is > should * 1.0626F || is < should * 0.9374F) ++far;  // half a unit of 3 fraction bits
     }
     for (i = 0; i < count; ++i) {
       for (j = 0; j < 64; ++j) spilled += all[i].of[t][bytes_of(&all[i], t) + j] != kGuard;
@@ -202,7 +202,7 @@ static void test(const expected* e) {
     memset(grad->of[t], 0, (size_t)elements[t] * 4);
   }
   OK(stepfuse_step_make_args(step, &args));
-  // With "delayed" the second copy has the scale that the first left.
+  // With "delayed" the second copy uses the scale computed by the first.
   for (round = 0; round < 2; ++round)
     OK(stepfuse_step_run(step, (void**)grad->of, kTensors, args, NULL));
   check_step(e, step, all, count);

@@ -1,5 +1,5 @@
-// The C API from C: every function once at least, what it computes, and every way to misuse it that
-// must be an error. Argument: a folder for files.
+// The C API from C: every function at least once, with its results, and every misuse that must be
+// an error. Argument: a folder for files.
 #include <math.h>
 #include <pthread.h>
 
@@ -37,14 +37,14 @@ static void test_errors(void) {
   FAILS(STEPFUSE_ERROR_BIND, "group", stepfuse_layout_add(layout, &tensor));
   tensor.size = 0;
   FAILS(STEPFUSE_ERROR_USAGE, "no size", stepfuse_layout_add(layout, &tensor));
-  // A caller of a later version, whose new field is not set; then it is.
+  // A caller of a later version with a new field: first unset, then set.
   memset(&newer, 0, sizeof newer);
   newer.known.size = sizeof newer;
   newer.known.elements = 5;
   OK(stepfuse_layout_add(layout, &newer.known));
   newer.later = 1;
   FAILS(STEPFUSE_ERROR_USAGE, "later version", stepfuse_layout_add(layout, &newer.known));
-  // Of an earlier one, that ends behind its name and elements.
+  // A caller of an earlier version, whose struct ends after name and elements.
   tensor.size = offsetof(stepfuse_tensor, group);
   OK(stepfuse_layout_add(layout, &tensor));
   stepfuse_layout_destroy(layout);
@@ -148,11 +148,12 @@ static void test_a_run(int32_t kind) {
   CHECK(value == 0.25);
   FAILS(STEPFUSE_ERROR_USAGE, "group", stepfuse_args_set_group(t->args, lr, 2, 0));
   OK(stepfuse_step_run(t->step, t->gradients, 2, t->args, NULL));
-  // Adam's first step is lr in size; group 1 has lr 0.
+  // Adam's first step has the size lr; group 1 has lr 0.
   CHECK(fabs(fabs((double)t->master[0] - before) - 0.25) < 0.01);
   CHECK(t->master[kWeights] == 0.5F && t->weight[0] != half(0.5F));
   CHECK(fabs(report_of(t, "grad_norm") - 2 / 65536.0 * sqrt(kAll)) < 1e-9);
-  // A tensor without a gradient stays; an infinite gradient skips the step and backs the scale off.
+  // A tensor without a gradient stays unchanged. An infinite gradient skips the step and reduces
+  // the scale.
   before = t->master[0];
   t->gradients[0] = NULL;
   OK(stepfuse_step_run(t->step, t->gradients, 2, t->args, NULL));
@@ -177,8 +178,8 @@ static void test_a_run(int32_t kind) {
   free_trainer(t);
 }
 
-// By value, from the step's own block, from the caller's block, and observed in parts: the same
-// bits.
+// Arguments by value, from the step's own block, from the caller's block, and with observe(): the
+// bits are the same.
 static void test_every_way_to_run(void) {
   stepfuse_step_options observing = STEPFUSE_STEP_OPTIONS;
   trainer *a, *b, *c, *d, *e;

@@ -1,4 +1,4 @@
-// What the C tests of the C API check with. Knows the C API.
+// Checks for the C tests of the C API. Knows the C API.
 #ifndef STEPFUSE_TESTS_CHECK_H
 #define STEPFUSE_TESTS_CHECK_H
 
@@ -20,7 +20,7 @@ static void check_that(int ok, const char* what, const char* file, int line) {
 }
 #define CHECK(x) check_that((x) ? 1 : 0, #x, __FILE__, __LINE__)
 
-// What everything after depends on.
+// A check whose failure ends the test.
 #define REQUIRE(x)                   \
   do {                               \
     int before_ = failures;          \
@@ -29,7 +29,7 @@ static void check_that(int ok, const char* what, const char* file, int line) {
   } while (0)
 #define OK(call) REQUIRE((call) == STEPFUSE_OK)
 
-// The call fails with that status and a message that has these words.
+// The call fails with this status and a message that contains these words.
 #define FAILS(status, words, call) \
   (CHECK((call) == (status)), CHECK(strstr(stepfuse_error_message(), (words)) != NULL))
 

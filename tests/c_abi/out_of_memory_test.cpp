@@ -1,5 +1,5 @@
-// The C API where there is no memory: every allocation of a training's life fails once, and each time a
-// status says so and nothing else happens. And a run makes no allocation at all. Replaces operator new.
+// The C API without memory: every allocation during a training fails once, which must give a status
+// and nothing else. A run itself must not allocate. Replaces operator new.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Counts down while at least 0; the allocation at 0 fails.
+// Counts down from at least 0; the allocation at 0 fails.
 thread_local long until_failure = -1;
 thread_local long allocations = 0;
 
@@ -139,7 +139,7 @@ TEST_CASE(
       break;
     }
     CAPTURE(n);
-    // What is only an optimisation or a note may do without.
+    // An allocation for an optimisation or a note may fail without an error.
     CHECK((status == STEPFUSE_ERROR_OUT_OF_MEMORY || status == STEPFUSE_OK));
     failed += status == STEPFUSE_ERROR_OUT_OF_MEMORY;
   }

@@ -1,4 +1,4 @@
-// What the C API says is what the C++ API says, of equal steps in one process.
+// The C API gives the results of the C++ API for the same steps in one process.
 #include <memory>
 #include <string>
 
@@ -20,7 +20,7 @@ struct Destroy {
 template <class T, auto destroy>
 using Owned = std::unique_ptr<T, Destroy<destroy>>;
 
-// A handle from the function whose last parameter is the place for it.
+// A handle from the function whose last parameter is its address.
 template <class T, auto destroy>
 Owned<T, destroy> made(auto function, auto... arguments) {
   T* handle = nullptr;
@@ -41,7 +41,7 @@ Layout layout_of_three() {
   return layout;
 }
 
-// The same three tensors on either side.
+// The same three tensors for both sides.
 struct Arrays {
   float weight[300] = {}, grad[300] = {}, exp_avg[300] = {}, exp_avg_sq[300] = {};
   Arrays() {

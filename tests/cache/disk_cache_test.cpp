@@ -1,4 +1,4 @@
-// The disk cache under damage, foreign owners, full and read-only folders, threads and processes:
+// The disk cache with damage, foreign owners, full and read-only folders, threads and processes:
 // never a wrong payload, never a crash.
 #include "runtime/caches/disk_cache.hpp"
 
@@ -57,7 +57,7 @@ void write(const fs::path& p, const std::string& text) {
   std::ofstream(p, std::ios::binary | std::ios::trunc) << text;
 }
 
-// Different bytes for every key and size, so that a mix-up or a torn write shows.
+// Different bytes for every key and size, so that a mix-up or a torn write is detected.
 std::string payload_of(const std::string& key, size_t bytes) {
   std::string s;
   while (s.size() < bytes) s += key + std::to_string(s.size());
@@ -155,7 +155,7 @@ TEST_CASE("a foreign owner's folder is refused") {
   CHECK(!cache.load("key"));
 }
 
-TEST_CASE("a folder that cannot be written, or is none, only misses") {
+TEST_CASE("a folder that cannot be written, or is not a folder, only misses") {
   Folder f;
   fs::create_directories(f.path.parent_path());
   write(f.path, "a file");
@@ -344,7 +344,7 @@ TEST_CASE("a full cache goes down to nine tenths") {
     for (const auto& e : cache.list()) bytes += e.bytes;
     return bytes;
   };
-  // 1000 bytes each, with header and key.
+  // 1000 bytes each, including header and key.
   auto name = [](int i) { return "key" + std::to_string(100 + i); };
   for (int i = 0; i < 100; ++i) cache.store(name(i), std::string(1000 - 48 - 6, 'x'));
   CHECK(total() == 100000);
@@ -373,9 +373,9 @@ TEST_CASE("eviction goes by the time of the last use, which a day is exact enoug
   CHECK(cache.load("young"));
   std::vector<DiskCache::Entry> entries = cache.list();
   REQUIRE(entries.size() == 3);
-  CHECK(entries[0].used > now - std::chrono::hours(1));   // the one that was used
+  CHECK(entries[0].used > now - std::chrono::hours(1));   // used last
   CHECK(entries[1].used < now - std::chrono::hours(4));   // too young to be touched
-  CHECK(entries[2].used < now - std::chrono::hours(49));  // the idle one
+  CHECK(entries[2].used < now - std::chrono::hours(49));  // idle
   cache.store("new", payload);
   CHECK(!cache.load("idle"));
   CHECK(cache.load("used"));
@@ -385,7 +385,7 @@ TEST_CASE("eviction goes by the time of the last use, which a day is exact enoug
 TEST_CASE("an ambiguous prefix shows nothing") {
   Folder f;
   DiskCache cache(f.path);
-  // More keys than hexadecimal digits: two names begin alike.
+  // More keys than hexadecimal digits, so that two names start alike.
   for (int i = 0; i < 17; ++i) cache.store("key" + std::to_string(i), "payload");
   std::string seen;
   std::optional<char> shared;
@@ -421,6 +421,6 @@ TEST_CASE(
   }
   int status = -1;
   ::waitpid(child, &status, 0);
-  CHECK(status == 0);  // a signal otherwise
+  CHECK(status == 0);  // nonzero after a signal
   CHECK(std::filesystem::is_empty(folder.path() / "cache"));
 }

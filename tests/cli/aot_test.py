@@ -1,4 +1,4 @@
-"""Kernels compiled ahead of time: processes without LLVM and NVRTC run from the folder, to the same bits."""
+"""Kernels compiled ahead of time: processes without LLVM and NVRTC run from the folder, with identical bits."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ class Aot(Case):
                         "STEPFUSE_KERNELS": str(self.folder)}
 
     def run_without(self, library, *words, **environment):
-        """Standard output of a process that opened no such library."""
+        """Standard output of a process that loaded neither library."""
         done = call("run", *words, environment={**self.without, **environment})
         own = "\n".join(line for line in done.err.splitlines() if not re.match(r"\s+\d+:\t", line))
         self.assertEqual(done.returncode, 0, own)
@@ -35,7 +35,8 @@ class Aot(Case):
         self.assertEqual(self.digest(self.run_without("libLLVM", *RUN, "--backend=cpu")), expected)
         one_level = self.run_without("libLLVM", *RUN, "--backend=cpu", "--cpu-level=x86-64")
         self.assertEqual(self.digest(one_level), expected)
-        # What was not made is missed by name, with what makes it.
+        # The error for a kernel that is not in the folder names the kernel and the command that
+        # makes it.
         self.fails(3, ["/nowhere/libLLVM.so", str(self.folder), "stepfuse aot"], "run", "sgd", "--params=10",
                    "--backend=cpu", environment={**self.without, "LD_DEBUG": ""})
 
@@ -47,7 +48,7 @@ class Aot(Case):
         preimage = file.read_bytes().split(b"kernel text")[0]
         self.assertIn(b"target shipped x86-64-v3\n", preimage)
         self.assertNotIn(b"LLVM", preimage)
-        # Others may not have written it.
+        # The folder must not be writable by others.
         self.run_without("libLLVM", "sgd", "--params=10", "--backend=cpu")
         file.chmod(0o666)
         self.fails(3, "aot", "run", "sgd", "--params=10", "--backend=cpu", environment={**self.without, "LD_DEBUG": ""})
@@ -58,7 +59,7 @@ class Aot(Case):
         note = self.folder / "x86-64-v3" / "note"
         note.touch(mode=0o600)
         self.ok("aot", "adamw", "--for", "x86-64-v3", "-o", self.folder)
-        self.assertEqual(note.stat().st_mode & 0o777, 0o600)  # not ours to change
+        self.assertEqual(note.stat().st_mode & 0o777, 0o600)  # the tool leaves its mode alone
         run = ("run", "sgd", "--params=10", "--backend=cpu")
         quiet = {**self.without, "LD_DEBUG": ""}
         self.folder.chmod(0o777)

@@ -1,4 +1,4 @@
-"""The disk cache through the command line tool: its verbs, and processes that find it warm."""
+"""The disk cache through the command line tool: its verbs, and processes that find a warm cache."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ class Cache(Case):
                 self.ok("run", "adamw", "--params=10", environment=where)
                 line = self.ok("cache", "list", environment=where).splitlines()[0]
                 self.assertIn("step @", self.ok("cache", "show", line.split()[0][:8], environment=where))
-                # The step's own kernel, the one that initialises its state, and which LLVM that was.
+                # The step's kernel, the kernel that initialises its state, and LLVM's identity.
                 self.assertIn("3 entries removed", self.ok("cache", "clear", environment=where))
                 self.assertIn("0 entries", self.ok("cache", "list", environment=where))
             self.fails(2, "'zz' is not the beginning of exactly one", "cache", "show", "zz", environment=where)
@@ -27,7 +27,7 @@ class Cache(Case):
         self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
 
     def warm_start(self, backend, library, environment):
-        """Runs a step in several processes; the first one compiles, the others do not open what compiles."""
+        """Runs a step in several processes; the first one compiles, the others do not load the compiler."""
         with tempfile.TemporaryDirectory() as folder:
             where = {**environment, "STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder, "LD_DEBUG": "files"}
             times = []
@@ -37,7 +37,7 @@ class Cache(Case):
                 self.assertEqual(done.returncode, 0, done.err)
                 report = json.loads(done.stdout)
                 self.assertEqual(report["from_disk_cache"], i > 0)
-                # What the loader says it was asked to open.
+                # The loader's log of the libraries that it was asked to load.
                 opened = re.search(rf"file=\S*{library}\S*.*dynamically loaded", done.err)
                 self.assertEqual(opened is not None, i == 0, f"process {i}")
                 times.append(report["prepare_ms"])
@@ -61,7 +61,7 @@ class Cache(Case):
             call(*words, environment=where)
             done = call(*words, environment={**where, "STEPFUSE_NVRTC_DIR": other})
             self.assertIn(f"{other}/libnvrtc.so", done.err)
-            # The same version from another folder: the kernel is still the right one.
+            # The same version in a different folder: the kernel is still valid.
             self.assertTrue(json.loads(done.stdout)["from_disk_cache"])
 
 

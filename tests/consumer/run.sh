@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs somebody else's projects on stepfuse as it is installed, built, or a subdirectory.
+# Builds and runs foreign projects on stepfuse: installed, from the build folder, or as a
+# subdirectory.
 #   run.sh MODE SOURCE_DIR BUILD_DIR
 # MODE: shared, static (of the installed package), build_folder, c, pkg_config, headers (under every
 # compiler, standard and warning), subproject_options (what a parent keeps), add_subdirectory, parent (an
@@ -13,7 +14,7 @@ rm -rf "$prefix"
 mkdir -p "$work"
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-# Those of the build folder, so that ccache, where there is one, has what is compiled once more.
+# The build folder's options, so that ccache can supply the objects.
 options=(-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_WERROR=ON)
 fail() { echo "$*" >&2 && exit 1; }
 
@@ -25,7 +26,7 @@ run_consumer() { # SOURCE OPTION...
   cmake --build "$work/build" --target consumer -j2 >/dev/null
   "$(find "$work/build" -type f -name consumer -perm -u+x | head -n 1)"
 }
-# Nothing of ours stands beside include/stepfuse/, and the tool and the licence are there.
+# Checks that only include/stepfuse/ is installed, together with the tool and the licence.
 install_stepfuse() {
   cmake --install "$build" --prefix "$prefix" >/dev/null
   [ "$(ls "$prefix/include")" = stepfuse ] || fail "headers outside of include/stepfuse: $(ls "$prefix/include")"
@@ -87,7 +88,7 @@ case $mode in
     gcc -std=c99 "${warnings[@]}" "${includes[@]}" "$here/main.c"
     ;;
   subproject_options)
-    # The parent chose no build type and no -Werror, and keeps both; an option of ours turns the latter on.
+    # The parent chose no build type and no -Werror, and keeps both; our option turns the latter on.
     configure add_subdirectory "$work/plain"
     ! grep -q libstepfuse "$work/plain/stepfuse/cmake_install.cmake" || fail "installs without being asked"
     grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/plain/CMakeCache.txt" || fail "the parent's build type was changed"

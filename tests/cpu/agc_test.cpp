@@ -1,5 +1,5 @@
-// Adaptive gradient clipping beside a model of timm's adaptive_clip_grad in double, on every device
-// and form.
+// Adaptive gradient clipping compared with a model of timm's adaptive_clip_grad in double, on every
+// device and form.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,14 +25,14 @@ struct Shape {
   size_t rows, columns;
   size_t group = 0;
 };
-// Rows of less and of more than a piece, a bias, rows of one element, nothing; groups that are
-// clipped otherwise.
+// Rows shorter and longer than a piece, a bias, rows of one element, no elements; groups with
+// different clipping.
 const std::vector<Shape> kShapes = {{7, 300}, {1, 5},     {2, 20'000}, {9, 1},
                                     {0, 3},   {4, 16, 1}, {4, 16, 2}};
 const double kFactors[] = {0.01, 0.5, 1e-5};
 
-// Each tensor has rows of sizes far apart; the first one's weights and the second one's gradients
-// are zeros, and the last tensor's gradients below 1e-6.
+// Magnitudes of rows differ widely. The first tensor's weights and the second one's gradients are
+// zeros, and the last tensor's gradients are below 1e-6.
 float weight_at(size_t t, size_t row, size_t i) {
   return row == 0 ? 0 : std::sin(static_cast<float>(i + 7 * t)) * static_cast<float>(row);
 }
@@ -79,7 +79,7 @@ double coefficient(const float* weights, const float* grads, size_t n, double fa
   return own < bound ? 1 : bound / std::max(own, 1e-6);
 }
 
-// The weights after a step of SGD with lr 1.
+// The weights after one SGD step with lr 1.
 Arrays stepped(const Device& device, Form form, bool second_is_absent) {
   Arrays weights = arrays(weight_at), grads = arrays(grad_at);
   Step step(make_recipe("sgd", {.clip = Clip::agc}), layout(), device, {.form = form});
@@ -149,7 +149,7 @@ TEST_CASE(
       step.run({{grads.data()}}, args);
       return *step.latest();
     };
-    // Gradients of 8 / 8, of which a row's norm is sqrt(2), are clipped to a hundredth of 5 and of 0.5.
+    // Gradients of 8 / 8 have row norms of sqrt(2) and are clipped to a hundredth of 5 and of 0.5.
     run(8);
     CHECK(master[0] == doctest::Approx(3 - 0.05 / std::sqrt(2.0)));
     CHECK(master[3] == doctest::Approx(0.4 - 0.005 / std::sqrt(2.0)));
@@ -197,7 +197,7 @@ void fill(std::vector<uint8_t>& bytes, const Buffer& buffer) {
   }
 }
 
-// Some steps of AdamW over rows, as all arrays' bytes.
+// The bytes of all arrays after some AdamW steps over rows.
 std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
                                           const std::vector<Shape>& shapes, const Device& device,
                                           Form form) {
@@ -248,7 +248,8 @@ std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
 
 }  // namespace
 
-TEST_CASE("agc: with moments in blocks and weights rounded by chance, the same on all devices") {
+TEST_CASE(
+    "agc: with moments in blocks and stochastically rounded weights, the same on all devices") {
   RecipeOptions drawn{.model = DType::bf16, .clip = Clip::agc};
   drawn.weight_rounding = WeightRounding::stochastic;
   std::vector<Shape> anywhere = {{9, 147, 0}, {1, 77, 0}, {5, 3, 0}, {2, 16390, 0}, {30, 256, 0}};

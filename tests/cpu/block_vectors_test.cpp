@@ -1,6 +1,6 @@
-// What small blocks share, for several of them at once: folds in their order, values of larger
-// blocks and of all, stores, and the blocks of a chunk that ends within them, on every processor
-// level as the interpreter has it.
+// Several small blocks computed at once: folds in order, values of larger blocks and of all
+// elements, stores, and chunks that end within such blocks. Every processor level equals the
+// interpreter.
 #include <doctest/doctest.h>
 
 #include "ir/program/builder.hpp"

@@ -1,5 +1,5 @@
-// What follows from one loaded byte, in bodies with blocks of many sizes: on every processor level
-// as the interpreter has it, and what does not follow from it is not taken for such.
+// Table lookup of functions of one loaded byte, in bodies with blocks of many sizes: every
+// processor level equals the interpreter. Other values are not mistaken for functions of a byte.
 #include <doctest/doctest.h>
 
 #include "compiler/plan/plan.hpp"

@@ -1,11 +1,11 @@
-// What a step of scaled 8-bit copies is made with, where its tests need nothing else. Knows the recipes.
+// The usual options for tests of scaled 8-bit copies. Knows the recipes.
 #pragma once
 
 #include <stepfuse/recipes.hpp>
 
 namespace stepfuse::testing {
 
-// Not finite numbers reach the masters, and so the copies.
+// Values that are not finite reach the masters, and through them the copies.
 inline RecipeOptions options_of(DType model, CopyScale scale) {
   return {.master = true,
           .model = model,

@@ -1,4 +1,4 @@
-// Scales of 8-bit weight copies beside independent models of TransformerEngine's delayed and
+// Scales of 8-bit weight copies compared with independent models of TransformerEngine's delayed and
 // current scaling, and of MXFP8's two roundings.
 #include <algorithm>
 #include <bit>
@@ -65,7 +65,8 @@ struct Run {
   }
 };
 
-// One tensor's, as published: a history of amaxes, the newest included, of which the largest counts.
+// The published rule for one tensor: the scale follows the largest amax of a history that includes
+// the newest.
 struct Model {
   std::deque<float> history = std::deque<float>(16, 0.0F);
   float scale = 1;
@@ -90,7 +91,7 @@ struct Model {
   }
 };
 
-// The same of this step's weights alone.
+// The rule with only this step's weights.
 struct CurrentModel {
   float inverse = 1;
   float step(const std::vector<float>& master, float highest) {
@@ -101,15 +102,14 @@ struct CurrentModel {
   }
 };
 
-// The gradients of a step that makes weights grow, shrink, be NaN for a while, or always 0 (the
-// last tensor).
+// Gradients that make weights grow, shrink, be NaN for a while, or stay 0 (the last tensor).
 std::vector<void*> gradients(Run& run, int k) {
   std::vector<void*> grads;
   for (size_t t = 0; t < 3; ++t) {
     for (size_t i = 0; i < kSizes[t]; ++i) {
       float g =
           t == 2 ? 0 : std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(k % 24));
-      // Back towards 0, from which a history remembers.
+      // Decreases the weight, so that only the history has the larger amax.
       run.grad[t][i] = k % 24 == 20 ? run.master[t][i] : g;
     }
     if (t == 1 && k == 30) run.grad[t][5] = std::numeric_limits<float>::quiet_NaN();
@@ -167,7 +167,7 @@ void compare_current(DType model, const Device& device, Form form) {
       REQUIRE(run.state("copy_scale_inv")[t] == expected.inverse);
     }
   }
-  CHECK(unusable > 60);  // the zeros, and what is NaN or infinite
+  CHECK(unusable > 60);  // zeros, NaN and infinities
 }
 
 struct Block {
@@ -175,7 +175,7 @@ struct Block {
   float divisor;
 };
 
-// Of a block of 32 by OCP's rule, in powers of two.
+// Power-of-two scales of a block of 32 by OCP's rule.
 Block by_floor(float amax, DType model) {
   if (std::isnan(amax)) return {255, std::numeric_limits<float>::infinity()};
   int last_binade = model == DType::f8e4m3 ? 8 : 15;
@@ -184,7 +184,7 @@ Block by_floor(float amax, DType model) {
   return {exponent + 127, std::ldexp(1.0F, std::max(exponent, -126))};
 }
 
-// TransformerEngine's float_to_e8m0 of the largest by the type's largest number, and its exp2f_rcp.
+// TransformerEngine's float_to_e8m0 of amax / type_max, and its exp2f_rcp.
 Block by_rceil(float amax, float highest) {
   float wanted = amax / highest;
   if (std::isnan(wanted)) return {255, wanted};
@@ -212,8 +212,8 @@ void check_block(const float* x, size_t n, const uint8_t* codes, uint8_t scale, 
   }
 }
 
-// Zeros, the numbers of which one more fraction bit needs the next power, and others; of all sizes,
-// subnormal ones too.
+// Zeros, numbers for which one more fraction bit changes the power, and others, of all magnitudes
+// down to subnormal.
 float first_weight(size_t block, float highest) {
   int exponent = static_cast<int>(block % 277) - 149;
   float edge = std::ldexp(highest, exponent);
@@ -273,7 +273,7 @@ TEST_CASE("scaled copies: MXFP8 by either rounding on every device and form") {
 TEST_CASE(
     "scaled copies: a conversion makes f32 masters of MXFP8, and leaves them and their scales "
     "alone else") {
-  // Codes 1 and 448, of a block of each scale: the least, 1, the largest, and that of NaN.
+  // Codes 1 and 448, in blocks whose scales are the smallest, 1, the largest, and NaN.
   std::vector<uint8_t> codes(128), scales = {0, 127, 254, 255};
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = i % 2 == 0 ? 0x38 : 0x7e;
   for (std::string format : {"mxe4m3", "mxe4m3_rceil"}) {
@@ -333,7 +333,7 @@ TEST_CASE("scaled copies: a step that is skipped leaves copy and scales") {
   CHECK(run.weight == copies);
 }
 
-TEST_CASE("scaled copies are of 8 bits, beside f32 masters") {
+TEST_CASE("scaled copies have 8 bits and need f32 masters") {
   for (RecipeOptions o : {RecipeOptions{}, RecipeOptions{.master = true},
                           RecipeOptions{.master = true, .model = DType::f16}}) {
     o.copy_scale = CopyScale::delayed;

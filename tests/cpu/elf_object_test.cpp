@@ -1,4 +1,5 @@
-// Objects placed without a linker's library: all of ours are, nothing else is, and damage is refused.
+// Objects are loaded without a linker library: all of ours are accepted, all others and damaged
+// ones are refused.
 #include "runtime/cpu/elf_object.hpp"
 
 #include <cstdint>
@@ -32,7 +33,7 @@ std::string object_of(const RecipeOptions& options, const std::string& level) {
   return compile_cpu(emit_llvm(s.plan, target), target).bytes;
 }
 
-// "r-xp" of the mapping that an address is in.
+// The protection of an address's mapping, as in "r-xp".
 std::string protection_of(const void* address) {
   auto wanted = reinterpret_cast<uintptr_t>(address);
   std::ifstream maps("/proc/self/maps");
@@ -72,7 +73,7 @@ TEST_CASE(
 
 namespace {
 
-// What the tests change in an object: its section headers, symbols and relocations.
+// The parts of an object that the tests change: section headers, symbols and relocations.
 struct Parts {
   std::string bytes;
   explicit Parts(std::string object) : bytes(std::move(object)) {}
@@ -87,7 +88,7 @@ struct Parts {
   void put(size_t offset, const T& value) {
     std::memcpy(bytes.data() + offset, &value, sizeof value);
   }
-  // The first section that `wanted` holds of, by index.
+  // The index of the first section for which `wanted` is true.
   template <class F>
   size_t find_section(F wanted) const {
     auto header = at<Elf64_Ehdr>(0);
@@ -186,7 +187,7 @@ TEST_CASE("a damaged object is refused or harmless to load") {
   for (int i = 0; i < 20000; ++i) {
     std::string bad = whole;
     for (int k = 0; k < 1 + i % 3; ++k) {
-      // Half of them in the headers, symbols and relocations, which stand at the end.
+      // Half of the changes hit headers, symbols and relocations, which are at the end.
       size_t from = i % 2 == 0 ? 0 : whole.size() * 2 / 3;
       size_t at = from + random() % (whole.size() - from);
       bad[at] = static_cast<char>(random());

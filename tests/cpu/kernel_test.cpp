@@ -1,5 +1,5 @@
-// CPU kernels against the interpreter, to the bit: whole steps in every form, on every processor
-// level that this machine runs.
+// CPU kernels equal the interpreter bit for bit: whole steps in every form, on every processor
+// level of this machine.
 #include <fstream>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// What a kernel may not do to the process around it: floating-point mode, memory beyond its
-// arrays, undefined symbols, allocations; and what a failing compile says.
+// Kernels leave the process alone: floating-point mode, memory beyond their arrays, undefined
+// symbols, allocations. Also errors of a failing compilation.
 #include <cstring>
 #include <elf.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// sum of x * x, then x = fma-able expression of subnormal-prone values.
+// The sum of x * x, then x = an expression that contraction or flushed subnormals would change.
 Program small_program() {
   Builder b("small");
   Value f = b.arg("f", {DType::f64, Domain::group});
@@ -67,8 +67,7 @@ std::vector<std::string> undefined_symbols(const std::string& object) {
   return names;
 }
 
-// An array whose last byte is followed by a page that may not be touched; or whose first follows
-// one.
+// An array directly before or behind a page that must not be touched.
 class FencedArray {
  public:
   FencedArray(size_t bytes, bool at_end) {
@@ -90,8 +89,8 @@ class FencedArray {
   char* data_;
 };
 
-// A value that is rounded in each of the places where a kernel computes: for the step, for a group
-// and a tensor, in elements, in folds, between the phases, and behind the last.
+// Values that are rounded in each part of a kernel: per step, group and tensor, per element, in
+// folds, between phases, and after the last one.
 constexpr const char* kRoundsEverywhere = R"(step @rounds {
   buffer @x : f32 inout
   buffer @h : f16|bf16|f32 inout

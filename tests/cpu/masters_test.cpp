@@ -1,5 +1,5 @@
-// Masters in fewer bits than f32: what is kept beside the weight against independent models, on the
-// interpreter and on compiled kernels, and steps with them beside steps with f32 masters.
+// Masters in fewer bits than f32: the stored remainder compared with independent models, on the
+// interpreter and in compiled kernels, and steps compared with those with f32 masters.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,7 @@ float f32(uint32_t bits) { return std::bit_cast<float>(bits); }
 uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 float from_bf16(uint16_t bits) { return f32(uint32_t{bits} << 16); }
 
-// Every upper half with lower halves at all edges, and others by chance.
+// Every upper half with lower halves at all edges, and random ones.
 std::vector<float> all_kinds() {
   std::vector<float> x;
   for (uint32_t high = 0; high < 0x10000; ++high) {
@@ -39,18 +39,18 @@ std::vector<float> all_kinds() {
 }
 
 template <class Rest>
-struct Kept {
+struct Converted {
   std::vector<uint16_t> weight;
   std::vector<Rest> rest;
   std::vector<float> back;
 };
 
-// Into the form and back, by the library's conversions on a device.
+// Converts to the form and back by the library's conversions, on a device.
 template <class Rest>
-Kept<Rest> keep(std::vector<float> x, std::string_view form, const std::string& rest,
-                const Device& device) {
-  Kept<Rest> k{std::vector<uint16_t>(x.size()), std::vector<Rest>(x.size()),
-               std::vector<float>(x.size())};
+Converted<Rest> keep(std::vector<float> x, std::string_view form, const std::string& rest,
+                     const Device& device) {
+  Converted<Rest> k{std::vector<uint16_t>(x.size()), std::vector<Rest>(x.size()),
+                    std::vector<float>(x.size())};
   Layout layout;
   layout.add({.size = x.size()});
   auto run = [&](const Program& program, const std::string& whole, const std::string& parts) {
@@ -76,7 +76,7 @@ const Device kDevices[] = {Device::interpreter(), Device::cpu(2)};
 TEST_CASE("remainder: Apex' and TransformerEngine's rule, and nothing is lost") {
   std::vector<float> x = all_kinds();
   for (const Device& device : kDevices) {
-    Kept<int16_t> k = keep<int16_t>(x, "remainder", "remainder", device);
+    Converted<int16_t> k = keep<int16_t>(x, "remainder", "remainder", device);
     size_t otherwise = 0;
     for (size_t i = 0; i < x.size(); ++i) {
       if (std::isnan(x[i])) {
@@ -94,14 +94,14 @@ TEST_CASE("remainder: Apex' and TransformerEngine's rule, and nothing is lost") 
       REQUIRE((nearest_even || tie));
       otherwise += nearest_even ? 0 : 1;
     }
-    CHECK(otherwise > 10'000);  // ties, of which every other
+    CHECK(otherwise > 10'000);  // every second tie
   }
 }
 
 TEST_CASE("ecc24: FlashOptim's rule, and what is lost") {
   std::vector<float> x = all_kinds();
   for (const Device& device : kDevices) {
-    Kept<int8_t> k = keep<int8_t>(x, "ecc24", "correction", device);
+    Converted<int8_t> k = keep<int8_t>(x, "ecc24", "correction", device);
     for (size_t i = 0; i < x.size(); ++i) {
       CAPTURE(x[i]);
       REQUIRE(k.weight[i] == narrow(x[i], DType::bf16));
@@ -180,7 +180,7 @@ TEST_CASE(
       REQUIRE(std::fabs(from_bf16(near.weight[i]) - whole.master[i]) < 0x1p-7F);
       apart += near.weight[i] == whole.weight[i] ? 0 : 1;
     }
-    CHECK(apart < kSize / 50);  // of weights near the middle of two
+    CHECK(apart < kSize / 50);  // weights near the middle of two
     CHECK(exact.m == whole.m);
   }
 }

@@ -1,5 +1,4 @@
-// A run inside of whatever else the process does: a cancelled task group of oneTBB's, a limit on
-// threads, a fork.
+// Runs inside of a busy process: a cancelled oneTBB task group, a limit on threads, a fork.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -26,12 +25,12 @@
 using namespace stepfuse;
 
 namespace {
-std::atomic<int> g_threads_left{-1};  // below 0: any number
+std::atomic<int> g_threads_left{-1};  // below 0: unlimited
 }  // namespace
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define STEPFUSE_LIMITS_THREADS 1
-// Instead of the C library's, also for oneTBB.
+// Replaces the C library's function, also for oneTBB.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*function)(void*), void* data) {
   using Function = decltype(&pthread_create);
@@ -76,7 +75,7 @@ struct Trainer {
   }
 };
 
-// What a child process of `f` exits with; -1 if it did not end within seconds.
+// The exit code of a child process that calls `f`, or -1 if it did not end within seconds.
 template <class F>
 int in_child(F&& f) {
   pid_t child = fork();
@@ -115,7 +114,7 @@ TEST_CASE("a run inside of a cancelled task group does all of its work") {
 #if defined(STEPFUSE_LIMITS_THREADS)
 TEST_CASE("where no more threads can be had, those that there are do it") {
   for (int limit : {0, 1, 2}) {
-    // In a process whose oneTBB has not started any thread.
+    // oneTBB has not started a thread in this process yet.
     int code = in_child([&] {
       g_threads_left = limit;
       CpuExecutor executor(8);
@@ -155,7 +154,7 @@ TEST_CASE("a process forked in the midst of a thread's own preparation goes on w
   CHECK(code == 0);
 }
 
-TEST_CASE("in a process without steps" * doctest::skip()) {  // run by the next one
+TEST_CASE("in a process without steps" * doctest::skip()) {  // run by the next case
   CHECK(in_child([] { return is_forked() ? 1 : 0; }) == 0);
   CHECK(in_child([] { return Trainer().run_updates() && !is_forked() ? 0 : 1; }) == 0);
   Trainer trainer;
@@ -178,7 +177,7 @@ TEST_CASE("a process forked while another thread prepares is told so") {
   });
   while (!inside) std::this_thread::yield();
   int code = in_child([&] {
-    if (!trainer.run_updates()) return 1;  // what is ready runs
+    if (!trainer.run_updates()) return 1;  // a prepared step runs
     try {
       Trainer another;
     } catch (const Error& e) {

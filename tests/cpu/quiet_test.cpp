@@ -1,4 +1,4 @@
-// What a run may not do: allocate, or take a lock.
+// A run neither allocates nor takes a lock.
 #include "tests/support/host_calls.hpp"
 
 #if STEPFUSE_COUNTS_HOST_CALLS
@@ -78,7 +78,7 @@ TEST_CASE("1,000 runs after warm-up make no allocation and take no lock") {
       }
     }
   }
-  // The counters do count.
+  // Checks that the counters count.
   start_counting();
   delete new std::vector<int>(100);
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

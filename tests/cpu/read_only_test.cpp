@@ -1,5 +1,5 @@
-// What a step only reads may lie in memory that nobody may write: no kernel stores there, not even
-// what it found.
+// Buffers that a step only reads may be in read-only memory: kernels do not store there, not even
+// the old value.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>

@@ -1,4 +1,4 @@
-// What a kernel's text says once that it could say several times with the same bits. Knows the compiler.
+// Checks that kernel texts do not repeat code that could be shared. Knows the compiler.
 #include <string>
 #include <string_view>
 
@@ -15,8 +15,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Three stores under one condition of the tensor, which the kernel branches on first, and `stores`
-// under another.
+// Three stores under one per-tensor condition, which the kernel tests first, and `stores` under a
+// second one.
 std::string kernel_with(int stores) {
   std::string text = R"(step @flags {
   buffer @a : f32 inout

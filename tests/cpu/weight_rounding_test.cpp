@@ -1,5 +1,5 @@
-// Weights below f32 without a master: what is drawn is a tensor's own, however it is cut, resumed or
-// skipped, on every device, form and number of threads.
+// Weights below f32 without a master: random bits belong to the tensor, whether it is cut, resumed
+// or skipped, on every device, form and thread count.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -108,7 +108,7 @@ TEST_CASE("a resumed run rounds as the whole one would have; another seed does n
   first.run(2);
   save_checkpoint(path, first.step);
   Run second(whole(), Device::cpu(2));
-  second.seed(77);  // the checkpoint's goes before it
+  second.seed(77);  // loading the checkpoint replaces this seed
   second.weight = first.weight;
   for (size_t t = 0; t < second.weights.size(); ++t) second.weights[t] = second.weight.data();
   second.step.bind("weight", second.weights);
@@ -127,7 +127,7 @@ TEST_CASE("a resumed run rounds as the whole one would have; another seed does n
   CHECK(seeded.weight != expected.weight);
 }
 
-TEST_CASE("weights below f32 that are rounded by chance arrive where f32 weights do, on average") {
+TEST_CASE("stochastically rounded weights below f32 arrive where f32 weights do, on average") {
   for (std::string_view recipe : {"adamw", "lion"}) {
     CAPTURE(recipe);
     RecipeOptions options{.weight_rounding = WeightRounding::stochastic};
@@ -145,7 +145,7 @@ TEST_CASE("weights below f32 that are rounded by chance arrive where f32 weights
     step.init_state();
     Args args = step.make_args();
     args.set("weight_decay", 0);
-    args.set("lr", 1e-4);  // a 78th of what a bf16 at 1.5 moves by
+    args.set("lr", 1e-4);  // a 78th of the distance between bf16 numbers at 1.5
     for (int i = 0; i < 100; ++i) step.run({{grad.data()}}, args);
     double sum = 0;
     for (uint16_t w : weight) sum += std::bit_cast<float>(uint32_t{w} << 16);

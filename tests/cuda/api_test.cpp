@@ -1,5 +1,5 @@
-// What a trainer relies on besides the bits: nothing but a launch in a run, moving gradients, graphs,
-// the split phase, fewer blocks than asked for.
+// Guarantees for trainers besides the bits: runs that only launch, gradients that move, graphs, the
+// split phase, fewer blocks than requested.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -81,7 +81,7 @@ TEST_CASE("late devices read what their step was given, not what came after") {
   std::vector<float> want = reference(3);
   Trainer t(Device::cuda());
   make_driver_lazy(true);
-  // Each step has its own home, since the device may read them all at the end.
+  // Each step has gradients at its own address, since the device may read them all at the end.
   for (int i = 0; i < 3; ++i) t.run(i, i);
   make_driver_lazy(false);
   CHECK(t.weights() == want);
@@ -95,7 +95,7 @@ TEST_CASE("every form runs on a device that has room for fewer blocks") {
   fewer.run(0, 0);
   fewer.run(1, 0);
   CHECK(fewer.weights() == want);
-  // No cooperative grid fits at all: the split form.
+  // No cooperative grid fits at all, so the form is split.
   Trainer split(Device::cuda());
   for (uint64_t n = 1; n <= 2; ++n) fail_driver("cuLaunchKernelEx", n, 720);
   reset_driver_calls();
@@ -114,7 +114,7 @@ TEST_CASE("observed gradients give the same bits") {
       std::span<void* const> all = g;
       t.step().observe(2, all.subspan(2), t.args(i));
       t.step().observe(0, all.subspan(0, 1), t.args(i));
-      t.step().observe(2, all.subspan(2, 1), t.args(i));  // again
+      t.step().observe(2, all.subspan(2, 1), t.args(i));  // a second time
       t.step().run(all, t.args(i));
     }
     CHECK(t.weights() == want);

@@ -1,5 +1,6 @@
-// `stepfuse run RECIPE --backend=cuda --digest`, on the fake driver, says what --backend=interpret says:
-// over a pairwise covering set of recipe options, layouts, inputs and forms. Knows all layers.
+// `stepfuse run RECIPE --backend=cuda --digest` on the fake driver prints the digest of
+// --backend=interpret, over a pairwise covering set of recipe options, layouts, inputs and forms.
+// Knows all layers.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +26,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Small: every row is executed thread by thread.
+// Small, because every row is executed thread by thread.
 const std::map<std::string, std::string> kLayouts = {
     {"odd", R"({"name": "odd", "tensors": [
        {"name": "a", "shape": [3001], "misalign": 1}, {"name": "b", "shape": [0]},
@@ -65,7 +66,7 @@ std::vector<Factor> all_factors() {
   return factors;
 }
 
-// What the program refuses by name is no row.
+// Options that the program refuses by name give no row.
 bool is_possible(const Point& point) {
   try {
     Program program = program_of(point);
@@ -79,7 +80,7 @@ bool is_possible(const Point& point) {
         make_variant(optimize(program, signatures), signatures, *form_from_name(point.at("form")));
     emit_cuda(variant.plan);
     if (point.at("observe").empty()) return true;
-    // Where the form stores in what would be observed, the step is made in the split one.
+    // If the form stores in the phase that would be observed, the step is made in the split form.
     Variant split = make_variant(optimize(program, signatures), signatures, Form::split);
     return variant.plan.phases.size() > 1 && split.plan.phases.size() > 1;
   } catch (const Error&) {
@@ -87,7 +88,7 @@ bool is_possible(const Point& point) {
   }
 }
 
-// "", or how the two backends differ.
+// The difference between the two backends, or "".
 std::string compare(const Point& point, const Layouts& layouts) {
   std::vector<std::string> words = words_of(point);
   Program program = program_of(point);
@@ -96,20 +97,20 @@ std::string compare(const Point& point, const Layouts& layouts) {
   words.push_back("--inputs=" + point.at("inputs"));
   words.push_back("--absent=" + point.at("absent"));
   for (const Arg& a : program.args) {
-    // These have no default.
+    // These arguments have no default.
     if (a.name == "external_norm") words.insert(words.end(), {"--set", "external_norm=1.5"});
     if (a.name == "external_found_inf")
       words.insert(words.end(), {"--set", "external_found_inf=0"});
     // Below every norm, so that clipping acts.
     if (a.name == "max_norm") words.insert(words.end(), {"--set", "max_norm=0.001"});
-    // So that the scale grows within the four steps.
+    // So that the scale grows within four steps.
     if (a.name == "growth_interval") words.insert(words.end(), {"--set", "growth_interval=2"});
   }
   std::string expected = output_of("STEPFUSE_CACHE=off" + quoted(words) + " --backend=interpret");
   words.push_back("--form=" + point.at("form"));
   if (!point.at("observe").empty()) words.push_back("--observe");
   if (!point.at("moving").empty()) words.push_back("--moving");
-  // On few blocks each has many tensors, one after another.
+  // With few blocks, each works on many tensors in succession.
   std::string grid = point.at("blocks").empty()
                          ? ""
                          : "STEPFUSE_FAKE_SMS=1 STEPFUSE_FAKE_BLOCKS_PER_SM=" + point.at("blocks");

@@ -1,4 +1,4 @@
-// Commands as a user gives them to a shell. Knows only std.
+// Runs shell commands as a user would. Knows only std.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 namespace stepfuse::testing {
 
 std::string quoted(const std::vector<std::string>& words);
-// What the shell prints for the command, errors included.
+// The output of the command in a shell, errors included.
 std::string output_of(const std::string& command);
-// The variables that make a command's libcuda.so.1 the fake one.
+// Environment variables that make the fake driver the command's libcuda.so.1.
 std::string on_fake_driver();
 
 }  // namespace stepfuse::testing

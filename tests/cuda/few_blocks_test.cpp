@@ -1,5 +1,5 @@
-// Steps of one and of several kernels on a device of few blocks, each of which goes from tensor to
-// tensor and keeps values of the last one. Knows all layers.
+// Steps of one and of several kernels on few blocks, which go from tensor to tensor and keep values
+// of the previous one. Knows all layers.
 #include <fstream>
 #include <string>
 
@@ -16,8 +16,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Tensors that a block works on and, between them, others that a warp does; neighbours are of other
-// groups, and 60 in all are more than the blocks and warps of the fake device's usual grid.
+// Tensors for a block alternate with tensors for a warp. Neighbours are in different groups, and 60
+// tensors exceed the blocks and warps of the fake device's usual grid.
 std::string layout() {
   std::string text = R"({"name": "neighbours", "tensors": [)";
   for (int t = 0; t < 60; ++t) {
@@ -34,7 +34,7 @@ TEST_CASE("steps of several kernels on few blocks have the interpreter's bits") 
   ScratchFolder folder;
   std::string file = folder.path() / "layout.json";
   std::ofstream(file) << layout();
-  // Tensors without a gradient now and then count fewer steps than their neighbours.
+  // Tensors that sometimes lack a gradient count fewer steps than their neighbours.
   std::string run = fmt::format(
       "{} run adamw --loss-scale --clip --vary --absent=0.3 --layout={} --steps=3 --digest",
       STEPFUSE_CLI_BINARY, file);

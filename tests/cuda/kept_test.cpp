@@ -1,5 +1,5 @@
-// What one process leaves on disk for the next, when it is no longer right: code that the driver
-// refuses, and what was remembered of a compiler or the processor.
+// Disk cache entries of an earlier process that are no longer right: code that the driver refuses,
+// and remembered facts about a compiler or the processor.
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-class Kept {
+class SharedCache {
  public:
   std::string run(const char* backend, const char* more = "--digest") {
     return output_of(
@@ -29,7 +29,7 @@ class Kept {
   bool from_disk(const char* backend) {
     return run(backend, "--json").find("\"from_disk_cache\": true") != std::string::npos;
   }
-  // Preimages that hold the text.
+  // Preimages that contain the text.
   std::vector<std::string> with(const std::string& text) const {
     std::vector<std::string> out;
     for (const DiskCache::Entry& e : cache().list()) {
@@ -58,7 +58,7 @@ class Kept {
 
 TEST_CASE("code on disk that the driver refuses is removed and compiled again") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  Kept kept;
+  SharedCache kept;
   std::string digest = kept.run("cuda");
   REQUIRE(digest.size() == 33);
   CHECK(kept.from_disk("cuda"));
@@ -74,7 +74,7 @@ TEST_CASE("code on disk that the driver refuses is removed and compiled again") 
 
 TEST_CASE("what is remembered of NVRTC is confirmed before anything is kept under its name") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  Kept kept;
+  SharedCache kept;
   std::string digest = kept.run("cuda");
   std::vector<std::string> facts = kept.with("which NVRTC");
   REQUIRE(facts.size() == 1);
@@ -92,7 +92,7 @@ TEST_CASE("what is remembered of NVRTC is confirmed before anything is kept unde
 
 TEST_CASE("what is remembered of LLVM and of the processor is confirmed likewise") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  Kept kept;
+  SharedCache kept;
   std::string digest = kept.run("cpu");
   if (kept.with("target cpu").empty()) {
     MESSAGE("skipped: LLVM was not found, or the CPU backend keeps nothing: " << digest);
@@ -105,7 +105,8 @@ TEST_CASE("what is remembered of LLVM and of the processor is confirmed likewise
       f.replace(begin, f.find('\n', begin) - begin, text);
     };
   };
-  // After the file's identity and path: version, vector bits, the processor's name, its features.
+  // The lines after the file's identity and path: version, vector bits, the processor's name, its
+  // features.
   for (auto [line, text] : {std::pair{2, "19.1.99"}, {4, "x86-64"}}) {
     std::vector<std::string> facts = kept.with("which LLVM");
     REQUIRE(facts.size() == 1);

@@ -1,5 +1,5 @@
-// A step whose launches are part of a captured graph: what it refuses while that is alive, and that
-// several graphs of several steps may be under way at once.
+// A step whose launches are part of a captured graph: the calls that it refuses while the graph
+// exists, and several graphs of several steps in flight at once.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 
 const Trainer::Sizes kSizes = {300, 1, 17};
 
-// Ready to be captured: gradients and arguments of step 0 are where the kernel finds them.
+// Makes the step ready for capture: gradients and arguments of step 0 are set.
 std::vector<void*> warm_up(Trainer& t, const TestStream& stream) {
   std::vector<void*> g = t.gradients(0, 0);
   t.step().set_args(t.args(0), stream.handle());
@@ -50,7 +50,7 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
   refused("append()", [&] { t.step().append({.size = 4}); });
   refused("prepare()", [&] { t.step().prepare(); });
 
-  // What moves nothing is allowed, between replays and after all that was refused.
+  // Calls that move nothing are allowed between replays, also after refused calls.
   Trainer eager(Device::interpreter(), Form::fused, kSizes);
   for (int i = 0; i < 4; ++i) eager.run(i, 0);
   eager.step().init_state();
@@ -71,7 +71,7 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
   stream.synchronize();
   CHECK(t.weights() == eager.weights());
 
-  // The executable alone keeps a graph alive; without either the step is free again.
+  // The executable alone keeps a graph alive. Without either the step is free again.
   graph->drop_graph();
   CHECK_THROWS_AS(t.step().run(moved, t.args(1)), Error);
   graph.reset();
@@ -95,9 +95,9 @@ TEST_CASE("a capture that came to nothing leaves the step free") {
   t.step().run(t.gradients(1, 1), t.args(1));
 }
 
-TEST_CASE("arrays that are bound anew are those of the next run") {
+TEST_CASE("arrays that are bound again are those of the next run") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  // The second home of the gradients serves as other weights.
+  // The gradients' second location serves as new weights.
   auto learn = [](const Device& device) {
     Trainer t(device, Form::fused, kSizes);
     std::vector<void*> g = t.gradients(0, 0);

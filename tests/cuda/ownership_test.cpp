@@ -1,5 +1,5 @@
-// Who owns what and until when: the caller's memory is given back only when the device is done with
-// it, contexts are as they were, kernels belong to one context.
+// Lifetimes: the caller's memory is freed only after the device has finished with it, contexts are
+// restored, and kernels belong to one context.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -21,8 +21,8 @@ namespace {
 
 const Trainer::Sizes kSizes = {300, 1, 17};
 
-// One AdamW step over one tensor, whose memory comes from an allocator that looks at the weight
-// whenever something is given back.
+// One AdamW step over one tensor. Its memory comes from an allocator that reads the weight whenever
+// memory is freed.
 class Owner {
  public:
   explicit Owner(Program program = make_recipe("adamw")) {
@@ -74,8 +74,8 @@ TEST_CASE("the caller's allocator gets nothing back that the device still uses")
   reset_driver_calls();
   SUBCASE("when the step ends") {
     owner->step.reset();
-    // What each event stood behind was waited for. That drivers wait by themselves where pinned memory
-    // is freed is no promise of theirs.
+    // Each event was waited for before its destruction. That drivers wait by themselves when pinned
+    // memory is freed is not guaranteed.
     CHECK(driver_calls("cuEventDestroy_v2") > 1);
     CHECK(driver_calls("cuEventSynchronize") == driver_calls("cuEventDestroy_v2"));
   }
@@ -117,7 +117,7 @@ TEST_CASE("a context that is destroyed and made again is another one") {
   REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &before, 1) == 0);
   REQUIRE(call_driver("cuDevicePrimaryCtxReset_v2", 1) == 0);
   REQUIRE(call_driver("cuDevicePrimaryCtxRetain", &after, 1) == 0);
-  REQUIRE(before == after);  // the address says nothing
+  REQUIRE(before == after);  // the address is not compared
   CHECK(learn(Device::cuda(1)) == want);
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("a capture with other gradients than the last run's is refused, and th
 
 TEST_CASE("what a capture will launch is loaded beforehand") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
-  // Of a new context, in which no other test has launched anything.
+  // A new context, in which no other test has launched anything.
   REQUIRE(call_driver("cuDevicePrimaryCtxReset_v2", 1) == 0);
   TestStream stream(1);
   Trainer t(Device::cuda(1), Form::fused, kSizes);
@@ -278,7 +278,7 @@ TEST_CASE("an append() that the device fails in leaves the step as it was") {
   int refused = 0;
   for (int i = 0; i < 4; ++i) {
     Args args = t.args(i);
-    // The copies into the new block: of a state's initial value, and of what it was.
+    // The copies into the new block: a state's initial value, and its old value.
     fail_driver("cuMemcpyHtoDAsync_v2", static_cast<uint64_t>(i + 1), 700);
     t.step().append({.name = "more", .size = 3});
     CHECK_THROWS_AS(t.step().prepare(), Error);

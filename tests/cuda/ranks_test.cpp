@@ -1,5 +1,6 @@
-// Two ranks with a step each, between whose phases a trainer reduces: one device's bits where pieces
-// allow it, the same step on both in any case. On every device, eager, captured and in every form.
+// Two ranks with a step each; a trainer reduces between the phases. The bits are one device's if
+// pieces allow it, and always the same on both ranks. On every device, eager, captured and in every
+// form.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -30,14 +31,14 @@ std::vector<Device> devices() {
   return all;
 }
 
-// Part of a full tensor.
+// A part of a full tensor.
 struct Share {
   size_t tensor = 0;
   uint64_t offset = 0, size = 0;
   bool counted = true, updated = true;
 };
 
-// Weights, moments and gradients of the full tensors, of which ranks have shares.
+// The full weights, moments and gradients; ranks hold shares of them.
 struct Model {
   explicit Model(std::vector<uint64_t> sizes) : sizes(std::move(sizes)) {
     uint64_t total = 0;
@@ -96,7 +97,7 @@ class Rank {
     args->set("max_norm", 0.5);
   }
   DeviceMemory& memory() const { return *step->impl().backend->memory(); }
-  // What the first phase left, in host memory.
+  // The first phase's results, in host memory.
   std::vector<float> partials() const {
     Partials p = step->partials();
     std::vector<float> out(p.bytes / sizeof(float));
@@ -114,7 +115,7 @@ class Rank {
   std::optional<Args> args;
 };
 
-// An all-reduce of what the first phases left.
+// An all-reduce of the first phases' results.
 void all_reduce(Rank& a, Rank& b, Clip clip) {
   std::vector<float> x = a.partials(), y = b.partials();
   REQUIRE(x.size() == y.size());
@@ -136,7 +137,7 @@ void note(Outcome& out, const Rank& r) {
   out.scales.push_back(r.scaler.read());
 }
 
-// Steps 0, 1 and 3 are good; in step 2 one element, of the last tensor, overflows.
+// Steps 0, 1 and 3 are good; in step 2 one element of the last tensor overflows.
 constexpr int kSteps = 4;
 void gradients_of(const Model& m, int i) {
   float* g = m.memory.get() + 3 * m.elements;
@@ -169,7 +170,7 @@ Outcome two_ranks(const std::vector<uint64_t>& sizes, const std::vector<Share> (
     gradients_of(model, i);
     for (Rank* r : {&a, &b}) {
       std::span<void* const> g = r->gradients;
-      // One of them hands over what is ready early.
+      // One rank observes a gradient that is ready early.
       if (r == &b) r->step->observe(0, g.subspan(0, 1), *r->args);
       r->step->reduce(g, *r->args);
     }
@@ -187,7 +188,8 @@ Outcome two_ranks(const std::vector<uint64_t>& sizes, const std::vector<Share> (
 }  // namespace
 
 TEST_CASE("an all-reduce between the phases: one device's bits where pieces take turns") {
-  // Pieces 0, 1, 2, … go to ranks 0, 1, 0, …: the last addition of the fold is that of the ranks.
+  // Pieces 0, 1, 2, … go to ranks 0, 1, 0, …, so that the last addition of the fold is that of the
+  // ranks.
   const std::vector<uint64_t> sizes = {9000, kPiece, 2 * kPiece - 5, 40};
   const std::vector<Share> shares[2] = {{{0, 0, 9000}, {2, 0, kPiece}, {3, 0, 40}},
                                         {{1, 0, kPiece}, {2, kPiece, kPiece - 5}}};
@@ -209,8 +211,9 @@ TEST_CASE("pieces gathered from shards that are cut at any border give one devic
   const std::vector<Share> shares[2] = {{{0, 0, 3 * kPiece}},
                                         {{0, 3 * kPiece, 2 * kPiece}, {1, 0, 3 * kPiece - 77}}};
   Exchange gather = [](Rank& a, Rank& b, Clip) {
-    // The first phase's piece results, ranks in order, are those of one device; folding them is a
-    // reduction like any other. (reduce() has folded fewer than 16,384 pieces, so they still stand.)
+    // The piece results of the first phase, in rank order, are those of one device, and folding
+    // them is an ordinary reduction. reduce() has folded fewer than 16,384 pieces, so they are
+    // still there.
     for (const char* name : {"sum", "nonfinite_sum"}) {
       std::vector<float> pieces;
       for (Rank* r : {&a, &b}) {
@@ -247,7 +250,7 @@ TEST_CASE("pieces gathered from shards that are cut at any border give one devic
 }
 
 TEST_CASE("a tensor may be left out of the norm, or of the update") {
-  // Tensor 1 is the same on both ranks: counted on one, updated on both in arrays of their own.
+  // Tensor 1 is the same on both ranks: one counts it, both update it in their own arrays.
   const std::vector<uint64_t> sizes = {700, 500, 500};
   for (const Device& device : devices()) {
     for (Form form : {Form::fused, Form::unfused}) {
@@ -275,7 +278,7 @@ TEST_CASE("a tensor may be left out of the norm, or of the update") {
       }
       CHECK(got.step->read_state("step")[0].i64() == 0);
       CHECK(got.step->read_state("step")[2].i64() == 1);
-      // What is not counted cannot spoil the step.
+      // An uncounted tensor cannot spoil the step.
       some.at(3, {2, 0, 0})[9] = std::numeric_limits<float>::quiet_NaN();
       got.step->run(got.gradients, *got.args);
       CHECK(got.step->stats()->at("found_inf") == 0);
@@ -291,7 +294,7 @@ TEST_CASE("reduce() between the phases is captured with what comes after it") {
   Rank got(captured, {{0, 0, 3000}, {1, 0, 77}}, Device::cuda(), Form::fused);
   std::vector<float> doubled;
   TestStream stream;
-  // "All-reduce": the sum of another rank comes by a copy that is part of the graph.
+  // "All-reduce": the other rank's sum arrives by a copy that is part of the graph.
   uint64_t other = 0;
   REQUIRE(call_driver("cuMemAlloc_v2", &other, size_t{64}) == 0);
   got.step->set_args(*got.args, stream.handle());

@@ -1,5 +1,5 @@
-// What ranks replace after reduce() stands in the rest of a step: rows, tensors and what is rolled
-// up of them. Knows the public API and the fake device.
+// Results that ranks replace after reduce() are used by the rest of a step: per-row and per-tensor
+// values, and rollups of them. Knows the public API and the fake device.
 #include <cmath>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// How many blocks work on a step of few chunks, and on rows and columns. Knows the public API and
-// the fake device.
+// The number of blocks that work on a step of few chunks, and on rows and columns. Knows the public
+// API and the fake device.
 #include <string>
 #include <vector>
 
@@ -17,8 +17,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Of a step over one tensor that adds %g, or `added`, which is 1 too, to weights of 0; with
-// `declared` and `code` in its text.
+// Counts the blocks of a step over one tensor. It adds %g, or `added`, which is also 1, to weights
+// of 0, and its text contains `declared` and `code`.
 uint64_t blocks(size_t size, const std::string& declared = "", const std::string& code = "",
                 uint64_t columns = 0, const std::string& added = "%g") {
   std::vector<float> weight(size), grad(size, 1);
@@ -47,13 +47,14 @@ uint64_t blocks(size_t size, const std::string& declared = "", const std::string
 TEST_CASE("one chunk is several blocks' work where nothing is reduced") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   make_context_current();
-  constexpr uint64_t kPlaces = 4;  // of the fake device, for blocks
+  constexpr uint64_t kPlaces = 4;  // blocks that fit the fake device
   CHECK(blocks(abi::kPieceElements) == kPlaces);
   CHECK(blocks(abi::kPieceElements - 1) == kPlaces);
   CHECK(blocks(1000) == 1);
   const std::string sum = "%s = reduce_add %g : f32\n write @sum, %s\n";
   CHECK(blocks(abi::kPieceElements, "report @sum : f32\n", sum) == 1);
-  // A strip of rows: where columns are combined by columns, but where a row is folded, too; else by rows.
+  // A strip of rows: cut by columns if columns are combined and no row is folded, otherwise by
+  // rows.
   const std::string columns = "state @most : <f32/column>\n";
   const std::string combined = "%c = reduce_max %g : <f32/column>\n write @most, %c\n";
   const std::string read = "%m = read @most : <f32/column>\n %a = add %g, %m : [f32]\n";
@@ -118,7 +119,8 @@ TEST_CASE("rows and columns are launches of their own where blocks do not wait")
     CHECK(launched_blocks() - before == 2 * blocks);
   };
   launches(Form::fused, false, 1, 6);
-  // A phase, the fold of rows and columns, the roll-up of rows; a phase, the states.
+  // The first phase, the fold of rows and columns, the rollup of rows; the second phase, the
+  // states.
   launches(Form::split, false, 5, 21);
   launches(Form::split, true, 6, 22);
 }

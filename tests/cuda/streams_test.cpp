@@ -1,5 +1,5 @@
-// Streams that nothing orders with each other, as PyTorch's side streams are: a step's work is one
-// sequence all the same, and whoever reads a state, a scale or an array gets what it left.
+// Unordered streams, such as PyTorch's side streams: a step's work is still one sequence, and a
+// read of a state, a scale or an array gives its result.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -23,7 +23,7 @@ namespace {
 
 const Trainer::Sizes kSizes = {300, 1, 17};
 
-// A device whose streams do nothing until somebody waits for them.
+// A device whose streams do nothing until a call waits for them.
 class Lazy {
  public:
   Lazy() { make_driver_lazy(true); }
@@ -120,7 +120,7 @@ TEST_CASE("whoever reads waits for the step, whatever its stream") {
     CHECK(stats->at("found_inf") == 1);
   });
   after_a_run([&](Trainer& t, void* other) { CHECK(t.step().stats(other).has_value()); });
-  // What is written comes behind the run as well.
+  // A write comes after the run as well.
   after_a_run([&](Trainer& t, void*) {
     t.scaler().write("scale", 7);
     CHECK(t.scaler().read() == 7);
@@ -140,7 +140,7 @@ TEST_CASE("whoever reads waits for the step, whatever its stream") {
   Trainer t(Device::cuda(), Form::fused, kSizes);
   t.overflow_at = -1;
   Lazy lazy;
-  t.run(0, 0, side.handle());  // which counts
+  t.run(0, 0, side.handle());  // this one counts
   t.step().init_state(other.handle());
   for (Bits count : t.step().read_state("step")) CHECK(count.i64() == 0);
 }
@@ -173,7 +173,7 @@ TEST_CASE("a scaler's value is that of the last of all its steps") {
   steps[1]->run(grad, args, side.handle());
   CHECK(steps[0]->read_state("scale")[0] == Bits::of(16384.0F));
   steps[1]->run(grad, args, side.handle());
-  steps.pop_back();  // its run is done by then
+  steps.pop_back();  // its run has finished by now
   CHECK(scaler.read() == 8192);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("a checkpoint holds the step that a side stream was given") {
   }
   Trainer loaded(Device::cuda(), Form::fused, kSizes);
   {
-    // And the one that loads it may be busy.
+    // The stream that loads it may be busy.
     Lazy lazy;
     loaded.run(7, 0, side.handle());
     load_checkpoint(path, loaded.step());
@@ -200,7 +200,7 @@ TEST_CASE("a checkpoint holds the step that a side stream was given") {
   t.run(2, 0);
   loaded.run(2, 0);
   std::vector<float> a = t.weights(), b = loaded.weights();
-  // Parameters are the trainer's own, not the checkpoint's; the moments are.
+  // Parameters are the trainer's and not in the checkpoint; the moments are.
   size_t n = (a.size() - 1) / 3;
   CHECK(std::equal(a.begin() + static_cast<std::ptrdiff_t>(n), a.end(),
                    b.begin() + static_cast<std::ptrdiff_t>(n)));
@@ -216,7 +216,7 @@ TEST_CASE("replays of a live graph are waited for, and a capture waits for nothi
     t.step().set_args(t.args(0), stream.handle());
     t.step().run(g, stream.handle());
     stream.synchronize();
-    // A driver that cannot tell of graphs, at this capture.
+    // A driver that cannot track graphs, in this capture.
     if (!tracked) fail_driver("cuUserObjectCreate", 1, 801);
     TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
     t.gradients(1, 0);
@@ -243,7 +243,7 @@ TEST_CASE("a run orders by events alone: it waits for nothing, and makes nothing
                            "cuEventCreate", "cuMemAlloc_v2", "cuMemHostAlloc"}) {
     CHECK(driver_calls(name) == 0);
   }
-  // In a capture they would be part of the graph, or end it.
+  // In a capture these calls would become part of the graph, or end it.
   t.step().set_args(t.args(3), one.handle());
   one.synchronize();
   reset_driver_calls();

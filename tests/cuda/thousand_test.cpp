@@ -1,5 +1,5 @@
-// A thousand steps over a tiny layout: what each of them may ask of the host and of the driver, and
-// that a graph which is replayed so often learns what an eager run learns.
+// A thousand steps over a tiny layout: the calls that each may make to host and driver, and a graph
+// that is replayed as often gives the bits of eager runs.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -27,7 +27,7 @@ constexpr int kSteps = 1000;
 
 using Calls = std::map<std::string, uint64_t>;
 
-// The calls of every function that `allowed` names, and those of all others together.
+// The calls of each function in `allowed`, and those of all others together.
 Calls calls_so_far(const Calls& allowed) {
   Calls out;
   uint64_t named = 0;
@@ -51,7 +51,7 @@ struct Counted {
   std::string driver;
 };
 
-// `homes`: 1 if gradients stay where they are, 2 if they stand elsewhere in every step.
+// `homes` is 1 if gradients stay, and 2 if their address changes in every step.
 Counted count_runs(Form form, int homes, const Calls& allowed) {
   Trainer t(Device::cuda(), form, kTiny);
   std::vector<std::vector<void*>> g;
@@ -73,14 +73,15 @@ Counted count_runs(Form form, int homes, const Calls& allowed) {
   return counted;
 }
 
-// The deltas of a learning rate schedule, an overflow and a checkpoint that is restored in mid-run.
+// The changes of a learning rate schedule, an overflow and a checkpoint that is restored in
+// mid-run.
 class LongRun {
  public:
   static constexpr int kSave = 300, kOverflow = 500, kRestore = 700;
   LongRun(Trainer& t, std::string file) : t_(t), file_(std::move(file)) {
     t_.overflow_at = kOverflow;
   }
-  // Before step i, which is about to be run.
+  // Called before each step i.
   void before(int i) {
     if (i == kSave) save_checkpoint(file_, t_.step());
     if (i == kRestore) load_checkpoint(file_, t_.step());
@@ -122,7 +123,7 @@ TEST_CASE(
     Counted still = count_runs(form, 1, want);
     CHECK(still.host == HostCalls{});
     CHECK(still.driver == text(want));
-    // Where gradients moved: the records, from a buffer of which an event tells that it is free.
+    // If gradients moved, the records are uploaded from a buffer that an event reports free.
     want["cuMemcpyHtoDAsync_v2"] = want["cuEventQuery"] = kSteps;
     want["cuEventRecord"] = 2 * kSteps;
     Counted moved = count_runs(form, 2, want);
@@ -132,7 +133,7 @@ TEST_CASE(
 #if STEPFUSE_COUNTS_HOST_CALLS
   start_counting(driver_depth());
   delete new std::vector<int>(100);
-  CHECK(stop_counting().allocations == 1);  // the counters do count
+  CHECK(stop_counting().allocations == 1);  // checks that the counters count
 #endif
 }
 
@@ -165,7 +166,7 @@ TEST_CASE("a graph replayed 1,000 times learns what an eager run learns") {
   CHECK(driver_calls("cuLaunchKernelEx") == 0);
   CHECK(t.weights() == want);
   CHECK(t.step().read_state("step")[0].i64() == eager.step().read_state("step")[0].i64());
-  // Every replay reports, and numbers on.
+  // Every replay reports and increases the number.
   auto newest = t.step().latest();
   REQUIRE(newest);
   CHECK(newest->index == kSteps - 1);

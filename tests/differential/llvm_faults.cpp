@@ -1,4 +1,4 @@
-// Faults that an LLVM emitter could have. Knows the shape of the emitted text.
+// Faults that an LLVM emitter might have. Knows the shape of the emitted text.
 #include "tests/differential/llvm_faults.hpp"
 
 #include <utility>
@@ -108,7 +108,7 @@ std::vector<PlantedFault> structure_faults() {
        replace_in_lines("= icmp", "icmp ne i64 %present, 0", "icmp eq i64 0, 0")},
       {"guard is the wrong way round",
        replace_text("label %guarded, label %otherwise", "label %otherwise, label %guarded")},
-      {"every tensor is of group 0",
+      {"every tensor has group 0",
        replace_in_lines("= zext", "zext i32 %group\\.[0-9]+", "zext i32 0")},
       {"elements count from the shard's first",
        replace_in_lines("%position = add", "%offset[^,]*,", "0,")},
@@ -122,7 +122,7 @@ std::vector<PlantedFault> structure_faults() {
   };
 }
 
-// In the functions that prepare reductions of group and tensor values.
+// Faults in the functions that prepare reductions of group and tensor values.
 std::vector<PlantedFault> rollup_faults() {
   auto in_rollup = [](TextEdit edit) {
     return within("define void @sf_rollup", "\n}\n", std::move(edit));

@@ -1,4 +1,4 @@
-// The covering sets that tests of options go through. Knows only std.
+// Covering sets of options. Knows only std.
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -49,7 +49,8 @@ TEST_CASE("a covering set has every pair that may be, and its usual rows most of
   }
 }
 
-TEST_CASE("a covering set is read back from its text, unless that is of another one or damaged") {
+TEST_CASE(
+    "a covering set is read back from its text, unless the text is another set's or damaged") {
   CoveringSet set = pairwise_covering_set(kFactors, is_valid, 1);
   std::string text = covering_text(set, kFactors, 1);
   auto back = covering_from(text, kFactors, 1);

@@ -1,5 +1,5 @@
-// Planted faults in passes: rewrites that look right and are not, each of which the random programs
-// must catch. Knows ir and compiler.
+// Planted faults in passes: plausible but wrong rewrites. The random programs must catch each of
+// them. Knows ir and compiler.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ bool is_constant(const Program& p, ValueId v, Bits bits) {
   return v != kNoValue && p[v].op == Op::constant && p[v].literal == bits;
 }
 
-// Replaces instructions by their first operand, where types allow it.
+// Replaces instructions by their first operand if the types allow it.
 template <class Test>
 Program drop_where(const Program& program, Test&& test) {
   Rewriter r(program);
@@ -48,7 +48,7 @@ Program change_each(const Program& program, Change&& change) {
 
 using PassFunction = Program (*)(const Program&);
 
-// After how many random programs the faulty pass gives other bits than the program; 0: never.
+// The number of random programs until the faulty pass changes the bits; 0 if it never does.
 int caught_after(PassFunction pass) {
   constexpr int kPrograms = 4000;
   for (int i = 1; i <= kPrograms; ++i) {

@@ -28,7 +28,7 @@ class Writer {
     }
     for (const std::string& s : states_) line("{} = {}", s, reduced(2));
     line("report size = {}", reduced(2));
-    // Whatever is left over is read here, so that nothing is unused.
+    // All remaining names are read here, so that nothing is unused.
     std::string all;
     for (const std::string& n : names_) all += fmt::format(" + {} * g", n);
     line("w = {} - f({}, g){}", rng_.chance(80) ? "w" : "weight", number(3), all);
@@ -130,7 +130,7 @@ class Writer {
     }
   }
 
-  // Times g, so that it is of elements whatever the rest is.
+  // Contains g, so that the operand is per element.
   std::string reduced(int depth) {
     switch (rng_.weighted({8, 1, 1})) {
       case 0:

@@ -1,4 +1,4 @@
-// The built-in recipes: interpreter and CPU leave the same digest over a pairwise covering set of
+// The built-in recipes: interpreter and CPU give the same digest over a pairwise covering set of
 // recipe options, layouts, inputs, forms and threads. Knows all layers.
 #include <algorithm>
 #include <map>
@@ -45,7 +45,7 @@ class Recipes {
     try {
       Program p = program(row);
       make_layout(layout_of(row, p), p);
-      // There is something to observe where a store waits for a reduction.
+      // A step can be observed if a store waits for a reduction.
       std::vector<int> levels = reduction_levels(p);
       bool two_phases = false;
       for (ValueId v = 0; v < p.size(); ++v) {
@@ -89,7 +89,7 @@ class Recipes {
   }
   void add_option(const RecipeOption& o) {
     std::string standard = o.get(RecipeOptions{});
-    // "" is "not given".
+    // "" stands for "not given".
     std::vector<std::string> values = {standard};
     std::vector<std::string> all(o.values.begin(), o.values.end());
     if (all.empty()) all = {"false", "true"};
@@ -136,12 +136,12 @@ class Recipes {
     plan.vary_args = true;
     if (p.find_arg("external_norm") >= 0) plan.args.push_back({"external_norm", -1, 1.5});
     if (p.find_arg("external_found_inf") >= 0) plan.args.push_back({"external_found_inf", -1, 0});
-    // So that the scale grows within the few steps.
+    // So that the scale grows within few steps.
     if (p.find_arg("growth_interval") >= 0) plan.args.push_back({"growth_interval", -1, 2});
     return plan;
   }
 
-  // Rows beside blocks are of whole ones.
+  // Steps with blocks and rows need whole blocks in each row.
   LayoutFile layout_of(const Row& row, const Program& p) const {
     LayoutFile layout = layouts_.at(value(row, "layout"));
     bool has_blocks = std::any_of(p.buffers.begin(), p.buffers.end(),
@@ -155,7 +155,7 @@ class Recipes {
     return layout;
   }
 
-  // Cut short: the interpreter runs each of them many times.
+  // Truncated, because the interpreter runs each layout many times.
   static LayoutFile read_layout(const std::string& name) {
     std::string file = name == "tiny" ? "tiny_10000" : name;
     LayoutFile layout =
@@ -184,7 +184,7 @@ TEST_CASE("recipes: interpreter and CPU agree over a pairwise covering set") {
   std::vector<Row> rows = rows_to_run(set);
   MESSAGE(fmt::format("{} of {} rows that cover {} pairs of values", rows.size(), set.rows.size(),
                       set.covered));
-  // Every value stands in some row.
+  // Every value occurs in some row.
   for (size_t f = 0; f < recipes.factors().size(); ++f) {
     for (size_t v = 0; v < recipes.factors()[f].values.size(); ++v) {
       CAPTURE(recipes.factors()[f].name);

@@ -1,4 +1,4 @@
-// Line information of PTX and SASS, as the compilers write it.
+// Line information in PTX and SASS, as the compilers write it.
 #include "tools/explore/line_info.hpp"
 
 #include <doctest/doctest.h>
@@ -29,17 +29,17 @@ $L__BB0_1:
 }
 	.section	.debug_str
 )");
-  REQUIRE(code.size() == 12);  // without .loc, .file and what is behind the code
+  REQUIRE(code.size() == 12);  // without .loc, .file and the text after the code
   CHECK(code[0].text == ".version 8.8");
   CHECK(code[4].text == "\t.reg .b32 \t%r<3>;");
   CHECK(code[4].sources.empty());
   CHECK(code[5].sources == Lines{874});
   CHECK(code[6].sources == Lines{846, 877});
   CHECK(code[7].sources == Lines{846, 877});
-  CHECK(code[8].sources == Lines{40, 846, 877});  // the caller's caller, too
+  CHECK(code[8].sources == Lines{40, 846, 877});  // includes the caller's caller
   CHECK(code[9].sources.empty());                 // a label
   CHECK(code[10].text == "\tbra \t$L__BB0_1;");
-  CHECK(code[10].sources.empty());  // line 0 is none
+  CHECK(code[10].sources.empty());  // line 0 means "no line"
 }
 
 TEST_CASE("SASS: notes in a row are a chain of calls, and a new one replaces them") {
@@ -62,5 +62,5 @@ TEST_CASE("SASS: notes in a row are a chain of calls, and a new one replaces the
   CHECK(code[3].sources == Lines{881});
   CHECK(code[4].sources.empty());
   CHECK(code[5].sources == Lines{881});  // a label changes nothing
-  CHECK(code[7].sources.empty());        // another function does
+  CHECK(code[7].sources.empty());        // a new function resets it
 }

@@ -1,4 +1,4 @@
-// Each line of each stage is of the lines of the IR that it was made from.
+// Each line of each stage belongs to the IR lines that it was made from.
 #include "tools/explore/stages.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ const Stage& stage(const Stages& all, std::string_view name) {
   return *it;
 }
 
-// The number of the IR's line that begins so.
+// The number of the IR line with this beginning.
 int line_of(const Stages& all, std::string_view begin) {
   const std::vector<Line>& ir = stage(all, "IR").lines;
   auto it = std::ranges::find_if(ir, [&](const Line& l) {
@@ -40,7 +40,7 @@ int line_of(const Stages& all, std::string_view begin) {
   return static_cast<int>(it - ir.begin()) + 1;
 }
 
-// The lines of a stage that are of this line of the IR and no other.
+// The lines of a stage that belong to this IR line and no other.
 std::string alone(const Stage& s, int origin) {
   std::string out;
   for (const Line& l : s.lines) {
@@ -67,7 +67,7 @@ TEST_CASE("an instruction is found in every stage's own words") {
   CHECK(alone(stage(all, "LLVM IR"), store).find("br i1 %more") == std::string::npos);
 }
 
-TEST_CASE("what the passes fold is of nothing afterwards, and what they keep is of its line") {
+TEST_CASE("instructions that passes fold have no line afterwards, and the others keep theirs") {
   Stages all = stages_of("adamw", {.loss_scale = LossScale::dynamic, .clip = Clip::l2});
   const std::vector<Line>& ir = stage(all, "IR").lines;
   size_t known = 0, kept = 0;
@@ -85,7 +85,7 @@ TEST_CASE("what the passes fold is of nothing afterwards, and what they keep is 
   CHECK(kept < known);  // some constants and casts are merged
 }
 
-TEST_CASE("PTX is of the lines that the compiler says") {
+TEST_CASE("PTX belongs to the lines in the compiler's line information") {
   Stages all = stages_of("sgd", {});
   const Stage& ptx = stage(all, "PTX");
   if (!cuda::nvrtc_status().available) {

@@ -1,5 +1,5 @@
-// The caller's floating-point mode: whatever it is, texts, recipes, arguments and steps are the same
-// to the bit, and it is the caller's again afterwards. Knows the public API.
+// The caller's floating-point mode does not affect texts, recipes, arguments and steps, which stay
+// bit-identical. The mode is restored afterwards. Knows the public API.
 #include <cfenv>
 #include <vector>
 
@@ -42,7 +42,7 @@ struct Case {
   std::vector<float> gradient;
 };
 
-// Everything of ours under `mode`; nothing of the test's own arithmetic.
+// Runs only our code under `mode`, not the test's arithmetic.
 Results run(const Case& c, int mode) {
   Results r;
   std::fesetround(mode);

@@ -1,5 +1,5 @@
-// Damaged safetensors files: refused, or of arrays that lie one behind the other and are all of the
-// file, in no more memory than the file. Knows the reader.
+// Damaged safetensors files are refused, or have consecutive arrays that fill the file, in no more
+// memory than the file. Knows the reader.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -21,7 +21,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// What the reader promises of each file that it takes.
+// The reader's promises for each accepted file.
 void check_arrays(const TensorReader& file, const std::string& bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);

@@ -1,5 +1,6 @@
-// Damaged texts of steps and formats: a clear error with its place, or a program that prints, optimizes, is
-// scheduled in every form and written by every emitter. Knows ir, the compiler and LLVM's front.
+// Damaged texts of steps and formats give a clear error with its position, or a program that
+// prints, optimises, can be scheduled in every form and written by every emitter. Knows ir, the
+// compiler and LLVM's front end.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +35,7 @@ std::vector<std::string> sample_texts(const std::string& folder, std::string_vie
   for (const auto& entry : std::filesystem::directory_iterator(STEPFUSE_SOURCE_DIR + folder)) {
     if (entry.path().extension() == extension) files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());  // a seed means the same everywhere
+  std::sort(files.begin(), files.end());  // a seed gives the same case on every machine
   std::vector<std::string> texts;
   for (const auto& file : files) {
     std::ifstream in(file);
@@ -43,8 +44,8 @@ std::vector<std::string> sample_texts(const std::string& folder, std::string_vie
   return texts;
 }
 
-// Words for others of their kind (%names, @names, numbers, the rest), and whole lines taken out: more
-// of these are still steps than of damaged bytes.
+// Replaces words by others of their kind (%names, @names, numbers, the rest) and removes lines. The
+// results are valid steps more often than damaged bytes are.
 std::string with_words_exchanged(std::string text, Rng& rng) {
   constexpr std::string_view kEnds = " \n,:=[]<>{}|";
   auto kind = [](char c) { return c == '%' || c == '@' ? c : c >= '0' && c <= '9' ? '0' : 'a'; };
@@ -83,7 +84,7 @@ void emit_all(const Program& program, Rng& rng) {
   }
 }
 
-// A clear error of the text has its place.
+// An error about the text names its position.
 void check_place(const Error& e, std::string_view file) {
   std::string message = e.what();
   CHECK(message.starts_with(file));
@@ -128,7 +129,7 @@ TEST_CASE("fuzz: texts of formats, in a step through every emitter") {
     try {
       format = parse_format(text, "mine");
     } catch (const Error& e) {
-      // What is wrong with the pair has no place.
+      // An error about the pair has no position.
       bool of_pair = std::string_view(e.what()).starts_with("format mine: ");
       return check_place(e, of_pair ? "format mine: " : "mine:");
     }

@@ -1,5 +1,5 @@
-// What a trainer does with a step on a GPU besides running it: graphs, arguments on the device, the
-// buffer between the phases, bisecting, mistakes. Small, so that the fake driver executes it, too.
+// Uses of a step on a GPU besides running it: graphs, arguments on the device, the buffer between
+// the phases, bisecting, mistakes. Small, so that the fake driver can execute it, too.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@
 
 namespace stepfuse::testing {
 
-// Of the machine's own driver, whichever that is.
+// A function of this machine's driver, fake or not.
 void* driver_symbol(const char* name) {
   static void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return library != nullptr ? dlsym(library, name) : nullptr;
@@ -42,7 +42,7 @@ Args scheduled(const Trainer& t, int i) {
   return args;
 }
 
-// Saves at step 300 and goes back to there after step 700; an overflow in step 500.
+// Saves at step 300 and restores that after step 700; step 500 overflows.
 void keep_or_restore(Trainer& t, int i, const std::string& file) {
   if (i == 300) save_checkpoint(file, t.step());
   if (i == 700) load_checkpoint(file, t.step());

@@ -82,7 +82,7 @@ class Whole(unittest.TestCase):
             done = subprocess.run([TOOLS / "gpu_check.sh", "--smoke", "--build", BUILD, "--out", out], env=environment,
                                   capture_output=True, text=True, timeout=600, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual((out / "bits.txt").read_text().count("equal bits: "), 3)
+            self.assertEqual((out / "bits.txt").read_text().count("bit-identical: "), 3)
             self.assertIn("SUCCESS", (out / "tests.txt").read_text())
             bench = json.loads((out / "gpu_check.json").read_text())
             self.assertEqual([c["params"] for c in bench["cases"]], [1024, 4096])

@@ -1,4 +1,4 @@
-// Why there is nothing to test on. Knows the driver and NVRTC.
+// The reason for skipping a test without a GPU. Knows the driver and NVRTC.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ inline std::string no_gpu() {
   const cuda::DriverStatus& driver = cuda::driver_status();
   if (!driver.available) return "no CUDA driver: " + driver.problem;
   if (driver.devices.empty()) return "the CUDA driver has no device";
-  // Of the tests' own driver the label `cuda` makes use, with sizes that suit it.
+  // The label `cuda` tests the fake driver, with smaller sizes.
   bool fake = driver.path.find("fake_driver") != std::string::npos;
   if (fake && std::getenv("STEPFUSE_GPU_TESTS_ON_FAKE_DRIVER") == nullptr) {
     return "the driver is the fake one";

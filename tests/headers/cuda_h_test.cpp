@@ -1,10 +1,10 @@
-// What we declare of the CUDA driver, against NVIDIA's own cuda.h: functions, structures,
+// Compares our declarations of the CUDA driver with NVIDIA's cuda.h: functions, structures,
 // constants. Knows the driver's table.
 #include <cstddef>
 
 #include <doctest/doctest.h>
 
-// Every version of a function under its own name.
+// Declares every version of a function under its own name.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 

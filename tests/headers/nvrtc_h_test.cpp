@@ -1,4 +1,4 @@
-// What we declare of NVRTC, against NVIDIA's own nvrtc.h. Knows NVRTC's table.
+// Compares our declarations of NVRTC with NVIDIA's nvrtc.h. Knows NVRTC's table.
 #include <nvrtc.h>
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What the sample's FusedAdamW does with what libtorch may hand over; exit code 1 where anything
+// The sample's FusedAdamW with awkward inputs from libtorch. The exit code is 1 if anything
 // differs. Knows libtorch and the sample.
 #include <cstdio>
 #include <functional>
@@ -48,7 +48,7 @@ void beside_torch() {
   for (int i = 0; i < 20; ++i) {
     for (size_t t = 0; t < ours.size(); ++t) {
       torch::Tensor g = torch::randn(ours[t].sizes());
-      if (t == 0) g = torch::randn({16, 8}).t();  // laid out otherwise than its parameter
+      if (t == 0) g = torch::randn({16, 8}).t();  // a layout that differs from its parameter's
       bool missing = t == 1 && i % 4 == 1;
       ours[t].mutable_grad() = missing ? torch::Tensor() : g;
       theirs[t].mutable_grad() = missing ? torch::Tensor() : g.clone();

@@ -2,16 +2,16 @@
 """Plants small faults in the product, one at a time, and says which of them the tests notice.
 
     tests/mutations/mutate.py                         every fault; hours on two cores, resumable
-    tests/mutations/mutate.py --only runtime/saved/record   those in files of such a name
-    tests/mutations/mutate.py --sample 20 --seed 3    so many of them, drawn anew
-    tests/mutations/mutate.py --jobs 2                so many at once, each in a copy of its own
-    tests/mutations/mutate.py --check                 only whether the tables still fit the sources; seconds
+    tests/mutations/mutate.py --only runtime/saved/record   those in files with this in the name
+    tests/mutations/mutate.py --sample 20 --seed 3    20 of them, drawn at random
+    tests/mutations/mutate.py --jobs 2                two at a time, each in its own copy
+    tests/mutations/mutate.py --check                 only checks that the tables fit the sources; seconds
 
-A fault is a row of a table beside this file: a file, the text before (which occurs there once) and after, and the
-tests to run. They are planted in copies of the tree in build-mutate/, one a job, each with a build folder of its own;
-the working tree is not touched. killed: a test failed or hung. survived: all passed. no fault: the text does not compile. Results
-are kept in build-mutate/results.json, and a fault that has one there is not planted again unless its row or its file
-changed; rows that are known to change nothing say so in `equivalent`, and are not counted.
+A fault is a row of a table next to this file: a file, the text before (which occurs there once) and after, and the
+tests to run. Faults are planted in copies of the tree in build-mutate/, one per job, each with its own build folder;
+the working tree is not touched. The results are: killed, a test failed or hung; survived, all passed; no fault, the
+text does not compile. build-mutate/results.json stores them, and a fault with a result is planted again only if its row
+or its file has changed. Rows that are known to change nothing say so in `equivalent`, and are not counted.
 """
 
 import argparse
@@ -38,14 +38,14 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = pathlib.Path(__file__).resolve().parent
 AREA = ROOT / "build-mutate"
-LIMIT_S = 600  # and at least five times what the test takes without a fault: then it hangs
-# A part of a long test that most of what it notices fails in, too: run before it.
+LIMIT_S = 600  # or five times the test's time without a fault, whichever is more: then it hangs
+# A part of a long test that finds most of the faults that the test finds: run first.
 FIRST = {"differential_test": (["-tc=random programs*"], {"STEPFUSE_SEEDS": "1:100"})}
 
 
 class Fault(collections.namedtuple("Fault", "table file before after run equivalent")):
     def key(self):
-        """Changes with the row and with the file that it is planted in."""
+        """A digest that changes with the row and with its file."""
         text = (ROOT / self.file).read_text() if (ROOT / self.file).exists() else ""
         return hashlib.sha256("\0".join((self.file, self.before, self.after, str(self.run), text)).encode()).hexdigest()
 
@@ -63,7 +63,7 @@ def read_tables():
 
 
 def misfits(faults):
-    """Rows whose text is not there, not there once, or that say nothing new."""
+    """Rows whose text does not occur exactly once, and rows without a change."""
     seen = set()
     for f in faults:
         path = ROOT / f.file
@@ -98,7 +98,7 @@ def files_of_tree():
 
 
 def digest_of_tree():
-    """Of all that is built or run; the tables of faults are neither."""
+    """A digest of everything that is built or run, which excludes the tables of faults."""
     digest = hashlib.sha256()
     for name in sorted(n for n in files_of_tree() if not n.startswith("tests/mutations/")):
         digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
@@ -106,7 +106,7 @@ def digest_of_tree():
 
 
 class Copy:
-    """A copy of the tree that faults are planted in. Its build folder is in it, so that a compiler cache knows the files."""
+    """A copy of the tree for planting faults. It contains its build folder, so that ccache recognises the files."""
 
     def __init__(self, source, cores):
         self.source, self.build, self.cores = source, source / "build", cores
@@ -119,7 +119,7 @@ class Copy:
                 break
 
     def call(self, words, limit=None, more=None):
-        """Exit code and output; None where it took longer than it may."""
+        """Exit code and output; None if it exceeded its time limit."""
         try:
             done = subprocess.run(words, cwd=self.build, env={**self.environment, **(more or {})}, capture_output=True, text=True,
                                   errors="replace", timeout=limit, check=False)
@@ -128,7 +128,7 @@ class Copy:
         return done.returncode, done.stdout + done.stderr
 
     def prepare(self):
-        """The files that git knows or would know; those that did not change keep their time and are not built again."""
+        """Copies the files that git tracks or would track; unchanged files keep their time and are not built again."""
         names = files_of_tree()
         for name in names:
             source, target = ROOT / name, self.source / name
@@ -159,7 +159,7 @@ class Copy:
         return self.call(words, limit)
 
     def plant(self, fault, limits):
-        """killed, hung, survived or no fault, and which test it was."""
+        """Returns killed, hung, survived or no fault, and the test."""
         path = self.source / fault.file
         sound = path.read_text()
         try:
@@ -185,7 +185,7 @@ def ran_nothing(output):
 
 
 def plant_all(todo, copies, limits, keep):
-    """A thread a copy; whoever is free takes the next fault."""
+    """One thread per copy; a free one takes the next fault."""
     begin, lock, waiting = time.monotonic(), threading.Lock(), iter(todo)
 
     def work(copy):
@@ -226,9 +226,9 @@ def table_of(faults, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="faults in files whose path contains this")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many, drawn with --seed")
+    parser.add_argument("--sample", type=int, metavar="N", help="number of faults, drawn with --seed")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at once")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of faults at a time")
     parser.add_argument("--again", action="store_true", help="also those that have a result")
     parser.add_argument("--check", action="store_true", help="only whether the tables fit the sources")
     args = parser.parse_args()
@@ -253,7 +253,7 @@ def main():
         code, output = copy.make(runs)
         if code != 0:
             sys.exit(output)
-    sound = AREA / "sound.json"  # how long each takes, of the tree as it is
+    sound = AREA / "sound.json"  # time of each test without a fault
     tree = digest_of_tree()
     times = json.loads(sound.read_text()).get(tree, {}) if sound.exists() else {}
     for r in [r for r in runs if r not in times]:
@@ -264,7 +264,7 @@ def main():
         times[r] = time.monotonic() - begin
         sound.write_text(json.dumps({tree: times}, indent=1))
     limits = {r: max(LIMIT_S, 5 * times[r]) for r in runs}
-    todo.sort(key=lambda f: sum(times[r] for r in f.run))  # most results soonest
+    todo.sort(key=lambda f: sum(times[r] for r in f.run))  # short ones first
     planted = []
 
     def keep(fault, result):

@@ -1,4 +1,4 @@
-// Accesses of PTX and of schedules. Knows the schedule.
+// Counts the accesses of PTX and of schedules. Knows the schedule.
 #include "tests/nvrtc/accesses.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ struct Array {
   size_t width = 0;
   bool loaded = false;
   bool stored = false;
-  bool masked = false;  // stored where each element says so
+  bool masked = false;  // stored under a per-element condition
 };
-using ArrayId = std::pair<bool, int32_t>;  // scratch or buffer, and which
+using ArrayId = std::pair<bool, int32_t>;  // scratch or buffer, and its index
 
 std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t signature) {
   std::map<ArrayId, Array> arrays;
@@ -44,7 +44,7 @@ std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t s
   return arrays;
 }
 
-// Signatures with the same types everywhere in the body share its code.
+// Signatures share a body's code if all its types are the same.
 std::string types_of(const Schedule& s, const Body& body, size_t signature) {
   std::string key;
   for (const auto& [id, a] : arrays_of(s, body, signature)) {
@@ -73,7 +73,7 @@ void add_body(const Schedule& s, const Body& body, size_t signature, const CudaO
   size_t whole = 1;
   while (2 * whole * tile * loaded <= 64 * unroll && 2 * whole * tile <= most) whole *= 2;
   if (!body.reductions.empty()) whole = std::max(whole, 8 / tile);
-  // Where some of a turn's tiles are not whole, those that are, and the others by elements.
+  // In a turn with incomplete tiles, the complete ones count as tiles and the others by elements.
   size_t mixed = only_reads ? 8 / tile : whole;
   for (const auto& [id, a] : arrays) {
     size_t words = tile * a.width / 4;
@@ -91,7 +91,7 @@ void add_body(const Schedule& s, const Body& body, size_t signature, const CudaO
 }  // namespace
 
 Accesses accesses_of(const std::string& ptx) {
-  // Our own words are .b32; tables, states and arguments are read with types of the compiler's choice.
+  // Our own words are .b32; the compiler chooses the types for tables, states and arguments.
   static const std::regex bulk(
       R"((^|[\s;])(ld|st)\.global(\.cs|\.L2::cache_hint)?(\.v[248])\.b32\s)");
   static const std::regex element(R"(@in (ld|st)\.global\.(b32|u16|u8)\s)");

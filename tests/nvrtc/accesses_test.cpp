@@ -1,5 +1,5 @@
-// Every golden kernel on every arch: no spill, registers within its launch bounds, and arrays accessed
-// as its schedule says: by whole vectors in global memory, each so often.
+// Every golden kernel on every arch: no spill, registers within its launch bounds, and array
+// accesses as its schedule says: whole vectors in global memory, in the expected number.
 #include "tests/nvrtc/accesses.hpp"
 
 #include <string>
@@ -52,7 +52,7 @@ void check_kernel(const Schedule& schedule, const CudaOptions& options, int neve
   CHECK(difference(expected, accesses_of(ptx)) == "");
 }
 
-// The complaint about a kernel into whose text a fault was planted.
+// The complaint about a kernel with a fault planted in its text.
 std::string complaint(const std::string& from, const std::string& to) {
   static const Schedule schedule = schedule_of(golden_cases()[2], Form::fused);
   CudaOptions options;
@@ -76,8 +76,8 @@ TEST_CASE(
       bool kept = std::find(c.kernels.begin(), c.kernels.end(), form) != c.kernels.end();
       if (!kept && form != Form::fused) continue;
       Schedule schedule = schedule_of(c, form);
-      // Where %calm of @domains is false, its %store is, too: the compiler sees that for both
-      // signatures, and leaves out the access to a tile that is stored as a whole.
+      // In "domains", a false %calm makes %store false. The compiler sees that for both signatures,
+      // and drops the access to tiles that are stored whole.
       int never_whole = c.name == "domains" ? 2 : 0;
       for (int arch : kArchs) check_kernel(schedule, {.arch = arch}, never_whole);
       ++kernels;
@@ -125,7 +125,7 @@ TEST_CASE("planted faults: scalar and generic accesses are named") {
   CHECK_MESSAGE(has(narrow, "ld.global.v2.b32: 2 expected, 24 found"), narrow);
   std::string generic = complaint("\"ld.global\" kLoad", "\"ld\" kLoad");
   CHECK_MESSAGE(has(generic, "ld.v4 generic: 0 expected, 11 found"), generic);
-  // What a compiler makes of a pointer whose state space it does not know.
+  // The code for a pointer whose state space the compiler does not know.
   std::string pointer = complaint("Access::template store<kWords>(at, in + u * kWords);",
                                   "for (i32 w = 0; w < kWords; ++w) "
                                   "reinterpret_cast<u32*>(at)[w] = in[u * kWords + w];");

@@ -72,7 +72,7 @@ size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// Registers that a thread may have under the launch bounds of the text.
+// Registers per thread under the launch bounds of the text.
 int register_limit(const CudaOptions& options) {
   return 65536 / (static_cast<int>(abi::kBlockThreads) * options.min_blocks) / 8 * 8;
 }
@@ -113,7 +113,7 @@ TEST_CASE("a fused step is one kernel") {
 
 TEST_CASE("element code holds no double") {
   STEPFUSE_NEEDS_NVRTC();
-  // All f64 values are uniform, so no store or load of a buffer is of that type.
+  // All f64 values are uniform, so that no buffer access has this type.
   CompiledCode ptx = nvrtc_compile(
       {.text = emit_cuda(variant_of(cases()[2]).plan), .arch = 90, .kind = CodeKind::ptx});
   CHECK(count(ptx.code, "ld.global.v2.f64") == 0);

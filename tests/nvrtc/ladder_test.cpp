@@ -1,4 +1,5 @@
-// The ladder of launch bounds: where it begins, what named options fix, and that a spill goes down it.
+// The ladder of launch bounds: its start, the effect of explicit options, and the step down after a
+// spill.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -41,7 +42,7 @@ using List = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
-  // AdamW loads 16 bytes a parameter, 64 a tile: enough, if four blocks do.
+  // AdamW loads 16 bytes per parameter, 64 per tile: enough with four blocks.
   Variant adamw = variant_of("adamw", {.clip = Clip::l2});
   const List three = {"min-blocks=3,unroll=1", "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"};
   List four = three;
@@ -50,9 +51,9 @@ TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
   CHECK(rungs(adamw, "", 100) == four);
   CHECK(rungs(adamw, "", 120) == four);
   CHECK(rungs(adamw, "", 86) == three);
-  // With the maximum of the second moment 20, of which three blocks have enough.
+  // With the maximum of the second moment it loads 20, which is enough with three blocks.
   CHECK(rungs(variant_of("adamw", {.amsgrad = true}), "") == three);
-  // Lion with bf16 gradients and master weights loads 10, 40 a tile.
+  // Lion with bf16 gradients and master weights loads 10, 40 per tile.
   Variant lion = variant_of("lion", {.grad = DType::bf16, .master = true});
   CHECK(rungs(lion, "") == List{"min-blocks=3,unroll=2", "min-blocks=3,unroll=1",
                                 "min-blocks=2,unroll=1", "min-blocks=1,unroll=1"});
@@ -81,7 +82,7 @@ TEST_CASE("a turn that encodes two values may spill a few words for the sake of 
   CHECK(code.options.min_blocks == 3);
   CHECK(code.kernels[0].spills());
   CHECK(code.kernels[0].spill_store_bytes <= kSpilledWhereEncoded);
-  // But not many.
+  // Many spilled bytes are not accepted.
   StepCode crowded = compile_fresh(fp8, {.arch = 90, .options = "unroll=2"});
   CHECK(crowded.options.min_blocks < 3);
 }
@@ -117,7 +118,7 @@ TEST_CASE("a spill goes down the ladder") {
   Variant adamw = variant_of("adamw", {.grad = DType::f16, .master = true, .clip = Clip::l2});
   StepCode fixed = compile_fresh(adamw, {.arch = 90, .options = "unroll=2,min-blocks=4"});
   REQUIRE(fixed.kernels.size() == 1);
-  CHECK(fixed.kernels[0].spills());  // and there is no other rung
+  CHECK(fixed.kernels[0].spills());  // there is no lower rung
   StepCode free = compile_fresh(adamw, {.arch = 90, .options = "unroll=2"});
   CHECK_FALSE(free.kernels[0].spills());
   CHECK(free.options.min_blocks < 4);
@@ -146,7 +147,8 @@ TEST_CASE("a device gets a cubin of its own major version, or PTX of the newest 
   }
   setenv("STEPFUSE_CUDA_CODE", "ptx", 1);
   CHECK(target(archs.back()) == std::pair(CodeKind::ptx, archs.back()));
-  // A cubin of another major version would not run: NVRTC is left to refuse the device's own.
+  // The target stays the device's own arch, which NVRTC then refuses: a cubin of a different major
+  // version would not run.
   setenv("STEPFUSE_CUDA_CODE", "cubin", 1);
   CHECK(target(archs.back() + 20) == std::pair(CodeKind::cubin, archs.back() + 20));
   unsetenv("STEPFUSE_CUDA_CODE");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package in real trainers: installs them, runs the tests here, and Accelerate's own tests with and without
-# our optimizers in the place of torch's. Knows pip and PyPI.
+# The Python package in real trainers: installs them, runs the tests here, and runs Accelerate's own
+# tests with and without our optimizers instead of torch's. Knows pip and PyPI.
 #
 #   tests/peers/run.sh BUILD_DIR [--lightning CHECKOUT]
 #
@@ -43,7 +43,7 @@ tests() { # WHAT FOLDER PYTEST_ARGUMENT...
   (cd "$2" && timeout 1500 "$python" -m pytest -q -p no:cacheprovider -W ignore "${@:3}") || failed=1
 }
 tests "our optimizers in the trainers" "$source/tests/peers" .
-# It compares the whole machine's free memory before and after, which is others' doing, too.
+# It compares the whole machine's free memory before and after, which other processes change.
 other=tests/test_accelerator.py::AcceleratorTester::test_free_memory_dereferences_prepared_components
 plugins=("" drop_in)
 for plugin in "${plugins[@]}"; do
@@ -69,7 +69,7 @@ if [[ -n $lightning ]]; then
   cases lightning "${files[@]}"
   cases lightning-ours -p drop_in "${files[@]}"
   same lightning lightning-ours
-  # Those that ask for a GPU, on the CPU: else none of them is in fp16.
+  # Cases that ask for a GPU run on the CPU; otherwise no case uses fp16.
   cases lightning-fp16 -p gpu_is_cpu "$amp" "$manual"
   for scaler in torch ours deferred; do
     SCALER=$scaler cases "lightning-fp16-$scaler" -p gpu_is_cpu -p drop_in "$amp" "$manual"

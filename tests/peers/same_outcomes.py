@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares two runs of the same tests, case by case: exit code 1 where one ended otherwise, or where there are none.
+"""Compares two runs of the same tests, case by case. The exit code is 1 if an outcome differs, or without any case.
 
     same_outcomes.py BEFORE.xml AFTER.xml     as pytest's --junitxml writes them
 """

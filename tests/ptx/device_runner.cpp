@@ -21,7 +21,7 @@ namespace {
 
 using ptx::u64;
 
-// What one run has on the device.
+// The arrays of one run on the device.
 class Device {
  public:
   Device(ptx::Machine& machine, const Variant& variant, const StepData& data,
@@ -43,21 +43,21 @@ class Device {
 
   const abi::DeviceContext& context() const { return c_; }
 
-  // The context of a launch over one tensor's chunks, which folds nothing yet.
+  // The context of a launch over one tensor's chunks, without a fold.
   abi::DeviceContext only(size_t tensor) const {
     abi::DeviceContext c = c_;
     split_.narrow(&c, tables_.first_chunk[tensor], tables_.first_chunk[tensor + 1]);
     c.flags = abi::kKeepSlots;
     return c;
   }
-  // … over none, which folds what the slots hold.
+  // The context of a launch over no chunks, which folds the slots.
   abi::DeviceContext fold_only() const {
     abi::DeviceContext c = c_;
     c.block_chunks = c.small_count = c.part_count = 0;
     return c;
   }
 
-  // A tensor's gradient; empty where the step has none.
+  // A tensor's gradient; empty if the step has none.
   std::pair<u64, u64> gradient(const StepData& data, size_t t) const {
     int b = p_.find_buffer("grad");
     if (b < 0) return {0, 0};
@@ -108,7 +108,7 @@ class Device {
                                 fmt::format("@{} of tensor {}", p_.buffers[b].name, t)) +
                shift;
     memory_.write(base + skipped, tensor.data[b], bytes);
-    // Nobody may look at what a buffer that is only written held before.
+    // The old content of a write-only buffer must not be read.
     bool is_out = p_.buffers[b].access == Access::out;
     if (is_out) memory_.forget(base + skipped, bytes);
     return base;
@@ -118,7 +118,7 @@ class Device {
     return reinterpret_cast<u64>(tables_.pointer(tensor, buffer));
   }
 
-  // The runtime's tables, each in an allocation of its own, so that nobody reads behind its end.
+  // The runtime's tables. Each has its own allocation, so that a read beyond its end is noticed.
   void place_tables(const StepData& data) {
     tables_ = tables_of(s_, data);
     for (size_t t = 0; t < data.tensors.size(); ++t) {
@@ -209,7 +209,7 @@ class Device {
   std::vector<u64> states_;
 };
 
-// Phase 0 before the step, tensor by tensor; then, as the step does, of those that nobody observed,
+// Phase 0 for single tensors before the step. Then, as in the step, phase 0 for the other tensors,
 // and the fold.
 void observe(ptx::Memory& memory, const Device& device, const StepData& data,
              const std::vector<Observation>& observations,
@@ -219,7 +219,7 @@ void observe(ptx::Memory& memory, const Device& device, const StepData& data,
     auto [at, bytes] = device.gradient(data, o.tensor);
     std::vector<std::byte> kept(bytes);
     memory.read(kept.data(), at, bytes);
-    // Not a number in every storage type: a trace of it would reach everything.
+    // NaN in every float type, so that any trace of stale data spreads.
     if (o.stale) memory.fill(at, bytes, 0xff, 1);
     launch(device.only(o.tensor));
     if (o.stale) memory.write(at, kept.data(), bytes);
@@ -262,7 +262,7 @@ void ReportReader::step(ptx::HostView& host) {
   if (at_ == 0) {
     host.drop();
     number_ = host.load_acquire(record);
-    if (number_ > next_ + 1) next_ = number_ - 1;  // those before it are gone
+    if (number_ > next_ + 1) next_ = number_ - 1;  // earlier ones are gone
     values_.clear();
     at_ = number_ == next_ + 1 ? 1 : 0;
   } else if (at_ < width_) {

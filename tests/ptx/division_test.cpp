@@ -1,5 +1,6 @@
-// Division by what a block or a tensor shares, which a GPU's threads do by a reciprocal where that
-// rounds right: the interpreter's bits on the PTX machine, at every edge of that. Knows all layers.
+// Division by a value that a block or a tensor shares. A GPU's threads multiply by its reciprocal
+// if that rounds correctly. The bits are the interpreter's on the PTX machine, at every edge of
+// that rule. Knows all layers.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -40,7 +41,7 @@ constexpr const char* kProgram = R"(step @quotients {
 
 float power(int exponent) { return std::ldexp(1.0F, exponent); }
 
-// Of every kind, those next to the limits of what is divided quickly and to midpoints among them.
+// Numbers of every kind, including neighbours of the fast path's limits and of midpoints.
 float number(Rng& rng) {
   static constexpr int kLimits[] = {-149, -126, -81, -80, -41, -40, -39,
                                     39,   40,   41,  79,  80,  81,  126};
@@ -55,7 +56,7 @@ float number(Rng& rng) {
     case 3:
       return rng.chance(50) ? std::numeric_limits<float>::infinity()
                             : std::numeric_limits<float>::quiet_NaN();
-    case 4:  // of a significand with all bits
+    case 4:  // all bits of the significand set
       return std::nextafter(power(static_cast<int>(rng.below(60)) - 30), 0.0F);
     default:
       return std::bit_cast<float>((static_cast<uint32_t>(rng.below(100) + 77) << 23) |
@@ -70,7 +71,7 @@ TEST_CASE("what is divided by a shared value is rounded as a division") {
   Program program = parse(kProgram);
   TestLayout layout{.signatures = {{DType::f32, DType::f32, DType::f32, DType::f32}},
                     .group_count = 1};
-  // Long enough for tiles that lie inside of a chunk: what is behind its end is never quick.
+  // Long enough for tiles in the middle of a chunk: the chunk's end never takes the fast path.
   for (int t = 0; t < 6; ++t) {
     layout.tensors.push_back({.size = 8192 + 13 * static_cast<uint64_t>(t), .group = 0});
   }
@@ -86,7 +87,8 @@ TEST_CASE("what is divided by a shared value is rounded as a division") {
       auto* x = static_cast<float*>(tensor.data[0]);
       auto* d = static_cast<float*>(tensor.data[1]);
       const uint64_t size = layout.tensors[t].size;
-      // Plain numbers alone, or some among them for which a few threads divide, or numbers of all kinds.
+      // Only ordinary numbers, ordinary ones with a few that some threads must divide, or numbers
+      // of all kinds.
       const int unusual[] = {0, 1, 100};
       auto any = [&] {
         float v =

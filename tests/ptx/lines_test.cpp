@@ -1,5 +1,5 @@
-// Values of rows and columns behind a phase, on the PTX machine: folded, rolled up and written by
-// all blocks, with the interpreter's bits, and faults planted in the text. Knows all layers.
+// Values of rows and columns after a phase, on the PTX machine: all blocks fold, roll up and write
+// them, with the interpreter's bits. Also faults planted in the text. Knows all layers.
 #include <string>
 #include <utility>
 
@@ -21,7 +21,8 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Rolled up to tensors, groups and the step, one by another's result; written with a predicate and without.
+// Rollups to tensors, groups and the step, each from a previous one; writes with and without a
+// predicate.
 constexpr const char* kTwoPhases = R"(step @two_phases {
   buffer @grad : f32 in
   buffer @weight : f32 inout
@@ -57,7 +58,7 @@ constexpr const char* kTwoPhases = R"(step @two_phases {
 }
 )";
 
-// What stands behind the only phase.
+// The epilogue of a single phase.
 constexpr const char* kOnePhase = R"(step @one_phase {
   buffer @grad : f32 in
   buffer @weight : f32 inout
@@ -88,7 +89,7 @@ constexpr const char* kOnePhase = R"(step @one_phase {
 }
 )";
 
-// More rows and columns than threads of a block; among the tensors some without elements or a gradient.
+// More rows and columns than a block has threads; some tensors have no elements or no gradient.
 TestLayout layout_of() {
   TestLayout layout{.signatures = {{DType::f32, DType::f32}}, .group_count = 3};
   for (uint64_t t = 0; t < 26; ++t) {
@@ -103,7 +104,7 @@ TestLayout layout_of() {
   return layout;
 }
 
-// The step as it is, or with `from` in its text replaced by `to`.
+// Runs the step, or its text with `from` replaced by `to`.
 Outcome run(const char* step, Form form, DeviceRun options, const std::string& from = "",
             const std::string& to = "") {
   Program program = parse(step);
@@ -156,7 +157,7 @@ TEST_CASE("as many barriers and launches are counted as stand in the text") {
 TEST_CASE("faults where all blocks share rows and columns are caught") {
   STEPFUSE_NEEDS_NVRTC();
   const std::string barrier = "wait_for(ctx.sync->generation, before);";
-  auto behind = [&](const std::string& title) {  // the barrier that stands there, without its wait
+  auto behind = [&](const std::string& title) {  // the barrier behind that title, without its wait
     Program program = parse(kTwoPhases);
     TestLayout layout = layout_of();
     Variant variant = make_variant(optimize(program, layout.signatures), layout.signatures);
@@ -172,7 +173,7 @@ TEST_CASE("faults where all blocks share rows and columns are caught") {
   struct Fault {
     const char* name;
     std::string from, to;
-    const char* says;  // of the machine; "": the bits differ
+    const char* says;  // the machine's error; "" if the bits differ
     uint32_t blocks = 3;
     Form form = Form::fused;
   };

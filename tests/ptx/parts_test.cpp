@@ -1,5 +1,5 @@
-// What only changes who does what, on the PTX machine: chunks worked on in parts, flags folded
-// sixteen at once, values of tensors that are kept for the next one. Knows all layers.
+// Changes that only affect who does the work, on the PTX machine: chunks in parts, flags folded
+// sixteen at a time, values of tensors kept for the next one. Knows all layers.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Empty, or what went wrong with `from` in the text replaced by `to`.
+// The error of a run with `from` in the text replaced by `to`, or "".
 std::string run(const Program& program, const TestData& input, DeviceRun options,
                 const std::string& from = "", const std::string& to = "") {
   Variant variant = make_variant(program, input.layout().signatures);
@@ -63,7 +63,7 @@ constexpr const char* kFlags = R"(step @flags {
 }
 )";
 
-// Tensors of rows of one element; where `marked` is one of theirs, that one is set.
+// Tensors with rows of one element. If `marked` is the index of a row, that row is set.
 TestData flags(uint64_t marked) {
   TestLayout layout{.signatures = {{DType::f32}}, .group_count = 1};
   for (uint64_t rows : {3, 300, 290, 257, 1}) {
@@ -79,7 +79,7 @@ TestData flags(uint64_t marked) {
   return data;
 }
 
-// What a tensor computes, alone and as an operand of its rows' values.
+// A per-tensor value, alone and as an operand of per-row values.
 constexpr const char* kPowers = R"(step @powers {
   arg %rate : {f64} = 0.5
   buffer @weight : f32 inout
@@ -108,8 +108,8 @@ constexpr const char* kPowersAlone = R"(step @powers_alone {
 }
 )";
 
-// Neighbours of a warp, and of a block, have the group of the one before, or its count of steps, or
-// both, or neither.
+// Neighbouring tensors of a warp and of a block share the group, the step count, both or neither
+// with the previous one.
 TestData powers(const Program& program) {
   TestLayout layout{.signatures = {{DType::f32}}, .group_count = 2};
   for (uint64_t t = 0; t < 96; ++t) {

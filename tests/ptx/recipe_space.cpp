@@ -1,4 +1,4 @@
-// Programs, layouts and data of recipes; knows the recipe options by their table.
+// Programs, layouts and data of recipes. Knows the recipe options by their table.
 #include "tests/ptx/recipe_space.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::vector<DType> grad_types(const Point& point) {
   return types;
 }
 
-// Of tensors that have every buffer.
+// Signatures of tensors with every buffer.
 std::vector<Signature> types_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures;
   for (DType grad : grad_types(point)) {
@@ -46,7 +46,7 @@ std::vector<Signature> types_of(const Program& program, const Point& point) {
   return signatures;
 }
 
-// Of tensors of every class.
+// Signatures of tensors of every class.
 std::vector<Signature> signatures_of(const Program& program, const Point& point) {
   std::vector<Signature> signatures;
   for (uint64_t elements : tensor_classes(program)) {
@@ -92,7 +92,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
       t.offset = has_columns(program) ? 0 : t.columns * rows * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
-    // Blocks are cut nowhere; of other shards only the API asks as much.
+    // Shards start at blocks. The API asks for more of other shards, but the kernels do not.
     if (has_blocks) t.offset -= has_rows(program) ? t.offset : t.offset % kPieceElements;
     layout.tensors.push_back(t);
   }
@@ -117,7 +117,7 @@ double number(Bits bits, DType t) {
   return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.raw)));
 }
 
-// The customary values, another one for each group.
+// The usual values, different in each group.
 void set_args(const Program& program, StepData& step) {
   for (size_t a = 0; a < program.args.size(); ++a) {
     const Arg& arg = program.args[a];
@@ -136,7 +136,7 @@ void set_args(const Program& program, StepData& step) {
   }
 }
 
-// Near the events of the scaler, so that some steps reach them.
+// States shortly before the scaler's events, so that some steps reach them.
 void set_states(const Program& program, StepData& step, Rng& rng) {
   for (size_t s = 0; s < program.states.size(); ++s) {
     const State& state = program.states[s];
@@ -150,7 +150,7 @@ void set_states(const Program& program, StepData& step, Rng& rng) {
 
 void set_inputs(const Program& program, const Point& point, TestData& data, Rng& rng) {
   const std::string& kind = point.at("inputs");
-  // The one non-finite gradient of the whole step: whatever a lane loses is lost.
+  // One non-finite gradient in the whole step: a lane that drops a value drops this one.
   std::vector<size_t> candidates;
   for (size_t t = 0; t < data.step().tensors.size(); ++t) {
     const StepTensor& tensor = data.step().tensors[t];
@@ -218,7 +218,8 @@ size_t Covering::factor(std::string_view name) const {
 
 namespace {
 
-// Some tensors before the step, in any order, one of them twice; "observe" has the split form.
+// Some tensors observed before the step, in any order, one of them twice; "observe" uses the split
+// form.
 std::vector<Observation> observations(const Point& point, size_t tensors, uint64_t seed) {
   std::vector<Observation> list;
   if (point.at("mode") != "observe" || tensors == 0) return list;

@@ -1,5 +1,4 @@
-// What a recipe's step can differ in, and the program and data of one point of that space. Knows
-// the recipes.
+// The space of recipe steps, and the program and data of one of its points. Knows the recipes.
 #pragma once
 
 #include <string>
@@ -13,14 +12,14 @@
 
 namespace stepfuse::testing {
 
-// recipe, every recipe option, layout, inputs: what the bits may depend on; mode (the three forms and
-// the split phase), args, arch, blocks, parts of chunks, the emitter's options: what they may not
-// depend on.
+// Factors that may change the bits: recipe, every recipe option, layout, inputs. Factors that must
+// not: mode (the three forms and the split phase), args, arch, blocks, parts of chunks, the
+// emitter's options.
 std::vector<Factor> recipe_factors();
 
 using Point = std::map<std::string, std::string>;
-// Rows in which every two values of two factors stand together, unless they contradict each other or
-// are refused by name.
+// Rows that together contain every pair of values of two factors, except pairs that contradict each
+// other or are refused by name.
 struct Covering {
   std::vector<Factor> factors;
   CoveringSet set;
@@ -29,12 +28,12 @@ struct Covering {
 };
 Covering covering_rows();
 
-// False where options contradict each other, or compiled steps do not have it.
+// False if options contradict each other, or compiled steps do not support them.
 bool is_possible(const Point& point);
 
-// Throws Error{compile} for what compiled steps do not have.
+// Throws Error{compile} for options that compiled steps do not support.
 Variant variant_of(const Program& program, const Point& point);
-// Throws Error{usage} for options that the point's arch does not have.
+// Throws Error{usage} for options that the point's arch does not support.
 CudaOptions options_of(const Point& point);
 
 struct RecipeCase {
@@ -44,7 +43,7 @@ struct RecipeCase {
 };
 RecipeCase recipe_case(const Point& point, uint64_t seed);
 
-// One or more steps on the machine against as many of the interpreter; "" or the first difference.
+// Compares one or more steps on the machine with the interpreter; "" or the first difference.
 struct Verdict {
   std::string fault;
   ptx::Counters counters;

@@ -1,5 +1,5 @@
-// Values of squares on the PTX machine: reduced row by row by whoever has their columns, kept,
-// loaded and stored. Knows the compiler, the PTX machine and the interpreter.
+// Values of squares on the PTX machine: reduced row by row by the threads that have their columns,
+// kept, loaded and stored. Knows the compiler, the PTX machine and the interpreter.
 #include <string>
 #include <utility>
 
@@ -47,7 +47,7 @@ constexpr const char* kStep = R"(step @s {
 }
 )";
 
-// What squares keep for the next phase, of whose rows blocks do some each.
+// Squares keep a value for the next phase, whose blocks process some rows each.
 constexpr const char* kKept = R"(step @kept {
   buffer @g : f32 in
   buffer @w : f32 inout
@@ -66,8 +66,8 @@ constexpr const char* kKept = R"(step @kept {
 }
 )";
 
-// Ragged ones, of more rows than a square has, and of rows that a warp does; some without elements
-// or a gradient.
+// Ragged squares, more rows than a square has, and rows for a warp; some tensors have no elements
+// or no gradient.
 TestLayout layout_of(const Program& program) {
   TestLayout layout{.signatures = {signature_of(program)}};
   const std::pair<uint64_t, uint64_t> kShapes[] = {{130, 257}, {1, 5},   {128, 128}, {0, 4},
@@ -79,7 +79,7 @@ TestLayout layout_of(const Program& program) {
   return layout;
 }
 
-// The step without what it has of columns, for which rows would be waited for, too.
+// The step without its column values, because a phase with them also waits for rows.
 std::string without_columns() {
   std::string step = kStep;
   for (const char* line :
@@ -101,8 +101,7 @@ std::string outcome(const std::string& step, Form form, const DeviceRun& options
 
 }  // namespace
 
-// A warp has 256 columns of a phase that combines squares, and a block some rows of one that does
-// not.
+// In a phase that combines squares a warp has 256 columns. In other phases a block has some rows.
 TEST_CASE("squares are reduced, loaded and stored, in every form") {
   STEPFUSE_NEEDS_NVRTC();
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
@@ -116,7 +115,7 @@ TEST_CASE("squares are reduced, loaded and stored, in every form") {
       CHECK(outcome(kKept, form, options) == "");
     }
   }
-  // Of some tensors alone what combines squares, before the step does the rest.
+  // Observes the phase that combines squares for some tensors, before the step does the rest.
   CHECK(outcome(kStep, Form::split, {.observed = {{.tensor = 2}, {.tensor = 0}}}) == "");
 }
 

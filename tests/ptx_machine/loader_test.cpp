@@ -1,4 +1,4 @@
-// What the loader refuses, and that it names it.
+// Texts that the loader refuses, with errors that name the cause.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// The race check and the memory model on small kernels: what is a race, what is none, in every
-// interleaving; and the other errors of an execution.
+// The race check and the memory model on small kernels: accesses that race and accesses that do
+// not, in every interleaving. Also the other errors of an execution.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@ using namespace ptx;
 
 namespace {
 
-// Thread 0 of block 0 is the writer, thread 0 of block 1 the reader. %data and %flag are words of
-// global memory, 0 at first; `block` is a shared array.
+// Thread 0 of block 0 writes, thread 0 of block 1 reads. %data and %flag are words of global memory
+// that start at 0; `block` is a shared array.
 std::string program(const std::string& writer, const std::string& reader,
                     const std::string& both = "") {
   return R"(.version 9.0
@@ -198,7 +198,7 @@ TEST_CASE("registers that nothing wrote are reported, on the way on which it is 
 }
 
 TEST_CASE("a read-modify-write carries on what others released") {
-  // Both blocks add to the counter; whoever comes second sees what the first had written.
+  // Both blocks add to the counter. The second one sees the first one's writes.
   const std::string add =
       "atom.{}.gpu.global.add.u32 %x0, [%flag], 1; setp.eq.u32 %p1, %x0, 0; @%p1 bra END; ";
   auto both = [&](const std::string& order) {
@@ -237,7 +237,7 @@ TEST_CASE("barriers order a block, and only that") {
 }
 
 TEST_CASE("reads before a write count") {
-  // All read, then one writes: a race without a barrier between them.
+  // All threads read, then one writes: a race unless a barrier separates them.
   auto text = [](const std::string& barrier) {
     return program("", "",
                    "ld.global.u32 %x1, [%data]; " + barrier +

@@ -1,4 +1,4 @@
-"""8-bit parameters as scaled copies of f32 masters (copy_scale=): beside the C++ step and the published rules to the bit."""
+"""8-bit parameters as scaled copies of f32 masters (copy_scale=), bit for bit the C++ step's and the published rules'."""
 
 import copy
 import io
@@ -15,7 +15,7 @@ from copied import EXACT, HOWS, MX, ON_CUDA, SHAPES, SQUARES, TYPES, WIDE, bits,
 
 
 class Walked:
-    """What a step's walk asks of a tensor."""
+    """The attributes of a tensor that a step's walk reads."""
 
     def __init__(self, tensor):
         self.tensor, self.grad = tensor, None
@@ -37,7 +37,7 @@ class Walked:
 
 
 class Native:
-    """The C++ step itself, over arrays of the test's."""
+    """The C++ step itself, over the test's own arrays."""
 
     def __init__(self, params, how, dtype):
         options = [f"grad={'f32' if WIDE else 'f8' + parts_of(params[0])}", "profile=torch-foreach", f"model=f8{parts_of(params[0])}",
@@ -103,7 +103,7 @@ def test_bits_are_those_of_the_step_in_cpp(how, dtype):
 @pytest.mark.parametrize("how", HOWS)
 def test_masters_are_those_of_plain_copies(how):
     params, plain = parameters(), parameters()
-    norm = None if how in SQUARES else 0.5  # whose rows make a norm's sum another one
+    norm = None if how in SQUARES else 0.5  # their rows change the order of a norm's sum
     a, b = AdamW(params, lr=0.01, max_norm=norm, copy_scale=how), AdamW(plain, lr=0.01, max_norm=norm)
     train(a, range(8))
     train(b, range(8))
@@ -158,7 +158,7 @@ def test_goes_on_from_a_file_to_the_bit(how):
     saved = torch.load(file, weights_only=True)
     again = parameters()
     third = AdamW(again, copy_scale=how, scaler=sft.LossScaler(init_scale=2.0))
-    scales = [third.copy_scale_inv(p) for p in again]  # as a model has them
+    scales = [third.copy_scale_inv(p) for p in again]  # as a model would have them
     with torch.no_grad():
         for p, q in zip(again, saved["model"]):
             p.copy_(q)
@@ -212,7 +212,7 @@ def test_a_copied_model_has_the_scales_of_the_copied_optimizer(how, again):
 @pytest.mark.parametrize("source", [None, *HOWS])
 @pytest.mark.parametrize("target", HOWS)
 def test_a_file_of_another_way_is_right_at_once(source, target):
-    """Before the first step, too: asked for its scales, for its values, set, or shown averaged."""
+    """Works before the first step as well: reading scales or values, setting weights, averaging."""
     (p,) = parameters(shapes=((130, 257),))
     train(optimizer := AdamW([p], lr=0.1, copy_scale=source, ema_decay=0.9), range(3))
     master = optimizer.state[p]["master"]
@@ -229,7 +229,8 @@ def test_a_file_of_another_way_is_right_at_once(source, target):
             assert loaded.copy_scale_inv(q).data_ptr() == scales.data_ptr()
         elif use == 1:
             loaded.set_weight(q, master * 3)
-            assert copies.find(loaded.state[q]) == copies.name_of(target)  # and nothing of the other way
+            # the old scale mode left nothing
+            assert copies.find(loaded.state[q]) == copies.name_of(target)
         elif use == 2:
             with loaded.averaged():
                 assert near(loaded, q, loaded.state[q]["ema"])
@@ -248,7 +249,7 @@ def test_a_group_changes_its_way_between_steps(source, target):
     masters = [optimizer.state[p]["master"].clone() for p in params]
     codes = [bits(p) for p in params]
     optimizer.param_groups[0]["copy_scale"] = target
-    if target is not None:  # the first one's are asked for before others are made
+    if target is not None:  # reads the first one's before new ones are made
         (one,) = parameters(shapes=SHAPES[:1])
         asked, fresh = optimizer.copy_scale_inv(params[0]), AdamW([one], copy_scale=target).copy_scale_inv(one)
         assert (asked.shape, asked.dtype) == (fresh.shape, fresh.dtype)
@@ -358,7 +359,7 @@ def test_schedule_free_moves_masters_and_copies(how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_parameters_in_other_orders_in_memory(how):
-    """In channels_last, and with gaps: the elements are stepped as they lie, with the same masters."""
+    """Parameters in channels_last and with gaps step in memory order, with the same masters."""
     torch.manual_seed(3)
     start = torch.randn(8, 4, 5, 5).to(TYPES[0])
     plain = torch.nn.Parameter(start.clone())
@@ -376,7 +377,7 @@ def test_parameters_in_other_orders_in_memory(how):
         else:
             assert torch.equal(bits(p), bits(plain))
     assert torch.equal(bits(gaps), bits(plain))
-    # What was saved of one is loaded into another.
+    # State saved from one layout loads into a different one.
     other = torch.nn.Parameter(last.detach().clone().contiguous())
     optimizer = AdamW([other], copy_scale=how)
     optimizer.load_state_dict(made[1].state_dict())
@@ -402,7 +403,7 @@ def test_skipped_steps_and_missing_gradients_leave_scales_alone():
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_parameter_that_is_moved_keeps_its_values(how):
-    """Laid out by columns, and with gaps in another order than its shape's: as one that nobody moved."""
+    """A parameter stored by columns, or with gaps in an unusual order, steps like one that was never moved."""
     p, still = (parameters(shapes=((130, 257),))[0] for _ in range(2))
     made = [AdamW([q], lr=0.1, copy_scale=how) for q in (p, still)]
     for k, change in enumerate((lambda t: t.clone(), lambda t: t.t().contiguous().t(),
@@ -419,12 +420,12 @@ def test_a_parameter_that_is_moved_keeps_its_values(how):
         assert k == 1 and how in MX or torch.equal(made[0].dequantized(p), made[1].dequantized(still))
     for q, optimizer in zip((p, still), made):
         optimizer.set_weight(q, torch.linspace(-1, 1, 130 * 257).reshape(130, 257).roll(77, 1))
-    made[0]._make_state()  # which binds it anew
+    made[0]._make_state()  # binds it again
     assert torch.equal(bits(p), bits(still)) and torch.equal(bits(made[0].copy_scale_inv(p)), bits(made[1].copy_scale_inv(still)))
     p.data, p.grad = torch.zeros(64, 64, dtype=TYPES[0]), None
     with pytest.raises(ValueError, match=r"state 'master' of .*\(130, 257\)"):
         train(made[0], [20])
-    made[0].set_weight(p, torch.linspace(-1, 1, 64 * 64).reshape(64, 64))  # which is the way out
+    made[0].set_weight(p, torch.linspace(-1, 1, 64 * 64).reshape(64, 64))  # the documented remedy
     assert fits(made[0], p, exactly=how in EXACT)
 
 

@@ -1,4 +1,4 @@
-"""Under DDP and its like: norm, verdict and scale are one for all ranks, and no rank's weights part from the others'."""
+"""Under DDP and the like: all ranks share the norm, the verdict and the scale, and their weights stay the same."""
 
 import hashlib
 import re
@@ -46,7 +46,7 @@ def loss_of(model, step, rank, overflows):
 
 
 class Counter:
-    """How often Python calls collectives from now on."""
+    """Counts the collectives that Python calls from now on."""
 
     def __init__(self):
         self.calls = 0
@@ -95,7 +95,7 @@ def under_ddp(rank, world, way):
 
 
 def one_process(world, way):
-    """The same global batch, a rank's share after the other."""
+    """The same global batch, all ranks' shares in succession."""
     model = network_of(way)
     optimizer = AdamW(model.parameters(), **settings(way))
     seen = []
@@ -113,18 +113,19 @@ def one_process(world, way):
 def test_ddp_needs_nothing_of_ours(world):
     ways = ["native", "stochastic", "classic"]
     for way, seen in zip(ways, run_each(world, under_ddp, [(way,) for way in ways])):
-        assert all(calls == int(world > 1) for _, calls in seen), way  # the comparison of ranks; DDP's own do not come through Python
+        # the comparison of ranks; DDP's own calls do not pass through Python
+        assert all(calls == int(world > 1) for _, calls in seen), way
         assert all(steps == seen[0][0] for steps, _ in seen), way
         scales = [scale for _, scale, _ in seen[0][0]]
         assert scales == [65536, 131072, 65536, 65536, 131072, 131072], way
         digests = [d for d, _, _ in seen[0][0]]
         assert digests[1] == digests[2] and len(set(digests)) == STEPS - 1, way
-        # Of three and more addends the order of torch's all-reduce is its own.
+        # torch's all-reduce adds three and more values in an order of its own.
         assert world > 2 or way == "classic" or digests == one_process(world, way), way
 
 
 def own_parameters(rank, world, norm_type):
-    """Each rank has parameters that no other has, as in a pipeline, and a duplicate of one that all have."""
+    """Each rank has parameters of its own, as in a pipeline, and a duplicate of one that all ranks have."""
     torch.manual_seed(rank)
     own = nn.Parameter(torch.randn(40 + rank))
     both = nn.Parameter(torch.ones(9))
@@ -151,7 +152,8 @@ def test_a_group_has_one_norm_and_one_verdict(world, norm_types):
 
 def check_group(world, norm_type, seen):
     assert all(steps == seen[0][0] for steps, _ in seen)
-    # One exchange per step, and one comparison of what the ranks have in common; none in a group of one rank.
+    # One exchange per step, and one comparison of the ranks' common parts; none in a group of one
+    # rank.
     assert all(calls == (4 + 1 if world > 1 else 0) for _, calls in seen)
     every = torch.cat([torch.full((40 + r,), r + 1.0) for r in range(world)] + [torch.full((9,), 3.0)])
     norms = [norm for norm, *_ in seen[0][0]]

@@ -1,4 +1,4 @@
-"""Parameters in 8-bit floats: gradients widen and parameters narrow as torch's own conversions do, to the bit."""
+"""Parameters in 8-bit floats: gradients widen and parameters narrow bit for bit as torch's own conversions do."""
 
 import pytest
 import torch
@@ -9,13 +9,13 @@ FLOAT8 = [dtype for dtype in checks.DTYPES if dtype.itemsize == 1]
 
 
 def patterns(dtype):
-    """Every value of a type."""
+    """Every value of a dtype."""
     size = dtype.itemsize
     return torch.arange(256**size).to(torch.uint8 if size == 1 else torch.uint16).view(dtype)
 
 
 def numbers(dtype):
-    """f32 values: all of f16 and bf16, those around every number of `dtype` and around every tie, and many patterns."""
+    """f32 values: all of f16 and bf16, the neighbours of every number of `dtype` and of every tie, and many patterns."""
     own = patterns(dtype).float()
     own = own[own.isfinite()].sort().values
     ties = (own[1:] + own[:-1]) / 2
@@ -29,7 +29,7 @@ def numbers(dtype):
 
 
 def same_bits(a, b):
-    """NaNs are one."""
+    """Compares bits; all NaNs count as equal."""
     nan = a.float().isnan()
     bits = torch.int32 if a.dtype == torch.float32 else torch.uint8
     return torch.equal(nan, b.float().isnan()) and torch.equal(a.view(bits)[~nan], b.view(bits)[~nan])

@@ -41,7 +41,7 @@ def beside_torch(rank, world, ours, theirs, kw, policy):
             optimizer.zero_grad()
             loss_of(model, step, rank, False).backward()
             optimizer.step()
-    # torch's square root is not the correctly rounded one on every CPU.
+    # torch's square root is not correctly rounded on every CPU.
     same = torch.equal if isinstance(ours, SGD) else functools.partial(torch.allclose, rtol=1e-4, atol=1e-6)
     states = ours.state_dict()["state"], theirs.state_dict()["state"]
     for i, state in states[1].items():
@@ -65,7 +65,7 @@ def beside_torch(rank, world, ours, theirs, kw, policy):
 def test_is_torchs(world, pair, kw, policy):
     sizes = good(run(world, beside_torch, *pair, kw, policy))
     if world == 4:
-        assert any(n == 0 for n in sizes[3])  # of three rows
+        assert any(n == 0 for n in sizes[3])  # its three rows leave some ranks without one
         assert sizes[0] != sizes[3]
 
 
@@ -78,13 +78,14 @@ def clipped(rank, world, dtype):
     for step in range(5):
         optimizer.zero_grad()
         optimizer.scale(loss_of(model, step, rank, False)).backward()
-        if step == 2 and rank == world - 1:  # after the reduction: in its shard only
+        if step == 2 and rank == world - 1:  # after the reduction, so only in this rank's shard
             last = [p for p in model.parameters() if p.to_local().numel()][-1]
             last.grad.to_local().view(-1)[0] = float("inf")
         want = torch.stack([p.grad.full_tensor().float().norm() for p in model.parameters()]).norm() / scaler.get_scale()
         before = counter.calls
         optimizer.step()
-        assert counter.calls - before == (0 if world == 1 else 2 if step == 0 else 1)  # at first, ranks compare what they have
+        # the first step also compares the ranks' parameters
+        assert counter.calls - before == (0 if world == 1 else 2 if step == 0 else 1)
         stats = optimizer.stats()
         assert step == 2 or stats["grad_norm"] == pytest.approx(want.item(), rel=1e-5)
         seen.append((stats["grad_norm"], stats["skipped"], scaler.get_scale(),
@@ -156,7 +157,8 @@ def load(rank, world, folder):
     set_optimizer_state_dict(model, optimizer, state["optimizer"])
     loaded = full(model), arrays(optimizer)
     optimizer.zero_grad()
-    loss_of(model, 3, 0, False).backward()  # the same batch on all ranks: one gradient for any number of them
+    # the same batch on all ranks: one gradient for any number of them
+    loss_of(model, 3, 0, False).backward()
     optimizer.step()
     return loaded, full(model)
 

@@ -1,4 +1,4 @@
-"""Parameters below f32 with a master in fewer bits: what the parameter lacks, kept as int16 or int8."""
+"""Parameters below f32 with compact masters: the missing bits are stored as int16 or int8."""
 
 import copy
 
@@ -16,7 +16,7 @@ def model(shapes=((300,), (7, 31), (64, 3, 3, 3))):
 
 
 def whole(p, remainder):
-    """The f32 numbers, by the published rule."""
+    """The f32 values, by the published rule."""
     return ((p.detach().view(torch.int16).int() << 16) + remainder.int()).view(torch.float32)
 
 
@@ -120,7 +120,7 @@ def test_parameters_in_other_orders_in_memory():
     for p, optimizer in zip((last, gaps), optimizers[1:]):
         assert torch.equal(p, plain)
         assert torch.equal(optimizer.state[p]["remainder"], optimizers[0].state[plain]["remainder"])
-        # What was saved of one is loaded into another.
+        # State saved from one form loads into a different one.
         other = AdamW([p], master="f32")
         other.load_state_dict(optimizers[0].state_dict())
         other._make_state()

@@ -1,4 +1,4 @@
-"""Moments in bf16 and in formats: what is kept, saved and loaded, to the bit, with everything else that an optimizer does."""
+"""Moments in bf16 and in formats, stored, saved and loaded bit for bit, combined with all other features."""
 
 import copy
 import io
@@ -15,7 +15,7 @@ from stepfuse.torch.torchao import to_torchao
 
 FORMATS = ("fp8", "int8", "dyn4")
 BOTH = "exp_avg=int8|exp_avg_sq=sqrt8"
-SHAPES = ((70, 100), (5000,), (33,))  # ragged ends of blocks; the last one is small
+SHAPES = ((70, 100), (5000,), (33,))  # with ragged last blocks; the last one is small
 
 
 def parameters(dtype=torch.float32, shapes=SHAPES):
@@ -45,7 +45,7 @@ def bits(tensor):
 
 
 def equal(a, b):
-    """Two state_dicts, names and bits."""
+    """Compares the names and bits of two state_dicts."""
     a, b = a["state"], b["state"]
     return a.keys() == b.keys() and all(
         a[i].keys() == b[i].keys() and all(a[i][k].dtype == b[i][k].dtype and torch.equal(bits(a[i][k]), bits(b[i][k])) for k in a[i])
@@ -83,7 +83,7 @@ def test_an_optimizer_without_moments_refuses_it(form):
 
 @pytest.mark.parametrize("form", ["bf16", *FORMATS, BOTH])
 def test_a_step_is_the_formula_between_decode_and_encode(form):
-    """What a step makes of decoded moments in f32, and what is encoded of that, is what the step in the format keeps."""
+    """A step in a format equals decoding, the step in f32, and encoding."""
     p, q = parameters(), parameters()
     ours = sft.AdamW(p, lr=1e-2, moments=form, moments_min=0)
     train(ours, range(3))
@@ -111,7 +111,7 @@ def test_goes_on_from_a_file_to_the_bit(form, dtype):
     second = sft.AdamW(again, moments=form)
     second.load_state_dict(through_file(half.state_dict()))
     assert equal(second.state_dict(), half.state_dict())
-    second._make_state()  # binding neither moves nor rounds anything
+    second._make_state()  # binding neither moves nor rounds
     assert equal(second.state_dict(), half.state_dict())
     train(second, range(2, 5))
     assert same_weights(whole, again)
@@ -142,7 +142,7 @@ def test_torchs_checkpoint_goes_in_and_comes_out(form):
     ours.load_state_dict(theirs.state_dict())
     train(ours, range(3, 4))
     train(theirs, range(3, 4))
-    # The step ran on moments rounded once: as near as the format is.
+    # The step ran on moments rounded once, so they are within the format's precision.
     for a, b in zip(p, q):
         assert (a - b).norm() < 2e-4 * b.norm()
     out = torch.optim.AdamW(p)
@@ -209,14 +209,14 @@ def test_small_parameters_keep_f32():
         ["exp_avg", "exp_avg_sq", "step"],
         ["exp_avg.fp8.code", "exp_avg.fp8.scale", "exp_avg_sq.fp8.code", "exp_avg_sq.fp8.scale", "step"]]
     assert len(optimizer._engine.parts) == 1  # one launch
-    # One norm of both.
+    # One norm for both.
     torch.manual_seed(0)
     for x in p:
         x.grad = torch.randn_like(x)
     optimizer.step()
     norm = torch.cat([x.grad for x in p]).double().norm()
     assert abs(optimizer.stats()["grad_norm"] / norm - 1) < 1e-6
-    # bf16 is no format: nobody has it for a whole block.
+    # bf16 is not a format and has no blocks.
     train(optimizer := sft.AdamW(p, moments="bf16"), range(1))
     assert optimizer.state[p[0]]["exp_avg"].dtype == torch.bfloat16
 
@@ -238,7 +238,7 @@ def test_small_parameters_step_as_in_f32_and_others_as_in_the_form(cls, form):
 
 
 def test_the_border_moves_between_steps():
-    """State of either side is brought to the other's form; a limit beyond all sizes exempts all."""
+    """State converts to the current form in both directions; a limit above all sizes exempts every tensor."""
     p = parameters()
     optimizer = sft.AdamW(p, moments="fp8", moments_min=1 << 60)
     train(optimizer, range(2))
@@ -281,7 +281,7 @@ def test_skipped_steps_leave_codes_alone():
 
 
 def test_blocks_lie_in_the_order_of_memory():
-    """A parameter in channels_last is stepped as what it is in memory; loaded into another order it is encoded anew."""
+    """A parameter in channels_last steps in memory order; its state is encoded again when loaded into a different order."""
     torch.manual_seed(3)
     values = torch.randn(8, 16, 9, 9)
     p = torch.nn.Parameter(values.clone().to(memory_format=torch.channels_last))
@@ -333,7 +333,7 @@ def test_what_does_not_fit_is_refused_by_name():
 
 
 def test_the_names_are_the_librarys():
-    """A format that the library has needs no line here: forms and parts come from its conversions."""
+    """A new format of the library needs no change here: forms and parts come from its conversions."""
     with pytest.raises(Error) as said:
         _core.conversion("f32", "?")
     for form in str(said.value).split("there are ")[1].split(", "):

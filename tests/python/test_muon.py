@@ -1,4 +1,4 @@
-"""Muon: two kernels around torch's matrix products, beside torch.optim.Muon to the bit."""
+"""Muon: two kernels around torch's matrix products, bit-identical to torch.optim.Muon."""
 
 import copy
 import pickle
@@ -48,7 +48,8 @@ def test_groups_options_and_gradients_that_lie_otherwise():
         kept = [p.grad for p in a]
         for side in sides:
             side.step()
-        assert all(p.grad is g for p, g in zip(a, kept))  # the second half leaves no gradients of its own
+        # the second half keeps no gradients of its own
+        assert all(p.grad is g for p, g in zip(a, kept))
         if i == 5:
             for side in sides:
                 side.param_groups[0].update(nesterov=True, adjust_lr_fn="match_rms_adamw")
@@ -91,7 +92,7 @@ def test_skips_what_torchs_scaler_skips(deferred):
 
 
 def test_clip_and_loss_scale_inside_of_the_step():
-    """Of gradients whose norm is exact, whatever the order of the sum."""
+    """Gradients whose norm is exact in any order of summation."""
     scaler = LossScaler(init_scale=8.0)
     pair = pair_of(lr=0.02, max_norm=4.0, scaler=scaler, theirs_kw={"lr": 0.02})
     for i in range(8):
@@ -106,7 +107,8 @@ def test_clip_and_loss_scale_inside_of_the_step():
         pair.ours.step()
         assert pair.ours.stats()["skipped"] == (i in OVERFLOWS)
         for p, q in zip(pair.a, pair.b):
-            torch.testing.assert_close(p, q, rtol=2e-2, atol=2e-3)  # bf16 in between, of norms an ulp apart
+            # intermediate bf16 values, from norms that differ by an ulp
+            torch.testing.assert_close(p, q, rtol=2e-2, atol=2e-3)
         for p, q in zip(pair.a, pair.b):
             with torch.no_grad():
                 q.copy_(p)
@@ -163,7 +165,8 @@ def test_normalized_updates_have_norm_1():
         update = q.grad.lerp(torch.zeros_like(q).lerp(q.grad, 0.05), 0.95).bfloat16()
         wanted = update / update.norm().clamp(min=1e-7)
         assert made.dtype == torch.bfloat16
-        torch.testing.assert_close(made, wanted, rtol=2**-7, atol=0)  # the norm is an ulp of bf16 apart at most
+        # norms differ by at most one ulp of bf16
+        torch.testing.assert_close(made, wanted, rtol=2**-7, atol=0)
 
 
 def test_what_is_refused():

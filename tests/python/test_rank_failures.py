@@ -1,4 +1,4 @@
-"""Ranks that die, hang, or differ: every rank is told which, no step is half applied, and fewer ranks go on from a checkpoint."""
+"""Ranks that die, hang or differ: every rank is told which one, no step is half applied, and fewer ranks can resume."""
 
 import datetime
 import os
@@ -15,11 +15,11 @@ from test_zero import BUCKET, groups, loss_of, network, settings
 
 from stepfuse.torch import SGD, AdamW, LossScaler, RankError, ZeroRedundancyOptimizer
 
-VICTIM, LAST = 2, 3  # the rank that fails, in the step that it fails in
+VICTIM, LAST = 2, 3  # the rank that fails, and the step in which it fails
 
 
 def break_at(optimizer, place, how):
-    """The rank fails instead of taking part in the collective of that place."""
+    """Makes the rank fail instead of taking part in that collective."""
     begin = optimizer._comm.begin
 
     def failing(what, call, *args, **kw):
@@ -72,7 +72,7 @@ def train(rank, world, place, how, exact, overlap=False):
 @pytest.mark.parametrize(("place", "exact"), [("reduction of bucket 0", False), ("reduction of bucket 1", True),
                                               ("all-reduce of the norm", False), ("exchange of pieces", True)])
 def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, exact):
-    # Ranks that wait for the group's timeout are killed long before it.
+    # Waiting ranks are killed long before the group's timeout.
     results = run(4, train, place, die, exact, seconds=600)
     assert isinstance(results[VICTIM], Died) and results[VICTIM].args == (9,)
     for rank, result in enumerate(results):
@@ -203,6 +203,6 @@ def elastic(rank, world, folder, scale):
 def test_fewer_ranks_go_on_from_the_checkpoint_of_the_ranks_that_were():
     with tempfile.TemporaryDirectory() as folder:
         scale = next(r for r in run(4, until_killed, folder) if isinstance(r, dict))
-        # One gradient for 1, 2 and 4 ranks: the run that nobody killed has the same bits.
+        # The gradient is the same for 1, 2 and 4 ranks, so the uninterrupted run has the same bits.
         want = good(run(1, elastic, None, None))[0]
         assert good(run(2, elastic, folder, scale)) == [want] * 2

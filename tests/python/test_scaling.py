@@ -1,4 +1,4 @@
-"""Clip and loss scale: inside of the step, and as torch's own GradScaler and clip around it."""
+"""Clipping and loss scaling, inside of the step and by torch's own GradScaler and clip around it."""
 
 import copy
 import pickle
@@ -24,7 +24,7 @@ SCALES = {"init_scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "gr
 
 
 def scaled_gradients(pair, i, ours, theirs):
-    """The same unscaled gradients on both sides, each times its own side's scale."""
+    """The same unscaled gradients for both sides, each multiplied by its own scale."""
     for k, (p, q) in enumerate(zip(pair.a, pair.b)):
         g = torch.randn(p.shape)
         p.grad, q.grad = g * ours, g * theirs
@@ -34,13 +34,13 @@ def scaled_gradients(pair, i, ours, theirs):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_native_equals_the_classic_loop(threads):
-    """500 steps with seven overflows, torch's norm fed in: all parameters equal, and the scale after each."""
-    torch.set_num_threads(threads)  # ours are as many
+    """500 steps with seven overflows and torch's norm as input: parameters and scale are equal after each."""
+    torch.set_num_threads(threads)  # our step uses as many
     scaler = LossScaler(**SCALES)
     theirs = torch.amp.GradScaler("cpu", **SCALES)
     pair = Pair(AdamW, torch.optim.AdamW, fused=True, theirs_kw={"fused": True}, max_norm=1.0, external_norm=True,
                 scaler=scaler)
-    theirs.scale(torch.ones(()))  # makes its tensors
+    theirs.scale(torch.ones(()))  # creates its tensors
     for i in range(500):
         assert scaler.get_scale() == theirs.get_scale(), i
         scaled_gradients(pair, i, scaler.get_scale(), theirs.get_scale())
@@ -55,7 +55,7 @@ def test_native_equals_the_classic_loop(threads):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_torchs_own_scaler_and_clip(fused):
-    """The compatible mode: nothing but the class of the optimizer changes."""
+    """The compatible mode: only the class of the optimizer changes."""
     scalers = [torch.amp.GradScaler("cpu", **SCALES) for _ in range(2)]
     pair = Pair(AdamW, torch.optim.AdamW, fused=fused, theirs_kw={"fused": True})
     for s in scalers:
@@ -136,7 +136,7 @@ def test_scale_loss_then_resume_to_the_bit():
 
 @pytest.mark.parametrize("norm_type", [2.0, float("inf")])
 def test_models_of_several_dtypes_and_kinds(norm_type):
-    """One norm and one verdict for all parameters; the deferred way, which adds up the same sums, is the same to the bit."""
+    """One norm and one verdict for all parameters; the deferred mode adds the same sums and is bit-identical."""
     def params():
         torch.manual_seed(6)
         made = [torch.nn.Parameter(torch.randn(s).to(t)) for s, t in (
@@ -148,7 +148,7 @@ def test_models_of_several_dtypes_and_kinds(norm_type):
     native = AdamW(groups, lr=0.01, max_norm=0.5, norm_type=norm_type, scaler=LossScaler(**SCALES))
     classic = GradScaler("cpu", **SCALES, defer_unscale=True)
     classic.scale(torch.ones(()))
-    theirs = AdamW(other[:2], lr=0.01)  # torch's GradScaler takes no f16 gradients
+    theirs = AdamW(other[:2], lr=0.01)  # torch's GradScaler refuses f16 gradients
     alone = AdamW(other[2:])
     for i in range(60):
         scale = native.scaler.get_scale()

@@ -1,4 +1,4 @@
-"""Parameters whose scales are of 128 rows of 128 columns (copy_scale="block128"): which rows and columns, and what these go with."""
+"""Scales per square of 128 rows by 128 columns (copy_scale="block128"): its rows and columns, and its combinations."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from copied import SQUARES, TYPES, bits, block_scaled, fits, parameters, train
 
 @pytest.mark.parametrize("how", SQUARES)
 def test_squares_are_of_rows_and_columns(how):
-    """Of the last dimension and of all before it; of a matrix that lies by columns, of its own rows and columns."""
+    """Columns are the last dimension, rows all before it; a matrix stored by columns uses its own rows and columns."""
     shapes = {(130, 257): (2, 3), (3, 50, 200): (2, 2), (257,): (1, 3), (): (1, 1), (0, 4): (0, 1), (4, 0): (1, 0), (5, 1): (1, 1)}
     params = parameters(shapes=shapes)
     optimizer = AdamW(params, lr=0.1, copy_scale=how)
@@ -30,7 +30,7 @@ def test_squares_are_of_rows_and_columns(how):
         assert fits(optimizer, p)
     assert torch.equal(bits(row), bits(column)) and torch.equal(made[0].copy_scale_inv(row), made[1].copy_scale_inv(column))
     assert torch.equal(made[0].dequantized(row), made[1].dequantized(column))
-    # What was saved of one is loaded into the other, without another look at the master.
+    # Loads the saved state into the other optimizer, without reading the master again.
     loaded = AdamW([other := torch.nn.Parameter(row.detach().clone())], lr=0.1, copy_scale=how)
     loaded.load_state_dict(made[1].state_dict())
     assert torch.equal(bits(loaded.copy_scale_inv(other)), bits(made[0].copy_scale_inv(row)))
@@ -56,7 +56,7 @@ def test_of_more_dimensions_rows_and_columns_are_those_of_memory(how):
 
 @pytest.mark.parametrize("kw", [{"clip_factor": 0.01}, {"cls": sft.Adafactor}], ids=str)
 def test_squares_and_other_rows_are_of_one_kind(kw):
-    """Of matrices; of more dimensions they differ."""
+    """A matrix has the same rows in both; with more dimensions they differ, which is an error."""
     cls, kw = kw.get("cls", AdamW), {key: value for key, value in kw.items() if key != "cls"}
     train(optimizer := cls(parameters(shapes=((130, 257), (33,))), copy_scale="block128", **kw), range(3))
     assert all(fits(optimizer, p) for p in optimizer.param_groups[0]["params"])

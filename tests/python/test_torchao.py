@@ -1,4 +1,4 @@
-"""State of torchao's AdamWFp8, AdamW8bit and AdamW4bit from and to ours, to the bit; both go on from it."""
+"""State of torchao's AdamWFp8, AdamW8bit and AdamW4bit converts from and to ours bit for bit, and both can resume."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from stepfuse.torch.torchao import to_torchao
 
 torchao = pytest.importorskip("torchao.optim")
 KW = {"lr": torch.tensor(1e-3), "betas": (0.5, 0.75), "weight_decay": 0.01}
-SHAPES = ((64, 128), (512,))  # the second is small: f32
+SHAPES = ((64, 128), (512,))  # the second is small and stays f32
 PAIRS = [("AdamWFp8", {"exp_avg": "fp8", "exp_avg_sq": "fp8"}), ("AdamW8bit", {"exp_avg": "dyn8", "exp_avg_sq": "dyn8u"}),
          ("AdamW4bit", {"exp_avg": "dyn4", "exp_avg_sq": "lin4"})]
 

@@ -1,4 +1,4 @@
-"""Parameters below f32 without a master copy: rounded to nearest, by chance, or with Kahan's compensation."""
+"""Parameters below f32 without a master copy: rounded to nearest, stochastically, or with Kahan's compensation."""
 
 import copy
 import importlib.util
@@ -17,7 +17,7 @@ LOW = [torch.bfloat16, torch.float16]
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
 def test_small_steps_arrive(dtype):
-    """256 steps of a 64th of what rounding to nearest keeps nothing of; by chance they arrive on average."""
+    """256 steps of 1/64 ulp, which rounding to nearest drops. Stochastic rounding moves as far on average."""
     ulp = torch.finfo(dtype).eps
     moved = {}
     for rounding in sft.arguments.ROUNDINGS:
@@ -30,7 +30,8 @@ def test_small_steps_arrive(dtype):
         assert "master" not in optimizer.state[p]
     assert moved["nearest"].eq(0).all()
     assert moved["kahan"].eq(4).all()
-    # Binomial: 256 times 1/64, so mean 4 and variance 3.94; of 20000 the mean is off by 0.014 or so.
+    # Binomial: 256 times 1/64, so mean 4 and variance 3.94; the mean of 20000 is off by about
+    # 0.014.
     assert abs(moved["stochastic"].mean() - 4) < 0.08
     assert abs(moved["stochastic"].var() - 256 / 64 * (1 - 1 / 64)) < 0.3
 
@@ -66,7 +67,7 @@ def test_a_resumed_run_draws_the_same_bits(make):
 
 
 def test_a_parameter_draws_its_own_bits_whoever_steps_with_it():
-    """A parameter without a gradient so far is in no step; the numbers of the others do not move up."""
+    """A parameter without a gradient so far is in no step; the ids of the others stay."""
     values = torch.randn(4096)
     alone, together = parameter(values), parameter(values)
     late, other = parameter(torch.randn(10)), parameter(torch.randn(10))
@@ -78,14 +79,14 @@ def test_a_parameter_draws_its_own_bits_whoever_steps_with_it():
     a.step()
     b.step()
     assert torch.equal(alone, together)
-    third = parameter(values)  # the first of its optimizer: another number
+    third = parameter(values)  # it has a different id as the first of its optimizer
     third.grad = alone.grad.clone()
     SGD([third], lr=1e-3, weight_rounding="stochastic").step()
     assert not torch.equal(alone, third)
 
 
 def kahan_step(p, k, step):
-    """optimi's rule, each operation rounded to the parameters' type."""
+    """optimi's rule, with each operation rounded to the parameters' type."""
     k.add_(step)
     before = p.clone()
     p.add_(k)
@@ -94,7 +95,7 @@ def kahan_step(p, k, step):
 
 @pytest.mark.parametrize("dtype", LOW, ids=str)
 def test_kahan_is_the_published_rule_to_the_bit(dtype):
-    """Plain SGD with a learning rate of a power of two, where the step itself is exact."""
+    """Plain SGD with a power of two as learning rate, whose step is exact."""
     torch.manual_seed(2)
     p = parameter(torch.rand(20000) * 3.5 + 0.5, dtype)
     q, k = p.detach().clone(), torch.zeros(20000, dtype=dtype)

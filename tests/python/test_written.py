@@ -1,4 +1,4 @@
-"""What somebody writes to weights that have an f32 master is in the master at the next step, as torch would have it."""
+"""Writes to weights with an f32 master: the next step takes them into the master, as torch would."""
 
 import copy
 
@@ -71,7 +71,7 @@ def trained(dtype=torch.bfloat16, **kw):
 
 
 def check_taken(before, written, master, after):
-    """Elements that were written are that, less a step; the others are their master, less a step."""
+    """Written elements have the new value less a step; the others have their master's less a step."""
     touched = written.float() != before["weight"].float()
     assert touched.any()
     want = torch.where(touched, written.float(), before["master"])
@@ -83,16 +83,16 @@ def check_taken(before, written, master, after):
 @pytest.mark.parametrize("change", WRITES, ids=lambda change: change.__name__)
 def test_is_in_the_master(change, dtype):
     if change is there_and_back and dtype is not torch.bfloat16:
-        pytest.skip("the case is of bfloat16")
+        pytest.skip("this case needs bfloat16")
     model, best, optimizer = trained(dtype)
-    for _ in range(2):  # a write is noticed again
+    for _ in range(2):  # the second write is noticed as well
         before = {"weight": model.weight.detach().clone(), "master": optimizer.state[model.weight]["master"].clone()}
         change(model, best)
         written = model.weight.detach().clone()
         model.weight.grad = torch.full_like(model.weight, 3.0)
         optimizer.step()
         check_taken(before, written, optimizer.state[model.weight]["master"], model.weight)
-        # and the step's own writes are none
+        # The step's own writes do not count.
         assert not optimizer._engine.walk.written()
         for _ in range(3):
             optimizer.step()

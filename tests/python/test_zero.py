@@ -1,4 +1,4 @@
-"""ZeRO stage 1: shares of the step on 1 to 7 ranks, the bits of one device, agreement, checkpoints for other ranks."""
+"""ZeRO stage 1: shares of the step on 1 to 7 ranks, one device's bits, agreement, checkpoints for other rank counts."""
 
 import copy
 import tempfile
@@ -23,7 +23,7 @@ from stepfuse.torch.ranks import PIECE, fold
 from stepfuse.torch.zero import GATHERING
 
 STEPS, OVERFLOW = 5, 2
-BUCKET = 200_000  # bytes: two buckets
+BUCKET = 200_000  # bytes, which makes two buckets
 
 
 def network(dtype=torch.float32):
@@ -81,8 +81,8 @@ def sharded(rank, world, exact, dtype, norm_type, more=MappingProxyType({})):
     model = network(dtype)
     if rank > 0:
         with torch.no_grad():
-            next(model.parameters()).zero_()  # the weights of rank 0 are everybody's
-    # The last gradient comes late: what was sent before it has arrived.
+            next(model.parameters()).zero_()  # rank 0's weights are broadcast
+    # The last gradient comes late, after earlier buckets have arrived.
     model[0].weight.register_post_accumulate_grad_hook(lambda _: arrived(optimizer._buckets[0]))
     optimizer = ZeroRedundancyOptimizer(groups(model), AdamW, exact=exact, bucket_bytes=BUCKET, overlap_gather=exact,
                                         **settings(norm_type), **more)
@@ -125,7 +125,8 @@ def one_device(world, dtype, norm_type, more=MappingProxyType({})):
 
 
 BY_CHANCE = (torch.bfloat16, 2.0, {"weight_rounding": "stochastic", "seed": 5})
-IN_BLOCKS = (torch.float32, 2.0, {"moments": "exp_avg=dyn4|exp_avg_sq=fp8"})  # small parameters have none
+# small parameters have no blocks
+IN_BLOCKS = (torch.float32, 2.0, {"moments": "exp_avg=dyn4|exp_avg_sq=fp8"})
 AVERAGED = (torch.float32, 2.0, {"ema_decay": 0.7})
 
 
@@ -159,14 +160,15 @@ def test_ranks_agree_and_runs_repeat(world):
     assert strip == [[(w, stats, scale) for (w, _, stats, scale), *_ in seen] for seen, *_ in again]
     for seen, _, buckets, _ in first:
         assert buckets == 2
-        # In step(): the norm, and an all-gather for each bucket; at first, ranks compare what they have.
+        # step() makes a norm and one all-gather per bucket; the first one also compares the ranks'
+        # parameters.
         assert [m for _, m, _ in seen] == [1 + buckets + (i == 0) for i in range(STEPS)]
-        # Buckets that had arrived were looked at while backward ran.
+        # Arrived buckets were observed during backward.
         assert all(early > 0 for _, _, early in seen[1:]), [e for *_, e in seen]
 
 
 def overlapped(rank, world):
-    """Rank 1 sends its weights only once rank 0 is out of step()."""
+    """Rank 1 sends its weights only after rank 0 has left step()."""
     store = dist.distributed_c10d._get_default_store()
     models = [network(), network()]
     first, second = (ZeroRedundancyOptimizer(m.parameters(), lr=0.01, bucket_bytes=BUCKET, overlap_gather=overlaps)
@@ -191,7 +193,7 @@ def overlapped(rank, world):
         models[1][0](torch.ones(1, 40))
         here = [not isinstance(p, Late) for p in models[1].parameters()]
         assert here == [True, True, False, False, False, False]
-        if step == 0:  # what holds a parameter, not its module
+        if step == 0:  # some wrappers hold a parameter, not its module
             by_hand = torch._foreach_mul(list(models[1].parameters()), 1.0)
         elif step == 1:
             by_hand = list(copy.deepcopy(models[1].state_dict()).values())
@@ -283,7 +285,8 @@ def load(rank, world, folder, more, full):
     else:
         optimizer.load_state_dict(full)
     loaded = whole(optimizer, rank), [p.detach().clone() for p in model.parameters()], [g["lr"] for g in optimizer.param_groups]
-    train(model, optimizer, 0, [3], scheduled=False)  # the same batch on all ranks: one gradient for 1, 2 and 4 of them
+    # the same batch on all ranks: one gradient for 1, 2 and 4 of them
+    train(model, optimizer, 0, [3], scheduled=False)
     return loaded, [p.detach().clone() for p in model.parameters()]
 
 
@@ -306,7 +309,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_ranks(more):
 
 
 def switched(rank, world):
-    """A whole state of torch's into shares in a format, and out again; blocks are those of the whole parameters."""
+    """A whole torch state converts to shares in a format and back; blocks are those of the whole parameters."""
     model, other = network(), network()
     theirs = torch.optim.AdamW(other.parameters(), lr=0.01)
     alone = AdamW(network().parameters(), moments="fp8")

@@ -1,5 +1,5 @@
-// Steps on ranks that are threads, over NCCL's functions from a fake library: one norm, one
-// device's bits with an exchange of pieces, and what is said where ranks differ. And the norm of
+// Steps on ranks that are threads, over a fake library with NCCL's functions: one norm, one
+// device's bits when pieces are exchanged, and errors for ranks that differ. Also the norm of
 // 16,384 ranks.
 #include <cmath>
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t kPiece = kPieceElements;
 
-// Runs `f` on ranks that are threads; what each threw, or nothing.
+// Runs `f` on threads as ranks; returns each one's exception text, or "".
 std::vector<std::string> on_ranks(int size, const std::function<void(Collectives&)>& f) {
   ::setenv("STEPFUSE_NCCL_LIBRARY", STEPFUSE_FAKE_NCCL, 1);
   NcclId id = nccl_id();
@@ -52,7 +52,7 @@ struct Shard {
   uint64_t offset, size;
 };
 
-// Pieces dealt out to ranks in stretches; the smallest shards are tensors of less than a piece.
+// Consecutive pieces dealt out to ranks; the smallest shards are tensors of less than a piece.
 std::vector<std::vector<Shard>> cut(int ranks) {
   std::vector<Shard> pieces;
   for (size_t t = 0; t < kSizes.size(); ++t)
@@ -77,7 +77,7 @@ Layout whole_layout() {
   return layout;
 }
 
-// Weights, moments and gradients of the full tensors; every rank writes to its own shards.
+// Weights, moments and gradients of the full tensors; every rank writes its own shards.
 struct Model {
   std::vector<std::vector<float>> arrays[4];
   explicit Model(const std::vector<uint64_t>& sizes = kSizes) {
@@ -162,7 +162,7 @@ TEST_CASE("pieces exchanged between ranks give one device's bits") {
       std::vector<Outcome> got(static_cast<size_t>(size));
       std::vector<std::string> said = on_ranks(size, [&](Collectives& ranks) {
         auto me = static_cast<size_t>(ranks.rank());
-        Model own;  // gradients of this rank's own making, like every rank's
+        Model own;  // each rank computes its own gradients
         Trainer t(model, shards[me], clip);
         std::vector<void*> gradients;
         for (const Shard& s : shards[me]) gradients.push_back(&own.arrays[3][s.tensor][s.offset]);
@@ -275,7 +275,7 @@ TEST_CASE("ranks that differ are told which") {
 
 namespace {
 
-// A step over some shards of tensors with rows, whose pieces are of a row each.
+// A step over some shards of tensors with rows, whose pieces are one row each.
 struct RowTrainer {
   RowTrainer(Model& model, const std::vector<TensorSpec>& shards, std::string_view optimizer,
              Layout layout = {}) {
@@ -313,7 +313,7 @@ constexpr const char* kRows = R"(optimizer rows "" {
 
 TEST_CASE("pieces of rows are exchanged, however many rows there are") {
   NEEDS_LLVM();
-  // Many rows in few pieces' elements, and rows of half a piece.
+  // Many rows in the elements of few pieces, and rows of half a piece.
   constexpr uint64_t kRow = kPiece / 2;
   auto whole = [](uint64_t columns) {
     return std::vector<TensorSpec>{{.name = "t0", .size = 10 * kRow, .columns = columns},
@@ -395,7 +395,7 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
     for (size_t i = 0; i < appended; ++i) t.step->append({.name = "more", .size = kPiece});
     if (appended != 0) exchange.reduce(t.gradients, *t.args);
   };
-  // Rank 1's tensors have numbers that rank 0's whole does not have.
+  // Rank 1's tensors have ids that rank 0's do not have.
   auto said = on_ranks(2, [&](Collectives& ranks) {
     Layout whole;
     if (ranks.rank() == 1) {
@@ -406,7 +406,7 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
     make(ranks, whole, 0);
   });
   for (const std::string& s : said) CHECK(s.find("another layout") != std::string::npos);
-  // One rank's mistake is no other rank's wait.
+  // One rank's mistake must not block the others.
   said = on_ranks(2, [&](Collectives& ranks) {
     Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
     if (ranks.rank() == 1) t.step->append({.name = "more", .size = 1});
@@ -445,7 +445,7 @@ TEST_CASE("facts tell columns, ids, storage types and arguments apart") {
 
 TEST_CASE("the norm of 16,384 ranks has one device's bits when its pieces are folded") {
   NEEDS_LLVM();
-  // Each rank has two tensors of some elements: 32,768 pieces, which one device folds in two rounds.
+  // Each rank has two small tensors: 32,768 pieces, which one device folds in two rounds.
   constexpr size_t kRanks = 16384, kElements = 5;
   std::vector<float> gradient(kRanks * 2 * kElements), weight(gradient.size());
   for (size_t i = 0; i < gradient.size(); ++i)
@@ -489,7 +489,7 @@ TEST_CASE("the norm of 16,384 ranks has one device's bits when its pieces are fo
     in_order += value_of(rank);
   }
   CHECK(fold_values(Op::reduce_add, DType::f32, pieces).f32() == want);
-  // Sums of ranks, added up in their order, are another number, and near.
+  // Adding the ranks' sums in rank order gives a slightly different number.
   CHECK(in_order != want);
   CHECK(in_order == doctest::Approx(want).epsilon(1e-4));
 }

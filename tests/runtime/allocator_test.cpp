@@ -1,5 +1,5 @@
-// The caller's allocator: every block goes back once and as large as it was, whatever fails between, and
-// what is no memory for a step is refused. Knows the public API.
+// The caller's allocator: every block is freed once with its original size, whatever fails in
+// between, and unusable memory is refused. Knows the public API.
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -20,11 +20,11 @@ using namespace stepfuse::testing;
 
 namespace {
 
-// Keeps what it gave, and knows nothing else that comes back.
+// Records the blocks that it gave out and accepts no others back.
 class Ledger {
  public:
-  size_t shift = 0;        // of every block from 256-byte alignment
-  int fails_after = 1000;  // blocks, from now on
+  size_t shift = 0;        // shifts every block from 256-byte alignment
+  int fails_after = 1000;  // successful allocations from now on
   size_t given = 0;
 
   Allocator allocator() {
@@ -60,7 +60,7 @@ std::vector<Device> devices() {
   return all;
 }
 
-// Adam over tensors of four elements, of which two are there from the start.
+// Adam over tensors of four elements; two of them exist from the start.
 struct Adam {
   std::vector<float> weight = std::vector<float>(12, 1), m = weight, v = weight, grad = weight;
   Step step;
@@ -95,7 +95,7 @@ TEST_CASE("every block goes back to the caller's allocator, once and of its size
     {
       Adam a(device, ledger.allocator());
       a.step.init_state();
-      CHECK(ledger.live() == 1);  // that of the step which initialised is back
+      CHECK(ledger.live() == 1);  // the initialising step's block has been freed
       CHECK(ledger.given >= 2);
       a.step.run(Adam::arrays(a.grad, 2), a.step.make_args());
       a.step.append({.name = "c", .size = 4});
@@ -146,13 +146,13 @@ TEST_CASE("an append() that finds no memory leaves the step with its arguments a
     CHECK(a.step.read_state("step").size() == 2);
     a.step.run(Adam::arrays(a.grad, 2), nullptr);  // with the arguments that were set
     CHECK(a.weight[0] < weight);
-    a.step.run(Adam::arrays(a.grad, 2), args);  // and Args from before still fit
+    a.step.run(Adam::arrays(a.grad, 2), args);  // older Args still fit
     CHECK(a.step.latest()->index == 2);
 
     ledger.fails_after = 1000;
     a.step.append({.name = "c", .size = 4});
     CHECK(a.step.layout().size() == 3);
-    CHECK(a.step.history().size() == 3);  // which is of the step as a whole
+    CHECK(a.step.history().size() == 3);  // its reports are per step
     CHECK(has(message_of([&] { a.step.set_args(args); }), "older than append()"));
     a.start(3);
     a.step.init_tensors(2);

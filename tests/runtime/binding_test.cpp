@@ -1,5 +1,5 @@
-// What a step refuses: wrong, missing, null, misaligned, overlapping and overflowing tensors. Each a
-// clear error, and nothing written.
+// Tensors that a step refuses: wrong, missing, null, misaligned, overlapping and overflowing. Each
+// gives a clear error, and nothing is written.
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -32,7 +32,7 @@ constexpr const char* kSgd = R"(step @sgd {
   store @weight, %w2
 })";
 
-// Two tensors of 4 elements on the interpreter, everything bound.
+// Two tensors of 4 elements on the interpreter, with everything bound.
 struct Fixture {
   std::vector<float> memory = std::vector<float>(64, 1.0F);
   float* at(size_t i) { return memory.data() + i; }
@@ -89,7 +89,8 @@ TEST_CASE("null, misaligned and overlapping arrays") {
   CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "@weight of tensor 1 'b' is null"));
   f.weights[1] = reinterpret_cast<char*>(f.at(4)) + 2;
   CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "not aligned to its 4-byte"));
-  f.weights[1] = reinterpret_cast<void*>(~uintptr_t{0} - 11);  // four elements end beyond the last
+  // its four elements end beyond the address space
+  f.weights[1] = reinterpret_cast<void*>(~uintptr_t{0} - 11);
   CHECK(has(message_of(ErrorKind::bind, [&] { f.bind(); }), "reaches beyond the address space"));
   f.weights[1] = f.at(3);
   f.bind();
@@ -113,7 +114,7 @@ TEST_CASE("gradients may lie anywhere that is not written, and a step says where
   for (size_t t = 0; t < kTensors; ++t) {
     layout.add({.name = std::string(1, static_cast<char>('a' + t)), .size = 4});
     weights.push_back(
-        &memory[12 * ((3 * t) % kTensors)]);  // with room for two between them, in any order
+        &memory[12 * ((3 * t) % kTensors)]);  // with a gap of two between them, in any order
   }
   Step step(parse(kSgd), layout, Device::interpreter());
   step.bind("weight", weights);
@@ -189,7 +190,7 @@ TEST_CASE(
   auto at = [&](size_t i) { return memory.data() + i; };
   Step step(p, layout, Device::interpreter());
   step.bind("weight", std::vector<float*>{at(0), at(4)});
-  step.bind("hint", std::vector<float*>{at(20), at(12)});  // in no order
+  step.bind("hint", std::vector<float*>{at(20), at(12)});  // not in ascending order
   step.prepare();
   auto run = [&](size_t a, size_t b) {
     step.run(std::vector<float*>{at(a), at(b)}, step.make_args());
@@ -205,11 +206,11 @@ TEST_CASE(
   }
   for (size_t near : {37, 43}) CHECK(has(refused(40, near), "overlaps @grad of tensor"));
   CHECK(memory == std::vector<float>(64, 1.0F));
-  run(16, 8);  // side by side with both
+  run(16, 8);  // adjacent to both
   CHECK(memory[16] == 0);
   CHECK(memory[20] == 1);
   run(24, 40);
-  CHECK(has(refused(24, 27), "overlaps @grad of tensor 0 'a'"));  // also with one that stays
+  CHECK(has(refused(24, 27), "overlaps @grad of tensor 0 'a'"));  // also with an array that stays
 }
 
 TEST_CASE("tied tensors are laid out alike, or told what differs") {

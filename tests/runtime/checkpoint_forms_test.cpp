@@ -1,5 +1,5 @@
-// Checkpoints of moments in formats: codes and scales to the bit, other forms refused, and one form
-// converted to another.
+// Checkpoints of moments in formats: codes and scales are bit-identical, different forms are
+// refused, and forms can be converted.
 #include <filesystem>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ constexpr const char* kBoth = "exp_avg=int8|exp_avg_sq=fp8";
 using Sizes = std::vector<size_t>;
 const Sizes kSizes = {3000, 33};
 
-// A step over some tensors, with an array for each of its buffers.
+// A step over some tensors, with arrays for all its buffers.
 struct Run {
   Sizes sizes;
   Step step;
@@ -87,7 +87,7 @@ struct Files {
   std::string at(const char* name) const { return (folder.path() / name).string(); }
 };
 
-// What a conversion makes of one tensor's arrays, by buffer.
+// The result of converting one tensor's arrays, by buffer.
 std::map<std::string, std::vector<char>> converted(
     const std::string& from, const std::string& to,
     const std::map<std::string, std::vector<char>>& in, size_t size) {
@@ -116,7 +116,7 @@ void check_same(Run& a, Run& b) {
 
 }  // namespace
 
-TEST_CASE("codes and scales are saved and loaded to the bit, and the run goes on") {
+TEST_CASE("codes and scales are saved and loaded bit for bit, and the run continues") {
   Files files;
   for (std::string_view moments : {"fp8", "int8", kBoth, "bf16"}) {
     CAPTURE(moments);
@@ -160,7 +160,7 @@ TEST_CASE("another form, length or offset is refused, and the message says what 
 
 TEST_CASE("a checkpoint's moments are converted from form to form, each number rounded once") {
   Files files;
-  // Longer than what is converted at a time, and a ragged end.
+  // Longer than the unit of conversion, with a ragged end.
   const Sizes sizes = {(size_t{1} << 18) + 300, 33};
   Run wide("f32", sizes);
   wide.run(0, 2);
@@ -189,7 +189,7 @@ TEST_CASE("a checkpoint's moments are converted from form to form, each number r
     CHECK(back.arrays["exp_avg_sq"][t] == made["to"]);
   }
   CHECK(back.arrays["exp_avg"] != wide.arrays["exp_avg"]);
-  // What has the form already keeps its bits, and so the file.
+  // Converting to the present form keeps the file as it is.
   convert_checkpoint(files.at("both"), files.at("again"), kBoth);
   CHECK(read_bytes(files.at("again")) == read_bytes(files.at("both")));
   convert_checkpoint(files.at("f32"), files.at("bf16"), "bf16");
@@ -224,7 +224,7 @@ TEST_CASE("what cannot be converted is refused by name, and writes nothing") {
   refused(flipped, "fp8", "checksum");
   refused(good.substr(0, good.size() - 1), "fp8", "truncated");
 
-  // A step that the library does not have says nothing of which of its arrays are moments.
+  // In a step that the library does not know, it cannot tell which arrays are moments.
   Program mine = make_recipe("lion", Run::options("f32"));
   mine.name = "mine";
   Step step(mine, Run::layout({40}, 0), Device::interpreter(), {});

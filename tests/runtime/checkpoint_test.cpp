@@ -101,7 +101,7 @@ TEST_CASE("steps are numbered on") {
   first.run(0, 6);
   save_checkpoint(file.path, first.step);
   Trainer second;
-  second.run(0, 2);  // of another life
+  second.run(0, 2);  // an unrelated run
   load_checkpoint(file.path, second.step);
   CHECK(second.step.latest()->index == 1);
   second.run(6, 8);
@@ -113,7 +113,7 @@ TEST_CASE("steps are numbered on") {
   load_checkpoint(file.path, third.step);
   third.run(6, 7);
   monitor.feed(third.step);
-  CHECK(monitor.lost() == 0);  // steps 0 to 5 were another process's
+  CHECK(monitor.lost() == 0);  // another process ran steps 0 to 5
   save_checkpoint(file.path, third.step);
   CHECK(TensorReader(file.path).number("index") == 7);
 }
@@ -143,7 +143,7 @@ TEST_CASE("truncated, damaged and foreign files are refused, and change nothing"
           "not a stepfuse checkpoint");
   refused(replaced(good, "\"version\":\"2\"", "\"version\":\"3\""), "another version");
   refused(replaced(good, "\"1000:0", "\"1001:0"), "another layout");
-  // The digest covers the metadata, and cannot be switched off.
+  // The digest covers the metadata and cannot be switched off.
   refused(replaced(good, "\"index\":\"3\"", "\"index\":\"4\""), "checksum");
   refused(replaced(good, "\"index\":\"3\"", "\"index\":\"x\""), "not a number");
   refused(replaced(good, "\"xxh3_128\"", "\"xxh3_129\""), "no digest");
@@ -173,7 +173,7 @@ TEST_CASE("another length, another offset and other arrays are refused by name")
     other.bind(name, p);
   }
   CHECK(has(message_of([&] { load_checkpoint(file.path, other); }), "another step than @adam"));
-  // Without its scaler.
+  // A step without the scaler.
   std::string message = reason(Trainer(RecipeOptions{.clip = Clip::l2}));
   CHECK_MESSAGE(has(message, "'scaler.growth_tracker'; make the step with the loss scaling"),
                 message);
@@ -200,7 +200,7 @@ TEST_CASE("a run goes on with more or fewer arrays where that is asked for") {
   load_checkpoint(file.path, fewer.step, {.ignored = {"ema"}});
   CHECK(fewer.m == plain.m);
   CHECK(fewer.step.read_state("step") == plain.step.read_state("step"));
-  // What is there is loaded, asked for or not.
+  // A buffer in the file is loaded even if it is optional.
   Trainer again(with_ema);
   again.ema.assign(Trainer::kSize, 9.0F);
   load_checkpoint(file.path, again.step, {.optional = {"ema"}});
@@ -222,7 +222,7 @@ TEST_CASE("a checkpoint that cannot be written leaves the old one") {
     CHECK_MESSAGE(message.find("cannot write") != std::string::npos, message);
   }
   CHECK(read_bytes(file.path) == good);
-  CHECK(entries(file.folder.path()) == 1);  // and nothing half written lies beside it
+  CHECK(entries(file.folder.path()) == 1);  // no partial file remains
   save_checkpoint(file.path, t.step);
   CHECK(read_bytes(file.path) != good);
 }

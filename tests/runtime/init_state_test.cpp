@@ -1,4 +1,4 @@
-// What init_state() begins anew, and what is the caller's. Knows the public API.
+// init_state() initialises the step's own values and keeps the caller's. Knows the public API.
 #include <algorithm>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 using namespace stepfuse;
 
-TEST_CASE("init_state() begins what the step writes anew and keeps what the caller wrote") {
+TEST_CASE("init_state() starts again what the step writes and keeps what the caller wrote") {
   RecipeOptions options{.model = DType::bf16};
   options.weight_rounding = WeightRounding::stochastic;
   for (const Device& device : {Device::interpreter(), Device::cpu(1)}) {
@@ -39,7 +39,7 @@ TEST_CASE("init_state() begins what the step writes anew and keeps what the call
       if (round == 0) first = weight;
       CHECK(weight == first);
     }
-    // What append() adds begins as the program says, the rest stays.
+    // append() initialises the new tensor's values and keeps the rest.
     step.append({.name = "b", .size = 4});
     CHECK(step.read_state("seed")[0].i64() == 77);
   }

@@ -1,5 +1,6 @@
-// Layouts that do not fit a step, or no machine, are refused by name, by the step and by what counts its memory
-// beforehand; and tensors may come one by one. Knows the public API.
+// Layouts that do not fit a step or any machine are refused by name, by the step and by the
+// functions that count its memory beforehand. Tensors may also come one by one. Knows the public
+// API.
 #include <string>
 #include <vector>
 
@@ -86,10 +87,10 @@ TEST_CASE("12,500 tensors that are appended one by one take no longer than one l
   for (int i = 0; i < 12500; ++i) step.append({.name = "later", .size = 4});
   step.prepare();
   MESSAGE(time.seconds() << " s");
-  CHECK(time.seconds() < 2);  // 40 where every one makes the step anew
+  CHECK(time.seconds() < 2);  // 40 if each append() rebuilt the step
   CHECK(step.layout().size() == 12501);
   CHECK(step.read_state("step").size() == 12501);
-  // A tensor that does not fit is refused at once, and those before it stay.
+  // A tensor that does not fit is refused at once; earlier ones stay.
   step.append({.size = 4});
   CHECK(has(message_of([&] { step.append({.size = 4, .group = -1}); }), "group -1"));
   CHECK(has(message_of([&] { step.append({.size = 4, .updated = false}); }), "no such state"));

@@ -1,5 +1,5 @@
-// What a step refuses before it does harm: runs on nothing, values that an argument cannot have, halves
-// of a window on two scalers, objects moved from, numbers out of range.
+// Misuse that a step refuses before it does harm: unbound runs, impossible argument values, halves
+// of a window on two scalers, moved-from objects, numbers out of range.
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -28,7 +28,7 @@ Layout two_tensors() {
   return layout;
 }
 
-// Adam over tensors of one element whose moments hold garbage.
+// Adam over tensors of one element, with garbage in the moments.
 struct Adam {
   std::vector<float> weight = std::vector<float>(3, 1), m = std::vector<float>(3, 1e30F), v = m;
   std::vector<float> grad = std::vector<float>(3, 1);
@@ -205,7 +205,7 @@ TEST_CASE("a window is opened and closed on one scaler") {
   CHECK_THROWS_WITH_AS(step.run({{&g[0], &g[1]}}, step.make_args()),
                        Contains("the same StepOptions::scaler"), Error);
   CHECK(w[0] == 1);
-  second.write("micro_batches", 1);  // who counts by himself says so
+  second.write("micro_batches", 1);  // a trainer that counts by itself has to say so
   step.run({{&g[0], &g[1]}}, step.make_args());
   CHECK(w[0] < 1);
 }

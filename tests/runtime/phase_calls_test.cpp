@@ -1,5 +1,5 @@
-// observe(), reduce() and run() in every order: a run makes of the gradients that it is given what a run
-// alone makes of them. Knows the public API.
+// observe(), reduce() and run() in every order: a run gives the same result as a run alone with the
+// same gradients. Knows the public API.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -41,8 +41,8 @@ struct Clipped {
     for (float& v : values) out.push_back(&v);
     return out;
   }
-  // g, b, p: set_group, bind of other weights, prepare. o and O: observe the first tensor, or all; r: reduce; x: run; in capitals R, X, A: of the other
-  // gradients.
+  // The calls are g: set_group, b: bind new weights, p: prepare, o and O: observe the first tensor
+  // or all, r: reduce, x: run. R, X and A use a second set of gradients.
   void call(char what) {
     switch (what) {
       case 'g':
@@ -69,7 +69,7 @@ struct Clipped {
   }
 };
 
-// Of each run of `calls`, alone.
+// The results of the runs in `calls` without the other calls.
 std::vector<float> expected(const Device& device, const std::string& calls) {
   Clipped c(device);
   for (char what : calls) {
@@ -94,7 +94,7 @@ TEST_CASE("observe, reduce and run in a row, again and again, and with other gra
       try {
         for (char what : calls) c.call(what);
       } catch (const Error& e) {
-        // What was read must not move before the run, and then nothing has happened.
+        // Gradients that were read must not move before the run; the refused run has no effect.
         refused = std::string(e.what()).find("moved after") != std::string::npos;
         CHECK(refused);
       }
@@ -110,7 +110,7 @@ TEST_CASE("what reduce() left is not used after set_group(), bind(), prepare() o
   for (const Device& device : devices) {
     for (char change : {'g', 'b', 'p'}) {
       CAPTURE(change);
-      // The same change before and after what reads gradients gives the same weights.
+      // The same change before and after reading gradients gives the same weights.
       Clipped want(device), observed(device), reduced(device);
       for (char what : {change, 'x'}) want.call(what);
       for (char what : {'o', change, 'x'}) observed.call(what);
@@ -158,7 +158,7 @@ TEST_CASE("a count of elements beyond 2^31 is no negative number") {
       Partials partials = step.partials();
       REQUIRE(partials.all.size() == 1);
       REQUIRE(partials.all[0].dtype == DType::i32);
-      // The sum that a tensor of that many elements would have left.
+      // The sum that a tensor with that many elements would have left.
       std::memcpy(static_cast<char*>(partials.block) + partials.all[0].offset, &count,
                   sizeof count);
       step.run(std::vector<float*>{grad.data()}, step.make_args());

@@ -1,4 +1,4 @@
-// Recording a bad step and running it again elsewhere.
+// Records of bad steps, and their replay.
 #include "runtime/saved/record.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What this process writes to its standard error meanwhile.
+// Captures this process's standard error.
 class StandardError {
  public:
   StandardError() : kept_(::dup(STDERR_FILENO)), file_(std::tmpfile()) {
@@ -57,8 +57,8 @@ struct Plan {
   Form form = Form::fused;
   bool first_absent = false;
   bool init = false;
-  std::vector<int> infinite = {3};  // steps whose gradient has an infinity in element 7
-  std::vector<int> huge = {};       // steps whose gradient is finite, but not its norm
+  std::vector<int> infinite = {3};  // steps with an infinity in element 7 of the gradient
+  std::vector<int> huge = {};       // steps with a finite gradient whose norm is not
 };
 
 struct Recording {
@@ -69,7 +69,7 @@ struct Recording {
   }
   ~Recording() { ::unsetenv("STEPFUSE_RECORD"); }
   StandardError messages;
-  // Six steps over a tensor of 500 elements, behind one of 20.
+  // Six steps over a tensor of 500 elements, which follows one of 20.
   void train(const Plan& plan = {}) {
     Layout layout;
     layout.add({.name = "first\n\xff", .size = 20}).add({.name = "layer", .size = 500});
@@ -122,8 +122,8 @@ TEST_CASE("the first non-finite step is recorded and replayed to the same bits")
   ::unsetenv("STEPFUSE_RECORD");
   StepRecord a = replay(record, Device::interpreter(), Form::fused);
   CHECK(!first_difference(a, replay(record, Device::interpreter(), Form::split)));
-  CHECK(a.buffers[1] == record.buffers[1]);  // the weights of a bad step stay
-  // A difference is named with its tensor, element and line.
+  CHECK(a.buffers[1] == record.buffers[1]);  // a bad step keeps the weights
+  // A difference is reported with its tensor, element and line.
   StepRecord b = a;
   b.buffers[1][1][4 * 9] ^= 1;
   auto d = first_difference(a, b);
@@ -183,7 +183,8 @@ TEST_CASE("what was recorded replays in any form, absent gradients and foreign n
   }
 }
 
-// A record of a tensor whose only array, the gradient, was absent: nothing in the file is of its size.
+// A record of a tensor whose only array, the gradient, was absent, so that no array in the file has
+// its size.
 StepRecord of_absent(uint64_t size, uint64_t columns) {
   StepRecord r;
   r.program = parse(columns == 0 ? "step @s {\n  buffer @grad : f32 in\n  report @r : f32\n"
@@ -231,7 +232,7 @@ TEST_CASE("a record and its folder are the user's alone, whatever new files are"
   fs::path file = folder / "adamw-step3.safetensors";
   CHECK(mode(folder) == fs::perms::owner_all);
   CHECK(mode(file) == (fs::perms::owner_read | fs::perms::owner_write));
-  fs::permissions(file, fs::perms::all);  // of an older run, perhaps
+  fs::permissions(file, fs::perms::all);  // perhaps of an earlier run
   r.train();
   CHECK(mode(file) == (fs::perms::owner_read | fs::perms::owner_write));
   ::umask(old);

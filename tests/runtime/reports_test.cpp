@@ -1,4 +1,4 @@
-// Reports of groups and tensors: in statistics, their history, JSON and the monitor.
+// Per-group and per-tensor reports: in statistics, their history, JSON and the monitor.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -62,7 +62,7 @@ TEST_CASE("reports of groups stand in the statistics, in JSON and in the monitor
     CHECK(stats.at("grad_norm", 0) == 5);
     CHECK(stats.at("grad_norm", 1) == 12);
     CHECK(stats.at("found_inf") == 0);
-    CHECK(stats.at("found_inf", 3) == 0);  // of the step: one for all
+    CHECK(stats.at("found_inf", 3) == 0);  // a per-step report has one value for all
     CHECK_THROWS_WITH_AS(stats.at("grad_norm"), doctest::Contains("at(\"grad_norm\", 0)"), Error);
     CHECK_THROWS_WITH_AS(stats.at("grad_norm", 2), doctest::Contains("there is no 2"), Error);
     CHECK_THROWS_WITH_AS(stats.at("norm"), doctest::Contains("found_inf"), Error);
@@ -96,7 +96,7 @@ TEST_CASE("reports of tensors stand in the statistics, also after append()") {
     CHECK(g.step.history()[1].at("largest", 2) == 7);
     g.step.append({.size = 1});
     g.bind(4);
-    CHECK(g.step.history().empty());  // a record of three tensors is none of four
+    CHECK(g.step.history().empty());  // a record of three tensors does not fit four
     stats = g.run(4);
     CHECK(*stats.find_list("largest") == std::vector<double>{5, 6, 7, 8});
     CHECK(stats.index == 2);

@@ -1,4 +1,5 @@
-// Files of arrays: what is written comes back; what is not exactly such a file is refused.
+// Safetensors files: written arrays are read back, and anything that is not exactly such a file is
+// refused.
 #include "runtime/files/safetensors.hpp"
 
 #include <cstring>
@@ -31,7 +32,7 @@ struct Folder {
   ScratchFolder scratch;
   std::string file = (scratch.path() / "a.safetensors").string();
 
-  // Why a file of this header and so many bytes of data is refused.
+  // The error for a file with this header and `data_bytes` bytes of data.
   std::string refused(const std::string& json, size_t data_bytes) {
     write_bytes(file, with_header(json, data_bytes));
     return message_of([&] { TensorReader reader(file); });
@@ -118,7 +119,7 @@ TEST_CASE("a file cannot claim more than it is") {
   ends(one("2", "4,12"), 12, "there are bytes between its arrays");
   ends(one("2", "8,0"), 8, "lies outside the file");
   ends(one("3", "0,8"), 8, "has 8 bytes, which is not its shape");
-  // 2^62 * 4 bytes and 2^32 * 2^32 elements are 0 in 64 bits.
+  // 2^62 * 4 bytes and 2^32 * 2^32 elements overflow to 0 in 64 bits.
   ends(one("4611686018427387904", "0,0"), 0, "which is not its shape");
   ends(one("4294967296,4294967296", "0,0"), 0, "which is not its shape");
   ends(one("4294967296,4294967298", "0,8"), 8, "which is not its shape");
@@ -214,7 +215,7 @@ TEST_CASE("a writer that is given up leaves nothing, and a planted partial file 
     writer.write("1234", 4);
   }
   CHECK(entries(folder.scratch.path()) == 0);
-  // Whatever names come next are links of somebody else's.
+  // The next names are another user's links.
   std::string victim = (folder.scratch.path() / "victim").string();
   write_bytes(victim, "precious");
   std::string beside = folder.file;
@@ -225,7 +226,7 @@ TEST_CASE("a writer that is given up leaves nothing, and a planted partial file 
       if (e.path().string().ends_with(".partial") && !e.is_symlink()) partial = e.path().string();
     }
     REQUIRE(!partial.empty());
-    // "….<count>.partial": the next one.
+    // "….<count>.partial" with the next count.
     size_t end = partial.rfind('.');
     size_t begin = partial.rfind('.', end - 1) + 1;
     uint64_t count = std::stoull(partial.substr(begin, end - begin));

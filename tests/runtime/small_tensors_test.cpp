@@ -1,5 +1,5 @@
-// Formats that small tensors are exempt from: one step does with each tensor what the step of its
-// form does.
+// Formats with an exemption for small tensors: one step treats each tensor like the step of that
+// tensor's form.
 #include <map>
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ Tensors whole_tensors() {
   }
   return tensors;
 }
-// Of 40,000 elements and of 30,000, cut at 16,384.
+// Tensors of 40,000 and of 30,000 elements, cut at 16,384.
 Tensors shards() {
   return {{.name = "a.0", .size = 16384, .full_size = 40000},
           {.name = "a.1", .size = 300, .offset = 32768, .full_size = 40000},
@@ -45,7 +45,7 @@ RecipeOptions options_of(std::string_view moments, uint64_t below = 0) {
   return o;
 }
 
-// A step over tensors, with an array for each buffer that each has.
+// A step over tensors, with an array for each of their buffers.
 struct Run {
   Program program;
   Tensors tensors;
@@ -96,7 +96,7 @@ struct Run {
   }
 };
 
-// Each tensor has what the step of its own form makes of it.
+// Each tensor equals the result of the step of its own form.
 void check_tensors(const Run& mixed, const Run& plain, const Run& narrow, uint64_t below) {
   for (size_t t = 0; t < mixed.tensors.size(); ++t) {
     const Run& own = mixed.tensors[t].element_count() < below ? plain : narrow;
@@ -180,7 +180,7 @@ TEST_CASE("whose a buffer is follows from the full tensor, which a shard must na
   Tensors unknown = {{.name = "b.1", .size = 300, .offset = 16384}};
   CHECK(message_of([&] { Run(p, unknown); }).find("say so in full_size") != std::string::npos);
   Run run(p, shards());
-  CHECK(run.arrays["exp_avg"][1].empty());  // of 40,000
+  CHECK(run.arrays["exp_avg"][1].empty());  // the tensor of 40,000 elements
   CHECK_FALSE(run.arrays["exp_avg"][3].empty());
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("the gradient is every tensor's") {
   step.bind("weight", list);
   step.prepare();
   step.run({}, step.make_args());
-  CHECK(weight == std::vector<float>(300, 0));  // of a buffer that is not there
+  CHECK(weight == std::vector<float>(300, 0));  // an absent buffer counts as zeros
 }
 
 TEST_CASE("a checkpoint holds what each tensor has, and one of other forms is converted to it") {
@@ -240,7 +240,7 @@ TEST_CASE("a checkpoint holds what each tensor has, and one of other forms is co
     load_checkpoint(at("to_mixed"), into.step);
     convert_checkpoint(at("f32"), at("to_dyn8"), "dyn8");
     load_checkpoint(at("to_dyn8"), narrow.step);
-    for (const char* buffer : {"weight", "grad"}) {  // which no checkpoint has
+    for (const char* buffer : {"weight", "grad"}) {  // not in any checkpoint
       for (Run* r : {&into, &narrow}) r->arrays[buffer] = wide.arrays[buffer];
     }
     check_tensors(into, wide, narrow, below);
@@ -254,7 +254,7 @@ TEST_CASE("a checkpoint holds what each tensor has, and one of other forms is co
   }
 }
 
-TEST_CASE("a record of such a step is replayed to the bit") {
+TEST_CASE("a record of such a step is replayed bit for bit") {
   ScratchFolder folder;
   std::string path = (folder.path() / "record").string();
   Run run(make_recipe("adamw", options_of("dyn8", 4096)), whole_tensors());

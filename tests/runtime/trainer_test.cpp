@@ -1,5 +1,5 @@
-// The public header used as a trainer uses it: two optimizers on one loss scale, gradients that move
-// or are missing, hyperparameters that change, a parameter added later, a restart.
+// The public header as a trainer uses it: two optimizers on one loss scale, gradients that move or
+// are missing, changing hyperparameters, a parameter that is added later, a restart.
 #include <cmath>
 #include <map>
 #include <memory>
@@ -32,7 +32,7 @@ Program program(std::string_view name, ScaleRole role) {
   return make_recipe(name, options);
 }
 
-// Counts what the step takes and gives back.
+// Counts allocations and frees.
 struct CountingAllocator {
   size_t held = 0, calls = 0;
   Allocator allocator() {
@@ -48,7 +48,7 @@ struct CountingAllocator {
   }
 };
 
-// An actor and a critic that share a loss scale; the critic's step comes last and updates it.
+// An actor and a critic that share a loss scale; the critic's step is the last and updates it.
 struct Trainer {
   CountingAllocator memory;
   LossScaler scaler{{.init_scale = 1024, .growth_interval = 3}};
@@ -92,7 +92,7 @@ struct Trainer {
       actor_step->prepare();
       actor.bind(*actor_step);
       auto before = actor.tensors();
-      actor_step->init_tensors(3);  // the others stay as they are
+      actor_step->init_tensors(3);  // the other tensors stay unchanged
       CHECK(actor.tensors()[3].exp_avg == std::vector<float>(4097));
       CHECK(std::equal(before.begin(), before.end() - 1, actor.tensors().begin()));
     }
@@ -106,7 +106,7 @@ struct Trainer {
   std::string digest() const { return actor.digest(*actor_step) + critic.digest(*critic_step); }
 };
 
-// Where the steps run; without LLVM only the interpreter, which says so.
+// The devices for the steps; without LLVM only the interpreter, with a message.
 std::vector<Device> devices() {
   std::vector<Device> all = {Device::interpreter()};
   if (llvm_status().available) {
@@ -118,7 +118,7 @@ std::vector<Device> devices() {
   return all;
 }
 
-// Loss scales before each step, from the rule: halve after an overflow, double after 3 good steps.
+// Loss scales before each step by the rule: half after an overflow, double after 3 good steps.
 std::vector<double> expected_scales() {
   std::vector<double> out;
   double scale = 1024;
@@ -163,7 +163,7 @@ TEST_CASE("a training with everything that moves") {
         CHECK(std::isfinite(a.at("grad_norm")) == (i != kBadActor));
         CHECK((a.at("clip_coef") == 0) == (i == kBadActor));
       }
-      // The skipped step counts nowhere; tensor 1 had no gradient at steps 2, 5, 8 and 11.
+      // A skipped step counts nowhere; tensor 1 had no gradient in steps 2, 5, 8 and 11.
       CHECK(counts(*t.actor_step, "step") == std::vector<int64_t>{13, 9, 13, 7});
       CHECK(counts(*t.critic_step, "step") == std::vector<int64_t>{13, 13});
       digests[t.digest()] += std::to_string(static_cast<int>(device.kind())) + "/" +
@@ -175,7 +175,7 @@ TEST_CASE("a training with everything that moves") {
   CHECK_MESSAGE(digests.size() == 1, who);
 }
 
-TEST_CASE("states written back resume the training to the bit") {
+TEST_CASE("states written back resume the training bit for bit") {
   for (const Device& device : devices()) {
     Trainer t(device, Form::fused);
     for (int i = 0; i < kAppendAt + 2; ++i) t.step(i);
@@ -218,7 +218,7 @@ TEST_CASE("one compile for each step, whatever changes") {
   CacheStats prepared = cache_stats();
   bool seen = t.actor_step->compile_report().from_memory_cache;  // by an earlier test case
   CHECK(t.critic_step->compile_report().from_memory_cache == seen);
-  // Two steps, and what init_state() runs for them: the same arrays, so one program.
+  // Two steps and their init_state() programs; the arrays are the same, so that is one program.
   CHECK(prepared.compiled - start.compiled == (seen ? 0 : 3));
   CHECK(t.actor_step->compile_report().key != t.critic_step->compile_report().key);
 

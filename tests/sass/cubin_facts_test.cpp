@@ -1,6 +1,6 @@
-// What cubins say of their kernels themselves, in their sections .nv.info, beside what the launcher
-// assumes and what was read from the compiler's log. The numbers of the attributes are those that
-// `readelf` of CUDA's tools prints.
+// Facts that cubins state about their kernels in the sections .nv.info, compared with the
+// launcher's assumptions and the compiler's log. Attribute numbers are those that `readelf` of
+// CUDA's tools prints.
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
@@ -34,7 +34,7 @@ enum Attribute : uint8_t {
   kRegisters = 0x2f,
 };
 
-// One row of .nv.info: a format, an attribute, and either 16 bits or as many bytes as these say.
+// One row of .nv.info: a format, an attribute, and either 16 bits or as many bytes as these state.
 struct Row {
   uint8_t attribute = 0;
   uint16_t value = 0;
@@ -73,7 +73,7 @@ class Cubin {
     }
     return rows;
   }
-  // What stands for a function in a table of all, whose rows begin with the number of its symbol.
+  // A function's value in a table of all functions, whose rows start with the symbol's number.
   uint32_t of_function(const std::string& name, Attribute attribute) const {
     const Elf64_Shdr& symbols = by_name_.at(".symtab");
     uint64_t names = sections_.at(symbols.sh_link).sh_offset;
@@ -120,7 +120,7 @@ Variant clipped(const char* recipe, Form form) {
 void check_kernel(const Cubin& cubin, const cuda::StepCode& code,
                   const cuda::KernelResources& log) {
   std::vector<Row> info = cubin.info(".nv.info." + log.kernel);
-  // One parameter, by value: what the launcher points at.
+  // One parameter, by value, as the launcher passes it.
   std::vector<Row> parameters = rows_of(info, kParameter), bank = rows_of(info, kParameterBank);
   REQUIRE(parameters.size() == 1);
   CHECK(parameters[0].words.at(1) == 0);  // its ordinal and offset
@@ -128,7 +128,7 @@ void check_kernel(const Cubin& cubin, const cuda::StepCode& code,
   CHECK(rows_of(info, kParameterBytes)[0].value == sizeof(abi::DeviceContext));
   REQUIRE(bank.size() == 1);
   CHECK((bank[0].words.at(1) >> 16) == sizeof(abi::DeviceContext));
-  // Launched with as many threads as it is compiled for, and so many blocks have their registers.
+  // The launch uses the compiled thread count, and the registers suffice for `min_blocks` blocks.
   REQUIRE(rows_of(info, kMaxThreads).size() == 1);
   CHECK(rows_of(info, kMaxThreads)[0].words == std::vector<uint32_t>{abi::kBlockThreads, 1, 1});
   uint32_t registers = cubin.of_function(log.kernel, kRegisters);
@@ -137,8 +137,7 @@ void check_kernel(const Cubin& cubin, const cuda::StepCode& code,
             static_cast<uint32_t>(code.options.min_blocks) <=
         65'536);
   CHECK(cubin.of_function(log.kernel, kFrameSize) == static_cast<uint32_t>(log.stack_bytes));
-  // The launcher asks for no shared memory besides; newer archs keep a kilobyte of each block to
-  // themselves.
+  // The launcher requests no dynamic shared memory; newer archs reserve a kilobyte per block.
   const Elf64_Shdr* section = cubin.section(".nv.shared." + log.kernel);
   uint64_t shared = section == nullptr ? 0 : section->sh_size;
   auto known = static_cast<uint64_t>(log.shared_bytes);
@@ -189,7 +188,7 @@ TEST_CASE(
         auto f = std::find_if(functions.begin(), functions.end(),
                               [&](const sass::Function& g) { return g.name == entry; });
         REQUIRE(f != functions.end());
-        // What a barrier's generation is read with.
+        // The load that reads a barrier's generation.
         bool waits = std::any_of(f->code.begin(), f->code.end(), [](const sass::Instruction& i) {
           return i.base().starts_with("LD") && i.has("STRONG") && i.has("GPU");
         });

@@ -1,4 +1,4 @@
-// What must hold for every valid program. Knows ir and compiler.
+// Properties of every valid program. Knows ir and compiler.
 #include "tests/support/check.hpp"
 
 #include <fmt/format.h>

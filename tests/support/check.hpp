@@ -1,4 +1,4 @@
-// What must hold for every valid program: one function per property. Knows ir and compiler.
+// Properties of every valid program, one function per property. Knows ir and compiler.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace stepfuse::testing {
 
-// What was found wrong, in words; nothing if all is well.
+// A description of the fault, or nothing.
 using Fault = std::optional<std::string>;
 
-// The seed decides layout, inputs and options, by the names of the declarations only: a shrunk
-// program meets the same data.
+// The seed decides layout, inputs and options from the names of the declarations alone, so that a
+// shrunk program gets the same data.
 struct Case {
   Program program;
   uint64_t seed = 0;
@@ -33,11 +33,11 @@ Fault check_passes(const Case& c);
 // How much was compared.
 struct CpuCount {
   int programs = 0;
-  int kernels = 0;  // compiled; forms with one text share one
+  int kernels = 0;  // compiled kernels; forms with the same text share one
   int runs = 0;
 };
 struct CpuCheckOptions {
-  std::string level = "host";  // processor level to compile for
+  std::string level = "host";  // the processor level for compilation
   CpuCount* count = nullptr;
 };
 // Compiled kernels of all three forms give the interpreter's bits, on one thread and on two.

@@ -1,4 +1,4 @@
-// The text of a covering set: its factors, its counts, and a line with a character for each value.
+// The text of a covering set: its factors, its counts, and a line with one character per value.
 #include "tests/support/covering_file.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kDigits =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-// The factors and the seed of the set. A file with another head holds another set.
+// The factors and the seed of the set. A different head means a different set.
 std::string head(const std::vector<Factor>& factors, uint64_t seed) {
   std::string out = "# Rows in which every two values of two factors stand together.\n";
   out += fmt::format("seed {}\n", seed);
@@ -88,7 +88,7 @@ CoveringSet kept_covering_set(const std::string& name, const std::vector<Factor>
     CHECK_MESSAGE(same, path, " is not the set of today; STEPFUSE_UPDATE_COVERING=1 writes it");
   } else {
     MESSAGE(path,
-            " is of other factors, and the set is computed; STEPFUSE_UPDATE_COVERING=1 writes it");
+            " has different factors, so the set is computed; STEPFUSE_UPDATE_COVERING=1 writes it");
   }
   return computed;
 }

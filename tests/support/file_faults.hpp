@@ -1,5 +1,5 @@
-// What goes wrong with files, made to happen: a full disk, little memory, changed bytes. Knows the
-// file system and the process's limits.
+// Faults of files on purpose: a full disk, little memory, changed bytes. Knows the file system and
+// the process's limits.
 #pragma once
 
 #include <csignal>
@@ -15,7 +15,7 @@
 
 namespace stepfuse::testing {
 
-// No file of this process can grow beyond `bytes` meanwhile: writing fails as it does on a full disk.
+// While it exists, no file of this process can grow beyond `bytes`: writes fail as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(size_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -35,8 +35,8 @@ class FullDisk {
   void (*handler_)(int);
 };
 
-// This process gets at most `bytes` of address space more than it has; under a sanitizer, whose shadows are
-// address space, as much as it likes.
+// Limits this process's address space to `bytes` more than it has. Under a sanitizer, whose shadows
+// need address space, there is no limit.
 class LittleMemory {
  public:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -68,7 +68,7 @@ inline void write_bytes(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// With the first `from`, which must be there, as `to`.
+// Replaces the first `from`, which must occur, by `to`.
 inline std::string replaced(std::string text, std::string_view from, std::string_view to) {
   size_t at = text.find(from);
   REQUIRE(at != std::string::npos);

@@ -1,5 +1,5 @@
-// A step that only folds, with as many members in a part as decide between the ways of folding, and
-// what ir/semantics/reduction.hpp says comes out. Knows ir.
+// A step that only folds, in sizes at which the ways of folding change, and the result by
+// ir/semantics/reduction.hpp. Knows ir.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 namespace stepfuse::testing {
 
 // Groups of 0, 1, 2, 31, 33, 256, 257, 2047, 2048 and 2049 tensors, and tensors with as many
-// elements. A group of one or two holds -0; with `nan`, the others end in a NaN.
+// elements. A group of one or two contains -0; with `nan`, the others end with a NaN.
 class FoldCase {
  public:
   explicit FoldCase(bool nan);
   const Program& program() const { return program_; }
   const TestLayout& layout() const { return layout_; }
   const TestData& data() const { return data_; }
-  // What is not the canonical fold of `before`; "" if all is.
+  // The first result that is not the canonical fold of `before`, or "".
   std::string difference(const StepData& after) const;
 
  private:

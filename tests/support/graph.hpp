@@ -26,7 +26,7 @@ class TestStream {
   void* handle() const { return stream_; }
   void synchronize() const { REQUIRE(call_driver("cuStreamSynchronize", stream_) == 0); }
   void begin_capture() const { REQUIRE(call_driver("cuStreamBeginCapture_v2", stream_, 2) == 0); }
-  // Of what was captured, which is thrown away.
+  // Ends the capture, discards its graph, and returns the driver's status.
   int drop_capture() const {
     void* graph = nullptr;
     int result = call_driver("cuStreamEndCapture", stream_, &graph);
@@ -38,7 +38,7 @@ class TestStream {
   void* stream_ = nullptr;
 };
 
-// What `work` puts into the stream, as an executable graph.
+// The work that `work` puts into the stream, as an executable graph.
 class TestGraph {
  public:
   template <class Work>

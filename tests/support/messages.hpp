@@ -1,4 +1,4 @@
-// What an error says, and whether a text has a part.
+// Messages of errors, and a search in them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace stepfuse::testing {
 
-// The message of the Error that `f` throws; "no error" if there is none.
+// The message of the Error that `f` throws, or "no error".
 std::string message_of(auto&& f) {
   try {
     f();
@@ -20,7 +20,7 @@ std::string message_of(auto&& f) {
   return "no error";
 }
 
-// The same of an error that must be of this kind.
+// The same for an error that must have this kind.
 std::string message_of(ErrorKind kind, auto&& f) {
   try {
     f();
@@ -31,7 +31,7 @@ std::string message_of(ErrorKind kind, auto&& f) {
   return "no error";
 }
 
-// For CHECK: shows the text where the part is missing.
+// For CHECK: shows the text if the part is missing.
 inline bool has(std::string_view text, std::string_view part) {
   if (text.find(part) != text.npos) return true;
   MESSAGE(std::string(text));

@@ -22,7 +22,7 @@ struct Setting {
   int value = 0;
   friend auto operator<=>(const Setting&, const Setting&) = default;
 };
-using Pair = std::pair<Setting, Setting>;  // the lower factor first
+using Pair = std::pair<Setting, Setting>;  // the lower factor is first
 
 class Cover {
  public:
@@ -72,7 +72,7 @@ class Cover {
     return f.name + "=" + f.values[static_cast<size_t>(s.value)];
   }
 
-  // A valid row with the setting and, besides, at most two that are not the default.
+  // A valid row with the setting and at most two more settings that are not the default.
   Row base_of(Setting s) const {
     Row row = with(defaults_, s);
     if (valid_(row)) return row;
@@ -95,7 +95,7 @@ class Cover {
     return bases_[i];
   }
 
-  // Both settings stand in many open pairs.
+  // The pair whose two settings occur in the most open pairs.
   Pair most_wanted() const {
     std::map<Setting, int> wanted;
     for (const auto& [a, b] : open_) {
@@ -107,7 +107,7 @@ class Cover {
     });
   }
 
-  // What both settings need, where that fits together, and perhaps one thing more.
+  // The base rows of both settings combined, if they fit, perhaps with one more setting.
   std::optional<Row> row_with(Pair pair) const {
     auto [a, b] = pair;
     if (base(a).empty() || base(b).empty()) return std::nullopt;
@@ -128,7 +128,7 @@ class Cover {
     return std::nullopt;
   }
 
-  // Sets the other factors one by one to the valid value that covers most open pairs.
+  // Sets the other factors one by one to the valid value that covers the most open pairs.
   void grow(Row& row, Pair fixed) {
     std::vector<int> order(factors_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -193,7 +193,7 @@ class Cover {
       size_t seen_before = seen.size();
       for (const auto& [a, b] : adds[k]) seen.insert({a, b});
       bool is_few = 10 * covered.size() < 9 * static_cast<size_t>(result_.covered);
-      // A value that was not seen yet stands in a later row, if in any.
+      // A value not seen yet is in a later row, if in any.
       if (is_few || seen.size() > seen_before) result_.usual = k + 1;
       covered.insert(adds[k].begin(), adds[k].end());
     }
@@ -203,7 +203,7 @@ class Cover {
   const std::function<bool(const Row&)>& valid_;
   Rng rng_;
   Row defaults_;
-  std::vector<Row> bases_;  // [setting] empty: contradicts itself
+  std::vector<Row> bases_;  // [setting]; empty if it contradicts itself
   std::set<Pair> open_;
   CoveringSet result_;
 };

@@ -1,4 +1,4 @@
-// Pairwise covering sets: few rows in which every two values of two factors stand together. Knows
+// Pairwise covering sets: few rows that together contain every pair of values of two factors. Knows
 // only std.
 #pragma once
 
@@ -17,21 +17,23 @@ struct Factor {
 using Row = std::vector<int>;  // [factor] index of its value
 
 struct CoveringSet {
-  std::vector<Row> rows;  // what adds most pairs comes first
+  std::vector<Row> rows;  // sorted by the number of pairs that they add
   int covered = 0;        // pairs of values
-  size_t usual = 0;       // the first so many rows have every value and nine of ten of these pairs
-  // Pairs that no row was found for: values that contradict each other.
+  size_t usual = 0;       // the first `usual` rows have every value and nine of ten of these pairs
+  // Pairs without a row: values that contradict each other.
   std::vector<std::string> contradictions;
 };
 
-// `valid` tells which rows may be; the row of defaults is one. The same set for the same arguments.
+// `valid` tells which rows are allowed; the row of defaults is. The same arguments give the same
+// set.
 CoveringSet pairwise_covering_set(const std::vector<Factor>& factors,
                                   const std::function<bool(const Row&)>& valid, uint64_t seed);
 
-// What a test runs of it: the usual rows, or in a long run all of them.
+// The rows that a test runs: the usual ones, or in a long run all.
 std::vector<Row> rows_to_run(const CoveringSet& set);
 
-// What `check` finds wrong with case 0 … count - 1, or throws, by threads. "" is nothing.
+// Runs `check` for cases 0 … count - 1 on threads and returns its complaints and exceptions; ""
+// means no fault.
 std::vector<std::string> faults_of(size_t count, const std::function<std::string(size_t)>& check);
 
 }  // namespace stepfuse::testing

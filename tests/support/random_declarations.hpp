@@ -1,4 +1,4 @@
-// What random programs declare: buffers, states and tables. Knows ir.
+// Declarations of random programs: buffers, states and tables. Knows ir.
 #pragma once
 
 #include <string>

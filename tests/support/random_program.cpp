@@ -61,7 +61,7 @@ class Generator : RandomDeclarations {
   using Pool = std::vector<Value>;
   void add(Value v) {
     Type t = v.type();
-    if (t.dtype == DType::bound) return;  // cast or stored at once, by who made it
+    if (t.dtype == DType::bound) return;  // its creator casts or stores it at once
     pools_[{t.dtype, t.domain}].push_back(v);
     unused_.insert(v.id);
   }
@@ -70,11 +70,11 @@ class Generator : RandomDeclarations {
     return v;
   }
 
-  // A value of just this type, made if there is none.
+  // A value of exactly this type, created if the pool is empty.
   Value pick(DType t, Domain d) {
     Pool& pool = pools_[{t, d}];
     if (pool.empty() || rng_.chance(12)) add(make(t, d));
-    // Values that nothing uses yet first, so that little of the program is dead.
+    // Prefers values without a use, so that little of the program is dead.
     if (rng_.chance(60)) {
       for (size_t tries = 0; tries < 4; ++tries) {
         Value v = rng_.pick(pool);
@@ -84,7 +84,7 @@ class Generator : RandomDeclarations {
     return use(rng_.pick(pool));
   }
 
-  // Of values of the element domain some are shared by blocks; one that is not.
+  // A per-element value that is not shared by a block.
   Value pick_fine(DType t) {
     for (int tries = 0; tries < 8; ++tries) {
       Value v = pick(t, Domain::element);
@@ -96,7 +96,7 @@ class Generator : RandomDeclarations {
     }
     return t == DType::i32 ? b_.element_index() : b_.cast(b_.element_index(), t);
   }
-  // One that has no more values than `place`.
+  // A value with no finer domain than `place`.
   Value pick_shared(DType t, const Type& place) {
     for (int tries = 0; tries < 4; ++tries) {
       Value v = pick(t, rng_.chance(80) ? Domain::element : up_to(Domain::tensor));
@@ -178,7 +178,7 @@ class Generator : RandomDeclarations {
     return b_.cast(b_.load(loadable(any)), DType::f32);
   }
 
-  // A buffer declared with just these types that may be loaded.
+  // A buffer with exactly these types that may be loaded.
   BufferRef loadable(DTypeSet types) {
     std::vector<BufferRef> found;
     const auto& buffers = b_.program().buffers;
@@ -205,7 +205,7 @@ class Generator : RandomDeclarations {
     Domain d = any_domain();
     if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
     if (columns_ && rng_.chance(25)) return grow_cast(Domain::column);
-    if (rows_ && columns_ && rng_.chance(10))  // which together are of elements
+    if (rows_ && columns_ && rng_.chance(10))  // together they are per element
       return add(pick(DType::f32, Domain::row) * pick(DType::f32, Domain::column));
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
   }
@@ -237,7 +237,7 @@ class Generator : RandomDeclarations {
         return grow_bitcast(d);
       case TypeRule::nearest:
         return add(b_.nearest(any_table(), pick(DType::f32, d)));
-      case TypeRule::lookup: {  // most numbers are beyond its codes
+      case TypeRule::lookup: {  // most numbers are outside of its codes
         Value kept = b_.constant(DType::i32, rng_.chance(30) ? -1 : 255);
         return add(b_.lookup(any_table(), pick(DType::i32, d) & kept));
       }
@@ -274,7 +274,7 @@ class Generator : RandomDeclarations {
     return {a, pick(second, is_fine ? up_to(d) : d)};
   }
 
-  // What passes like to simplify, or what looks like it.
+  // Code that passes simplify, and code that only looks like it.
   void grow_near_identity(Domain d) {
     DType t = number_in(d);
     Value x = pick(t, d);
@@ -290,7 +290,7 @@ class Generator : RandomDeclarations {
         Value c = pick(DType::boolean, d);
         return add(b_.select(rng_.chance(50) ? !c : c, x, rng_.chance(50) ? x : pick(t, d)));
       }
-      case 4:  // what a compiler would contract
+      case 4:  // code that a compiler would contract
         t = real_in(d);
         return add(b_.apply(rng_.pick({Op::add, Op::sub}),
                             {pick(t, d) * pick(t, up_to(d)), pick(t, up_to(d))}));
@@ -299,7 +299,7 @@ class Generator : RandomDeclarations {
     }
   }
 
-  // One operand of domain `d`, the others of that or coarser ones; so here, and in pick_two.
+  // One operand has domain `d`, the others that or a coarser one; the same in pick_two.
   void grow_same(Op op, DType t, Domain d) {
     int arity = info(op).arity;
     int fine = rng_.between(0, arity - 1);
@@ -312,7 +312,7 @@ class Generator : RandomDeclarations {
 
   void grow_cast(Domain d) {
     switch (rng_.weighted({35, 30, 20, 15, 45})) {
-      case 0: {  // among the arithmetic types
+      case 0: {  // between arithmetic types
         DType from = rng_.chance(20) ? DType::boolean : number_in(d);
         DType to = number_in(d);
         if (from == to && rng_.chance(80)) return grow_cast(d);
@@ -357,7 +357,7 @@ class Generator : RandomDeclarations {
     bool coarse = options_.coarse_reductions && rng_.chance(has_lines() ? 60 : 40);
     Domain from = coarse ? reduced_coarse() : Domain::element;
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
-    // Absent tensors have their part in such a reduction: count them now and then.
+    // Absent tensors take part in such a reduction, so it sometimes counts them.
     bool counts = from == Domain::tensor && rng_.chance(20);
     Value v = from == Domain::element ? pick_fine(t)
               : !counts               ? pick(t, from)
@@ -436,7 +436,7 @@ class Generator : RandomDeclarations {
     b_.write({slot}, v, predicate(d));
   }
 
-  // What was computed and not used is stored or reported, so that a wrong value shows.
+  // Stores or reports values without a use, so that a wrong one is noticed.
   void expose_unused() {
     int left = 5;
     auto unused = unused_;

@@ -1,4 +1,4 @@
-// What random programs draw of types, domains and constants. Knows ir.
+// Random types, domains and constants for random programs. Knows ir.
 #pragma once
 
 #include <cmath>
@@ -42,21 +42,21 @@ class RandomTypes {
         return DTypeSet(narrow_integer());
     }
   }
-  // Which tensors have a buffer: from and below.
+  // The sizes of tensors that have a buffer: from and below.
   std::pair<uint64_t, uint64_t> any_sizes(DTypeSet types) {
     auto limit = static_cast<uint64_t>(limit_);
     if (limit == 0 || types.size() != 1 || sizes_.chance(40)) return {0, Buffer::kAnySize};
     if (sizes_.chance(50)) return {0, limit};
     return {limit, Buffer::kAnySize};
   }
-  // What so many elements share a value in: squares, where pieces are of one row.
+  // The type of a value per block, or per square in programs with rows.
   Type any_shared() {
     if (squares_) return {DType::f32, Domain::element, -1, kSquareSide, kSquareSide};
     return {DType::f32, Domain::element, -1, kBlocks[rng_.below(std::size(kBlocks))]};
   }
   bool may_share() const { return !columns_ || squares_; }
 
-  // Of a code table: at random, or spaced as those that people make are.
+  // Values of a code table: random, or spaced as usual in practice.
   std::vector<float> rising_values() {
     if (rng_.chance(50)) return spaced_values();
     int count = rng_.chance(30) ? 256 : rng_.between(2, 33);
@@ -70,7 +70,7 @@ class RandomTypes {
     return values;
   }
 
-  // Evenly, or in decades of one sign or of both.
+  // Spaced evenly, or in decades of one sign or of both.
   std::vector<float> spaced_values() {
     int count = rng_.chance(50) ? rng_.between(100, 256) : rng_.between(2, 33);
     double step = std::ldexp(1 + rng_.unit(), rng_.between(-9, 0));
@@ -105,7 +105,7 @@ class RandomTypes {
                                            : true;
     return drawn ? found : Domain::tensor;
   }
-  // Of what coarser than elements a reduction is, and what it is to.
+  // The domain that a reduction of coarse values starts from.
   Domain reduced_coarse() {
     if (rng_.chance(has_lines() ? 30 : 50)) return Domain::tensor;
     if (!rows_ && !columns_) return Domain::group;
@@ -119,7 +119,7 @@ class RandomTypes {
     while (to == from) to = up_to(from);
     return to;
   }
-  // Pieces are of one row.
+  // True if pieces belong to one row.
   bool has_lines() const { return rows_ || columns_ || squares_; }
   DType number_in(Domain d) {
     if (is_of_elements(d)) return rng_.chance(75) ? DType::f32 : DType::i32;
@@ -142,7 +142,7 @@ class RandomTypes {
   Op any_op() {
     if (limit_ != 0 && sizes_.chance(20)) return Op::select;
     if (rng_.chance(7)) return rng_.chance(80) ? Op::reduce_max : Op::reduce_any;
-    // Casts and the plain arithmetic of real steps more often than the rest.
+    // Casts and plain arithmetic are more frequent than the rest, as in real steps.
     if (rng_.chance(15)) return rng_.pick({Op::add, Op::sub, Op::mul, Op::div, Op::select});
     if (rng_.chance(12)) return Op::cast;
     std::vector<Op> ops;
@@ -151,7 +151,7 @@ class RandomTypes {
     }
     return rng_.pick(ops);
   }
-  // An op and an operand that passes like to simplify, or that only look like it.
+  // An op and an operand that passes simplify, or that only look like it.
   std::pair<Op, double> near_identity() {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     return rng_.pick<std::pair<Op, double>>({{Op::add, 0.0},
@@ -172,10 +172,11 @@ class RandomTypes {
   }
 
   Rng rng_;
-  // There are values of rows, columns or squares; with the last two, no other blocks.
+  // Whether there are values of rows, columns or squares. With the last two, there are no other
+  // blocks.
   bool rows_, columns_, squares_;
   Rng sizes_;
-  // If not 0: some buffers are only of tensors with fewer elements, and some only of others.
+  // If not 0, some buffers exist only in tensors with fewer elements, and some only in the others.
   double limit_;
 };
 

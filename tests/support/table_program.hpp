@@ -1,4 +1,4 @@
-// A step that looks up in code tables of any size: values, bounds between them and what lies beside.
+// A step that looks up code tables of any size: values, bounds between them, and values outside.
 // Knows ir.
 #pragma once
 
@@ -11,12 +11,11 @@
 
 namespace stepfuse::testing {
 
-// A table of so many values, each above the one before.
+// A table of `count` ascending values.
 std::vector<float> rising_values(size_t count, Rng& rng);
 
 // Looks for the nearest codes of loaded numbers, of the table's bounds and of the bounds'
-// neighbours by their bits, and looks up codes within the table and beyond. The bounds come out of a
-// table of their own.
+// neighbours. Looks up codes inside of the table and outside. A second table holds the bounds.
 Program table_program(const std::vector<float>& values);
 
 }  // namespace stepfuse::testing

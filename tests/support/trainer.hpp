@@ -1,5 +1,5 @@
-// A small trainer on the fake device: one f32 AdamW step with scaler and clip over a few tensors, whose
-// arrays are host memory that the device is told of. Knows the public API.
+// A small trainer on the fake device: one f32 AdamW step with scaler and clipping over a few
+// tensors, in host memory that is registered with the device. Knows the public API.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace stepfuse::testing {
 
 class Trainer {
  public:
-  static constexpr int kHomes = 3;      // places where gradients may stand
-  using Sizes = std::vector<uint64_t>;  // of the tensors; one of 1 is in a group of its own
+  static constexpr int kHomes = 3;      // locations of gradients
+  using Sizes = std::vector<uint64_t>;  // of the tensors; a size of 1 is a group of its own
   explicit Trainer(const Device& device, Form form = Form::fused,
                    Sizes sizes = {5000, 1, 300, 16384});
 
@@ -28,7 +28,7 @@ class Trainer {
     step().run(gradients(i, home), args(i), stream);
   }
   std::vector<float> weights();  // and moments, and the scale
-  // What the long-lived arrays of buffer 0, 1, 2 (weight, exp_avg, exp_avg_sq) are bound to.
+  // The arrays bound to buffer 0, 1, 2 (weight, exp_avg, exp_avg_sq).
   std::vector<void*> arrays(size_t buffer);
   int overflow_at = 5;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A run that changes from PyTorch to stepfuse, or back, in the middle equals one that never does; for each recipe.
+"""A run that changes between PyTorch and stepfuse in the middle equals an unchanged one, for each recipe and direction.
 
-Needs torch, safetensors and xxhash; exits with 77 (skipped) where they are missing.
+Needs torch, safetensors and xxhash; exits with 77 (skipped) if one is missing.
 """
 
 import os
@@ -30,7 +30,7 @@ import torch_checkpoint  # noqa: E402
 SHAPES = [(32, 16), (8,), (0, 3), (3, 5, 8), (64,)]
 LATE = 3  # the tensor that has no gradient before step 7
 SCALE = 1024.0
-# The fused SGD of PyTorch fails where a first gradient comes late.
+# PyTorch's fused SGD fails if a first gradient comes late.
 FUSED = (torch.optim.Adam, torch.optim.AdamW)
 
 
@@ -77,7 +77,7 @@ class Stepfuse:
 
 
 def contents(path):
-    """All of a checkpoint, comparable: the order in a file's header is by chance."""
+    """The contents of a checkpoint in a comparable form: the order in a file's header is arbitrary."""
     states, scaler, step = torch_checkpoint.read(path)
     return {i: {n: (tuple(v.shape), v.dtype, v.tolist()) for n, v in s.items()} for i, s in states.items()}, scaler, step
 
@@ -103,7 +103,7 @@ class Check:
 
 
 def both_ways(case, check, folder):
-    """Five steps on one side, five on the other, by checkpoint and by file."""
+    """Five steps on each side, converted by checkpoint and by file."""
     start = [w * 0.1 for w in gradients(-1 & 0xFFFF)]
     whole = Torch(case, start)
     whole.run(range(10))
@@ -171,7 +171,7 @@ def low_precision(check, folder):
     check.equal("master into the parameter", torch.equal(parameter.detach(), state["master"]), True)
     torch_checkpoint.save(again, "adamw", optimizer, master=True)
     check.equal("master from the parameter", contents(again) == contents(path), True)
-    # Without a state to fill: one group of torch's defaults, in the file's shapes.
+    # Without a state to fill: one group with torch's defaults, and the file's shapes.
     subprocess.run([sys.executable, ROOT / "tools" / "torch_checkpoint.py", "to-torch", path, folder / "b.pt"], check=True,
                    capture_output=True)
     optimizer.load_state_dict(torch.load(folder / "b.pt", weights_only=True)["optimizer"])
@@ -205,7 +205,7 @@ def mistakes(check, folder):
 
 
 def written_in_place(check, folder):
-    """A link stays one, the file behind it keeps its mode, and nothing else is left or followed."""
+    """A link remains a link, its file keeps its mode, and no other file is left or followed."""
     real, link = folder / "real" / "f.safetensors", folder / "f.safetensors"
     real.parent.mkdir()
     real.touch()
@@ -213,7 +213,7 @@ def written_in_place(check, folder):
     link.symlink_to(real)
     other = folder / "other"
     other.write_text("kept")
-    for place in (real, link):  # what somebody who knows our number could have put there
+    for place in (real, link):  # names that another user could have prepared
         pathlib.Path(f"{place}.{os.getpid()}.partial").symlink_to(other)
     torch_checkpoint.write(link, "adamw", {0: {"exp_avg": torch.ones(8), "step": torch.tensor(1.0)}}, [(8,)], {})
     check.equal("a link is written through", link.is_symlink() and int(torch_checkpoint.read(real)[0][0]["step"]), 1)

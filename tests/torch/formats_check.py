@@ -1,5 +1,5 @@
-"""Moments in formats and MXFP8 copies beside torchao on the CPU, in eager mode: AdamW's weights, codes and scales, to the bit; and copies
-in blocks of 128x128, and MXFP8 rounded up, beside TransformerEngine's rules in PyTorch.
+"""Compares moments in formats and MXFP8 copies bit for bit with torchao on the CPU in eager mode: AdamW's weights, codes
+and scales. Compares copies in 128x128 blocks, and MXFP8 rounded up, with TransformerEngine's rules in PyTorch.
 
     tests/torch/formats_check.py [--steps N] [--backend cpu]
 
@@ -38,7 +38,7 @@ optimizer torchao_adamw "AdamW as torchao.optim orders it" {
   w = (w - shrink * w) - lr32 * (exp_avg / c1) / denominator
 }
 """
-SIZES = (4096, 16384 + 4096, 70000 // 256 * 256)  # torchao keeps others in f32
+SIZES = (4096, 16384 + 4096, 70000 // 256 * 256)  # torchao keeps tensors of other sizes in f32
 
 
 def differing(ours, theirs):
@@ -47,7 +47,7 @@ def differing(ours, theirs):
 
 
 def check(formats, peer, parts, steps, backend):
-    """How many values of weights, codes and scales differ after so many steps; `formats` by moment."""
+    """The differing values of weights, codes and scales after `steps` steps; `formats` by moment."""
     torch.manual_seed(0)
     weights = [torch.randn(n) for n in SIZES]
     theirs = [torch.nn.Parameter(w.clone()) for w in weights]
@@ -60,7 +60,7 @@ def check(formats, peer, parts, steps, backend):
     step.bind([0] * len(SIZES), **buffers)
     step.init_state()
     for k in range(steps):
-        # Blocks of zeros, of one value that is not, and of sizes far apart.
+        # Blocks of zeros, of one other value, and of widely different magnitudes.
         grads = [torch.randn(n) * 10.0 ** (torch.arange(n) // 256 % 13 - 8) for n in SIZES]
         for g in grads:
             g[512:1024] = 0
@@ -81,19 +81,18 @@ def check(formats, peer, parts, steps, backend):
 
 
 def packed(*codes):
-    """The bytes of the codes: of 4 bits those of 16 elements are 4 in one array, and 4 in another."""
+    """The bytes of the codes; 4-bit codes of 16 elements are 4 bytes in one array and 4 in a second one."""
     return codes[0] if len(codes) == 1 else torch.stack([c.view(torch.uint8).view(-1, 4) for c in codes], 1).flatten()
 
 
 def differing_codes(ours, theirs):
-    """Of 8-bit floats; a NaN is like any other."""
+    """The differing 8-bit floats; all NaNs count as equal."""
     nan = torch.isnan(ours.float()) & torch.isnan(theirs.float())
     return int(((ours.view(torch.uint8) != theirs.view(torch.uint8)) & ~nan).sum())
 
 
 def rounded_up(master, dtype):
-    """Codes and scales of blocks of 32, by TransformerEngine's float_to_e8m0 and exp2f_rcp (ptx.cuh) of the largest by the type's
-    largest number."""
+    """Codes and scales of blocks of 32, by TransformerEngine's float_to_e8m0 and exp2f_rcp (ptx.cuh) of amax / type_max."""
     blocks, highest = master.view(-1, 32), torch.finfo(dtype).max
     wanted = blocks.abs().amax(1) / torch.full((), highest)
     exponent, fraction = wanted.view(torch.int32) >> 23, wanted.view(torch.int32) & 0x7FFFFF
@@ -106,8 +105,8 @@ def rounded_up(master, dtype):
 
 @contextlib.contextmanager
 def wide_log2():
-    """torchao finds the power by an f32 logarithm, which a few numbers above a power round to it, where the instruction that it
-    stands for (cvt.rp.satfinite.ue8m0x2) is exact."""
+    """Makes torchao's exponent exact. It uses an f32 logarithm, which rounds a few numbers above a power down to it,
+    unlike the instruction that it stands for (cvt.rp.satfinite.ue8m0x2)."""
     narrow = torch.log2
     torch.log2 = lambda x: narrow(x.double())
     try:
@@ -117,7 +116,7 @@ def wide_log2():
 
 
 def torchaos(mode):
-    """to_mx in that ScaleCalculationMode; None where there is no torchao."""
+    """torchao's to_mx in that ScaleCalculationMode, or None without torchao."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import to_mx
@@ -134,7 +133,7 @@ def torchaos(mode):
 
 
 def edges(n, dtype):
-    """Blocks of 32 zeros, of numbers that need no more than a power and of the next ones, of every exponent."""
+    """Blocks of 32: zeros, exact powers of two and the next larger numbers, with every exponent."""
     exponents = torch.arange(n // 32) % 268 - 149
     largest = torch.ldexp(torch.full((n // 32,), torch.finfo(dtype).max), exponents)
     largest[1::3] = torch.nextafter(largest[1::3], torch.tensor(torch.inf))
@@ -143,10 +142,10 @@ def edges(n, dtype):
 
 
 def check_copies(dtype, how, peer, name_of_peer, steps, backend):
-    """How many codes and scales of MXFP8 copies differ from what a peer makes of the masters after each of so many steps."""
+    """The differing codes and scales of MXFP8 copies, compared with a peer's from the masters after each of `steps` steps."""
     torch.manual_seed(0)
     name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
-    # Blocks of zeros, subnormal numbers and of sizes far apart.
+    # Blocks of zeros, subnormal numbers and widely different magnitudes.
     masters = [torch.randn(n) * torch.exp2(torch.randint(-149, 100, (n // 32,)).repeat_interleave(32).float()) for n in SIZES]
     masters.append(edges(32 * 268 * 3, dtype))
     sizes = [len(m) for m in masters]
@@ -169,7 +168,7 @@ def check_copies(dtype, how, peer, name_of_peer, steps, backend):
 
 
 def block_scaled(master, dtype, power):
-    """Codes, and a block's inverse scale, by TransformerEngine's compute_scale_from_amax (recipe_common.cuh), its epsilon 0."""
+    """Codes and inverse scales by TransformerEngine's compute_scale_from_amax (recipe_common.cuh) with epsilon 0."""
     rows, columns = master.shape
     padded = torch.nn.functional.pad(master, (0, -columns % 128, 0, -rows % 128))
     blocks = padded.unflatten(0, (-1, 128)).unflatten(2, (-1, 128))
@@ -184,7 +183,7 @@ def block_scaled(master, dtype, power):
 
 
 def check_blocks(dtype, how, steps, backend):
-    """How many codes and scales of copies in blocks of 128x128 differ from that after each of so many steps."""
+    """The differing codes and scales of 128x128 copies, compared with TransformerEngine's rule after each of `steps` steps."""
     torch.manual_seed(0)
     name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
     shapes = ((130, 257), (1, 5), (128, 128), (127, 1), (384, 512), (300, 130))

@@ -1,4 +1,4 @@
-"""Built-in formulas beside the real peers on the CPU: random hyperparameters and awkward sizes, to the bit where the
+"""Compares built-in formulas with real peers on the CPU: random hyperparameters and awkward sizes, bit for bit if the
 peer is elementwise.
 
     tests/torch/formulas_check.py [--draws N] [NAME...]
@@ -40,7 +40,7 @@ def main():
             bad = bits > 0 if case.near is None else not difference < case.near[0]
             if bad and first is None:
                 first = f"draw {seed}: {bits} elements differ, by {difference:.1e}, {hyper}"
-        print(f"{name:23} {case.cls:38} {exact}/{a.draws} draws to the bit, largest difference {worst:.1e}", flush=True)
+        print(f"{name:23} {case.cls:38} {exact}/{a.draws} draws bit-identical, largest difference {worst:.1e}", flush=True)
         if first:
             failed += 1
             print(f"  FAILED at {first}")

@@ -1,5 +1,5 @@
-// Replays what real PyTorch computed (goldens.json, recorded by record_goldens.py): weights, moments,
-// step counts, loss scale and tracker are equal to the bit on every device and in every form.
+// Replays results of real PyTorch (goldens.json, recorded by record_goldens.py): weights, moments,
+// step counts, loss scale and tracker are bit-identical on every device and in every form.
 #include <cstring>
 #include <fstream>
 #include <map>

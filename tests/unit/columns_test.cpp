@@ -1,4 +1,4 @@
-// Values of columns: their text, rules and meaning, by hand. Knows ir.
+// Per-column values: their text, rules and meaning, worked out by hand. Knows ir.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ std::string error_of(std::string_view line) {
   });
 }
 
-// A column's sum of squares in the order of the language.
+// A column's sum of squares in the language's order.
 float sum_of(std::span<const float> w, uint64_t columns, uint64_t column) {
   std::vector<Bits> strips;
   for (uint64_t row = 0; row < w.size() / columns; ++row) {
@@ -103,7 +103,7 @@ TEST_CASE("a column is summed strip by strip") {
     std::vector<float> first(rows * columns), absent(2 * columns), w;
     for (float& v : first) v = static_cast<float>(rng.unit() - 0.5);
     w = first;
-    std::vector<float> alone = {3, -4};  // one row without columns: each element is one
+    std::vector<float> alone = {3, -4};  // one row without columns: each element is a column
     StepData data;
     data.tensors = {{.size = w.size(), .columns = columns, .data = {w.data()}},
                     {.size = absent.size(), .columns = columns, .present = false},
@@ -121,13 +121,13 @@ TEST_CASE("a column is summed strip by strip") {
       float norm = std::sqrt(sum_of(first, columns, c));
       most = std::max(most, norm);
       REQUIRE(data.states[0][c].f32() == norm + 1);
-      REQUIRE(data.states[0][columns + c].f32() == 1);  // not written: its tensor is absent
+      REQUIRE(data.states[0][columns + c].f32() == 1);  // not written, because its tensor is absent
       uint64_t last = (rows - 1) * columns;
       float row = *std::max_element(first.begin() + static_cast<std::ptrdiff_t>(last), first.end());
       REQUIRE(w[last + c] == first[last + c] / (norm * row));
     }
     CHECK(data.states[1][0].f32() == most);
-    CHECK(data.states[1][1].f32() == 0);  // of an absent tensor: square roots of sums over nothing
+    CHECK(data.states[1][1].f32() == 0);  // an absent tensor: square roots of empty sums
     CHECK(data.states[0][2 * columns + 1].f32() == 5);
     CHECK(alone[1] == -4.0F / (4.0F * 3.0F));
     CHECK(data.states[1][2].f32() == 4);

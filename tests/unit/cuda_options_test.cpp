@@ -1,4 +1,4 @@
-// The CUDA emitter's options: names, refusals, and what of the text they change.
+// The CUDA emitter's options: names, refusals, and their effect on the text.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -74,7 +74,7 @@ TEST_CASE("each option does what it says") {
   CHECK(has(text_with("unroll=2"), "load_whole<Plain, float, 4, 2>(in_b_exp_avg"));
   CHECK(has(plain, "units - 1 - turn"));
   CHECK_FALSE(has(text_with("reverse=off"), "units - 1 - turn"));
-  // What is loaded again stays in the caches.
+  // Data that is loaded again stays in the caches.
   std::string streaming = text_with("cache=streaming");
   size_t update = streaming.find("phase update");
   CHECK(has(streaming.substr(0, update), "load_whole<Plain, float, 4, 4>(in_b_grad"));

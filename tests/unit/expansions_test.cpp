@@ -1,5 +1,5 @@
-// What ops are made of (expansions/*.sf) against what they are (semantics.hpp): every value of 16 bits,
-// edges and many others of 32 and 64.
+// Expansions of ops (expansions/*.sf) equal their definitions (semantics.hpp): for every 16-bit
+// value, and for edges and many other values of 32 and 64 bits.
 #include "compiler/plan/expansions.hpp"
 
 #include <cmath>
@@ -25,7 +25,7 @@ Bits run(const plan::Expansion& e, const std::vector<Bits>& operands) {
     for (size_t i = 0; i < static_cast<size_t>(inst.arity()); ++i) {
       in[i] = v[static_cast<size_t>(inst.operands[i])];
     }
-    // Of a NaN's bits nothing is said within an expansion.
+    // Within an expansion a NaN's bits are unspecified.
     bool machine = inst.op == Op::bitcast;
     v[static_cast<size_t>(inst.value)] =
         machine ? Bits{in[0].raw & (~uint64_t{0} >> (64 - 8 * size_of(inst.out)))}
@@ -68,7 +68,7 @@ std::vector<Bits> samples(DType t) {
   for (int i = 0; i < 100'000; ++i) {
     uint64_t raw = random() >> (size_of(t) == 4 ? 32 : 0);
     out.push_back({raw});
-    // Most patterns are far from one; most numbers are not.
+    // Random bit patterns are rarely near one; most real numbers are.
     double near = static_cast<double>(static_cast<int64_t>(raw) % 100'000) / 1024;
     if (t == DType::f32) out.push_back(Bits::of(static_cast<float>(near)));
     if (t == DType::f64) out.push_back(Bits::of(near));
@@ -104,7 +104,7 @@ TEST_CASE("every expansion is its op") {
     for (size_t i = 0; i < lists[0].size(); ++i) {
       std::vector<Bits> operands = {lists[0][i]};
       for (size_t k = 1; k < lists.size(); ++k) {
-        // Now and then operands that are alike.
+        // Sometimes the operands are equal.
         uint64_t r = random();
         operands.push_back(r % 8 == 0 ? operands[0] : lists[k][(r >> 8) % lists[k].size()]);
       }

@@ -1,4 +1,4 @@
-// Formats: what their pairs of steps make of values, and how a step is rewritten to one.
+// Formats: the results of their encode and decode steps, and the rewriting of a step to a format.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The parts of a tensor's values.
+// The stored parts of a tensor's values.
 using Parts = std::vector<std::vector<unsigned char>>;
 
 Parts encode(const Format& f, std::vector<float> x) {
@@ -86,8 +86,8 @@ TEST_CASE("formats: zeros are kept exactly, as parts of zeros are zeros") {
       if (name != "lin4") CHECK(decode(f, parts, n) == zeros);
       for (auto& part : parts) std::fill(part.begin(), part.end(), 0);
       CHECK(decode(f, parts, n) == zeros);
-      if (name == "lin4") continue;  // its rule is another: below
-      // Beside other values too.
+      if (name == "lin4") continue;  // its rule differs: below
+      // With unrelated values in the same tensor.
       std::vector<float> x = some_values(n, false);
       for (size_t i = 0; i < n; i += 2) x[i] = 0;
       std::vector<float> back = decode(f, encode(f, x), n);
@@ -163,7 +163,7 @@ TEST_CASE(
     REQUIRE(map.size() == 256);
     CHECK(map.back() == 1);
     CHECK(std::count(map.begin(), map.end(), 0.0F) == 1);
-    if (map[0] < 0) {  // every value but 1 has both signs
+    if (map[0] < 0) {  // every value except 1 occurs with both signs
       for (size_t i = 0; i < 255; ++i) CHECK(map[i] == -map[254 - i]);
     }
     std::vector<float> x = map;  // one block, whose largest magnitude is 1
@@ -281,7 +281,7 @@ TEST_CASE(
   CHECK(p.find_buffer("to.fp8.scale") == 2);
   CHECK_THROWS_WITH_AS(conversion("f32", "i32"), doctest::Contains("fp8"), Error);
 
-  // What format fp8 makes of values is what its @encode does.
+  // The encoded values equal the result of format fp8's @encode.
   std::vector<float> x = some_values(700, true);
   Parts parts = encode(built_in_format("fp8"), x);
   std::vector<unsigned char> code(700), scale(3 * sizeof(float));

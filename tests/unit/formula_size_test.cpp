@@ -1,5 +1,5 @@
-// Formulas of extreme shapes: deep, wide, long, and functions that call functions. Each is a step, or an error
-// with its place, on a small stack and in little processor time.
+// Formulas of extreme shapes: deep, wide, long, and functions that call functions. Each gives a
+// step, or an error with its position, on a small stack and in little processor time.
 #include <functional>
 #include <string>
 
@@ -40,12 +40,12 @@ std::string said_of(const std::string& body) {
       said = e.what();
     }
   });
-  CHECK(time.seconds() < 5);  // a tenth of a second or less; sanitizers and slow machines get slack
+  CHECK(time.seconds() < 5);  // usually below 0.1; sanitizers and slow machines get slack
   CHECK((said.empty() || said.starts_with("o.opt:")));
   return said;
 }
 
-// Functions of which each has `body`, where $ is a call of the function above it.
+// `count` functions with `body`, in which $ calls the previous function.
 std::string nested_defs(int count, const std::string& body) {
   std::string text = "def fn0(x) = x\n";
   for (int i = 1; i <= count; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("formula: functions that call functions are counted") {
       CHECK(said_of(nested_defs(depth, body)) != "");
     }
   }
-  // Calls that make no operation at all.
+  // Calls that expand to no operation.
   CHECK(has(said_of("def p(x, y) = x\n" + nested_defs(30, "p($, $)")), "more than 50000"));
   CHECK(has(said_of(nested_defs(1000, "$")), "nested more than"));
   CHECK(said_of(nested_defs(100, "$")) == "");

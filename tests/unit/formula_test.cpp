@@ -1,4 +1,4 @@
-// Formula text: what it means, that every option of the pipeline goes with it, and what its errors say.
+// Formulas: their meaning, their combination with every option of the pipeline, and their errors.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -112,7 +112,7 @@ TEST_CASE("reductions, states and reports of a formula") {
   CHECK(has(s, "reduce_any %any_big_lt : bool"));
 }
 
-TEST_CASE("counts and means are of a tensor, or of the present ones of a group or the step") {
+TEST_CASE("counts and means are per tensor, or over the present ones of a group or the step") {
   Program p = make_recipe(parse_optimizer(
       "optimizer o \"\" {\nreport of_tensor = mean(g, tensor)\nreport of_group = mean(g, group)\n"
       "report of_step = mean(g, step)\nreport positive = mean(g > 0, tensor)\n"
@@ -127,7 +127,7 @@ TEST_CASE("counts and means are of a tensor, or of the present ones of a group o
   }
   data.tensors.push_back({.size = 0, .group = 1, .data = {nullptr, nullptr}});
   data.tensors.back().dtypes = {DType::f32, DType::f32};
-  data.tensors[1].full_size = 6;  // a shard; the rest of it is elsewhere
+  data.tensors[1].full_size = 6;  // a shard; other ranks hold the rest
   data.group_count = 2;
   for (const State& s : p.states) {
     size_t members = s.type.domain == Domain::tensor ? 4 : s.type.domain == Domain::group ? 2 : 1;
@@ -139,7 +139,7 @@ TEST_CASE("counts and means are of a tensor, or of the present ones of a group o
   };
   CHECK(of("of_tensor")[0].f64() == 1.5);
   CHECK(of("of_tensor")[1].f64() == -1);
-  CHECK(of("of_tensor")[3].f64() == 0);  // of nothing
+  CHECK(of("of_tensor")[3].f64() == 0);  // of an empty tensor
   CHECK(of("of_group")[0].f64() == -3.0 / 8);
   CHECK(of("of_group")[1].f64() == 0);
   CHECK(of("of_step")[0].f64() == -3.0 / 8);
@@ -218,11 +218,11 @@ TEST_CASE("arrays that a formula only writes, and formulas that leave the weight
       "w = w - k",
       {.master = true, .clip = Clip::l2});
   CHECK(has(s, "buffer @u : bf16 out\n"));
-  CHECK(has(s, "%u_out = select %good, %u, %u_none : [f32]"));  // of a skipped step it is NaN
+  CHECK(has(s, "%u_out = select %good, %u, %u_none : [f32]"));  // NaN if the step is skipped
   CHECK(has(s, "%u_none = const nan : f32"));
   CHECK(s.find("store @u") == s.rfind("store @u"));
   CHECK(s.find("if %good", s.find("store @u")) > s.find('\n', s.find("store @u")));
-  CHECK(has(s, "add %u, %"));  // its name means its value
+  CHECK(has(s, "add %u, %"));  // its name stands for its value
 
   s = step_of("output u = g");
   CHECK(has(s, "buffer @u : f32 out\n"));

@@ -1,5 +1,5 @@
-// The conversions of low-precision floats against a definition of their own: the list of a format's
-// numbers, written with ldexp, and the nearest of them. Knows ir.
+// The conversions of low-precision floats compared with an independent definition: the list of a
+// format's numbers, written with ldexp, and the nearest of them. Knows ir.
 #include "ir/semantics/narrow.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using namespace stepfuse;
 
 namespace {
 
-// Of a published format: OCP's 8-bit floats, IEEE's binary16, Google's bfloat16.
+// A published format: OCP's 8-bit floats, IEEE's binary16, Google's bfloat16.
 struct Published {
   DType dtype;
   int bias, fraction;
@@ -27,8 +27,8 @@ const Published kPublished[] = {
     {DType::f8e5m2, 15, 2, 57344, 0x1p-14, 0x1p-16, true, 256},
 };
 
-// The magnitudes in the order of their patterns, and one more where rounding without a largest
-// number would go.
+// The magnitudes in the order of their patterns, and the next one that an unlimited range would
+// have.
 std::vector<double> magnitudes(const Published& f) {
   std::vector<double> values;
   for (int pattern = 0; values.empty() || values.back() <= f.largest; ++pattern) {
@@ -40,7 +40,7 @@ std::vector<double> magnitudes(const Published& f) {
   return values;
 }
 
-// The pattern nearest to a number: of two equally near, the even one.
+// The pattern nearest to a number; of two equally near ones, the even one.
 uint32_t nearest(const std::vector<double>& values, const Published& f, double v) {
   auto above = static_cast<size_t>(std::lower_bound(values.begin(), values.end(), std::fabs(v)) -
                                    values.begin());
@@ -118,7 +118,7 @@ TEST_CASE("numbers narrow to the nearest pattern, ties to even; those beyond to 
       around(static_cast<float>(values[i]));
       around(static_cast<float>((values[i] + values[i + 1]) / 2));
     }
-    // Every exponent, with fractions that no format's border explains.
+    // Every exponent, with fractions unrelated to any format's borders.
     for (uint64_t u = 0; u < (uint64_t{1} << 32); u += 6151) {
       check(std::bit_cast<float>(static_cast<uint32_t>(u)));
     }

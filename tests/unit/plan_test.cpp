@@ -1,4 +1,4 @@
-// What lowering resolves, and what the plan's verifier refuses. Knows ir and compiler.
+// Results of lowering, and plans that the verifier refuses. Knows ir and compiler.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -23,7 +23,7 @@ KernelPlan plan_of(const Program& program, Form form, const std::vector<Signatur
   return make_variant(optimize(program, signatures), signatures, form).plan;
 }
 
-// Gradients of two types; the rest has one each.
+// Gradients of two types; all other buffers have one.
 std::vector<Signature> two_signatures(const Program& p) {
   return signatures_of(p, {DType::f16, DType::f32});
 }
@@ -64,7 +64,7 @@ TEST_CASE("arguments: those of the step, then a row for each group, then one for
   CHECK(args.tensor_words == 1);
   CHECK(args.words(3, 5) == 13);
   CHECK(args.word(1, 0, 3) == 0);
-  CHECK(args.word(3, 2, 3) == 1);  // one for all groups
+  CHECK(args.word(3, 2, 3) == 1);  // one value for all groups
   CHECK(args.word(0, 0, 3) == 2);
   CHECK(args.word(2, 0, 3) == 3);
   CHECK(args.word(0, 2, 3) == 6);
@@ -77,7 +77,8 @@ TEST_CASE("arguments: those of the step, then a row for each group, then one for
 
 TEST_CASE("signatures share a body where its types are equal") {
   KernelPlan plan = mixed(Form::unfused);
-  // What loads the gradient has a body for each type of it, what works on the copy has one.
+  // The phase that loads the gradient has one body per gradient type; the phase that uses the copy
+  // has one.
   REQUIRE(plan.phases[0].bodies.size() == 2);
   CHECK(plan.phases[0].bodies[1].signatures == std::vector<uint32_t>{1});
   REQUIRE(plan.phases[1].bodies.size() == 1);
@@ -96,7 +97,7 @@ TEST_CASE("arrays of a body: loaded, stored, in part, and again later") {
   CHECK(!use(plan, update, "@grad").loaded_later);
   CHECK(use(plan, update, "@weight").loaded);
   CHECK(plan.phases[1].guards == plan::Guard::chunk);
-  CHECK(plan.phases[1].otherwise.size() == 2);  // zeroes a gradient of either type
+  CHECK(plan.phases[1].otherwise.size() == 2);  // zeroes gradients of either type
   CHECK(!use(plan, plan.phases[1].otherwise[0], "@grad").loaded);
 
   Program p = parse(R"(step @part {
@@ -164,8 +165,7 @@ TEST_CASE("the plan's verifier refuses what no emitter could write") {
   }
 }
 
-TEST_CASE(
-    "rounding by chance to f32 is no rounding: of elements bound to it, and of coarser values") {
+TEST_CASE("stochastic rounding to f32 is refused: of elements bound to it, and of coarser values") {
   Program p = parse(R"(step @chance {
     buffer @w : bf16|f32 inout
     state @seed : i64

@@ -1,5 +1,5 @@
-// Random numbers: Philox against its authors' vectors, where they come from, and the cast that rounds by
-// them: its distribution and its edges.
+// Random numbers: Philox compared with its authors' vectors, the inputs of each draw, and the
+// stochastic cast's distribution and edges.
 #include "ir/semantics/random.hpp"
 
 #include <cmath>
@@ -25,7 +25,7 @@ TEST_CASE("Philox4x32-10 gives Random123's known answers") {
 
 namespace {
 
-// What `random` gives a tensor.
+// The values of `random` for a tensor.
 std::vector<int32_t> draw(StepTensor tensor, int64_t seed, int64_t count, int32_t stream) {
   Builder b("draw");
   BufferRef out = b.buffer("out", DType::i32, Access::out);
@@ -53,11 +53,11 @@ TEST_CASE("a random number is its element's: place, tensor, stream, count and se
   Philox words = philox({static_cast<uint32_t>(kFar / 4), (kFar / 4 >> 32) << 16 | 3, 7, 5},
                         0x123456789abcdef);
   for (size_t i = 0; i < 4; ++i) CHECK(static_cast<uint32_t>(all[i]) == words[i]);
-  // A shard has its part.
+  // A shard gets its part.
   std::vector<int32_t> part =
       draw({.size = 40000 - 16384, .offset = kFar + 16384, .id = 7}, 0x123456789abcdef, 5, 3);
   CHECK(std::equal(part.begin(), part.end(), all.begin() + 16384));
-  // Each of what it depends on changes all of it, far away too.
+  // Each input changes all values, also far away.
   CHECK(draw({.size = 4, .offset = kFar, .id = 8}, 0x123456789abcdef, 5, 3)[0] != all[0]);
   CHECK(draw({.size = 4, .offset = kFar, .id = 7}, 0x123456789abcdee, 5, 3)[0] != all[0]);
   CHECK(draw({.size = 4, .offset = kFar, .id = 7}, 0x023456789abcdef, 5, 3)[0] != all[0]);
@@ -70,7 +70,7 @@ TEST_CASE("a random number is its element's: place, tensor, stream, count and se
 }
 
 TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16 fractions") {
-  // Of the numbers between two neighbours of a type, one of each fraction of sixteen bits.
+  // Numbers between two neighbours of a type, one per 16-bit fraction.
   struct Case {
     DType type;
     double low, step;
@@ -93,7 +93,7 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
     for (int k = 1; k < kFractions; ++k) {
       double fraction = static_cast<double>(k) / kFractions;
       auto exact = static_cast<float>(low + c.step * fraction);
-      double p = (static_cast<double>(exact) - low) / c.step;  // where f32 has fewer fractions
+      double p = (static_cast<double>(exact) - low) / c.step;  // if f32 has fewer fractions
       if (p <= 0 || p >= 1) continue;
       int ups = 0;
       for (int d = 0; d < kDraws / 4; ++d) {
@@ -109,7 +109,8 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
       chi += off * off / (kDraws * p * (1 - p));
       ++terms;
     }
-    // Of `terms` degrees of freedom: mean terms, deviation sqrt(2 terms), more where p is near 0 or 1.
+    // A chi-square with `terms` degrees of freedom: mean terms, deviation sqrt(2 terms), more where
+    // p is near 0 or 1.
     CHECK(std::abs(chi - terms) < 6 * std::sqrt(2.0 * terms) + 0.02 * terms);
   }
 }
@@ -132,14 +133,15 @@ TEST_CASE("cast_sr: numbers of the type stay, edges and overflow are those of th
     uint64_t last = row.highest - (row.has_infinity() ? 1 : 0);
     float most = widen(static_cast<uint32_t>(last), t);
     float beyond = std::nextafter(most, kInf);
-    // Beyond the last number by less than everything: the highest at most as often as that.
+    // Just beyond the last number: rounds to it or to the highest pattern, as the random bits
+    // decide.
     CHECK(by(beyond, 0xffffffff) == last);
     CHECK(by(beyond, 0) == row.highest);
     float tiny = std::numeric_limits<float>::denorm_min();
     CHECK(by(tiny, 0xffffffff) == 0);
     CHECK(by(-tiny, 0xffffffff) == row.sign());
   }
-  // As torchao rounds to bf16: up where 16 random bits are below the 16 that go.
+  // torchao rounds to bf16 up if 16 random bits are below the 16 dropped bits.
   CHECK(sem::cast_sr(Bits::of(1 + 0x1p-8F), Bits{0x7fff0000}, DType::bf16).raw == 0x3f81);
   CHECK(sem::cast_sr(Bits::of(1 + 0x1p-8F), Bits{0x80000000}, DType::bf16).raw == 0x3f80);
   CHECK(sem::cast_sr(Bits::of(0.1F), Bits{0}, DType::f32) == Bits::of(0.1F));

@@ -1,5 +1,5 @@
-// What a step does in each case of the table in ir/recipes/guard.hpp, and the loss-scale policies,
-// run by the interpreter.
+// A step in each case of the table in ir/recipes/guard.hpp, and the loss-scale policies, run by the
+// interpreter.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -246,14 +246,14 @@ TEST_CASE("a weight decay of 0 leaves gradients as they are, whatever the weight
     rig.run(0.25F);
     CHECK(rig.array("weight")[0][0] == kInf);
     Rig with_decay(recipe, {});
-    with_decay.set("weight_decay", 1e-60);  // 0 in f32, but not to its peers, who ask in f64
+    with_decay.set("weight_decay", 1e-60);  // 0 in f32, but torch compares in f64
     with_decay.array("weight")[0][0] = kInf;
     with_decay.run(0.25F);
     CHECK(std::isnan(with_decay.array("weight")[0][0]));
   }
 }
 
-TEST_CASE("a momentum of 0 is none: undamped, and the buffer begins with the first other one") {
+TEST_CASE("a momentum of 0 is off, and the buffer starts undamped with the first other one") {
   for (bool nesterov : {false, true}) {
     Rig rig("sgd", {.momentum = true, .nesterov = nesterov});
     rig.set("lr", 1);
@@ -267,14 +267,14 @@ TEST_CASE("a momentum of 0 is none: undamped, and the buffer begins with the fir
     rig.set("momentum", 0.5);
     rig.set_tensor_present(1, false);
     rig.run(0.25F);
-    CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);  // begun: undamped
+    CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);  // initialised, undamped
     CHECK(rig.array("momentum_buffer")[1][0] == 0);
     rig.set_tensor_present(1, true);
     rig.run(0.25F);
     CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);  // 0.5 * 0.25 + 0.5 * 0.25
     CHECK(rig.array("momentum_buffer")[1][0] == 0.25F);
     rig.set("momentum", 0);
-    rig.run(1, -kInf);  // kept as it was, and used again later
+    rig.run(1, -kInf);  // not updated, and used again later
     CHECK(rig.array("momentum_buffer")[0][0] == 0.25F);
     CHECK(rig.array("weight")[1][0] == kInf);  // also with Nesterov
     CHECK(rig.state("momentum_begun") == 1);
@@ -298,7 +298,7 @@ TEST_CASE("torch profiles average weights as AveragedModel: copied first, bad st
   Rig rig("sgd", o);
   rig.set("lr", 0.5);
   rig.set("ema_decay", 0.75);
-  rig.run(kInf);  // bad: its first update copies nonetheless
+  rig.run(kInf);  // bad, but the first update copies nonetheless
   rig.array("ema")[0][0] = 3;
   CHECK(rig.state("n_averaged") == 1);
   rig.run(kInf);
@@ -321,7 +321,7 @@ TEST_CASE("zclip clips norms that are unusual against their moving mean and vari
     double g = i == 40 ? kInf : (0.1 + 0.01 * (i * 7 % 5)) * (i == 30 || i == 50 ? 20 : 1);
     rig.run(static_cast<float>(g));
     double norm = g * std::sqrt(10.0);
-    if (i == 40) {  // a bad step leaves the averages alone
+    if (i == 40) {  // a bad step does not change the averages
       CHECK(rig.state("skipped") == 1);
     } else if (first.size() < 25) {
       CHECK(rig.state("clip_coef") == near(std::min(1.0, 1 / norm)));
@@ -354,7 +354,7 @@ TEST_CASE("adagc clips each tensor by the moving average of its own norm") {
   double weight[2] = {1, 1};  // of the first elements
   for (int i = 0; i < 40; ++i) {
     double g = 0.2 + 0.02 * (i % 3);
-    double special = i == 20 ? 9 : g;  // only the second tensor's
+    double special = i == 20 ? 9 : g;  // only in the second tensor
     rig.run(static_cast<float>(g), static_cast<float>(special));
     double norms[2] = {g * std::sqrt(5.0), std::sqrt(4 * g * g + special * special)};
     double all = std::sqrt(norms[0] * norms[0] + norms[1] * norms[1]);

@@ -1,4 +1,5 @@
-// Values of squares, which 128 rows of 128 columns share: their text, rules and meaning, by hand. Knows ir.
+// Values of squares, which 128 rows of 128 columns share: their text, rules and meaning, worked out
+// by hand. Knows ir.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -52,7 +53,7 @@ std::string error_of_buffer(std::string_view declaration) {
   });
 }
 
-// Of each row 128 lanes by halving, and the rows one after the other.
+// Sums 128 lanes of each row by halving, then the rows in succession.
 float sum_of(const std::vector<float>& w, uint64_t rows, uint64_t columns, uint64_t row,
              uint64_t column) {
   float sum = 0;

@@ -1,4 +1,4 @@
-// Buffers that only tensors of some sizes have: their text, their meaning, and what kernels do for
+// Buffers that exist only in tensors of some sizes: their text, their meaning, and the kernels for
 // each class.
 #include <algorithm>
 #include <string>
@@ -52,7 +52,7 @@ std::string with_sizes(const std::string& sizes) {
          "\n  %w = load @w : [f32]\n  store @w, %w\n}\n";
 }
 
-// One tensor of `size` elements, part of one of `full`, with all of 2.0 or 3.
+// One tensor of `size` elements, part of one with `full`, filled with 2.0 or 3.
 struct One {
   std::vector<float> small, sum;
   std::vector<uint8_t> large;
@@ -87,7 +87,7 @@ bool computes(const plan::Body& body, Op op) {
                      [&](const plan::Inst& inst) { return inst.op == op; });
 }
 
-// Whether it asks for each element what is known of its tensor.
+// True if the body tests the tensor's class for each element.
 bool asks_for_size(const KernelPlan& plan, const plan::Body& body) {
   return std::any_of(body.code.begin(), body.code.end(), [&](const plan::Inst& inst) {
     return inst.op == Op::select && plan[inst.operands[0]].domain == Domain::tensor;
@@ -118,8 +118,7 @@ TEST_CASE("from and below are printed as they are written") {
         std::string::npos);
 }
 
-TEST_CASE(
-    "a buffer of some tensors is of one type, of some sizes, and no copy of one that lacks them") {
+TEST_CASE("a buffer of some tensors has one type, some sizes, and no copy in a tensor without it") {
   auto refused = [](const std::string& text, const char* reason) {
     std::string message = message_of([&] { parse(text); });
     CHECK_MESSAGE(message.find(reason) != std::string::npos, message);
@@ -205,7 +204,7 @@ TEST_CASE("kernels know of each tensor which buffers it has, and compute nothing
 }
 
 TEST_CASE("what only some tensors keep is not read back in place of computing it") {
-  // LAMB's moments are stored before its norms are known, and read back behind them.
+  // LAMB stores its moments before its norms are known, and reads them back afterwards.
   auto stores_early = [](const RecipeOptions& o) {
     KernelPlan plan = plan_of(make_recipe("lamb", o));
     for (const plan::ArrayUse& use : plan.phases.front().bodies[0].arrays) {

@@ -1,4 +1,4 @@
-// The digest: equal for equal bits, whatever NaN stands for NaN, and different for anything else.
+// The digest: equal for the same bits, with all NaNs alike, and different for anything else.
 #include "runtime/saved/digest.hpp"
 
 #include <cstring>

@@ -14,12 +14,13 @@ inline constexpr u32 kThreads = 128;
 
 struct TensorShape {
   u64 size = 0;
-  u32 dtype = 0;  // of the gradient: 0 f32, 1 f16, 2 bf16
+  u32 dtype = 0;  // of gradients: 0 f32, 1 f16, 2 bf16
   bool present = true;
-  u64 first_element = 0;  // of this tensor that is bound: earlier ones exist, but have no chunk
+  // of the bound tensor's first element: earlier elements exist, but have no chunk
+  u64 first_element = 0;
 };
 
-// What a step reads and writes, on the host.
+// The inputs and outputs of a step, on the host.
 struct Data {
   struct Tensor {
     TensorShape shape;
@@ -37,7 +38,7 @@ struct Data {
 
 Data make_data(const std::vector<TensorShape>& shapes, u64 seed);
 
-// The same arithmetic in the same order on the host.
+// Computes the same step on the host, with the same operations in the same order.
 void reference_step(Data& data);
 
 struct RunOptions {
@@ -47,14 +48,14 @@ struct RunOptions {
   Checks checks;
   bool incoherent = false;
   bool cooperative = true;
-  u32 misalign = 0;             // bytes that every buffer is moved by
-  bool zero_workspace = false;  // so that only the order of accesses can be wrong, not a value
+  u32 misalign = 0;             // bytes by which every buffer is shifted
+  bool zero_workspace = false;  // makes only the order of accesses wrong, not a value
 };
 
-// Uploads, launches, downloads into `data`.
+// Uploads `data`, launches, and downloads into `data`.
 Counters run_step(const std::string& ptx, Data& data, const RunOptions& options);
 
-// kernels/step.cu with `from` replaced by `to` (which must occur), compiled for `arch`.
+// kernels/step.cu, with `from` (which must occur) replaced by `to`, compiled for `arch`.
 struct Edit {
   std::string from, to;
 };
