@@ -116,6 +116,18 @@ RETIRED = {
     r"\bso many\b": "a number with a name",
     r"\b(struct|class) (Kept|Place)\b": "a name that says what is kept or placed",
 }
+# Habits of pages that are wrong in prose, though not in every comment.
+HABITS = {
+    r"\bbeside\b": "next to, compared with",
+    r"\b(go|goes|going|went) on\b": "continue",
+    r"(?<![Tt]here )\b(is|are) no (?!longer|more|less|better|worse|different|such)": "is not a",
+    r"(?:^|[.;:] )Of (?!course\b)": "a sentence that begins with its subject",
+    r"\b(bytes?|bits|instructions|registers|KiB|launches|cycles|kernels?|[mnu]s) an?"
+    r" (parameter|element|step|row|block|multiprocessor|tensor|call|second|chunk|group|turn|rank|thread)\b": "per",
+}
+COLUMNS_MAX = 120
+SENTENCE_MAX = 40  # words
+LONG_SHARE_MAX = 0.03  # of a page's sentences may be longer
 # A comment that begins so is rarely a sentence.
 FRAGMENT = re.compile(r"^\s*(//|#|;)+ ?(Of|What|Those|Such|So many|Whose|With which|In whose|To each|Who|Where) ")
 OLD_PROSE = "tools/old_prose.txt"  # file, fragments, retired words: what older files may still have
@@ -275,6 +287,52 @@ def prose_of(path):
                 yield number, 1, f"'{found[0]}' is a retired word: write {instead}"
 
 
+def prose_lines(text):
+    """The numbered lines of a page outside of fenced code."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def sentences(text):
+    """The sentences of a page outside of code, tables and headings; a code span and a link's target count as no words."""
+    paragraphs = [""]
+    for _, line in prose_lines(text):
+        line = line.strip()
+        if not line or line.startswith(("|", "#", "<!--")):
+            paragraphs.append("")
+        elif start := re.match(r"(?:[-*>]|\d+\.) ", line):
+            paragraphs.append(line[start.end():])
+        else:
+            paragraphs[-1] += " " + line
+    for paragraph in paragraphs:
+        plain = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)", "]", paragraph))
+        yield from (s for s in re.split(r"(?<=[.!?])[)\"*]* +", plain) if s.strip())
+
+
+def check_pages(paths):
+    """Yields the faults of Markdown pages: long lines, long sentences, and habits that make prose hard to read."""
+    for path in paths:
+        if path.suffix != ".md":
+            continue
+        where = path.relative_to(ROOT)
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            if len(line) > COLUMNS_MAX and not line.lstrip().startswith("|"):
+                yield f"{where}:{number}: {len(line)} columns; wrap at {COLUMNS_MAX}"
+        for number, line in prose_lines(text) if path.name not in QUOTES else ():
+            for habit, instead in HABITS.items():
+                if found := re.search(habit, re.sub(r"`[^`]*`", "code", line)):
+                    yield f"{where}:{number}: '{found[0].strip()}' is hard to read: write {instead}"
+        every = list(sentences(text))
+        long = [s.strip() for s in every if len(s.split()) > SENTENCE_MAX]
+        if len(long) > LONG_SHARE_MAX * len(every):
+            yield (f"{where}: {len(long)} of {len(every)} sentences have more than {SENTENCE_MAX} words; split '{long[0][:60]} …'")
+
+
 def old_prose():
     """File -> [fragments, retired words] that it may still have."""
     path = ROOT / OLD_PROSE
@@ -316,7 +374,7 @@ def lower_old_prose():
 
 def faults_of(paths, prose=()):
     faults = [fault for path in paths for fault in check_file(path)]
-    return faults + list(check_llvm_users(paths)) + list(check_filetests()) + list(check_prose(prose))
+    return faults + list(check_llvm_users(paths)) + list(check_filetests()) + list(check_prose(prose)) + list(check_pages(prose))
 
 
 def main():

@@ -249,29 +249,33 @@ def own_norm(backend, quick):
 
 
 NORM_PROOF = """
-**Why the bound holds.** The order of the sum is the language's (ir/README.md, section 6.3), so the number of roundings that
-an element meets is known. In a piece of 16,384 elements a lane adds 8 of them (7 roundings: adding to +0 is exact) and the
-fold has 11 levels: 18. The results of P pieces, in one or many tensors, are folded alike: 11 more for P up to 2,048, up to 18
-more for P up to 16,384 (2^28 elements), and so on by levels: h in all. No term of the sum is negative, so each rounding changes
-the result by a factor of at most 1 +- u, u = 2^-24: with the rounding of the square the sum is exact but for
-(1 +- u)^(h + 1); the square root halves the exponent and rounds once, (1 +- u)^((h + 1) / 2 + 1). As u |x| is at most one unit
-of x's last place, the l2 norm is less than 1.01 ((h + 1) / 2 + 1) units off: 10.6 for one piece, 16.2 up to 33 M elements,
-19.7 up to 268 M. The l1 norm has no square and no root: 1.01 h units; the largest element is exact. The bound applies
-to the unscaled gradients in f32, and supposes that their squares and the sum neither underflow nor overflow.
+**Why the bound holds.** The language fixes the order of the sum (ir/README.md, section 6.3), so the number of roundings
+per element is known. In a piece of 16,384 elements a lane adds 8 of them. That is 7 roundings, because adding to +0 is
+exact. The fold has 11 levels, which makes 18. The results of P pieces are folded in the same way. That adds 11 roundings
+for P up to 2,048, up to 18 for P up to 16,384 (2^28 elements), and so on by levels. Let h be the total.
 
-**Underflow and overflow.** Squares of elements below 2^-63 (1.1e-19) are rounded to subnormals or 0, and a sum of squares
-above 3.4e38 (a norm of 1.8e19) is infinite; torch's f32 norm has the same limits, but for a tensor of one element. Both are
-kept: wider sums would take three reductions where there is one, and an underflow changes no step. For the coefficient is
-max_norm / (norm + 1e-6), in f32 the same for every norm below 2^-44, and at or above that what underflowed is less than
-2^-25 of the sum of up to 2^37 elements; it shows in the report `grad_norm` only. An overflow is flagged
-(`norm_overflow`) and, unless the profile is a peer's, skips the step and leaves the scale alone.
+No term of the sum is negative, so each rounding changes the result by a factor of at most 1 +- u, u = 2^-24. With the
+rounding of the square, the sum has a factor of (1 +- u)^(h + 1). The square root halves the exponent and rounds once:
+(1 +- u)^((h + 1) / 2 + 1). u |x| is at most one unit of x's last place. So the l2 norm is less than
+1.01 ((h + 1) / 2 + 1) units off. That is 10.6 for one piece, 16.2 up to 33 M elements and 19.7 up to 268 M. The l1 norm
+has no square and no root: 1.01 h units. The largest element is exact. The bound applies to the unscaled gradients in
+f32, and supposes that their squares and the sum neither underflow nor overflow.
+
+**Underflow and overflow.** Squares of elements below 2^-63 (1.1e-19) are rounded to subnormals or 0. A sum of squares
+above 3.4e38 (a norm of 1.8e19) is infinite. torch's f32 norm has the same limits, except for a tensor of one element.
+Wider sums would need three reductions instead of one.
+
+An underflow changes no step. The coefficient is max_norm / (norm + 1e-6), which in f32 is the same for every norm below
+2^-44. For larger norms, the lost part is less than 2^-25 of the sum of up to 2^37 elements. It shows only in the report
+`grad_norm`. An overflow is flagged (`norm_overflow`). Unless the profile is a peer's, it skips the step and leaves the
+scale alone.
 
 """
 
 ROUND_GRAD = """
-Option `round-grad` rounds 16-bit gradients after unscale and after clip, as a pipeline does that writes them back. That is not
-all that torch rounds: its norms of such gradients, the total and the coefficient are 16-bit values too, ours are f32. Clipped to
-a norm of 1:
+Option `round-grad` rounds 16-bit gradients after unscale and after clip, like a pipeline that writes them back. torch
+rounds more: its norms of such gradients, the total and the coefficient are 16-bit values too. Ours are f32. The table
+has gradients clipped to a norm of 1:
 
 """
 
@@ -288,46 +292,49 @@ def write_report(args):
     norm_rows = own_norm(backend, args.quick)
     out = [f"""# Parity with PyTorch
 
-Made by `tools/parity.py --write`; every cell is a run of real PyTorch beside stepfuse's public API, bit by bit.
+`tools/parity.py --write` made this page. Every cell compares a run of real PyTorch with stepfuse's public API, bit by bit.
 PyTorch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}, {platform.machine()}; stepfuse's
 backend `{backend}`. A cell counts elements that differ in any bit after the last step; **0** means that no parameter
 differed after any step, and no moment, step count, loss scale or growth tracker did.
 
-## Rounding: the whole AMP step, torch's own norm fed in
+## Rounding: the whole AMP step, with torch's own norm
 
 {steps:,} steps over four tensors in three parameter groups with their own learning rate and decay; {skipped} steps
 overflow and are skipped by both. `fused` is compared with profile `torch-fused`, the others with `torch-foreach`.
 `foreach` and `for-loop` run with a correctly rounded `sqrt` here, for reason (a) below. {zero} of {cells} cells
 are 0.
 """, table(["optimizer", "pipeline", "fused", "foreach", "for-loop"], rows), f"""
-## As shipped: what is not 0, and the line that causes it
+## As shipped: differences, and the lines that cause them
 
-(a) `ATen/cpu/vml.h:155`, `IMPLEMENT_VML_MKL(sqrt, Sqrt)` with lines 98-126: `torch.sqrt` of f32 on the CPU is MKL's
-`vmsSqrt`, which is not correctly rounded: of 1,048,576 random inputs it misses {sqrt_misses():,} on the machine that wrote this
-page (MKL chooses by processor; elsewhere this count and the table are others). `foreach` and `for-loop` with that sqrt, {steps:,} steps (SGD has no square root and is 0 above as shipped):
+(a) `ATen/cpu/vml.h:155`, `IMPLEMENT_VML_MKL(sqrt, Sqrt)` with lines 98-126. `torch.sqrt` of f32 on the CPU is MKL's
+`vmsSqrt`, which is not correctly rounded. On the machine that wrote this page it misses {sqrt_misses():,} of
+1,048,576 random inputs. MKL chooses by processor, so this count and the table differ elsewhere. The table shows
+`foreach` and `for-loop` with that sqrt after {steps:,} steps. SGD has no square root and is 0 above as shipped.
 """, table(["optimizer", "implementation", "differing", "cause"], shipped(run, steps)), """
-(b) `ATen/native/cpu/FusedAdamKernel.cpp`, the scalar loop after the vector loop: `exp_avg_sq_ptr[d] * scalar_t(beta2)` and
-the sum after it are contracted the other way round than in the vector loop, so that the last `numel % 8` elements of a
-tensor round differently from all others. `FusedSGDKernel.cpp` has such a loop too, and fused SGD with momentum the same tail.
-Other sizes and cases:
+(b) `ATen/native/cpu/FusedAdamKernel.cpp`, the scalar loop after the vector loop. It contracts
+`exp_avg_sq_ptr[d] * scalar_t(beta2)` and the sum after it the other way round than the vector loop. So the last
+`numel % 8` elements of a tensor round differently from all others. `FusedSGDKernel.cpp` has such a loop too, and fused
+SGD with momentum the same tail. Other sizes and cases:
 
 """, table(["case", "differing", "cause"], others(run, steps)), """
-Not compared, because PyTorch's own state is undefined: fused SGD with momentum whose very first step overflows keeps an
-uninitialised `momentum_buffer` (`torch/optim/sgd.py`, `_fused_sgd`: `momentum_buffer_list[i] = torch.empty_like(g)` with
-`is_first_step`, line 511, and the kernel then returns without writing it), and fused SGD fails where some parameters have had a
-gradient and others have not. Here the first gradient of a tensor fills its buffer.
+Two cases of fused SGD with momentum are not compared, because PyTorch's own state is undefined:
 
-(c) `torch/optim/adam.py`, `step_t += 1` on an f32 tensor: it stops counting at 2^24, here the count is an i64. The bias
+- If the very first step overflows, `momentum_buffer` stays uninitialised. `torch/optim/sgd.py`, `_fused_sgd`, line 511
+  sets `momentum_buffer_list[i] = torch.empty_like(g)` with `is_first_step`, and the kernel returns without writing it.
+- If some parameters have had a gradient and others have not, fused SGD fails. Here a tensor's first gradient fills its
+  buffer.
+
+(c) `torch/optim/adam.py`, `step_t += 1` on an f32 tensor stops counting at 2^24. Here the count is an i64. The bias
 corrections are 1 on both sides by then.
 
-(d) `beta^t` is a product of squares here (`powi`), the C library's `pow` in torch: a library's rounding is not part of the
-language. Both are f64, and what is left of the difference in the f32 correction, `sqrt(1 - beta^t)`, begins at step:
+(d) `beta^t` is a product of squares here (`powi`), and the C library's `pow` in torch. A library's rounding is not part
+of the language. Both are f64. The table has the first step at which the f32 correction `sqrt(1 - beta^t)` differs:
 
 """, table(["beta", "first differing step"], powers()), f"""
 ## Our own norm
 
-Distance from the float64 norm in units of the last place, of ours and of `torch.nn.utils.get_total_norm`'s, and a bound of
-ours that holds for all gradients of such sizes.
+The table has the distance from the float64 norm in units of the last place, for our norm and for that of
+`torch.nn.utils.get_total_norm`, and a bound for ours that holds for all gradients of these sizes.
 """, table(["gradients", "elements", "norm", "ours", "bound", "torch's"], norm_rows), NORM_PROOF,
            table(["gradients", "exact norm", "ours", "clip_coef, max_norm 1", "torch's"], norms.extremes(backend)), ROUND_GRAD,
            table(["gradients", "torch's norm", "ours", "differing clipped gradients"],
@@ -336,18 +343,18 @@ ours that holds for all gradients of such sizes.
     out += ["""
 ## Other clipping, and the moving average
 
-AdamW, torch's norm fed in where there is one.
+AdamW, with torch's norm if there is one.
 
 """, table(["with", "fused", "for-loop"], clipping(run, steps)), f"""
 ## Our own norm, in the parameters
 
-AdamW after {steps:,} clipped steps, each side with its own norm: {effect.weights} of {effect.elements} weights differ, by
+After {steps:,} clipped steps of AdamW, each side with its own norm: {effect.weights} of {effect.elements} weights differ, by
 at most {effect.worst_ulps} ulp ({effect.worst_diff:.1e}).
 
 ## Several optimizers on one loss scaler
 
-Against `torch.amp.GradScaler("cpu")`: each optimizer overflows in a random subset of the iterations and skips by its own
-flag; one update per iteration. Numbers are iterations after which something differed in a bit.
+The peer is `torch.amp.GradScaler("cpu")`. Each optimizer overflows in a random subset of the iterations and skips by
+its own flag. There is one update per iteration. Numbers are iterations after which any bit differed.
 """]
     iterations = 100 if args.quick else 2000
     rows = []
@@ -362,24 +369,24 @@ flag; one update per iteration. Numbers are iterations after which something dif
     for policy, model in (("apex", "`update_scale_hysteresis`"), ("megatron", "`DynamicGradScaler`")):
         c = scalers.hysteresis(policy, iterations, backend)
         rows.append([policy, model, f"{iterations:,}", f"{c['smallest']:g} … {c['largest']:g}", c["differ"]])
-    out += ["\nHysteresis, against an independent model of each rule (`tools/peers/scalers.py`):\n\n",
+    out += ["\nHysteresis, compared with an independent model of each rule (`tools/peers/scalers.py`):\n\n",
             table(["policy", "rule of", "iterations", "scales", "differing"], rows)]
     over = scalers.norm_overflow(300, backend)
     low = scalers.lowered_interval(backend=backend)
     out.append(f"""
 Finite gradients whose norm overflows, 300 steps in a row: {over['flagged']} flagged `norm_overflow` and skipped, scale
-{over['scale']:g} (it began at 65536), step count {over['count']:g}.
+{over['scale']:g} (it started at 65536), step count {over['count']:g}.
 `growth_interval` lowered below the tracker in mid-run: profile `torch-fused` differs from GradScaler after
 {low['torch-fused']['differ']} of 400 iterations (both wait for the next overflow); profile `standard` grows at the next
 good step instead.
 
-The standard profile's scale has a floor, 2^-126 (1.18e-38): an overflow that would take it lower leaves it as it is, because
-the reciprocal of a smaller one is infinite. GradScaler goes on to 0; the torch profiles do as it does.
+The standard profile's scale has a floor of 2^-126 (1.18e-38), because the reciprocal of a smaller scale is infinite. An
+overflow at the floor leaves the scale unchanged. GradScaler continues down to 0, and so do the torch profiles.
 
 ## Zeros as data
 
-Without a decay torch leaves the gradient as it is, and without a momentum also the buffer, which begins, undamped, with the
-first other momentum. Here too, though both are data of a launch.
+Without a decay torch leaves the gradient as it is. Without a momentum it also leaves the buffer, which starts, undamped,
+with the first other momentum. stepfuse does the same, although both are data of a launch.
 
 """)
     out.append(table(["", "optimizer", "implementation", "differing"], zeros(run, min(steps, 200))))
@@ -403,8 +410,8 @@ Every hyperparameter of three groups changes at every step, 100 steps.
     out.append(f"""
 ## Formulas whose peers do not run here
 
-Profile `apex`, against an independent model of Apex' FusedAdam (every operation rounded to f32, none contracted), 500
-steps: {sum(a['differ'] for a in apex)} of {sum(a['elements'] for a in apex)} weights and moments differ over `adamw` and
+Profile `apex` is compared with an independent model of Apex' FusedAdam, which rounds every operation to f32 and
+contracts none. After 500 steps, {sum(a['differ'] for a in apex)} of {sum(a['elements'] for a in apex)} weights and moments differ over `adamw` and
 `adam`. (Apex' own build contracts as its compiler likes, so no other program can be bit-identical.)
 
 Lion, against the formula of Chen et al. (2023) in float64, {100 if args.quick else 500} steps: largest

@@ -45,7 +45,7 @@ class Editor(Case):
         def scopes(name, word):
             grammar = json.loads((SOURCE / "tools" / "editor" / f"{name}.tmLanguage.json").read_text())
             return [p["name"] for p in grammar["patterns"] if re.search(p["match"], word)]
-        for function in re.search(r"Functions: `([^`]+)`", PAGE).group(1).split():
+        for function in re.search(r"functions are `([^`]+)`", PAGE).group(1).split():
             self.assertIn("support.function" if function not in ("f32", "f64") else "storage.modifier",
                           scopes("opt", f"{function}(x)"), function)
         for keyword in re.findall(r'\| "([a-z]+)"|= "([a-z]+)" NAME', PAGE):

@@ -128,6 +128,25 @@ class Prose(unittest.TestCase):
                 check_layers.lower_old_prose()
                 return found, pathlib.Path(folder, "tools/old_prose.txt").read_text()
 
+    def page_faults(self, text):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(check_layers, "ROOT", pathlib.Path(folder)):
+            page = pathlib.Path(folder, "a.md")
+            page.write_text(text)
+            return list(check_layers.check_pages([page]))
+
+    def test_pages_have_short_lines_and_sentences(self):
+        sentence = "word\n" * 39 + "end.\n\n"
+        for text in ("x" * 120, "| " + "x" * 200, sentence * 9, "```\n" + "word " * 20 + "\n```",
+                     "longer " + sentence * 34, "Of course. There is no limit. `bytes a step`"):
+            self.assertEqual(self.page_faults(text), [], text)
+        for text, fault in (("x" * 121, "121 columns"), ("```\n" + "x" * 121 + "\n```", "121 columns"),
+                            (("word\n" * 41) + ".", "1 of 1 sentences"), ("- " + "word\n" * 41, "1 of 1 sentences"),
+                            ("It is compared beside it.", "'beside'"), ("It goes on.", "'goes on'"), ("It is no number.", "'is no'"),
+                            ("Good. Of all.", "begins with its subject"), ("32 bytes a parameter.", "write per")):
+            found = self.page_faults(text)
+            self.assertEqual(len(found), 1, (text, found))
+            self.assertIn(fault, found[0])
+
     def test_a_fragment_and_a_retired_word_are_faults_of_new_files(self):
         for line, words in (("// Of elements the first.", "begins with 'Of'"), ("# What is kept.", "begins with 'What'"),
                             ("x = 1  # made anew", "'anew' is a retired word: write again"),
