@@ -17,12 +17,13 @@ from .amp import GradScaler, clip_grad_norm_, clip_grad_value_, patch_clipping
 from .built_in import *
 from .muon import Muon
 from .formula import Formula
+from .fused_adam import FusedAdam
 from .optimizers import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .ranks import RankError
 from .scaler import LossScaler
 from .zero import ZeroRedundancyOptimizer
 
-__all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "GradScaler",
+__all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "FusedAdam", "GradScaler",
            "LossScaler", "Muon", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
 
 

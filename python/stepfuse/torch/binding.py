@@ -316,10 +316,14 @@ class Binding:
             if name == "master":
                 for p in part.params:
                     if id(p) in written:
-                        masters.follow(self.optimizer.state[p], p)
+                        self.follow(p)
             part.step.bind(name, [0 if a is None else a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
+
+    def follow(self, p: Tensor) -> None:
+        """Takes into the parameter's master what somebody wrote to the parameter."""
+        masters.follow(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
         """A parameter that is stepped without a master would find that one outdated if it had masters again."""

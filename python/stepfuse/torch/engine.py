@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import copies, masters
+from . import copies
 from .agreement import facts
 from .binding import PLAIN, Binding
 from .checks import check_memory
@@ -87,7 +87,7 @@ class Engine(Binding):
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         if self.walk.was_written():
             for p, *_ in map(self.order.__getitem__, self.walk.written()):
-                masters.follow(self.optimizer.state[p], p)
+                self.follow(p)
             self.walk.settle()
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
 

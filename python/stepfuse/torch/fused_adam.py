@@ -1,0 +1,266 @@
+"""FusedAdam with the signature, the rounding and the state of TransformerEngine's and Apex' class, its step in one kernel.
+
+State of a parameter is `exp_avg`, `exp_avg_sq` and, with master weights, `master_param`; the step count is the group's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from . import formats, masters
+from .arguments import check_choice, refuse
+from .engine import Engine
+from .optimizers import AdamW
+from .programs import program
+
+if TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
+
+    from .parts import Part
+
+MASTER = "master_param"
+FORMS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.uint8: "fp8"}  # of moments, by the dtype that asks for them
+GRADIENTS = ("grad", "decoupled_grad", "main_grad")  # attributes of a parameter
+OWN = ("moments", "moments_min", "master", "weight_rounding", "copy_scale", "fused", "foreach")  # decided by the signature
+
+
+@contextlib.contextmanager
+def named_as_ours(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A parameter's state whose `master_param` has the name that the rest of the package knows meanwhile."""
+    value = state.pop(MASTER, None)
+    if value is not None:
+        state["remainder" if value.dtype == torch.int16 else "master"] = value
+    try:
+        yield state
+    finally:
+        if (name := masters.find(state)) is not None:
+            state[MASTER] = state.pop(name)
+
+
+class FusedAdamEngine(Engine):
+    def follow(self, p: Tensor) -> None:
+        with named_as_ours(self.optimizer.state[p]):
+            super().follow(p)
+
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: formats.Buffer) -> Tensor:
+        with named_as_ours(self.optimizer.state[p]):
+            return super().array(p, weight, label, name, buffer)
+
+    def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
+        if not masters.FORMS.keys() & buffers.keys():
+            for p in part.params:
+                self.optimizer.state[p].pop(MASTER, None)
+
+    def make_step(self, part: Part, *args: Any) -> None:
+        super().make_step(part, *args)
+        made = self.optimizer._made
+        part.step.write_state("step", [int(made.get(p, part.groups[g].get("step", 0))) for p, g in zip(part.params, part.group_of)])
+
+    def pull(self) -> None:
+        super().pull()
+        for part in self.parts:
+            self.optimizer._made.update(zip(part.params, part.step.read_state("step")))
+        for group in self.optimizer.param_groups:
+            counts = [self.optimizer._made[p] for p in group["params"] if p in self.optimizer._made]
+            if counts:
+                group["step"] = int(max(counts))
+
+
+class FusedAdam(AdamW):
+    """TransformerEngine's and Apex' FusedAdam, its step in one kernel, on the CPU as well; rounds as Apex does.
+
+    A `state_dict()` has moments in f32, and `master_param` and the groups' `step` as TransformerEngine's has them.
+
+    Args:
+        adam_w_mode: decoupled weight decay; False: L2.
+        bias_correction: only True.
+        master_weights: parameters below f32 have f32 masters, state `master_param`; else their new values are rounded.
+        master_weight_dtype: only torch.float32.
+        exp_avg_dtype, exp_avg_sq_dtype: torch.float32 or torch.uint8: the format fp8, which has a scale for 256 elements where
+            TransformerEngine has one for the tensor; or torch.bfloat16 for both. float16 is refused.
+        store_param_remainders: masters of bf16 parameters keep the 16 bits that the parameter lacks, as int16.
+        use_decoupled_grad: the gradient is the parameter's `decoupled_grad`, in a dtype of its own.
+        gradient: the attribute that the gradient is, "grad", "decoupled_grad" or Megatron's "main_grad"; instead of
+            `use_decoupled_grad`.
+        capturable, set_grad_none: as AdamW's capturable, and accepted without effect.
+        step_options: further arguments of AdamW, such as max_norm and scaler.
+
+    Example:
+        >>> optimizer = FusedAdam(model.parameters(), lr=3e-4, master_weights=True, store_param_remainders=True)
+    """
+
+    _counts = False
+    _engine_type = FusedAdamEngine
+
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, amsgrad: bool = False, *, bias_correction: bool = True, adam_w_mode: bool = True,
+                 capturable: bool = False, master_weights: bool = False, master_weight_dtype: torch.dtype = torch.float32,
+                 exp_avg_dtype: torch.dtype = torch.float32, exp_avg_sq_dtype: torch.dtype = torch.float32,
+                 use_decoupled_grad: bool = False, store_param_remainders: bool = False, set_grad_none: bool | None = None,
+                 gradient: str | None = None, **step_options: Any) -> None:
+        del set_grad_none
+        if amsgrad:
+            refuse("amsgrad", amsgrad, "FusedAdam has none; take stepfuse.torch.AdamW")
+        if master_weights and master_weight_dtype != torch.float32:
+            refuse("master_weight_dtype", master_weight_dtype, "masters are torch.float32; store_param_remainders=True halves their bytes")
+        for name, dtype in (("exp_avg_dtype", exp_avg_dtype), ("exp_avg_sq_dtype", exp_avg_sq_dtype)):
+            if dtype not in FORMS:
+                refuse(name, dtype, f"a moment is in {', '.join(map(str, FORMS))} (which is fp8)")
+        check_choice("gradient", gradient, GRADIENTS)
+        if taken := sorted(set(OWN) & step_options.keys()):
+            raise TypeError(f"FusedAdam has no '{taken[0]}': master_weights=, store_param_remainders= and exp_avg_dtype= decide it")
+        self._recipe = "adamw" if adam_w_mode else "adam"
+        self._gradient = gradient or ("decoupled_grad" if use_decoupled_grad else "grad")
+        self._made: dict[Tensor, int] = {}  # steps of each parameter, which the group's `step` is the largest of
+        self.master_weights, self.adam_w_mode = master_weights, adam_w_mode
+        self.store_param_remainders = store_param_remainders and master_weights
+        moments = moments_of(FORMS[exp_avg_dtype], FORMS[exp_avg_sq_dtype])
+        super().__init__(params, lr, betas, eps, weight_decay, capturable=capturable, moments=moments, moments_min=0,
+                         master=("remainder" if self.store_param_remainders else "f32") if master_weights else None,
+                         weight_rounding=None if master_weights else "nearest", **step_options)
+        self.defaults["bias_correction"] = bias_correction
+        for group in self.param_groups:
+            group.setdefault("bias_correction", bias_correction)
+            self._check_group(group)
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        super()._check_group(group)
+        if not group.get("bias_correction", True):
+            refuse("bias_correction", False, "FusedAdam corrects its moments; take SGD or a formula of your own for a step that does not")
+
+    def _options(self, group: dict[str, Any]) -> list[str]:
+        return ["profile=apex", *["maximize"] * bool(group.get("maximize"))]
+
+    def _switches(self) -> set[str]:
+        return {"maximize"}
+
+    # --- gradients in other attributes
+
+    def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
+        if self._gradient == "grad":
+            return super().step(closure, norm=norm)
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with self._shown_gradients():
+            super().step(norm=norm)
+        return loss
+
+    @contextlib.contextmanager
+    def _shown_gradients(self) -> Iterator[None]:
+        """Parameters' `grad` is the attribute that the gradients are in, and what it was afterwards."""
+        before: list[tuple[Tensor, Tensor | None, torch.dtype | None]] = []
+        try:
+            for group in self.param_groups:
+                for p in group["params"]:
+                    before.append((p, p.grad, getattr(p, "grad_dtype", None)))
+                    show_gradient(p, getattr(p, self._gradient, None), self._gradient)
+            yield
+        finally:
+            for p, grad, dtype in before:
+                p.grad = None
+                if dtype is not None and p.grad_dtype != dtype:
+                    p.grad_dtype = dtype
+                p.grad = grad
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        super().zero_grad(set_to_none)
+        for p in (p for group in self.param_groups for p in group["params"]) if self._gradient != "grad" else ():
+            found = getattr(p, self._gradient, None)
+            if set_to_none and self._gradient == "decoupled_grad":
+                p.decoupled_grad = None
+            elif found is not None:  # main_grad is a view of a buffer, and stays that
+                found.zero_()
+
+    # --- state, as TransformerEngine's class gives and takes it
+
+    def initialize_state(self, param: Tensor, store_param_remainders: bool | None = None) -> None:
+        """The state of a parameter before its first step. Its form is the optimizer's; the next step converts it."""
+        del store_param_remainders
+        state = self.state[param]
+        for name in ("exp_avg", "exp_avg_sq"):
+            state[name] = torch.zeros_like(param, dtype=torch.float32)
+        if self.master_weights and param.dtype != torch.float32:
+            state[MASTER] = param.detach().float().clone()
+
+    def get_unscaled_state(self, param: Tensor, state_name: str) -> Tensor:
+        """A moment or `master_param` in f32. TransformerEngine gives a remainder as it is; Megatron's files then lose its type."""
+        state = self.state[param]
+        if state_name == MASTER and MASTER in state:
+            with named_as_ours(dict(state)) as copied:  # Megatron iterates over the state meanwhile
+                return masters.values(copied, param)
+        if state_name in state and "." not in state_name:
+            return state[state_name].float()
+        arrays = {name: state[name] for name in formats.find(state, state_name)}
+        if not arrays:
+            raise KeyError(f"the parameter has no state {state_name!r}; it has {', '.join(state)}")
+        return formats.decode(arrays, state_name, formats.split(next(iter(arrays)))[1], param.detach(), "a parameter")
+
+    def set_scaled_state(self, param: Tensor, state_name: str, unscaled_state: Tensor) -> None:
+        """Makes a moment or `master_param` these values; the next step converts them to the optimizer's form."""
+        state = self.state[param]
+        have = state.get(state_name)
+        if have is not None and have.dtype == unscaled_state.dtype and have.shape == unscaled_state.shape:
+            have.copy_(unscaled_state)
+            return
+        formats.take(state, state_name)
+        state[state_name] = unscaled_state.detach().to(device=param.device, copy=True)
+
+    def set_weight(self, param: Tensor | str, values: Tensor) -> None:
+        param = next((p for p in self.state if p is param), param)
+        with named_as_ours(self.state[param]):
+            super().set_weight(param, values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Moments in f32, `master_param` in f32 or as the remainder in int16, and each group's `step`."""
+        whole = super().state_dict()
+        params = dict(zip((i for g in whole["param_groups"] for i in g["params"]), (p for g in self.param_groups for p in g["params"])))
+        for i, state in whole["state"].items():
+            names = dict.fromkeys(formats.split(name)[0] for name in state)
+            whole["state"][i] = {name: state[name] if name == MASTER else self.get_unscaled_state(params[i], name) for name in names}
+        return whole
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From a state_dict() of this class, of TransformerEngine's or of Apex'."""
+        self._pull()
+        super().load_state_dict(state_dict)
+        self._made.clear()  # the groups' `step` counts
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # torch's AdamW looks for a count in the state of each parameter.
+        inside = defaultdict(dict, {p: {**values, "step": torch.tensor(0.0)} if isinstance(values, dict) else values for p, values in state["state"].items()})
+        super().__setstate__({**state, "state": inside})
+        for values in self.state.values():
+            values.pop("step", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_recipe", "_gradient", "_made", "master_weights", "adam_w_mode", "store_param_remainders")
+        inside = super().__getstate__()
+        return {**inside, **{name: self.__dict__[name] for name in own}}
+
+
+def moments_of(exp_avg: str, exp_avg_sq: str) -> str | None:
+    """What AdamW's `moments` is for these two forms."""
+    if exp_avg == exp_avg_sq:
+        return None if exp_avg == "f32" else exp_avg
+    if "bf16" in (exp_avg, exp_avg_sq):
+        raise ValueError(f"exp_avg_dtype and exp_avg_sq_dtype: expected torch.bfloat16 for both or for none; got {exp_avg} and {exp_avg_sq}")
+    return f"exp_avg={exp_avg}|exp_avg_sq={exp_avg_sq}"
+
+
+def show_gradient(p: Tensor, gradient: Tensor | None, attribute: str) -> None:
+    """Makes it the parameter's `grad`, in whatever dtype it is."""
+    p.grad = None
+    if gradient is not None and gradient.dtype != p.dtype:
+        if not hasattr(p, "grad_dtype"):
+            raise RuntimeError(f"FusedAdam: {attribute} is {gradient.dtype} and its parameter {p.dtype}, which torch takes from 2.10 on; this "
+                               f"is torch {torch.__version__}: update it, or keep gradients in {p.dtype}")
+        p.grad_dtype = gradient.dtype
+    p.grad = gradient
