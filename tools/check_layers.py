@@ -89,6 +89,7 @@ MACHINE_HEADERS = re.compile(
 )
 MACHINE_CALLS = re.compile(r"\b(getenv|secure_getenv|std::system|fopen|dlopen)\s*\(")
 
+ACYCLIC_PACKAGES = ("python/stepfuse/torch",)
 LLVM_USERS_MAX = 1  # files that may include llvm-c/, so that a change of LLVM is a change of one file
 LINES_MAX = 800
 # Files that may be longer, and why each is one concept all the same.
@@ -247,6 +248,24 @@ def check_python(path, layer, lines):
                     yield f"{at}: {layer}/ {what}: '{name}'"
 
 
+def check_circles(package):
+    """Modules of a Python package that import each other in a circle, in functions and for types included."""
+    known = {}
+    for path in sorted((ROOT / package).glob("*.py")):
+        found = known[path.stem] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                found |= {node.module} if node.module else {alias.name for alias in node.names}
+    while leaves := {name for name, imports in known.items() if not imports & known.keys()}:
+        known = {name: imports for name, imports in known.items() if name not in leaves}
+    # What only imports a circle is in none: take away what nobody left imports.
+    while roots := known.keys() - set().union(*known.values()):
+        known = {name: imports for name, imports in known.items() if name not in roots}
+    if known:
+        yield (f"{package}: {', '.join(sorted(known))} import each other in a circle; move what both sides need into a module below them, "
+               "or name what one reads of the other in a Protocol (owner.py)")
+
+
 def check_llvm_users(paths):
     """LLVM's API changes with every version, so only so many files may know it."""
     users = []
@@ -374,6 +393,7 @@ def lower_old_prose():
 
 def faults_of(paths, prose=()):
     faults = [fault for path in paths for fault in check_file(path)]
+    faults += [fault for package in ACYCLIC_PACKAGES for fault in check_circles(package)]
     return faults + list(check_llvm_users(paths)) + list(check_filetests()) + list(check_prose(prose)) + list(check_pages(prose))
 
 

@@ -9,15 +9,17 @@ import pathlib
 import textwrap
 
 from stepfuse.torch import built_in
+from stepfuse.torch.options import OPTIONS
 
 FILE = pathlib.Path(__file__).resolve().parents[1] / "python/stepfuse/torch/built_in.pyi"
 HEAD = '''"""Written by tools/python_stubs.py."""
 
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
+from typing_extensions import Unpack
 
 from .formula import Formula, ScheduleFree
-from .scaler import LossScaler
+from .options import OptimizerOptions
 '''
 
 
@@ -30,9 +32,12 @@ def stub(name):
     cls = getattr(built_in, name)
     parts = ["self"]
     for parameter in inspect.signature(cls).parameters.values():
+        if parameter.name in OPTIONS:
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         parts.append(argument(parameter))
+    parts.append("**options: Unpack[OptimizerOptions]")
     lines = textwrap.wrap(", ".join(p.replace(" ", "~") for p in parts) + ")~->~None:~...", 100)
     text = ("\n" + " " * 17).join(lines).replace("~", " ")
     return f'class {name}({cls.__base__.__name__}):\n    """{cls.__doc__}"""\n    def __init__({text}\n'

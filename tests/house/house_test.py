@@ -102,6 +102,16 @@ class Layers(unittest.TestCase):
             self.assertEqual(len(faults), 1, (line, faults))
             self.assertTrue(faults[0].startswith("tools/a.py:2: tools/ may not use a file of tests/"), faults)
 
+    def test_modules_of_a_package_import_in_no_circle(self):
+        opening = '"""A module that exists to be checked."""\n'
+        lines = {"a": "from . import b", "b": "from .c import x", "c": "", "d": "from .a import y"}
+        folder = check_layers.ACYCLIC_PACKAGES[0]
+        files = {f"{folder}/{name}.py": f"{opening}{line}\n" for name, line in lines.items()}
+        self.assertEqual(self.faults(files), [])
+        faults = self.faults({**files, f"{folder}/c.py": opening + "def f():\n    from . import a\n"})
+        self.assertEqual(len(faults), 1, faults)
+        self.assertTrue(faults[0].startswith(f"{folder}: a, b, c import each other in a circle"), faults)
+
     def test_size_and_opening(self):
         self.expect("above 800 a file needs a reason", "ir/a.cpp", "\n" * 800)
         with unittest.mock.patch.dict(check_layers.LONG_FILES, {"ir/a.cpp": "it is one list"}):

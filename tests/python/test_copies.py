@@ -144,7 +144,7 @@ def test_every_optimizer_has_it_or_says_why_not(cls, how):
         return
     assert params[0].float().isfinite().all()
     if not isinstance(optimizer, sft.formula.ScheduleFree):
-        assert copies.find(optimizer.state[params[0]]) == copies.name_of(how)
+        assert copies.find_scales(optimizer.state[params[0]]) == copies.scales_name(how)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -230,7 +230,7 @@ def test_a_file_of_another_way_is_right_at_once(source, target):
         elif use == 1:
             loaded.set_weight(q, master * 3)
             # the old scale mode left nothing
-            assert copies.find(loaded.state[q]) == copies.name_of(target)
+            assert copies.find_scales(loaded.state[q]) == copies.scales_name(target)
         elif use == 2:
             with loaded.averaged():
                 assert near(loaded, q, loaded.state[q]["ema"])
@@ -297,7 +297,7 @@ def test_other_weights_are_set_too(kw):
         optimizer.set_weight(p, values)
         p.grad = torch.randn(300).bfloat16()
         optimizer.step()
-        kept = sft.masters.values(optimizer.state[p], p)
+        kept = sft.masters.to_f32(optimizer.state[p], p)
         assert torch.equal(kept.float(), values if "weight_rounding" not in kw else values.bfloat16().float())
 
 
@@ -446,10 +446,10 @@ def test_groups_have_their_own_beside_f32():
         p.grad = torch.randn(40).to(p.dtype)
     gradients((a, b), 0)
     optimizer.step()
-    assert [copies.find(optimizer.state[p]) for p in (a, b, c, d)] == ["copy_scale_inv", "weight_scale", None, None]
+    assert [copies.find_scales(optimizer.state[p]) for p in (a, b, c, d)] == ["copy_scale_inv", "weight_scale", None, None]
     optimizer.move(b, 0)
     optimizer._make_state()
-    assert copies.find(optimizer.state[b]) == "copy_scale_inv"
+    assert copies.find_scales(optimizer.state[b]) == "copy_scale_inv"
 
 
 def test_what_does_not_go_together_is_refused():

@@ -270,7 +270,7 @@ def test_help_answers():
     signature = inspect.signature(AdamW)
     theirs = inspect.signature(torch.optim.AdamW)
     assert list(signature.parameters)[:len(theirs.parameters)] == list(theirs.parameters)
-    assert "max_norm" in signature.parameters and "Args:" in AdamW.__doc__
+    assert "max_norm" in signature.parameters and "OptimizerOptions" in AdamW.__doc__
     assert isinstance(AdamW([torch.ones(1, requires_grad=True)]), torch.optim.AdamW)
 
 

@@ -123,7 +123,7 @@ def test_steps_in_f32_in_between():
     model.float()
     model.weight.grad = torch.full_like(model.weight, 3.0)
     optimizer.step()
-    assert masters.find(optimizer.state[model.weight]) is None
+    assert masters.find_name(optimizer.state[model.weight]) is None
     model.bfloat16()
     before = model.weight.detach().clone()
     model.weight.grad = torch.full_like(model.weight, 3.0)

@@ -18,13 +18,16 @@ from .built_in import *
 from .muon import Muon
 from .formula import Formula
 from .fused_adam import FusedAdam
+from .options import OptimizerOptions
 from .optimizers import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .ranks import RankError
 from .scaler import LossScaler
 from .zero import ZeroRedundancyOptimizer
 
-__all__ = [*built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "FusedAdam", "GradScaler",
-           "LossScaler", "Muon", "NAdam", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer", "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
+__all__ = [
+    *built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "FusedAdam", "GradScaler",
+    "LossScaler", "Muon", "NAdam", "OptimizerOptions", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer",
+    "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
 
 
 def __dir__() -> list[str]:

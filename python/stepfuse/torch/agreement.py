@@ -8,10 +8,10 @@ from .. import __version__
 from .programs import program
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .binding import Binding
 
 
-def facts(engine: Engine, step: int) -> dict[str, list[str]]:
+def facts(engine: Binding, step: int) -> dict[str, list[str]]:
     optimizer, mode, scaler = engine.optimizer, engine.mode, engine.mode.scaler
     found = {"version": [__version__],
              "optimizer": [type(optimizer).__name__, f"norm {mode.norm}", f"external_norm {mode.external_norm}",
@@ -31,7 +31,7 @@ def common_program(recipe: str, options: tuple[str, ...]) -> list[str]:
     return program(recipe, tuple(option for option in options if option != "tensor-flags")).text().splitlines()
 
 
-def numbers(engine: Engine) -> list[str]:
+def numbers(engine: Binding) -> list[str]:
     """What the groups say that the steps take, but for factors of single parameters, of which a rank with shares has its own."""
     groups, said = engine.optimizer.param_groups, []
     for part in engine.parts:

@@ -16,6 +16,7 @@ from . import copies, formats, masters, parts
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole
 from .groups import SCALES, names_of, scaled
 from .numbers import NUMBERS, from_bits, to_bits
+from .options import BINDING_OPTIONS, recipe_options
 from .parts import Key, Mode, Part
 from .programs import has_rows, program
 from .scaler import DLPACK
@@ -26,12 +27,10 @@ from .tensors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .fused import Fused
+    from .owner import Owner
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
-# The keys of a group whose change makes another binding, or is refused.
-OTHER_CHOICES = ("weight_rounding", "seed", "moments", "moments_min", "master", "copy_scale", "capturable", "differentiable")
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of
@@ -51,7 +50,7 @@ def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
 
 
 class Binding:
-    def __init__(self, optimizer: Fused) -> None:
+    def __init__(self, optimizer: Owner) -> None:
         self.optimizer = optimizer
         self.mode = Mode()
         self.parts: list[Part] = []
@@ -81,7 +80,7 @@ class Binding:
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
-                        formats.take(state[p], "momentum_buffer")
+                        formats.pop_arrays(state[p], "momentum_buffer")
 
     def bind(self) -> None:
         self.pull()
@@ -169,7 +168,7 @@ class Binding:
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
-                place = copies.placed(self.place(p, len(places)), copies.how(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
+                place = copies.place_squares(self.place(p, len(places)), copies.scale_mode(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
                 slot = divided[index[key]].add(p, name, group, counted, place, i)
                 places.append((p, name, index[key], slot))
         return divided, places
@@ -180,14 +179,13 @@ class Binding:
 
     def choices(self) -> list[tuple[Any, ...]]:
         """What of the groups a binding stands on."""
-        return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in OTHER_CHOICES))
+        return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in BINDING_OPTIONS))
                 for g in self.optimizer.param_groups]
 
     def shared_options(self, group: dict[str, Any]) -> list[str]:
         """What of a group decides the program with any optimizer."""
         names = scaled(group)
-        return [*([f"per-tensor={'|'.join(names)}"] if names else []), *["ema"] * (group.get("ema_decay") is not None),
-                *["clip=agc"] * (group.get("clip_factor") is not None)]
+        return [*([f"per-tensor={'|'.join(names)}"] if names else []), *recipe_options(group)]
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
         draws = group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
@@ -200,7 +198,7 @@ class Binding:
             rounding, master = group.get("weight_rounding"), group.get("master")
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
-            options += [f"copy-scale={way}" for way in (copies.how(group, p),) if way is not None]
+            options += [f"copy-scale={way}" for way in (copies.scale_mode(group, p),) if way is not None]
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
@@ -252,7 +250,7 @@ class Binding:
             part.show(state, "step", part.counts.unbind())
         if "momentum_begun" in made.states():
             part.step.write_state("momentum_begun", [
-                int(bool(formats.find(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
+                int(bool(formats.find_arrays(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
         part.states = kept_states(made)
         for name, (dtype, domain, initial) in part.states.items():
             if name in copies.NAMES:
@@ -291,9 +289,9 @@ class Binding:
             self.forget_masters(part, made.buffers())
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
-                if (way := copies.how(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
-                    copies.adopt(known, self.optimizer.state[p], p, way)
-            copies.bind(part, self.optimizer.state)
+                if (way := copies.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
+                    copies.convert_scales(known, self.optimizer.state[p], p, way)
+            copies.bind_scales(part, self.optimizer.state)
         for p in part.locals:
             weight = p.detach()
             if not is_dense(p):
@@ -316,14 +314,14 @@ class Binding:
             if name == "master":
                 for p in part.params:
                     if id(p) in written:
-                        self.follow(p)
+                        self.take_writes(p)
             part.step.bind(name, [0 if a is None else a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
 
-    def follow(self, p: Tensor) -> None:
+    def take_writes(self, p: Tensor) -> None:
         """Takes into the parameter's master what somebody wrote to the parameter."""
-        masters.follow(self.optimizer.state[p], p)
+        masters.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
         """A parameter that is stepped without a master would find that one outdated if it had masters again."""
@@ -342,18 +340,18 @@ class Binding:
                 and (same_layout(have, weight) if buffer.block == 1 else have.shape == (buffer.count(weight),) and have.is_contiguous())
                 and is_distributed(state[name]) == is_distributed(p)):
             return have
-        moment, form = formats.split(name)
-        if form or have is None and formats.find(state, moment):
-            arrays = formats.bring({key: local(value).to(p.device) for key, value in formats.take(state, moment).items()},
+        moment, form = formats.split_name(name)
+        if form or have is None and formats.find_arrays(state, moment):
+            arrays = formats.convert({key: local(value).to(p.device) for key, value in formats.pop_arrays(state, moment).items()},
                                    moment, form, weight, label, self.initial(moment))
             state.update((key, like_parameter(p, value)) for key, value in arrays.items())
             return self.array(p, weight, label, name, buffer)
-        if have is None and name in masters.FORMS and masters.find(state):
-            masters.change(state, name, p)
+        if have is None and name in masters.FORMS and masters.find_name(state):
+            masters.convert(state, name, p)
             return self.array(p, weight, label, name, buffer)
         made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
-        if have is None and name == "master" and copies.find(state):
-            made.copy_(copies.values(state, weight))
+        if have is None and name == "master" and copies.find_scales(state):
+            made.copy_(copies.dequantize(state, weight))
         elif have is None:
             made.copy_(weight) if buffer.source >= 0 else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():

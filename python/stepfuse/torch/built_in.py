@@ -17,7 +17,7 @@ def classes() -> dict[str, type[Formula]]:
     for recipe, help in _core.recipes().items():
         if recipe not in DROP_INS | NO_FORMULAS:
             name = help.partition(":")[0].replace(" ", "").replace("-", "")
-            inside = {"__module__": __name__, "__doc__": f"{help}. Further arguments as of AdamW.", "formula": recipe}
+            inside = {"__module__": __name__, "__doc__": f"{help}. Options: OptimizerOptions.", "formula": recipe}
             if recipe == "lion":
                 inside["profile"] = "standard"
             made[name] = type(name, (ScheduleFree if name.startswith("ScheduleFree") else Formula,), inside)

@@ -9,20 +9,19 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .arguments import COPY_SCALES, check_choice
 from .groups import names_of
 from .tensors import gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from .owner import Owner
     from .parts import Mode, Part
-    from .fused import Fused
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 TAKEN = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
-COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rceil": "blocks",
-               "block128": "squares", "block128-f32": "squares"}  # and what form the scales have
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -62,16 +61,11 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
                         "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
 
 
-def check_way(way: str | None) -> None:
-    if way is not None and way not in COPY_SCALES:
-        raise ValueError(f"copy_scale is one of {', '.join(COPY_SCALES)}, or None, not {way!r}")
-
-
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
     """Of 8-bit copies with a scale (copy_scale=), whether there are any, and what else they go with."""
     scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
     for index, group in scaled:
-        check_way(group["copy_scale"])
+        check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
         if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
             raise ValueError("copy_scale= is of copies of f32 masters: leave out weight_rounding= and master=")
         for p, name in zip(group["params"], names_of(group, index)):
@@ -87,7 +81,7 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
     if p.dtype.itemsize != 1:
         raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
                         "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
-    check_way(group["copy_scale"])
+    check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
     kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
     if kept and COPY_SCALES[group["copy_scale"]] == "squares":
         raise ValueError(f"{who}: copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
@@ -109,7 +103,7 @@ def check_together(parts: list[Part], mode: Mode) -> None:
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
 
-def check_whole(optimizer: Fused, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
+def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
     found = re.findall(r"%(\S+) = reduce_\w+ %\S+ : (<\w+/\w+>)?", step)
     in_rows = r"\d+" if re.search(r"state @\S+ : <\w+/row>", step) else r"\d+|row"  # such states would be parts of longer ones

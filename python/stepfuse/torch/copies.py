@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from . import formats
-from .checks import COPY_SCALES, DTYPES, check_way
+from .arguments import COPY_SCALES, check_choice
+from .checks import DTYPES
 from .numbers import to_bits
 from .scaler import DLPACK
 from .tensors import Place, columns_of, is_dense, same_layout
@@ -31,29 +32,29 @@ NAMES = ("copy_scale", "copy_scale_inv", *(f"amax_{age + 1}" for age in range(PA
 STATES = ("copy_scale_inv", "weight_scale", "copy_scale", "amax_history")  # what a parameter's state has
 
 
-def how(group: dict[str, Any], p: Tensor) -> str | None:
+def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
     """How a parameter of that group is scaled."""
     way = group.get("copy_scale") if p.dtype.itemsize == 1 else None
-    check_way(way)
+    check_choice("copy_scale", way, COPY_SCALES)
     return way
 
 
-def name_of(way: str) -> str:
+def scales_name(way: str) -> str:
     return "copy_scale_inv" if COPY_SCALES[way] == "number" else "weight_scale"
 
 
-def find(state: dict[str, Any]) -> str | None:
+def find_scales(state: dict[str, Any]) -> str | None:
     """The name of the scales in a parameter's state."""
     return next((name for name in ("copy_scale_inv", "weight_scale") if state.get(name) is not None), None)
 
 
-def form_in(state: dict[str, Any]) -> str | None:
+def find_form(state: dict[str, Any]) -> str | None:
     """Which of the forms the scales there have; None where there are none."""
-    name = find(state)
+    name = find_scales(state)
     return name and ("number" if name == "copy_scale_inv" else "blocks" if state[name].dtype == torch.uint8 else "squares")
 
 
-def matrix_of(p: Tensor) -> tuple[int, int]:
+def matrix_shape(p: Tensor) -> tuple[int, int]:
     """Rows and columns as the elements lie in memory: the last dimension is a row, all before it count rows."""
     sizes = list(p.shape)
     if is_dense(p) and not p.is_contiguous():
@@ -62,11 +63,11 @@ def matrix_of(p: Tensor) -> tuple[int, int]:
     return torch.Size(sizes).numel(), columns
 
 
-def placed(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Place:
+def place_squares(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Place:
     """Of a parameter with squares its rows are theirs; `has_rows`: whether the step has values of rows."""
     if way is None or COPY_SCALES[way] != "squares" or p.numel() == 0 or p.ndim < 2:
         return place
-    columns = matrix_of(p)[1]
+    columns = matrix_shape(p)[1]
     if columns != columns_of(p) and has_rows():
         raise TypeError(f"copy_scale={way!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
                         "slices along its first one: give it a group of its own with copy_scale='current', or with clip_factor=None "
@@ -74,13 +75,13 @@ def placed(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callab
     return place._replace(columns=columns)
 
 
-def first(way: str, p: Tensor) -> Tensor:
+def initial_scales(way: str, p: Tensor) -> Tensor:
     """The scales of a plain cast."""
     if COPY_SCALES[way] == "blocks":
         return torch.full((-(-p.numel() // BLOCK),), ONE, dtype=torch.uint8, device=p.device)
     if COPY_SCALES[way] == "number":
         return torch.ones((), device=p.device)
-    made = torch.ones([-(-n // SIDE) for n in matrix_of(p)], device=p.device)
+    made = torch.ones([-(-n // SIDE) for n in matrix_shape(p)], device=p.device)
     return made.t() if is_transposed(p) else made
 
 
@@ -89,46 +90,46 @@ def is_transposed(p: Tensor) -> bool:
     return p.ndim == 2 and is_dense(p) and not p.is_contiguous()
 
 
-def live(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
+def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
     """A parameter's scales, always the same tensor, with the values that its state has of that form, if any."""
-    value = state[name_of(way)] if form_in(state) == COPY_SCALES[way] else None
-    mine, start = known.get(p), first(way, p)
+    value = state[scales_name(way)] if find_form(state) == COPY_SCALES[way] else None
+    mine, start = known.get(p), initial_scales(way, p)
     if value is not None and (value.numel() != start.numel() or start.ndim == 2 and value.shape != start.shape):
-        raise ValueError(f"state '{name_of(way)}' of a parameter of shape {tuple(p.shape)} has "
+        raise ValueError(f"state '{scales_name(way)}' of a parameter of shape {tuple(p.shape)} has "
                          + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
                             f"{value.numel()} values, not {start.numel()}"))
-    if mine is None and value is not None and alike(value, start):  # of a copy or a file, which has the model, too
+    if mine is None and value is not None and is_alike(value, start):  # of a copy or a file, which has the model, too
         mine = known[p] = value
-    elif mine is None or not alike(mine, start):
+    elif mine is None or not is_alike(mine, start):
         mine = known[p] = start
     if value is not None and value is not mine:
         mine.copy_(value.reshape(mine.shape))
     return mine
 
 
-def now(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
+def current_scales(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
     """A parameter's scales as they are to be: at once where nothing has changed, as at each forward pass."""
     if not state:
-        return live(known, {}, p, way)
-    scales, master = state.get(name_of(way)), state.get("master")
-    if (scales is None or master is None or scales is not known.get(p) or form_in(state) != COPY_SCALES[way]
+        return persistent_scales(known, {}, p, way)
+    scales, master = state.get(scales_name(way)), state.get("master")
+    if (scales is None or master is None or scales is not known.get(p) or find_form(state) != COPY_SCALES[way]
             or scales.device != p.device or not same_layout(master, p)):
-        adopt(known, state, p, way)
-    return state[name_of(way)]
+        convert_scales(known, state, p, way)
+    return state[scales_name(way)]
 
 
-def alike(a: Tensor, b: Tensor) -> bool:
+def is_alike(a: Tensor, b: Tensor) -> bool:
     return a.dtype == b.dtype and a.device == b.device and same_layout(a, b)
 
 
-def take_over(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
+def load_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
     """What was loaded into the tensors that a model may have."""
-    name = find(state)
+    name = find_scales(state)
     if name is not None and (state[name].shape, state[name].dtype) == (known[p].shape, known[p].dtype):
         state[name] = known[p].copy_(state[name])
 
 
-def shaped(scales: Tensor, p: Tensor) -> Tensor:
+def to_visible_scales(scales: Tensor, p: Tensor) -> Tensor:
     """As one sees them: of blocks that lie along rows with the parameter's shape, and in torch's type for such exponents."""
     if scales.dtype != torch.uint8:
         return scales
@@ -138,14 +139,14 @@ def shaped(scales: Tensor, p: Tensor) -> Tensor:
     return scales.view(*p.shape[:-1], p.shape[-1] // BLOCK) if along else scales
 
 
-def in_squares(scales: Tensor, like: Tensor) -> Tensor:
+def expand_squares(scales: Tensor, like: Tensor) -> Tensor:
     """For each element of a matrix as it lies in memory, its square's value."""
-    rows, columns = matrix_of(like)
+    rows, columns = matrix_shape(like)
     scales = scales.t() if is_transposed(like) else scales
     return scales.repeat_interleave(SIDE, 0)[:rows].repeat_interleave(SIDE, 1)[:, :columns]
 
 
-def factors(scales: Tensor, like: Tensor) -> Tensor:
+def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
     """For each element, as `like` lies in memory, what its code is multiplied by."""
     if scales.ndim == 0:
         return scales
@@ -154,19 +155,19 @@ def factors(scales: Tensor, like: Tensor) -> Tensor:
         powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
         each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(BLOCK)[:like.numel()]
     else:
-        each = in_squares(scales, like).reshape(-1)
+        each = expand_squares(scales, like).reshape(-1)
     return torch.empty_like(like, dtype=torch.float32).as_strided((like.numel(),), (1,)).copy_(each).as_strided(
         like.shape, like.stride())
 
 
-def values(state: dict[str, Any], p: Tensor) -> Tensor:
+def dequantize(state: dict[str, Any], p: Tensor) -> Tensor:
     """What the parameter's copy says that it is, in f32."""
-    return times(p.detach(), state[find(state)])
+    return multiply_by_scales(p.detach(), state[find_scales(state)])
 
 
-def times(p: Tensor, scales: Tensor) -> Tensor:
+def multiply_by_scales(p: Tensor, scales: Tensor) -> Tensor:
     dense = p if is_dense(p) else p.contiguous()
-    return dense.float() * factors(scales, dense)
+    return dense.float() * expand_scales(scales, dense)
 
 
 class Dequantized(torch.autograd.Function):
@@ -174,18 +175,18 @@ class Dequantized(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, p: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
-        return times(p, scales).to(dtype)
+        return multiply_by_scales(p, scales).to(dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return grad, None, None
 
 
-def largest(values: Tensor) -> Tensor:
+def find_largest(values: Tensor) -> Tensor:
     return values.abs().amax() if values.numel() else values.new_zeros(())
 
 
-def scale_for(widest: Tensor, dtype: torch.dtype) -> Tensor:
+def choose_scale(widest: Tensor, dtype: torch.dtype) -> Tensor:
     """What takes the largest value to the type's largest number; 1 where there is no such number, as the step has it."""
     scale = (torch.full_like(widest, torch.finfo(dtype).max) / widest).clamp(max=torch.finfo(torch.float32).max)
     return torch.where(widest.isfinite() & (widest > 0), scale, torch.ones_like(widest))
@@ -197,10 +198,10 @@ def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
             torch.empty(p.shape, dtype=torch.float32, device=device or p.device))
 
 
-def show(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> Tensor | None:
+def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> Tensor | None:
     """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns what they were multiplied
     by, where that is one number."""
-    p, scales = p.detach(), state[name_of(way)]
+    p, scales = p.detach(), state[scales_name(way)]
     values = dense_like(p).copy_(values)
     if COPY_SCALES[way] == "blocks":
         form = f"mx{DTYPES[p.dtype][2:]}{'_rceil' if way == 'mx-rceil' else ''}"
@@ -209,61 +210,61 @@ def show(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> Tensor |
         scales.copy_(made[f".{form}.weight_scale"])
         return None
     if COPY_SCALES[way] == "number":
-        scale = scale_for(largest(values), p.dtype)
+        scale = choose_scale(find_largest(values), p.dtype)
         scales.copy_(1 / scale)
         p.copy_(values * scale)
         return scale
     if p.numel() == 0:
         return None
-    rows, columns = matrix_of(values)
+    rows, columns = matrix_shape(values)
     matrix = values.as_strided((rows, columns), (columns, 1))
     padded = torch.nn.functional.pad(matrix, (0, -columns % SIDE, 0, -rows % SIDE))
-    scale = scale_for(padded.unflatten(0, (-1, SIDE)).unflatten(2, (-1, SIDE)).abs().amax((1, 3)), p.dtype)
+    scale = choose_scale(padded.unflatten(0, (-1, SIDE)).unflatten(2, (-1, SIDE)).abs().amax((1, 3)), p.dtype)
     if way == "block128":
         scale = (scale.view(torch.int32) & -(1 << 23)).view(torch.float32)
     scale = scale.t() if is_transposed(values) else scale
     scales.copy_(1 / scale)
-    matrix.mul_(in_squares(scale, values))
+    matrix.mul_(expand_squares(scale, values))
     p.copy_(values)
     return None
 
 
-def begin(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
+def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
     """Makes the parameter, its scales and its master these values, and forgets larger ones that have been."""
     for name in STATES:
         state.pop(name, None)
-    state[name_of(way)] = live(known, {}, p, way)
-    scale = show(state, p, values, way)
+    state[scales_name(way)] = persistent_scales(known, {}, p, way)
+    scale = quantize_into(state, p, values, way)
     state["master"] = dense_like(p).copy_(values)
     if way == "delayed":
         state["copy_scale"] = scale.cpu()
         state["amax_history"] = torch.zeros(PAST)
-        state["amax_history"][0] = largest(values)
+        state["amax_history"][0] = find_largest(values)
 
 
-def follow(state: dict[str, Any], p: Tensor) -> None:
+def take_writes(state: dict[str, Any], p: Tensor) -> None:
     """Takes into the master what somebody wrote to its scaled copy: each element whose code is not that of its master.
 
     The step multiplies by a scale of which only the inverse is kept, so that a code of either side of a quotient is its own.
     """
-    master, scales = state["master"], state[find(state)]
+    master, scales = state["master"], state[find_scales(state)]
     weight = p.detach() if is_dense(p) else p.detach().contiguous()
     most = torch.finfo(p.dtype).max
-    quotient = master / factors(scales, master)
+    quotient = master / expand_scales(scales, master)
     near = [(quotient * (1 + side * 2.0**-21)).clamp(-most, most).to(p.dtype).float() for side in (-1, 1)]
     codes = weight.float()
     own = (codes >= torch.minimum(*near)) & (codes <= torch.maximum(*near)) | codes.isnan() & quotient.isnan()
-    master.copy_(torch.where(own, master, times(p.detach(), scales)))
+    master.copy_(torch.where(own, master, multiply_by_scales(p.detach(), scales)))
 
 
-def forget(state: dict[str, Any]) -> None:
+def drop_history(state: dict[str, Any]) -> None:
     for name in ("copy_scale", "amax_history"):
         state.pop(name, None)
 
 
-def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str | None) -> None:
+def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str | None) -> None:
     """Makes what a parameter's state has of scales what `way` has; where that was another way, the copy is made anew."""
-    found = form_in(state)
+    found = find_form(state)
     if way is None and found is None:
         return
     made, master = dict(state), state.get("master")  # the state keeps what it has where this refuses
@@ -273,21 +274,21 @@ def adopt(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: st
     if other:
         if master is not None and master.numel() != p.numel():
             raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
-        new = (values(state, p) if master is None else master).reshape(p.shape).to(p.device)
+        new = (dequantize(state, p) if master is None else master).reshape(p.shape).to(p.device)
         for name in STATES:
             made.pop(name, None)
     if way != "delayed":
-        forget(made)
+        drop_history(made)
     if way is not None:
-        made[name_of(way)] = live(known, made, p, way)
+        made[scales_name(way)] = persistent_scales(known, made, p, way)
     if other:
-        p.detach().copy_(new) if way is None else show(made, p, new, way)
+        p.detach().copy_(new) if way is None else quantize_into(made, p, new, way)
     state.clear()
     state.update(made)
 
 
-def bind(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
-    """Gives a step what the parameters' state has of their scales; where the step writes them, publish() takes them."""
+def bind_scales(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
+    """Gives a step what the parameters' state has of their scales; where the step writes them, publish_scales() takes them."""
     part.shown = part.written = []
     if "copy_scale_inv" not in part.states:
         return
@@ -309,7 +310,7 @@ def bind(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
         part.step.numbers("copy_scale_inv", DLPACK[part.device.type], part.device.index or 0)).unbind())
 
 
-def publish(part: Part) -> None:
+def publish_scales(part: Part) -> None:
     """After a step: what its copies are to be multiplied by, where everybody looks for it."""
     if part.shown:
         torch._foreach_copy_(part.shown, part.written)

@@ -21,14 +21,14 @@ from .tensors import gradient_dtype, increment_versions, is_distributed, same_la
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .fused import Fused
+    from .owner import Owner
     from .parts import Mode, Part
 
 
 class Engine(Binding):
     writes_weights = True
 
-    def __init__(self, optimizer: Fused) -> None:
+    def __init__(self, optimizer: Owner) -> None:
         super().__init__(optimizer)
         self.max_norm = 0.0
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
@@ -60,7 +60,7 @@ class Engine(Binding):
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
-            copies.publish(part)
+            copies.publish_scales(part)
             for p, copy in part.copies:
                 p.data.copy_(copy)  # `data`: autograd has been told of the step's write
             part.early.clear()
@@ -87,7 +87,7 @@ class Engine(Binding):
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         if self.walk.was_written():
             for p, *_ in map(self.order.__getitem__, self.walk.written()):
-                self.follow(p)
+                self.take_writes(p)
             self.walk.settle()
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
 

@@ -16,12 +16,9 @@ from torch import Tensor
 from .. import _core
 from . import parts
 from .checks import DTYPES
-from .groups import KEPT
 from .tensors import is_dense, same_layout, zeros_like
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .tensors import Place
 
 STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
@@ -49,15 +46,15 @@ class Buffer(NamedTuple):
         return -(-weight.numel() // self.block)
 
 
-def split(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """The moment of an array's name, and its format, which is empty where it has none."""
     moment, _, part = name.partition(".")
     return moment, part.partition(".")[0]
 
 
-def block(name: str) -> int:
+def block_size(name: str) -> int:
     """How many elements share a value of that array."""
-    moment, form = split(name)
+    moment, form = split_name(name)
     parts = buffers(form) if form else {}
     part = name.removeprefix(moment)
     return parts[part].block if part in parts else 1
@@ -70,14 +67,14 @@ def fits_rows(kept: str | None, place: Place) -> bool:
         place.columns % part.block == 0 for form in forms for part in buffers(form).values())
 
 
-def find(state: dict[str, Any], moment: str) -> list[str]:
+def find_arrays(state: dict[str, Any], moment: str) -> list[str]:
     """The names of the arrays that a moment is kept in."""
-    return [name for name, value in state.items() if value is not None and split(name)[0] == moment]
+    return [name for name, value in state.items() if value is not None and split_name(name)[0] == moment]
 
 
-def take(state: dict[str, Any], moment: str) -> dict[str, Any]:
+def pop_arrays(state: dict[str, Any], moment: str) -> dict[str, Any]:
     """Takes them out of the state."""
-    return {name: state.pop(name) for name in find(state, moment)}
+    return {name: state.pop(name) for name in find_arrays(state, moment)}
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,7 +87,7 @@ def buffers(form: str) -> dict[str, Buffer]:
     return {name.removeprefix("to"): Buffer(*b) for name, b in conversion("f32", form).buffers().items() if name != "from"}
 
 
-def run(program: Any, arrays: dict[str, Tensor], size: int) -> None:
+def run_conversion(program: Any, arrays: dict[str, Tensor], size: int) -> None:
     """Runs a conversion over arrays of a tensor of `size` elements; the step has only their addresses, so they are checked here."""
     for name, declared in program.buffers().items():
         buffer, array = Buffer(*declared), arrays[name]
@@ -123,7 +120,7 @@ def decode(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, la
         if buffer.block == 1 and array.shape == weight.shape:
             like = array
     bound["to"] = torch.empty_like(like, dtype=torch.float32)
-    run(conversion(form, "f32"), bound, weight.numel())
+    run_conversion(conversion(form, "f32"), bound, weight.numel())
     return bound["to"]
 
 
@@ -139,11 +136,11 @@ def encode(values: Tensor, form: str) -> dict[str, Tensor]:
     values = values.float()
     values = values if is_dense(values) else values.contiguous()
     made = zeros(form, values)
-    run(conversion("f32", form), {"from": values, **{"to" + part: array for part, array in made.items()}}, values.numel())
+    run_conversion(conversion("f32", form), {"from": values, **{"to" + part: array for part, array in made.items()}}, values.numel())
     return made
 
 
-def bring(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str, initial: float) -> dict[str, Tensor]:
+def convert(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str, initial: float) -> dict[str, Tensor]:
     """The arrays of a moment in a form, laid out as the weight, from those of any form, or from none: its first values.
 
     What is in the form already keeps its bits, unless the weight's elements lie in another order.
@@ -152,7 +149,7 @@ def bring(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, lab
         return {moment + part: array for part, array in zeros(form, weight).items()}
     made = torch.full_like(weight, initial, dtype=torch.float32)
     if arrays:
-        found = split(next(iter(arrays)))[1]
+        found = split_name(next(iter(arrays)))[1]
         values = decode(arrays, moment, found, weight, label) if found else arrays[moment]
         if found == form and same_layout(values, weight):
             return {name: array.contiguous() if array.dim() == 1 else array for name, array in arrays.items()}
@@ -160,41 +157,3 @@ def bring(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, lab
             raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, the parameter {tuple(weight.shape)}")
         made.copy_(values.reshape(weight.shape))
     return {moment + part: array for part, array in encode(made, form).items()} if form else {moment: made}
-
-
-def picklable(values: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's state with codes in float8 as bytes: pickle alone, without torch.save, cannot take those."""
-    return {name: value.view(torch.uint8) if "." in name and value.is_floating_point() and value.element_size() == 1 else value
-            for name, value in values.items()}
-
-
-def unpickled(values: dict[str, Any]) -> dict[str, Any]:
-    """The inverse."""
-    made = dict(values)
-    for name in [name for name in made if "." in name]:
-        moment, form = split(name)
-        buffer = buffers(form).get(name.removeprefix(moment))
-        if buffer and made[name].dtype == torch.uint8:
-            made[name] = made[name].view(buffer.torch_dtype())
-    return made
-
-
-def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
-    """A state_dict with moments and masters in f32."""
-    from . import copies, masters
-
-    state = dict(state_dict["state"])
-    for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
-        if index not in state:
-            continue
-        mine = state[index] = dict(state[index])
-        for moment in {split(name)[0] for name in mine}:
-            if any("." in name for name in find(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
-                mine.update(bring(take(mine, moment), moment, "", p, f"parameter {index}", 0.0))
-        if (rest := masters.find(mine)) not in (None, "master"):
-            mine["master"] = masters.values(mine, p)
-            del mine[rest]
-        for name in [name for name in copies.STATES if name in mine]:
-            del mine[name]
-    groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
-    return {**state_dict, "state": state, "param_groups": groups}

@@ -17,8 +17,8 @@ from .. import _core
 from . import copies, masters
 from .binding import kept_states
 from .programs import program
-from .fused import FLAGS, MOMENTS_MIN, Fused
-from .scaler import LossScaler
+from .fused import FLAGS, Fused
+from .options import OPTIONS, expand
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,9 +100,8 @@ class Formula(Fused):
     Args:
         lr: the learning rate; None: the formula's default.
         formula: its text, where the class has none.
-        maximize, max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min, master,
-            clip_factor, copy_scale: as AdamW's.
-        hyper: the formula's hyperparameters and options.
+        maximize: as torch's.
+        options: those of OptimizerOptions, and the formula's hyperparameters and options.
     """
 
     formula = ""
@@ -115,11 +114,8 @@ class Formula(Fused):
             cls.__signature__ = signature(declared(cls.formula), cls._following)
 
     def __init__(self, params: ParamsT, lr: float | Tensor | None = None, *, formula: str | None = None,
-                 maximize: bool = False, max_norm: float | None = None, norm_type: float = 2.0,
-                 external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
-                 clip_factor: float | None = None, copy_scale: str | None = None, **hyper: Any) -> None:
+                 maximize: bool = False, **options: Any) -> None:
+        hyper = {name: options.pop(name) for name in options.keys() - OPTIONS}
         if formula is not None:
             self.formula = formula
         if not self.formula:
@@ -132,9 +128,7 @@ class Formula(Fused):
                 raise TypeError(f"{type(self).__name__} has no '{name}'; it takes {', '.join(defaults)}")
             if name == "betas" and len(value) != len(defaults[name]):
                 raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
-        super().__init__(params, {**defaults, **hyper, "maximize": maximize})
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+        super().__init__(params, {**defaults, **hyper, "maximize": maximize}, **options)
 
     @property
     def _recipe(self) -> str:
@@ -193,15 +187,15 @@ class ScheduleFree(Formula):
     def _move(self, evaluates: bool) -> None:
         if evaluates == self._evaluates:
             return
-        moved = [(group, p, self.state[p], copies.how(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
+        moved = [(group, p, self.state[p], copies.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
         for _, p, state, way in moved:  # before any moves, for this may refuse
-            copies.adopt(self._live_scales(), state, p, way)
+            copies.convert_scales(self._live_scales(), state, p, way)
         self._evaluates = evaluates
         for group, p, state, way in moved:
             momentum = group["betas"][0] if "betas" in group else group["momentum"]
-            weight = masters.values(state, p)
+            weight = masters.to_f32(state, p)
             weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
-            masters.keep(state, p, weight, way)
+            masters.store(state, p, weight, way)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_evaluates": self._evaluates}
@@ -221,7 +215,5 @@ def signature(takes: Declared, following: tuple[str, ...]) -> inspect.Signature:
 
     positional = [general["params"], *(own("lr", inspect.Parameter.POSITIONAL_OR_KEYWORD) for _ in "l" if "lr" in defaults)]
     others = [own(name, by_name) for name in defaults if name not in ("lr", "maximize")]
-    rest = [general[name] for name in (
-        "maximize", "max_norm", "norm_type", "external_norm", "scaler", "weight_rounding", "seed", "ema_decay",
-        "moments", "moments_min", "master", "clip_factor", "copy_scale")]
-    return inspect.Signature([*positional, *others, *rest], return_annotation="None")
+    options = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
+    return expand(inspect.Signature([*positional, *others, general["maximize"], options], return_annotation="None"))

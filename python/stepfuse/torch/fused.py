@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -14,12 +15,13 @@ from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from .. import _core
-from . import copies, formats, torchao
-from .arguments import NORMS, check_args, check_factors, check_group, check_kind, check_max_norm, check_step, refuse
+from . import copies, state_dicts, torchao
+from .arguments import NORMS, check_args, check_factors, check_kind, check_max_norm, refuse
 from .binding import PLAIN
-from .checks import check_copies, check_way
+from .checks import check_copies
 from .engine import Engine
-from .groups import KEPT, SCALES, move, set_scales
+from .groups import SCALES, move, set_scales
+from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, take_options
 from .parts import Mode
 from .programs import program
 from .scaler import LossScaler
@@ -27,14 +29,12 @@ from .tensors import is_distributed, local
 from .weights import Weights
 
 if TYPE_CHECKING:
-    from .pieces import Pieces
+    from .owner import Exchange
     from .ranks import Ranks
     from .tensors import Place
 
 # Options of formulas that are a recipe's options of that name, and the way to go.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
-MOMENTS_MIN = 4096  # elements; as torchao and bitsandbytes have it
-CLIP_EPS = 1e-3  # as timm has it
 
 
 class Deferred:
@@ -65,7 +65,7 @@ class Fused(Weights, torch.optim.Optimizer):
     _ranks: Ranks | None = None
     _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
     _at_once = False  # all parameters have state from the first step on, gradient or not
-    _pieces: Pieces | None = None  # ranks exchange them instead of sums
+    _pieces: Exchange | None = None  # ranks exchange them instead of sums
     _engine: Engine | None = None
     _engine_type = Engine
     _loading: dict[str, Any] | None = None
@@ -89,37 +89,28 @@ class Fused(Weights, torch.optim.Optimizer):
         beta = re.fullmatch("beta([1-9])", name)
         return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
 
-    def _set_up(self, max_norm: float | None, norm_type: float, external_norm: bool,
-                scaler: LossScaler | None, weight_rounding: str | None, seed: int, ema_decay: float | None,
-                moments: str | None, moments_min: int, master: str | None, clip_factor: float | None, copy_scale: str | None) -> None:
-        check_step(max_norm, norm_type, external_norm, scaler)
-        check_group({"weight_rounding": weight_rounding, "seed": seed, "ema_decay": ema_decay, "moments": moments,
-                     "moments_min": moments_min, "master": master, "clip_factor": clip_factor})
-        if weight_rounding is not None:  # of each group, where a state_dict keeps it
-            self.defaults.update(weight_rounding=weight_rounding, seed=int(seed))
-        if ema_decay is not None:
-            self.defaults.update(ema_decay=float(ema_decay))
-        if moments is not None:
-            self.defaults.update(moments=moments, moments_min=int(moments_min))
-        if master is not None:
-            self.defaults.update(master=master)
-        if copy_scale is not None:
-            self.defaults.update(copy_scale=copy_scale)
-        if clip_factor is not None:
-            if max_norm is not None:
-                raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
-            self.defaults.update(clip_factor=float(clip_factor), clip_eps=CLIP_EPS)
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in cls.__dict__:
+            whole = inspect.signature(cls.__init__)
+            cls.__signature__ = expand(whole.replace(parameters=list(whole.parameters.values())[1:]))
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        """Takes the options out of the keywords; the other arguments are torch's."""
+        options = take_options(keywords)
+        super().__init__(*args, **keywords)
+        self.defaults.update(group_defaults(options))
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
             self._check_group(group)
         self._is_set_up = True
-        self._max_norm = max_norm
-        self._norm = None if max_norm is None else NORMS[float(norm_type)]
-        self._external_norm = external_norm
-        self._scaler = scaler
+        self._max_norm = options["max_norm"]
+        self._norm = None if self._max_norm is None else NORMS[float(options["norm_type"])]
+        self._external_norm = options["external_norm"]
+        self._scaler = options["scaler"]
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
-        self._step_supports_amp_scaling = scaler is not None
+        self._step_supports_amp_scaling = self._scaler is not None
 
     def _check_group(self, group: dict[str, Any]) -> None:
         """Refuses a group that no step can take. The walk checks numbers again whenever they change."""
@@ -128,14 +119,13 @@ class Fused(Weights, torch.optim.Optimizer):
             if group.get(flag):
                 refuse(flag, group[flag], f"{type(self).__name__} does not support it; leave it out")
         for key, default in self.defaults.items():
-            if key in group and key not in ("ema_decay", "clip_factor"):  # which may be None, and are checked above
+            if key in group and key not in OPTIONS:  # which are checked above
                 check_kind(key, group[key], default)
         for key in SCALES.values():
             if key in group:
                 check_factors(key, group[key], len(group["params"]))
         for half in dict.fromkeys((self, self._with_weights())):
             check_args(program(half._recipe, tuple(half._options(group))), group, half._source)
-        check_way(group.get("copy_scale"))
         try:
             if group.get("moments") is not None:  # the library knows the names of formats
                 program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
@@ -172,7 +162,7 @@ class Fused(Weights, torch.optim.Optimizer):
     def _complete_groups(self) -> None:
         """What torch's own state_dicts know nothing of."""
         for group in self.param_groups:
-            for name in ("decoupled_weight_decay", "weight_rounding", "seed", "ema_decay", "clip_factor", "clip_eps", *KEPT):
+            for name in ("decoupled_weight_decay", *GROUP_OPTIONS):
                 if name in self.defaults:
                     group.setdefault(name, self.defaults[name])
 
@@ -235,7 +225,7 @@ class Fused(Weights, torch.optim.Optimizer):
     def max_norm(self, value: float) -> None:
         if self._max_norm is None or value is None:
             raise ValueError("whether a step clips is decided by its constructor's max_norm")
-        check_max_norm(value)
+        check_max_norm("max_norm", value)
         self._max_norm = value
 
     @property
@@ -377,7 +367,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     def plain_state_dict(self) -> dict[str, Any]:
         """state_dict() with all moments and masters in f32, as torch.optim's class of the same name needs them."""
-        return formats.plain(self.state_dict(), [p for g in self.param_groups for p in g["params"]])
+        return state_dicts.plain(self.state_dict(), [p for g in self.param_groups for p in g["params"]])
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a state_dict() of this class, of torch.optim's or torchao's AdamWFp8; masters and counts keep their f32.
@@ -402,18 +392,18 @@ class Fused(Weights, torch.optim.Optimizer):
             group.update(kept)
         with torch.no_grad():
             for p in self._scales or ():
-                copies.take_over(self._scales, self.state.get(p, {}), p)
+                copies.load_scales(self._scales, self.state.get(p, {}), p)
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()
         inside = super().__getstate__()
-        inside["state"] = self._each_state(formats.picklable)
+        inside["state"] = self._each_state(state_dicts.picklable)
         return {**inside, "_max_norm": self._max_norm, "_norm": self._norm,
                 "_external_norm": self._external_norm, "_scaler": self._scaler, "_counted": self._counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.state = self._each_state(formats.unpickled)
+        self.state = self._each_state(state_dicts.unpickled)
         self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
         if self._loading is not None:

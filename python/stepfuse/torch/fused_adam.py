@@ -21,7 +21,9 @@ from .programs import program
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+    from typing_extensions import Unpack
 
+    from .options import OptimizerOptions
     from .parts import Part
 
 MASTER = "master_param"
@@ -39,14 +41,14 @@ def named_as_ours(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         yield state
     finally:
-        if (name := masters.find(state)) is not None:
+        if (name := masters.find_name(state)) is not None:
             state[MASTER] = state.pop(name)
 
 
 class FusedAdamEngine(Engine):
-    def follow(self, p: Tensor) -> None:
+    def take_writes(self, p: Tensor) -> None:
         with named_as_ours(self.optimizer.state[p]):
-            super().follow(p)
+            super().take_writes(p)
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: formats.Buffer) -> Tensor:
         with named_as_ours(self.optimizer.state[p]):
@@ -89,7 +91,7 @@ class FusedAdam(AdamW):
         gradient: the attribute that the gradient is, "grad", "decoupled_grad" or Megatron's "main_grad"; instead of
             `use_decoupled_grad`.
         capturable, set_grad_none: as AdamW's capturable, and accepted without effect.
-        step_options: further arguments of AdamW, such as max_norm and scaler.
+        options: OptimizerOptions that the signature does not decide, such as max_norm and scaler.
 
     Example:
         >>> optimizer = FusedAdam(model.parameters(), lr=3e-4, master_weights=True, store_param_remainders=True)
@@ -103,7 +105,7 @@ class FusedAdam(AdamW):
                  capturable: bool = False, master_weights: bool = False, master_weight_dtype: torch.dtype = torch.float32,
                  exp_avg_dtype: torch.dtype = torch.float32, exp_avg_sq_dtype: torch.dtype = torch.float32,
                  use_decoupled_grad: bool = False, store_param_remainders: bool = False, set_grad_none: bool | None = None,
-                 gradient: str | None = None, **step_options: Any) -> None:
+                 gradient: str | None = None, **options: Unpack[OptimizerOptions]) -> None:
         del set_grad_none
         if amsgrad:
             refuse("amsgrad", amsgrad, "FusedAdam has none; take stepfuse.torch.AdamW")
@@ -113,7 +115,7 @@ class FusedAdam(AdamW):
             if dtype not in FORMS:
                 refuse(name, dtype, f"a moment is in {', '.join(map(str, FORMS))} (which is fp8)")
         check_choice("gradient", gradient, GRADIENTS)
-        if taken := sorted(set(OWN) & step_options.keys()):
+        if taken := sorted(set(OWN) & options.keys()):
             raise TypeError(f"FusedAdam has no '{taken[0]}': master_weights=, store_param_remainders= and exp_avg_dtype= decide it")
         self._recipe = "adamw" if adam_w_mode else "adam"
         self._gradient = gradient or ("decoupled_grad" if use_decoupled_grad else "grad")
@@ -123,7 +125,7 @@ class FusedAdam(AdamW):
         moments = moments_of(FORMS[exp_avg_dtype], FORMS[exp_avg_sq_dtype])
         super().__init__(params, lr, betas, eps, weight_decay, capturable=capturable, moments=moments, moments_min=0,
                          master=("remainder" if self.store_param_remainders else "f32") if master_weights else None,
-                         weight_rounding=None if master_weights else "nearest", **step_options)
+                         weight_rounding=None if master_weights else "nearest", **options)
         self.defaults["bias_correction"] = bias_correction
         for group in self.param_groups:
             group.setdefault("bias_correction", bias_correction)
@@ -195,13 +197,13 @@ class FusedAdam(AdamW):
         state = self.state[param]
         if state_name == MASTER and MASTER in state:
             with named_as_ours(dict(state)) as copied:  # Megatron iterates over the state meanwhile
-                return masters.values(copied, param)
+                return masters.to_f32(copied, param)
         if state_name in state and "." not in state_name:
             return state[state_name].float()
-        arrays = {name: state[name] for name in formats.find(state, state_name)}
+        arrays = {name: state[name] for name in formats.find_arrays(state, state_name)}
         if not arrays:
             raise KeyError(f"the parameter has no state {state_name!r}; it has {', '.join(state)}")
-        return formats.decode(arrays, state_name, formats.split(next(iter(arrays)))[1], param.detach(), "a parameter")
+        return formats.decode(arrays, state_name, formats.split_name(next(iter(arrays)))[1], param.detach(), "a parameter")
 
     def set_scaled_state(self, param: Tensor, state_name: str, unscaled_state: Tensor) -> None:
         """Makes a moment or `master_param` these values; the next step converts them to the optimizer's form."""
@@ -210,7 +212,7 @@ class FusedAdam(AdamW):
         if have is not None and have.dtype == unscaled_state.dtype and have.shape == unscaled_state.shape:
             have.copy_(unscaled_state)
             return
-        formats.take(state, state_name)
+        formats.pop_arrays(state, state_name)
         state[state_name] = unscaled_state.detach().to(device=param.device, copy=True)
 
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
@@ -223,7 +225,7 @@ class FusedAdam(AdamW):
         whole = super().state_dict()
         params = dict(zip((i for g in whole["param_groups"] for i in g["params"]), (p for g in self.param_groups for p in g["params"])))
         for i, state in whole["state"].items():
-            names = dict.fromkeys(formats.split(name)[0] for name in state)
+            names = dict.fromkeys(formats.split_name(name)[0] for name in state)
             whole["state"][i] = {name: state[name] if name == MASTER else self.get_unscaled_state(params[i], name) for name in names}
         return whole
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .arguments import check_number
 
-KEPT = ("moments", "moments_min", "master", "copy_scale")  # what an optimizer was made with, whatever it loads
 SCALES = {"lr": "lr_scales", "weight_decay": "weight_decay_scales"}  # hyperparameter, and the group's key
 
 

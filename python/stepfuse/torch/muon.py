@@ -12,13 +12,15 @@ from .arguments import check_choice, check_integer, check_number
 from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
-from .fused import MOMENTS_MIN, Fused
-from .scaler import LossScaler
+from .fused import Fused
 from .tensors import gradient_dtype
 from .versions import base
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+    from typing_extensions import Unpack
+
+    from .options import OptimizerOptions
 
 try:
     from torch.optim._muon import _zeropower_via_newtonschulz as orthogonal
@@ -87,7 +89,7 @@ class Muon(Fused, base("Muon", "2.9")):
     """torch.optim.Muon, its step in one kernel before and one behind the matrix products, which are torch's.
 
     Unscaling, clipping and momentum are in the first, weight decay and the weights in the second. A step that is
-    skipped has no update: the second finds NaN in it and leaves the weights alone. Further arguments as of AdamW.
+    skipped has no update: the second finds NaN in it and leaves the weights alone. Options: OptimizerOptions.
     """
 
     _recipe = "muon_momentum"
@@ -98,14 +100,9 @@ class Muon(Fused, base("Muon", "2.9")):
 
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
-                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
-                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None, weight_rounding: str | None = None, seed: int = 0,
-                 ema_decay: float | None = None, moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
-        super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+                 **options: Unpack[OptimizerOptions]) -> None:
+        super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn, **options)
 
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from .arguments import as_number, refuse
-from .fused import MOMENTS_MIN, Fused
-from .scaler import LossScaler
+from .fused import Fused
 from .versions import base, takes
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+    from typing_extensions import Unpack
+
+    from .options import OptimizerOptions
 
 EPS = torch.finfo(torch.float32).eps  # what torch.optim.Adafactor takes where none is given
 ADAM_DECOUPLES = takes(torch.optim.Adam, "decoupled_weight_decay")  # not in torch 2.5; ours does with any torch
@@ -25,29 +27,7 @@ class AdamW(Fused, torch.optim.AdamW):
     Arguments are torch's. `fused=True` takes the rounding order of torch's fused kernel, otherwise that of foreach;
     both are one launch here. Parameters below f32 get f32 moments and an f32 master copy (state `master`).
 
-    Args:
-        max_norm: clip the gradients' global norm to this inside of the step, instead of clip_grad_norm_.
-        norm_type: 1, 2 or inf.
-        external_norm: the norm is given to step(norm=…) instead of being computed.
-        scaler: a LossScaler: the step unscales, skips overflows and adapts the scale.
-        weight_rounding: parameters below f32 get no master copy; their new values are rounded "nearest",
-            "stochastic" (by chance, so that small steps arrive on average) or "kahan" (what rounding takes away is
-            kept in state `kahan`). A group may have its own.
-        seed: of "stochastic"; the same seed gives the same bits, also after load_state_dict().
-        ema_decay: the step also keeps an exponential moving average of the weights (state `ema`, f32), as
-            torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step; averaged() shows it.
-        moments: how moments are kept: "bf16", or a format of the library ("fp8", "int8", "sqrt8"; docs/formats.md), also
-            of each moment: "exp_avg=int8|exp_avg_sq=sqrt8". A group may have its own.
-        moments_min: parameters with fewer elements keep their moments in f32 where others have a format.
-        master: how parameters below f32 keep what they lack: "f32" (state `master`, the default); of bf16 parameters also
-            "remainder" (state `remainder`, int16: the same values in half the bytes) or "ecc24" (state `correction`, int8).
-            A group may have its own.
-        clip_factor: clip each row of a gradient to this times the norm of its weights (adaptive gradient clipping, timm's
-            adaptive_clip_grad): 0.01, say. A group may have its own, and `clip_eps`, 1e-3: the least norm of weights.
-        copy_scale: 8-bit parameters are their f32 masters times a scale: "delayed" and "current" of the parameter, by its
-            largest values so far or now; "mx" and "mx-rceil", a power of two for 32 elements, rounded down or up; "block128", one
-            for 128 rows of 128 columns, and "block128-f32", any number for these. copy_scale_inv() has what undoes it,
-            dequantized() does, and set_weight() begins with f32 values. A group may have its own.
+    The keyword arguments that torch's class does not have are described in `stepfuse.torch.OptimizerOptions`.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
@@ -61,19 +41,13 @@ class AdamW(Fused, torch.optim.AdamW):
                  betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-                 external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 fused: bool | None = None, **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
-                         capturable=capturable, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         capturable=capturable, differentiable=differentiable, fused=fused, **options)
 
 
 class Adam(Fused, torch.optim.Adam):
-    """torch.optim.Adam, its step in one kernel; further arguments as of AdamW."""
+    """torch.optim.Adam, its step in one kernel; options: OptimizerOptions."""
 
     _recipe = "adam"
 
@@ -81,22 +55,18 @@ class Adam(Fused, torch.optim.Adam):
                  betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None, decoupled_weight_decay: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 fused: bool | None = None, decoupled_weight_decay: bool = False,
+                 **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
-                         **({"decoupled_weight_decay": decoupled_weight_decay} if ADAM_DECOUPLES else {}))
+                         **({"decoupled_weight_decay": decoupled_weight_decay} if ADAM_DECOUPLES else {}), **options)
         if decoupled_weight_decay and not ADAM_DECOUPLES:
             self.defaults["decoupled_weight_decay"] = True
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+            self._complete_groups()
 
 
 class SGD(Fused, torch.optim.SGD):
-    """torch.optim.SGD, its step in one kernel; further arguments as of AdamW."""
+    """torch.optim.SGD, its step in one kernel; options: OptimizerOptions."""
 
     _recipe = "sgd"
     _counts = False
@@ -104,15 +74,9 @@ class SGD(Fused, torch.optim.SGD):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
-                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
-                         foreach=foreach, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         foreach=foreach, differentiable=differentiable, fused=fused, **options)
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["nesterov"] and not (as_number(group["momentum"]) > 0 and as_number(group["dampening"]) == 0):
@@ -121,150 +85,103 @@ class SGD(Fused, torch.optim.SGD):
 
 
 class RMSprop(Fused, torch.optim.RMSprop):
-    """torch.optim.RMSprop, its step in one kernel; further arguments as of AdamW."""
+    """torch.optim.RMSprop, its step in one kernel; options: OptimizerOptions."""
 
     _recipe = "rmsprop"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
-                         differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         differentiable, **options)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
-    """torch.optim.Adagrad, its step in one kernel; further arguments as of AdamW."""
+    """torch.optim.Adagrad, its step in one kernel; options: OptimizerOptions."""
 
     _recipe = "adagrad"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 max_norm: float | None = None, norm_type: float = 2.0, external_norm: bool = False,
-                 scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach,
-                         maximize=maximize, differentiable=differentiable, fused=fused)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         maximize=maximize, differentiable=differentiable, fused=fused, **options)
 
 
 class NAdam(Fused, torch.optim.NAdam):
-    """torch.optim.NAdam, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.NAdam, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "nadam"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
                  decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
-                 capturable: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 capturable: bool = False, differentiable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, foreach=foreach,
-                         maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         maximize=maximize, capturable=capturable, differentiable=differentiable, **options)
 
 
 class RAdam(Fused, torch.optim.RAdam):
-    """torch.optim.RAdam, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.RAdam, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "radam"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-                 differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 differentiable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, decoupled_weight_decay, foreach=foreach,
-                         maximize=maximize, capturable=capturable, differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         maximize=maximize, capturable=capturable, differentiable=differentiable, **options)
 
 
 class Adamax(Fused, torch.optim.Adamax):
-    """torch.optim.Adamax, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.Adamax, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "adamax"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
-                 differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 differentiable: bool = False, capturable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, foreach, maximize=maximize,
-                         differentiable=differentiable, capturable=capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         differentiable=differentiable, capturable=capturable, **options)
 
 
 class Adadelta(Fused, torch.optim.Adadelta):
-    """torch.optim.Adadelta, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.Adadelta, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "adadelta"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
                  weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
-                 maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 maximize: bool = False, differentiable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, rho, eps, weight_decay, foreach, capturable=capturable, maximize=maximize,
-                         differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         differentiable=differentiable, **options)
 
 
 class ASGD(Fused, torch.optim.ASGD):
-    """torch.optim.ASGD, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.ASGD, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "asgd"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
-                 differentiable: bool = False, capturable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
-        super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                 differentiable: bool = False, capturable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
+        super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable, **options)
 
 
 class Rprop(Fused, torch.optim.Rprop):
-    """torch.optim.Rprop, its step in one kernel that rounds as the for-loop; further arguments as of AdamW."""
+    """torch.optim.Rprop, its step in one kernel that rounds as the for-loop; options: OptimizerOptions."""
 
     _recipe = "rprop"
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
-                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN,
-                 master: str | None = None, clip_factor: float | None = None, copy_scale: str | None = None) -> None:
+                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 **options: Unpack[OptimizerOptions]) -> None:
         super().__init__(params, lr, etas, step_sizes, capturable=capturable, foreach=foreach, maximize=maximize,
-                         differentiable=differentiable)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                         differentiable=differentiable, **options)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"etaminus": ("etas", 0), "etaplus": ("etas", 1), "step_size_min": ("step_sizes", 0),
@@ -277,7 +194,7 @@ class Rprop(Fused, torch.optim.Rprop):
 
 
 class Adafactor(Fused, base("Adafactor", "2.5")):
-    """torch.optim.Adafactor, its step in one kernel; further arguments as of AdamW.
+    """torch.optim.Adafactor, its step in one kernel; options: OptimizerOptions.
 
     Sums are made in another order than torch's. Of a parameter with more than two dimensions rows are the slices along
     the first one, where torch takes the last two; `eps[0]` is by default that of f32, also for narrower parameters.
@@ -287,14 +204,8 @@ class Adafactor(Fused, base("Adafactor", "2.5")):
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
                  eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
-                 foreach: bool | None = None, maximize: bool = False, max_norm: float | None = None,
-                 norm_type: float = 2.0, external_norm: bool = False, scaler: LossScaler | None = None,
-                 weight_rounding: str | None = None, seed: int = 0, ema_decay: float | None = None,
-                 moments: str | None = None, moments_min: int = MOMENTS_MIN, master: str | None = None,
-                 clip_factor: float | None = None, copy_scale: str | None = None) -> None:
-        super().__init__(params, lr, beta2_decay, eps, d, weight_decay, foreach=foreach, maximize=maximize)
-        self._set_up(max_norm, norm_type, external_norm, scaler, weight_rounding, seed, ema_decay, moments, moments_min,
-                     master, clip_factor, copy_scale)
+                 foreach: bool | None = None, maximize: bool = False, **options: Unpack[OptimizerOptions]) -> None:
+        super().__init__(params, lr, beta2_decay, eps, d, weight_decay, foreach=foreach, maximize=maximize, **options)
 
     def _source(self, name: str) -> tuple[str, int]:
         return {"eps1": ("eps", 0), "eps2": ("eps", 1)}.get(name, (name, -1))

@@ -12,9 +12,9 @@ from .ranks import PIECE, fold
 from .tensors import columns_of
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .binding import Binding
+    from .owner import Sharded
     from .parts import Key
-    from .zero import ZeroRedundancyOptimizer
 
 
 def pieces(size: int, columns: int) -> int:
@@ -25,11 +25,11 @@ def pieces(size: int, columns: int) -> int:
 class Pieces:
     """Shards are cut at borders of pieces, so that each piece's partial result is one rank's and one device's alike."""
 
-    def __init__(self, zero: ZeroRedundancyOptimizer) -> None:
+    def __init__(self, zero: Sharded) -> None:
         self.zero = zero
         self.orders: dict[Key, tuple[Tensor, int]] = {}
 
-    def exchange(self, engine: Engine) -> list[dict[str, Tensor]]:
+    def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
         """For each part what its sums are over all ranks."""
         totals = []
         for part in engine.parts:
@@ -42,7 +42,7 @@ class Pieces:
             totals.append(dict(zip(part.pieces, fold(pieces, engine.mode.norm == "inf"))))
         return totals
 
-    def order(self, engine: Engine, key: Key) -> tuple[Tensor, int]:
+    def order(self, engine: Binding, key: Key) -> tuple[Tensor, int]:
         """Where each of one device's pieces stands among those of all ranks, and how many a rank has at most."""
         if key not in self.orders:
             zero = self.zero

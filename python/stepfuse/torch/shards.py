@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import formats, torchao
+from . import formats, state_dicts, torchao
 from .binding import PER_TENSOR
 from .programs import program
-from .groups import KEPT
+from .options import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,14 +55,14 @@ class Shards:
         """Those names of state that are arrays, and how many elements share a value of each."""
         inner = self._inner
         engine = inner._bound()
-        moments = {formats.split(name)[0] for g in inner.param_groups for p in g["params"]
+        moments = {formats.split_name(name)[0] for g in inner.param_groups for p in g["params"]
                    for name in program(inner._recipe, engine.kind(g, p)).buffers()}
-        return {name: formats.block(name) for name in names if formats.split(name)[0] in moments}
+        return {name: formats.block_size(name) for name in names if formats.split_name(name)[0] in moments}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """All ranks' state to one of them (numbered as in the group), for its state_dict(); called on every rank."""
         self._check_whole()
-        mine = {i: (s.offset, formats.picklable(self._inner.state[part])) for i, (part, s) in self._own_states()}
+        mine = {i: (s.offset, state_dicts.picklable(self._inner.state[part])) for i, (part, s) in self._own_states()}
         lists = [None] * self._world if self._me == to else None
         what, group = "the gathering of the state", self._comm.groups[0]
         try:
@@ -81,7 +81,7 @@ class Shards:
     def _join(self, lists: list[dict[int, tuple[int, dict[str, Any]]]]) -> dict[str, Any]:
         state: dict[int, dict[str, Any]] = {}
         for i, p in enumerate(self._all):
-            parts = sorted(((offset, formats.unpickled(values)) for found in lists if i in found for offset, values in [found[i]]),
+            parts = sorted(((offset, state_dicts.unpickled(values)) for found in lists if i in found for offset, values in [found[i]]),
                            key=lambda part: part[0])
             if not parts:
                 continue
@@ -110,7 +110,7 @@ class Shards:
 
     def plain_state_dict(self) -> dict[str, Any]:
         """state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
-        return formats.plain(self.state_dict(), self._all)
+        return state_dicts.plain(self.state_dict(), self._all)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a whole state_dict(), of this class, the optimizer inside, torch's or torchao's; called on every rank."""
@@ -121,8 +121,8 @@ class Shards:
         state: dict[int, dict[str, Any]] = {}
         for i, (part, s) in self._shard.items():
             p, own = self._all[i], dict(state_dict["state"].get(packed[i], {}))
-            for moment, form in {formats.split(name) for name in own if "." in name}:  # in the order of the parameter's memory
-                own.update(formats.bring(formats.take(own, moment), moment, form, p.detach().cpu(), self._names[i], 0.0))
+            for moment, form in {formats.split_name(name) for name in own if "." in name}:  # in the order of the parameter's memory
+                own.update(formats.convert(formats.pop_arrays(own, moment), moment, form, p.detach().cpu(), self._names[i], 0.0))
             for name, block in self._arrays(own).items():
                 flat = own[name]
                 if block == 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .groups import KEPT
+from .options import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

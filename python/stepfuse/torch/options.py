@@ -1,0 +1,170 @@
+"""The keyword arguments that all optimizers of this package have beside torch's: declared once, and checked once.
+
+A new option is a line of OptimizerOptions and a row of OPTIONS, a paragraph in docs/pytorch.md, and a test. An option
+that only chooses a variant of the program names it in `recipe`; any other acts where its value is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+from .arguments import (
+    COPY_SCALES, MASTERS, NORMS, ROUNDINGS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
+    refuse,
+)
+from .scaler import LossScaler
+
+MOMENTS_MIN = 4096  # elements; as in torchao and bitsandbytes
+CLIP_EPS = 1e-3  # as in timm
+
+
+class OptimizerOptions(TypedDict, total=False):
+    """Keyword arguments of all optimizers of this package, beside those of torch's class.
+
+    Options "of a group" may differ between groups: `{"params": ..., "moments": "fp8"}`.
+
+    Args:
+        max_norm: clip the gradients' global norm to this within the step, instead of calling clip_grad_norm_.
+        norm_type: 1, 2 or inf.
+        external_norm: step(norm=…) is given the norm instead of computing it.
+        scaler: a LossScaler. The step unscales, skips overflows and adapts the scale.
+        weight_rounding: of a group. Parameters below f32 have no master copy; their new values are rounded "nearest",
+            "stochastic" (at random, so that small steps arrive on average) or "kahan" (state `kahan` keeps what
+            rounding takes away).
+        seed: of a group, for "stochastic". The same seed gives the same bits, also after load_state_dict().
+        ema_decay: of a group. The step also keeps an exponential moving average of the weights (state `ema`, f32), as
+            torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step. averaged() shows it.
+        moments: of a group: how moments are kept. "bf16", or a format of the library ("fp8", "int8", "sqrt8";
+            docs/formats.md), also by moment: "exp_avg=int8|exp_avg_sq=sqrt8".
+        moments_min: of a group. Parameters with fewer elements keep f32 moments if others have a format.
+        master: of a group: what parameters below f32 keep of their f32 values. "f32" (state `master`, the default);
+            bf16 parameters also "remainder" (state `remainder`, int16: the same values in half the bytes) or "ecc24"
+            (state `correction`, int8).
+        clip_factor: of a group. Clip each row of a gradient to this times the norm of its weights (adaptive gradient
+            clipping, timm's adaptive_clip_grad), for example 0.01.
+        clip_eps: of a group: the least norm of weights that clip_factor counts with.
+        copy_scale: of a group. 8-bit parameters are their f32 masters times a scale: "delayed" and "current" have one
+            per parameter, from its largest values so far or now; "mx" and "mx-rceil" a power of two per 32 elements,
+            rounded down or up; "block128" a power of two per 128 rows of 128 columns, "block128-f32" any number for
+            these. copy_scale_inv() has the inverse, dequantized() applies it, and set_weight() starts from f32 values.
+    """
+
+    max_norm: float | None
+    norm_type: float
+    external_norm: bool
+    scaler: LossScaler | None
+    weight_rounding: str | None
+    seed: int
+    ema_decay: float | None
+    moments: str | None
+    moments_min: int
+    master: str | None
+    clip_factor: float | None
+    clip_eps: float
+    copy_scale: str | None
+
+
+class Option(NamedTuple):
+    default: Any
+    check: Callable[[str, Any], None]  # raises; not called for a None that is the default
+    of_group: bool = False  # a key of param_groups; else one value for all groups
+    convert: Callable[[Any], Any] = lambda value: value
+    goes_with: str = ""  # the option without which groups do not have this one
+    is_live: bool = False  # a number that each step reads, so that a change makes no other program
+    is_kept: bool = False  # load_state_dict() leaves it as the constructor set it
+    recipe: str = ""  # the program's option, where this one is not None
+
+
+def check_norm_type(name: str, value: Any) -> None:
+    if as_number(value) not in NORMS:
+        raise ValueError(f"norm_type is 1, 2 or inf, not {value!r}")
+
+
+def check_scaler(name: str, value: Any) -> None:
+    if not isinstance(value, LossScaler):
+        refuse(name, value, "a stepfuse.torch.LossScaler, or None; torch's GradScaler stays outside, around backward() and step()")
+
+
+def check_moments(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        refuse(name, value, "the name of a storage type or of a format, such as 'bf16' or 'fp8', or None")
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str, Any], None]:
+    return functools.partial(check_choice, choices=choices)
+
+
+OPTIONS: dict[str, Option] = {
+    "max_norm": Option(None, check_max_norm),
+    "norm_type": Option(2.0, check_norm_type),
+    "external_norm": Option(False, functools.partial(check_flag, what="True where step(norm=…) is given the norm, else False")),
+    "scaler": Option(None, check_scaler),
+    "weight_rounding": Option(None, one_of(ROUNDINGS), of_group=True),
+    "seed": Option(0, functools.partial(check_integer, what="a seed", least=-SEEDS, below=SEEDS), of_group=True, convert=int,
+                   goes_with="weight_rounding"),
+    "ema_decay": Option(None, functools.partial(check_number, what="the decay of an average", most=1.0), of_group=True, convert=float,
+                        is_live=True, recipe="ema"),
+    "moments": Option(None, check_moments, of_group=True, is_kept=True),
+    "moments_min": Option(MOMENTS_MIN, functools.partial(check_integer, what="a count of elements", least=0, below=SEEDS), of_group=True,
+                          convert=int, goes_with="moments", is_kept=True),
+    "master": Option(None, one_of(MASTERS), of_group=True, is_kept=True),
+    "clip_factor": Option(None, functools.partial(check_above_zero, what="a number above 0, or None for no clipping by weights"),
+                          of_group=True, convert=float, is_live=True, recipe="clip=agc"),
+    "clip_eps": Option(CLIP_EPS, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
+                       goes_with="clip_factor", is_live=True),
+    "copy_scale": Option(None, one_of(tuple(COPY_SCALES)), of_group=True, is_kept=True),
+}
+GROUP_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.of_group)
+KEPT = tuple(name for name, option in OPTIONS.items() if option.is_kept)
+# The keys of a group whose change makes another binding, or is refused.
+BINDING_OPTIONS = (*(name for name in GROUP_OPTIONS if not OPTIONS[name].is_live), "capturable", "differentiable")
+
+
+def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options out of a constructor's keywords; all of them, with defaults, checked."""
+    given = {name: keywords.pop(name, option.default) for name, option in OPTIONS.items()}
+    check_options(given, OPTIONS)
+    if given["max_norm"] is None and as_number(given["norm_type"]) != 2.0:
+        refuse("norm_type", given["norm_type"], "the norm that is clipped by max_norm=, which is missing: give both or none")
+    if given["external_norm"] and given["max_norm"] is None:
+        raise ValueError("external_norm=True needs max_norm")
+    if given["clip_factor"] is not None and given["max_norm"] is not None:
+        raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
+    return given
+
+
+def group_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """The given options as the defaults of groups, which have only what somebody chose."""
+    return {name: OPTIONS[name].convert(given[name]) for name in GROUP_OPTIONS if given[OPTIONS[name].goes_with or name] is not None}
+
+
+def check_options(values: dict[str, Any], names: Any) -> None:
+    for name in names:
+        option = OPTIONS[name]
+        if name in values and (values[name] is not None or option.default is not None):
+            option.check(name, values[name])
+
+
+def check_group(group: dict[str, Any]) -> None:
+    """Checks the options that a group has, be they its own or the constructor's."""
+    if "lr" in group:
+        check_number("lr", group["lr"], "a learning rate")
+    check_options(group, GROUP_OPTIONS)
+
+
+def recipe_options(group: dict[str, Any]) -> list[str]:
+    """The options of a group that choose a variant of any optimizer's program."""
+    return [option.recipe for name, option in OPTIONS.items() if option.recipe and group.get(name) not in (None, False)]
+
+
+def expand(signature: inspect.Signature) -> inspect.Signature:
+    """A signature with each option by its name instead of `**options`."""
+    last = next(reversed(signature.parameters.values()), None)
+    if last is None or last.name != "options" or last.kind is not last.VAR_KEYWORD:
+        return signature
+    types = {name: getattr(kind, "__forward_arg__", kind) for name, kind in OptimizerOptions.__annotations__.items()}
+    return signature.replace(parameters=[*list(signature.parameters.values())[:-1], *(
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[name]) for name, option in OPTIONS.items())])

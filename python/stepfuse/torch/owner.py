@@ -1,0 +1,54 @@
+"""What engines, checks and exchanges read of the optimizer above them, as protocols, so that none of them imports it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from .ranks import Ranks
+    from .tensors import Place
+
+
+class Exchange(Protocol):
+    """How ranks exchange the partial results of a step's first phase instead of sums."""
+
+    def exchange(self, engine: Any) -> list[dict[str, Tensor]]: ...
+
+
+class Owner(Protocol):
+    """An optimizer, as its engine sees it."""
+
+    param_groups: list[dict[str, Any]]
+    state: Any
+    defaults: dict[str, Any]
+    _recipe: str
+    _couples: bool
+    _counts: bool
+    _counted: Callable[[Tensor], bool] | None
+    _at_once: bool
+    _shards: Mapping[int, Place]
+    _pieces: Exchange | None
+    _group: Any
+
+    def _options(self, group: dict[str, Any]) -> list[str]: ...
+    def _switches(self) -> set[str]: ...
+    def _source(self, name: str) -> tuple[str, int]: ...
+    def _check_group(self, group: dict[str, Any]) -> None: ...
+    def _live_scales(self) -> dict[Tensor, Tensor]: ...
+    def _is_shard(self, p: Tensor) -> bool: ...
+    def _find_ranks(self) -> Ranks | None: ...
+    def _find_alike(self) -> Ranks | None: ...
+
+
+class Sharded(Protocol):
+    """An optimizer whose ranks have shares of the parameters, as the exchange of pieces sees it."""
+
+    param_groups: list[dict[str, Any]]
+    _all: list[Tensor]
+    _buckets: list[Any]
+    _world: int
+    _comm: Ranks

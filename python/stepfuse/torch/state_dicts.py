@@ -1,0 +1,51 @@
+"""Forms of a state_dict: as pickle takes it, and with all values in f32, as torch.optim's classes do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import copies, formats, masters
+from .options import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+
+def picklable(values: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's state with codes in float8 as bytes: pickle alone, without torch.save, cannot take those."""
+    return {name: value.view(torch.uint8) if "." in name and value.is_floating_point() and value.element_size() == 1 else value
+            for name, value in values.items()}
+
+
+def unpickled(values: dict[str, Any]) -> dict[str, Any]:
+    """The inverse."""
+    made = dict(values)
+    for name in [name for name in made if "." in name]:
+        moment, form = formats.split_name(name)
+        buffer = formats.buffers(form).get(name.removeprefix(moment))
+        if buffer and made[name].dtype == torch.uint8:
+            made[name] = made[name].view(buffer.torch_dtype())
+    return made
+
+
+def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
+    """A state_dict with moments and masters in f32."""
+    state = dict(state_dict["state"])
+    for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
+        if index not in state:
+            continue
+        mine = state[index] = dict(state[index])
+        for moment in {formats.split_name(name)[0] for name in mine}:
+            if any("." in name for name in formats.find_arrays(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
+                mine.update(formats.convert(formats.pop_arrays(mine, moment), moment, "", p, f"parameter {index}", 0.0))
+        if (rest := masters.find_name(mine)) not in (None, "master"):
+            mine["master"] = masters.to_f32(mine, p)
+            del mine[rest]
+        for name in [name for name in copies.STATES if name in mine]:
+            del mine[name]
+    groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
+    return {**state_dict, "state": state, "param_groups": groups}
