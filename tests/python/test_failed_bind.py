@@ -90,7 +90,7 @@ def test_momentum_that_was_made_for_a_step_that_failed(monkeypatch):
     ({"moments": "fp8", "moments_min": 0}, {"moments": "f32"}, formats, "decode"),
     ({}, {"moments": "fp8", "moments_min": 0}, formats, "encode"),
     ({"master": "remainder"}, {"master": "f32"}, masters, "like_parameter"),
-    ({}, {"master": "ecc24"}, masters, "keep")], ids=str)
+    ({}, {"master": "ecc24"}, masters, "store")], ids=str)
 def test_a_form_that_could_not_be_changed(monkeypatch, kw, change, where, name):
     def run(fails):
         params = [parameter(torch.randn(300, generator=torch.Generator().manual_seed(2))) for _ in range(2)]
