@@ -164,7 +164,7 @@ class Binding:
                 check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
-                check_moments(who, p, name, key.kind, self.place(p, 0).full_size)
+                check_moments(who, p, name, key.kind, self.place(p, 0).full_size, formats.largest_block(group.get("moments")))
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
@@ -209,9 +209,15 @@ class Binding:
         if kept in formats.STORED or self.optimizer._couples:  # one value of what all share
             return [f"moments={kept}"]
         least, place = min(int(group.get("moments_min", 0)), MOST), self.place(p, 0)
-        if place.full_size >= least and not formats.fits_rows(kept, place) and has_rows(self.optimizer._recipe, options):
+        if place.full_size >= least and not self.fits_blocks(kept, p, place, options):
             return []
         return [f"moments={kept}", *([f"moments-below={least}"] if least > 0 else [])]
+
+    def fits_blocks(self, kept: str, p: Tensor, place: Place, options: tuple[str, ...]) -> bool:
+        """Whether a parameter's moments may be in blocks, given what else cuts it: shards, or values of rows."""
+        if is_distributed(p):
+            return formats.fits_shards(kept, p)
+        return formats.fits_rows(kept, place) or not has_rows(self.optimizer._recipe, options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
         """Compiles it, with the numbers that it goes on from. `counts` are steps that were made so far, by the parameter's id."""
@@ -337,14 +343,14 @@ class Binding:
         if have is not None:
             check_memory(type(self.optimizer).__name__, have, f"state '{name}' of {label}")
         if (type(have) is Tensor and have.dtype == buffer.torch_dtype() and have.device == p.device
-                and (same_layout(have, weight) if buffer.block == 1 else have.shape == (buffer.count(weight),) and have.is_contiguous())
-                and is_distributed(state[name]) == is_distributed(p)):
+                and (same_layout(have, weight) if buffer.block == 1 else have.numel() == buffer.count(weight) and have.is_contiguous())
+                and is_distributed(state[name]) == is_distributed(p) and (have.dim() == 1 or buffer.block == 1 or is_distributed(p))):
             return have
         moment, form = formats.split_name(name)
         if form or have is None and formats.find_arrays(state, moment):
             arrays = formats.convert({key: local(value).to(p.device) for key, value in formats.pop_arrays(state, moment).items()},
                                    moment, form, weight, label, self.initial(moment))
-            state.update((key, like_parameter(p, value)) for key, value in arrays.items())
+            state.update((key, like_parameter(p, value, formats.block_size(key))) for key, value in arrays.items())
             return self.array(p, weight, label, name, buffer)
         if have is None and name in masters.FORMS and masters.find_name(state):
             masters.convert(state, name, p)

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import _core
 from .arguments import COPY_SCALES, check_choice
 from .groups import names_of
-from .tensors import gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, overlaps_itself, type_name
+from .tensors import columns_of, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, largest_cut, lies_by_rows, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -53,12 +53,19 @@ def check_memory(who: str, t: Tensor, name: str) -> None:
                            "memory back (untyped_storage().resize_()) before the step")
 
 
-def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int) -> None:
+def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int, block: int) -> None:
+    """Refuses formats of a DTensor whose mesh cuts within its rows at other places than between blocks of that many elements."""
     kept = [option for option in kind if option.startswith("moments=") and option[len("moments="):] not in DTYPES.values()]
     exempt = any(elements < int(option[len("moments-below="):]) for option in kind if option.startswith("moments-below="))
-    if kept and not exempt and is_distributed(p) and any(not placement.is_replicate() for placement in p.placements):
-        raise TypeError(f"{who}: {kept[0]} keeps elements in blocks, which the shards of a DTensor cut, as those of {name}; take "
-                        "moments='bf16', or ZeroRedundancyOptimizer, whose shards are cut between blocks")
+    if not kept or exempt or not is_distributed(p):
+        return
+    if not p._local_tensor.is_contiguous():
+        raise TypeError(f"{who}: {kept[0]} counts blocks along rows, and the shard of {name} does not lie by rows (strides "
+                        f"{p._local_tensor.stride()}): make it contiguous, or give it a group of its own with moments='bf16'")
+    within_rows = any(not placement.is_replicate() and not placement.is_shard(0) for placement in p.placements)
+    if not columns_of(p) or columns_of(p) % block or within_rows and (p.shape[-1] % block or largest_cut(p) % block):
+        raise TypeError(f"{who}: {kept[0]} has blocks of {block} elements along rows, and {name}, of shape {tuple(p.shape)}, is placed as "
+                        f"{p.placements}, which cuts them: give it a group of its own with moments='bf16'")
 
 
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from .. import _core
 from . import parts
 from .checks import DTYPES
-from .tensors import is_dense, same_layout, zeros_like
+from .tensors import columns_of, is_dense, same_layout, zeros_like
 
 if TYPE_CHECKING:
     from .tensors import Place
@@ -60,11 +60,23 @@ def block_size(name: str) -> int:
     return parts[part].block if part in parts else 1
 
 
+def largest_block(kept: str | None) -> int:
+    """How many elements share a value, at most, in a choice of formats. Smaller blocks divide larger ones."""
+    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
+    return max((part.block for form in forms for part in buffers(form).values()), default=1)
+
+
 def fits_rows(kept: str | None, place: Place) -> bool:
     """Whether rows are of whole blocks of a choice of formats, as where rows have values of their own."""
-    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
-    return place.columns in (0, place.full_size) or all(
-        place.columns % part.block == 0 for form in forms for part in buffers(form).values())
+    return place.columns in (0, place.full_size) or place.columns % largest_block(kept) == 0
+
+
+def fits_shards(kept: str | None, p: Tensor) -> bool:
+    """Whether a DTensor's moments have blocks: if its rows are whole blocks, so that no mesh cuts one. Its full shape decides, and
+    not where this mesh cuts, so that every mesh has the same state.
+    """
+    columns = columns_of(p)
+    return columns > 0 and columns % largest_block(kept) == 0
 
 
 def find_arrays(state: dict[str, Any], moment: str) -> list[str]:
@@ -152,7 +164,7 @@ def convert(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, l
         found = split_name(next(iter(arrays)))[1]
         values = decode(arrays, moment, found, weight, label) if found else arrays[moment]
         if found == form and same_layout(values, weight):
-            return {name: array.contiguous() if array.dim() == 1 else array for name, array in arrays.items()}
+            return {name: array.reshape(-1) if block_size(name) > 1 else array for name, array in arrays.items()}
         if values.numel() != weight.numel():
             raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, the parameter {tuple(weight.shape)}")
         made.copy_(values.reshape(weight.shape))

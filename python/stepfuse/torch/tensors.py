@@ -61,6 +61,15 @@ def gradient_dtype(p: Tensor) -> torch.dtype:
     return p.grad.dtype if p.grad is not None else getattr(p, "grad_dtype", None) or p.dtype
 
 
+def largest_cut(p: Tensor) -> int:
+    """How many elements of a DTensor's last dimension the first rank has, which is at least as many as any other."""
+    size = p.shape[-1]
+    for d, placement in enumerate(p.placements):
+        if placement.is_shard(p.ndim - 1):
+            size = -(-size // p.device_mesh.size(d))
+    return size
+
+
 def is_first_copy(p: Tensor) -> bool:
     """Whether no other rank of its mesh that holds the same elements comes before this one."""
     return not is_distributed(p) or not any(
@@ -83,12 +92,25 @@ def random_id(number: int, part: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{number} {part}".encode()).digest()[:4], "little")
 
 
-def like_parameter(p: Tensor, array: Tensor) -> Tensor:
-    """An array of a parameter's state as what the parameter is: a DTensor of the same shards."""
+def block_grid(shape: torch.Size, full: torch.Size, block: int) -> torch.Size:
+    """The shape of what blocks of elements share, for a part with `shape` of a tensor with shape `full`, which decides: as the
+    tensor, with the blocks of a row in its last dimension. A dimension that is no whole number of blocks joins those before it.
+    """
+    if full[-1] % block == 0:
+        return torch.Size([*shape[:-1], shape[-1] // block])
+    return torch.Size([shape[0], full[1:].numel() // block])
+
+
+def like_parameter(p: Tensor, array: Tensor, block: int = 1) -> Tensor:
+    """An array of a parameter's state as what the parameter is: a DTensor of the same shards, with a value for each block."""
     if not is_distributed(p):
         return array
-    like = p if array.shape == p._local_tensor.shape else array  # what blocks share, of a replicated parameter
-    return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=like.shape, stride=like.stride())
+    shape, stride = p.shape, p.stride()
+    if block > 1:
+        shape = block_grid(p.shape, p.shape, block)
+        stride = torch.empty(shape, device="meta").stride()
+        array = array.reshape(block_grid(p._local_tensor.shape, p.shape, block))
+    return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=shape, stride=stride)
 
 
 def increment_versions(tensors: list[Tensor]) -> None:
