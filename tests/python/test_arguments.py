@@ -12,7 +12,7 @@ NAN = float("nan")
 WRONG = [("max_norm", -1), ("max_norm", NAN), ("max_norm", "1"), ("max_norm", True), ("norm_type", 3), ("norm_type", "a"), ("norm_type", 1.0),
          ("external_norm", 3), ("external_norm", True), ("scaler", 3), ("scaler", LossScaler), ("weight_rounding", "x"), ("seed", 1.5),
          ("seed", 1 << 63), ("ema_decay", 2), ("ema_decay", "0.9"), ("moments", "x"), ("moments", 3), ("moments_min", -1),
-         ("moments_min", 1.5), ("master", "x"), ("clip_factor", 0), ("clip_factor", -1), ("copy_scale", "x"), ("lr", -1), ("lr", NAN),
+         ("moments_min", 1.5), ("master", "x"), ("skip_nonfinite", 3), ("skip_norm", -1), ("clip", "x"), ("clip_z", "a"), ("monitor", 3), ("clip_factor", 0), ("clip_factor", -1), ("copy_scale", "x"), ("lr", -1), ("lr", NAN),
          ("lr", "1")]
 OF_GROUPS = ("weight_rounding", "seed", "ema_decay", "moments", "moments_min", "master", "clip_factor", "copy_scale", "lr")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ class GradScaler(torch.amp.GradScaler):
     """
 
     _native: Any = None
+    _factors: Mapping[str, float] = MappingProxyType({})  # the steps do not adapt the scale; update() does
 
     def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
                  backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True, *,

@@ -105,9 +105,9 @@ class Binding:
         written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
         made, places = self.divide(known)
-        if self.mode != PLAIN:
+        if self.mode.reads_ahead:
             check_together(made, self.mode)
-        self.ranks = self.optimizer._find_ranks() if self.mode != PLAIN else None
+        self.ranks = self.optimizer._find_ranks() if self.mode.reads_ahead else None
         if len(made) > 1 and self.optimizer._couples:
             kinds = sorted(f"{' '.join(part.kind)} on {part.device}" for part in made)
             raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
@@ -222,7 +222,7 @@ class Binding:
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
         """Compiles it, with the numbers that it goes on from. `counts` are steps that were made so far, by the parameter's id."""
         made = program(self.optimizer._recipe, part.options)
-        check_whole(self.optimizer, part, made.text(), self.mode.sums(), self.ranks is not None)
+        check_whole(self.optimizer, part, made.text(), (*self.mode.sums(), "first_bad"), self.ranks is not None)
         scaler = self.mode.scaler
         flags = "tensor-flags" in part.options
         layout = [(name, mine.numel(), g, flags and not counted, *place) for name, mine, g, counted, place in zip(
@@ -231,7 +231,7 @@ class Binding:
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
         part.step = _core.Step(made, layout, *parts.place(part.device), None if scaler is None else scaler._native,
-                               self.mode.deferred or shared and self.mode != PLAIN, parts.allocator(part.device))
+                               self.mode.deferred or shared and self.mode.reads_ahead, parts.allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
@@ -248,7 +248,7 @@ class Binding:
             else:
                 part.args.append((index, name))
         state = self.optimizer.state
-        if "seed" in made.states() or self.optimizer._counts and "step" in made.states():
+        if "seed" in made.states() or "step" in made.states() and (self.optimizer._counts or "clip_average" in made.states()):
             part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)
             shown = part.counts.tolist()
             exact = torch.tensor([counts.get(id(p), -1) for p in part.params], dtype=torch.float32).tolist()

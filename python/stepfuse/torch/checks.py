@@ -129,10 +129,10 @@ def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, .
            if (name not in exchanged or name in formula) and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return
-    who = f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
+    who = f"clip='adagc' of {type(optimizer).__name__} takes a norm" if own == ["own_sum"] else f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
     for p, name in zip(part.params, part.names):
         if optimizer._is_shard(p):
-            raise _core.Error(f"{who} over a whole parameter, of which this rank has a part only ({name}): take a formula "
+            raise _core.Error(f"{who} over a whole parameter, of which this rank has a part only ({name}): take one "
                               "that is elementwise, or DDP")
     if on_ranks and optimizer._couples:
         raise _core.Error(f"{who} over all parameters, of which other ranks have more: take a formula without that, or DDP")

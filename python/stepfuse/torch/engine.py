@@ -14,12 +14,12 @@ from torch import Tensor
 from .. import _core
 from . import copies
 from .agreement import facts
-from .binding import PLAIN, Binding
+from .binding import Binding
 from .checks import check_memory
 from .tensors import gradient_dtype, increment_versions, is_distributed, same_layout, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .owner import Owner
     from .parts import Mode, Part
@@ -30,7 +30,6 @@ class Engine(Binding):
 
     def __init__(self, optimizer: Owner) -> None:
         super().__init__(optimizer)
-        self.max_norm = 0.0
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
 
@@ -43,18 +42,19 @@ class Engine(Binding):
             self.agree()
         self.reduce()
 
-    def run(self, mode: Mode, max_norm: float | None, norm: float | None) -> None:
+    def run(self, mode: Mode, values: Mapping[str, float]) -> None:
+        """A step. `values` are those of the arguments that groups do not have, as far as they differ from the program's own."""
         # What was measured and not stepped with is of other gradients.
         measured = self.measured and mode == self.mode
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
         if self.to_compare is not None:
             self.agree()
-        if not self.measured and self.mode != PLAIN and (
+        if not self.measured and self.mode.reads_ahead and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
             if part.args:
-                self.set_args(part, max_norm, norm)
+                self.set_args(part, values)
             if part.scales:
                 part.set_scales()
             for p, copy in part.copies:
@@ -138,7 +138,7 @@ class Engine(Binding):
         """Of the measured gradients, on their device."""
         if not self.parts:
             return torch.tensor(0.0)
-        if self.mode.norm == "l2":
+        if self.mode.norm in ("l2", None):
             total = self.parts[0].sums["sum"]
             if total.is_cuda:
                 return total.sqrt()
@@ -154,15 +154,19 @@ class Engine(Binding):
         sums = self.parts[0].sums
         return sums.get("nonfinite_sum", sums.get("found_inf"))
 
-    def set_args(self, part: Part, max_norm: float | None, norm: float | None) -> None:
+    def skip_reasons(self, skip_norm: float) -> list[Tensor]:
+        """Why the newest step was skipped, as tensors that are not 0 then; empty where no step is skipped."""
+        found = self.found_inf() if self.mode.may_skip else None
+        if found is None:
+            return []
+        return [found, self.norm() > skip_norm] if self.mode.skips_norm else [found]
+
+    def set_args(self, part: Part, values: Mapping[str, float]) -> None:
+        factors = {} if self.mode.scaler is None else self.mode.scaler._factors
         for arg, name in part.args:
-            if name == "external_norm":
-                value = norm
-            elif name == "max_norm":
-                value = max_norm
-            else:
-                value = self.mode.scaler._factors[name]
-            part.set(arg, float(value))
+            value = values.get(name, factors.get(name))
+            if value is not None:
+                part.set(arg, float(value))
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
         """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
@@ -201,5 +205,17 @@ class Engine(Binding):
             raise RuntimeError(f"{who}: the gradient of {name} is on {grad.device}, the parameter on {like.device}: move one of them")
         check_memory(who, grad, f"the gradient of {name}")
 
-    def stats(self, wait: bool) -> dict[str, float] | None:
-        return self.parts[-1].step.stats(wait, self.parts[-1].stream()) if self.parts else None
+    def stats(self, wait: bool) -> dict[str, Any] | None:
+        if not self.parts:
+            return None
+        found = [part.step.stats(wait, part.stream()) for part in (self.parts if self.mode.monitor else self.parts[-1:])]
+        if found[-1] is not None and self.mode.monitor:
+            found[-1]["found_inf"] = max((report or {}).get("found_inf", 0.0) for report in found)
+            found[-1]["first_nonfinite"] = self.find_first_nonfinite(found)
+        return found[-1]
+
+    def find_first_nonfinite(self, reports: list[dict[str, float] | None]) -> str | None:
+        """The name of the first parameter of this rank, in the order of the groups, whose gradient was not finite."""
+        slots = [int((report or {}).get("first_nonfinite", -1)) for report in reports]
+        first = [part.params[slot] for part, slot in zip(self.parts, slots) if 0 <= slot < len(part.params)]
+        return next((name for p, name, *_ in self.order if any(p is other for other in first)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -16,13 +17,12 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from .. import _core
 from . import copies, state_dicts, torchao
-from .arguments import NORMS, check_args, check_factors, check_kind, check_max_norm, refuse
+from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
 from .engine import Engine
 from .groups import SCALES, move, set_scales
-from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, take_options
-from .parts import Mode
+from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, mode_of, step_args, take_options
 from .programs import program
 from .scaler import LossScaler
 from .tensors import is_distributed, local
@@ -30,6 +30,7 @@ from .weights import Weights
 
 if TYPE_CHECKING:
     from .owner import Exchange
+    from .parts import Mode
     from .ranks import Ranks
     from .tensors import Place
 
@@ -45,8 +46,9 @@ class Deferred:
         self.norm: str | None = None
         self.max_norm = 0.0
 
-    def mode(self) -> Mode:
-        return Mode(norm=self.norm, scaler=self.scaler, deferred=True)
+    def mode(self, own: Mode) -> Mode:
+        """`own`: the optimizer's own mode, which neither clips nor scales."""
+        return own._replace(norm=self.norm, scaler=self.scaler, deferred=True)
 
 
 class Fused(Weights, torch.optim.Optimizer):
@@ -55,11 +57,9 @@ class Fused(Weights, torch.optim.Optimizer):
     _recipe = ""
     _couples = False  # of a formula: something is one value for several parameters
     _counts = True  # torch's state of a parameter has a `step`
-    _max_norm: float | None = None
-    _norm: str | None = None
+    _own_mode = PLAIN  # what a step does beside updating, unless torch's calls left it to the step
+    _step_args: Mapping[str, float] = MappingProxyType({})  # arguments of the mode, such as max_norm
     _is_set_up = False
-    _external_norm = False
-    _scaler: LossScaler | None = None
     _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
     _counted: Callable[[Tensor], bool] | None = None
     _ranks: Ranks | None = None
@@ -105,10 +105,10 @@ class Fused(Weights, torch.optim.Optimizer):
         for group in self.param_groups:
             self._check_group(group)
         self._is_set_up = True
-        self._max_norm = options["max_norm"]
-        self._norm = None if self._max_norm is None else NORMS[float(options["norm_type"])]
-        self._external_norm = options["external_norm"]
-        self._scaler = options["scaler"]
+        self._own_mode = mode_of(options)
+        self._step_args = step_args(options, self._own_mode)
+        check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
+                   lambda name: (name, -1))
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = self._scaler is not None
 
@@ -150,8 +150,10 @@ class Fused(Weights, torch.optim.Optimizer):
 
     def __repr__(self) -> str:
         """torch's, and what is of the whole step."""
-        own = {"max_norm": self._max_norm, "norm_type": next((n for n, name in NORMS.items() if name == self._norm), None),
-               "external_norm": self._external_norm or None, "scaler": self._scaler}
+        mode = self._own_mode
+        own = {"norm_type": next((n for n, name in NORMS.items() if name == mode.norm), None), "clip": mode.clip, **self._step_args,
+               "external_norm": mode.external_norm or None, "scaler": mode.scaler, "skip_nonfinite": mode.nonfinite and mode.nonfinite == "skip",
+               "monitor": mode.monitor or None}
         lines = "".join(f"    {name}: {value}\n" for name, value in own.items() if value is not None)
         return super().__repr__().removesuffix(")") + (f"Step\n{lines})" if lines else ")")
 
@@ -219,14 +221,34 @@ class Fused(Weights, torch.optim.Optimizer):
     @property
     def max_norm(self) -> float | None:
         """What the step clips the gradients' global norm to; may change at any time, but not from or to None."""
-        return self._max_norm
+        return self._step_args.get("max_norm")
 
     @max_norm.setter
     def max_norm(self, value: float) -> None:
-        if self._max_norm is None or value is None:
-            raise ValueError("whether a step clips is decided by its constructor's max_norm")
-        check_max_norm("max_norm", value)
-        self._max_norm = value
+        self._set_step_arg("max_norm", value, "clips")
+
+    @property
+    def skip_norm(self) -> float | None:
+        """The norm above which steps are skipped; may change at any time, but not from or to None."""
+        return self._step_args.get("skip_norm")
+
+    @skip_norm.setter
+    def skip_norm(self, value: float) -> None:
+        self._set_step_arg("skip_norm", value, "skips large norms")
+
+    def _set_step_arg(self, name: str, value: float, does: str) -> None:
+        if name not in self._step_args or value is None:
+            raise ValueError(f"whether a step {does} is decided by its constructor's {name}")
+        OPTIONS[name].check(name, value)
+        self._step_args = {**self._step_args, name: float(value)}
+
+    @property
+    def _norm(self) -> str | None:
+        return self._own_mode.norm
+
+    @property
+    def _scaler(self) -> LossScaler | None:
+        return self._own_mode.scaler
 
     @property
     def scaler(self) -> LossScaler | None:
@@ -266,7 +288,7 @@ class Fused(Weights, torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if (norm is not None) != self._external_norm:
+        if (norm is not None) != self._own_mode.external_norm:
             raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
         if self._scaler is not None and hasattr(self, "grad_scale"):
             raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
@@ -278,23 +300,19 @@ class Fused(Weights, torch.optim.Optimizer):
         torch._C._set_grad_enabled(False)  # no_grad(), which is four calls of Python
         try:
             if deferred is None:
-                mode = self._mode()._replace(scaler=None) if self._only_makes_state() else self._mode()
-                engine.run(mode, self._max_norm, None if norm is None else float(norm))
+                mode, values = self._own_mode, self._step_args
+                if mode.keeps_state and self._only_makes_state():
+                    mode = mode._replace(scaler=None, clip=None, monitor=False)
+                engine.run(mode, values if norm is None else {**values, "external_norm": float(norm)})
             else:
-                engine.run(deferred.mode(), deferred.max_norm, None)
+                engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm})
         finally:
             torch._C._set_grad_enabled(had_grad)
         return loss
 
-    def _mode(self) -> Mode:
-        """What a step does beside updating, as the optimizer was made."""
-        if self._norm is None and self._scaler is None:
-            return PLAIN
-        return Mode(self._norm, self._external_norm, self._scaler)
-
     def _only_makes_state(self) -> bool:
-        """Whether this is torch.distributed.checkpoint's step with zeros, of which the loss scale shall not hear."""
-        if self._scaler is None or self.state or any(float(g["lr"]) != 0 for g in self.param_groups):
+        """Whether this is torch.distributed.checkpoint's step with zeros, which must not change the loss scale or averages."""
+        if self.state or any(float(g["lr"]) != 0 for g in self.param_groups):
             return False
         some = any(p.grad is not None and local(p.grad).any() for g in self.param_groups for p in g["params"])
         ranks = self._find_ranks()
@@ -327,7 +345,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     def _make_state(self) -> None:
         """All state as it is before the first step, where there is none yet."""
-        self._bound().scan(self._mode(), {})
+        self._bound().scan(self._own_mode, {})
 
     def _bound(self) -> Engine:
         if self._engine is None:
@@ -337,24 +355,25 @@ class Fused(Weights, torch.optim.Optimizer):
     def _measure(self) -> Engine:
         """The deferred step's first launch, which reads the gradients."""
         with torch.no_grad():
-            self._bound().measure(self._deferred.mode())
+            self._bound().measure(self._deferred.mode(self._own_mode))
         return self._engine
 
     @property
     def last_step_skipped(self) -> Tensor | None:
-        """Whether the newest step was skipped for inf or NaN: a bool on the device; reading it with item() waits.
+        """Whether the newest step was skipped, for inf, NaN or a norm above skip_norm: a bool on the device.
 
-        None where nobody looked.
+        Reading it with item() waits. None if no step can be skipped.
         """
         found = self._found
         if found is None and self._engine is not None:
-            found = [t for t in (self._engine.found_inf(),) if t is not None]
+            found = self._engine.skip_reasons(self._step_args.get("skip_norm", math.inf))
         return torch.stack([t.to(found[0].device) for t in found]).ne(0).any() if found else None
 
-    def stats(self, wait: bool = True) -> dict[str, float] | None:
+    def stats(self, wait: bool = True) -> dict[str, Any] | None:
         """Reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
 
-        Without `wait` never waits for the device. A step that neither clips nor scales reports nothing.
+        Without `wait` never waits for the device. A step that neither clips nor checks nor scales reports nothing;
+        `monitor=True` adds `first_nonfinite`, a parameter's name, and counts of skipped steps.
         """
         return None if self._engine is None else self._engine.stats(wait)
 
@@ -398,8 +417,7 @@ class Fused(Weights, torch.optim.Optimizer):
         self._pull()
         inside = super().__getstate__()
         inside["state"] = self._each_state(state_dicts.picklable)
-        return {**inside, "_max_norm": self._max_norm, "_norm": self._norm,
-                "_external_norm": self._external_norm, "_scaler": self._scaler, "_counted": self._counted}
+        return {**inside, "_own_mode": self._own_mode, "_step_args": dict(self._step_args), "_counted": self._counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -120,7 +120,7 @@ class Muon(Fused, base("Muon", "2.9")):
         return {"nesterov"}
 
     def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
-        self._may_skip = self._scaler is not None or self._deferred is not None and self._deferred.scaler is not None
+        self._may_skip = (self._own_mode if self._deferred is None else self._deferred.mode(self._own_mode)).may_skip
         result = super().step(closure, norm=norm)
         with torch.no_grad():
             self._step_along(self._orthogonal())
@@ -142,7 +142,7 @@ class Muon(Fused, base("Muon", "2.9")):
         try:
             for p, direction in directions:
                 p.grad = direction
-            self._second()._bound().run(PLAIN, None, None)
+            self._second()._bound().run(PLAIN, {})
         finally:
             for (p, _), gradient in zip(directions, gradients):
                 p.grad = gradient

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
@@ -15,10 +16,13 @@ from .arguments import (
     COPY_SCALES, MASTERS, NORMS, ROUNDINGS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
     refuse,
 )
+from .parts import Mode
 from .scaler import LossScaler
 
 MOMENTS_MIN = 4096  # elements; as in torchao and bitsandbytes
 CLIP_EPS = 1e-3  # as in timm
+CLIPS = ("zclip", "adagc")
+CLIP_NUMBERS = {"clip_z": ("zclip",), "clip_growth": ("adagc",), "clip_decay": CLIPS, "clip_warmup": CLIPS}
 
 
 class OptimizerOptions(TypedDict, total=False):
@@ -35,6 +39,13 @@ class OptimizerOptions(TypedDict, total=False):
             "stochastic" (at random, so that small steps arrive on average) or "kahan" (state `kahan` keeps what
             rounding takes away).
         seed: of a group, for "stochastic". The same seed gives the same bits, also after load_state_dict().
+        skip_nonfinite: skip steps with an inf or NaN in a gradient. None: where the step reads the gradients ahead anyway,
+            for max_norm, skip_norm, monitor or scaler.
+        skip_norm: skip steps whose gradients' norm is above this. The property of this name changes it.
+        clip: "zclip" clips a norm that is unusual for its moving mean and variance, "adagc" each parameter's norm to
+            a multiple of its moving average. max_norm is the limit while the averages warm up.
+        clip_z, clip_growth, clip_decay, clip_warmup: numbers of these; None is the paper's.
+        monitor: stats() also has first_nonfinite, skipped_steps, skipped_in_a_row, stuck, and grad_norm without max_norm.
         ema_decay: of a group. The step also keeps an exponential moving average of the weights (state `ema`, f32), as
             torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step. averaged() shows it.
         moments: of a group: how moments are kept. "bf16", or a format of the library ("fp8", "int8", "sqrt8";
@@ -56,6 +67,14 @@ class OptimizerOptions(TypedDict, total=False):
     norm_type: float
     external_norm: bool
     scaler: LossScaler | None
+    skip_nonfinite: bool | None
+    skip_norm: float | None
+    clip: str | None
+    clip_z: float | None
+    clip_growth: float | None
+    clip_decay: float | None
+    clip_warmup: int | None
+    monitor: bool
     weight_rounding: str | None
     seed: int
     ema_decay: float | None
@@ -102,6 +121,11 @@ OPTIONS: dict[str, Option] = {
     "norm_type": Option(2.0, check_norm_type),
     "external_norm": Option(False, functools.partial(check_flag, what="True where step(norm=…) is given the norm, else False")),
     "scaler": Option(None, check_scaler),
+    "skip_nonfinite": Option(None, functools.partial(check_flag, what="True, False, or None for the default")),
+    "skip_norm": Option(None, functools.partial(check_number, what="the norm above which steps are skipped")),
+    "clip": Option(None, one_of(CLIPS)),
+    **dict.fromkeys(CLIP_NUMBERS, Option(None, functools.partial(check_number, what="a number of clip="))),
+    "monitor": Option(False, functools.partial(check_flag, what="True or False")),
     "weight_rounding": Option(None, one_of(ROUNDINGS), of_group=True),
     "seed": Option(0, functools.partial(check_integer, what="a seed", least=-SEEDS, below=SEEDS), of_group=True, convert=int,
                    goes_with="weight_rounding"),
@@ -133,7 +157,45 @@ def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("external_norm=True needs max_norm")
     if given["clip_factor"] is not None and given["max_norm"] is not None:
         raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
+    check_mode(given)
     return given
+
+
+def check_mode(given: dict[str, Any]) -> None:
+    """Checks the options that are about bad steps against each other."""
+    if given["clip"] is not None:
+        if given["max_norm"] is None:
+            refuse("clip", given["clip"], "it needs max_norm=, the limit until there are averages")
+        if as_number(given["norm_type"]) != 2.0:
+            refuse("norm_type", given["norm_type"], f"clip={given['clip']!r} is by the norm of type 2: leave it out")
+    for name in CLIP_NUMBERS:
+        if given[name] is not None and given["clip"] not in CLIP_NUMBERS[name]:
+            refuse(name, given[name], f"a number of clip={' or '.join(map(repr, CLIP_NUMBERS[name]))}, which is missing")
+    for name in ("scaler", "skip_norm"):
+        if given["skip_nonfinite"] is False and given[name] is not None:
+            refuse("skip_nonfinite", False, f"{name}= skips steps with inf and NaN: leave out one of them")
+
+
+def mode_of(given: dict[str, Any]) -> Mode:
+    """What a step does beside updating; skip_nonfinite is by default True if gradients are read ahead anyway."""
+    norm = None if given["max_norm"] is None else NORMS[float(given["norm_type"])]
+    skips = given["skip_nonfinite"]
+    if skips is None:
+        skips = given["monitor"] or given["skip_norm"] is not None or norm is not None and not given["external_norm"]
+    nonfinite = None
+    if given["scaler"] is None and skips:
+        nonfinite = "skip"
+    elif given["scaler"] is None and given["monitor"]:
+        nonfinite = "report"
+    measures = given["monitor"] and norm is None and nonfinite != "report"  # for grad_norm among the reports
+    return Mode(norm, given["external_norm"], given["scaler"], nonfinite=nonfinite, skips_norm=given["skip_norm"] is not None or measures,
+                clip=given["clip"], monitor=given["monitor"])
+
+
+def step_args(given: dict[str, Any], mode: Mode) -> dict[str, float]:
+    """The values of the mode's arguments that somebody chose."""
+    made = {name: float(given[name]) for name in ("max_norm", "skip_norm", *CLIP_NUMBERS) if given[name] is not None}
+    return {"skip_norm": math.inf, **made} if mode.skips_norm else made
 
 
 def group_defaults(given: dict[str, Any]) -> dict[str, Any]:

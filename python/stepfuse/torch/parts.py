@@ -49,19 +49,26 @@ class Mode(NamedTuple):
     external_norm: bool = False
     scaler: Any = None  # unscales by its scale, skips where that found inf
     deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
+    nonfinite: str | None = None  # "skip" or "report" steps whose gradients are not all finite; None: a scaler decides
+    skips_norm: bool = False  # measures the norm, and skips steps where it is above argument skip_norm
+    clip: str | None = None  # "zclip" or "adagc": clips by past norms
+    monitor: bool = False  # reports the first parameter that is not finite, and counts skipped steps
 
     def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
         """A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
         options = []
         if self.norm is not None:
-            options.append(f"clip={self.norm}")
+            options.append(f"clip={self.clip or self.norm}")
         if self.external_norm:
             options.append("external-norm")
         if self.scaler is not None:
-            options.append("loss-scale=fixed" if self.deferred or not last else "loss-scale=dynamic")
-        if flags and options:
+            options.append("loss-scale=fixed" if self.deferred or not last else f"loss-scale={self.scaler.policy}")
+        if self.nonfinite is not None:
+            options += ["check", *["on-nonfinite=propagate"] * (self.nonfinite == "report")]
+        options += [name for name, wanted in (("skip-norm", self.skips_norm), ("monitor", self.monitor)) if wanted]
+        if flags and self.reads_ahead:
             options.append("tensor-flags")
-        if self.deferred or shared and options:
+        if self.deferred or shared and self.reads_ahead:
             options.append("all-reduce")
         if self.deferred:  # as torch's clip function
             options.append("on-norm-overflow=torch")
@@ -69,8 +76,22 @@ class Mode(NamedTuple):
 
     def sums(self) -> tuple[str, ...]:
         """What such a step reduces over the gradients, beside what a formula does."""
-        return (("sum", "norm") if self.norm is not None else ()) + (
-            ("nonfinite_sum", "found_inf") if self.norm is not None or self.scaler is not None else ())
+        measures, checks = self.norm is not None or self.skips_norm, self.scaler is not None or self.nonfinite is not None
+        return (("sum", "norm") if measures else ()) + (("nonfinite_sum", "found_inf") if measures or checks else ())
+
+    @property
+    def may_skip(self) -> bool:
+        return self.scaler is not None or self.nonfinite == "skip" or self.skips_norm
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether a first phase reads all gradients before any weight changes."""
+        return self.norm is not None or self.may_skip
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether such a step changes more than parameters and their state: a scale, averages of norms, counts."""
+        return self.scaler is not None or self.clip is not None or self.monitor
 
 
 class Key(NamedTuple):

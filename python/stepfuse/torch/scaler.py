@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .arguments import as_number, check_choice, check_integer, refuse
 
 DLPACK = {"cpu": 1, "cuda": 2}  # its types of devices
 
@@ -17,20 +18,45 @@ def on_device(native: Any, device: torch.device) -> Tensor:
     return torch.utils.dlpack.from_dlpack(native.tensor(DLPACK[device.type], device.index or 0))
 
 
+POLICIES = {"torch": "dynamic", "apex": "apex", "megatron": "megatron"}  # and the recipe's names for them
+
+
 class LossScaler:
     """A dynamic loss scale inside of an optimizer's step: what torch.amp.GradScaler keeps, without its launches.
 
     Given to one optimizer as `scaler=`. The step unscales the gradients, skips itself where one of them is not
     finite, and grows or backs off the scale, on the device and without waiting for it.
+
+    Args:
+        init_scale, growth_factor, backoff_factor, growth_interval: as torch.amp.GradScaler's.
+        policy: "torch" backs off at each overflow. "apex" and "megatron" have hysteresis: they back off at the
+            `hysteresis`-th overflow and at each one after it. With "apex" a good step restores the hysteresis, with
+            "megatron" a growth of the scale does.
+        hysteresis: overflows that it takes to back off, for "apex" and "megatron".
+        min_scale: the least scale, for "megatron".
     """
 
     def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-                 growth_interval: int = 2000) -> None:
+                 growth_interval: int = 2000, *, policy: str = "torch", hysteresis: int = 2, min_scale: float = 1.0) -> None:
+        check_choice("policy", policy, POLICIES)
+        check_integer("hysteresis", hysteresis, "a number of overflows", 1, 1 << 31)
+        if not as_number(min_scale) > 0:
+            refuse("min_scale", min_scale, "a scale above 0")
+        self._policy = policy
         self._native = _core.Scaler(init_scale, growth_factor, backoff_factor, growth_interval)
         self._factors = {"growth_factor": growth_factor, "backoff_factor": backoff_factor,
                          "growth_interval": growth_interval}
-        self._tracker = 0  # until a step is made with the scaler
-        self._tensor: Tensor | None = None
+        if policy != "torch":
+            self._factors["hysteresis"] = hysteresis
+        if policy == "megatron":
+            self._factors["min_scale"] = min_scale
+        self._counters = {"growth_tracker": 0, **({"hysteresis_tracker": hysteresis} if policy != "torch" else {})}
+        self._tensor: Tensor | None = None  # until a step is made with the scaler, the counters are those above
+
+    @property
+    def policy(self) -> str:
+        """The value of recipe option loss-scale."""
+        return POLICIES[self._policy]
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scale; waits for nothing."""
@@ -46,28 +72,34 @@ class LossScaler:
         return f"LossScaler(scale={self.get_scale()}, {', '.join(f'{name}={value}' for name, value in self._factors.items())})"
 
     def state_dict(self) -> dict[str, Any]:
-        """In the format of torch.amp.GradScaler."""
-        tracker = self._tracker if self._tensor is None else int(self._native.read("growth_tracker"))
-        return {"scale": self.get_scale(), **self._factors, "_growth_tracker": tracker}
+        """In the format of torch.amp.GradScaler; with hysteresis also that and its counter."""
+        counters = {name: value if self._tensor is None else int(self._native.read(name)) for name, value in self._counters.items()}
+        return {"scale": self.get_scale(), **self._factors, **{f"_{name}": value for name, value in counters.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a state_dict() of this class or of torch.amp.GradScaler."""
-        self._factors = {name: state[name] for name in self._factors}
+        """From a state_dict() of this class or of torch.amp.GradScaler. The policy stays, and what only the policy has
+        begins again if the state does not have it."""
+        self._factors = {name: state.get(name, value) for name, value in self._factors.items()}
         self._native.write("scale", state["scale"])
-        self._tracker = int(state["_growth_tracker"])
+        first = {"growth_tracker": 0, "hysteresis_tracker": self._factors.get("hysteresis")}
+        self._counters = {name: int(state.get(f"_{name}", first[name])) for name in self._counters}
         if self._tensor is not None:
-            self._native.write("growth_tracker", self._tracker)
+            self._write_counters()
+
+    def _write_counters(self) -> None:
+        for name, value in self._counters.items():
+            self._native.write(name, value)
 
     def _attach(self, device: torch.device) -> None:
         """Once a step was made with it."""
         if self._tensor is None:
             self._tensor = on_device(self._native, device)
-            self._native.write("growth_tracker", self._tracker)
+            self._write_counters()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.state_dict()
+        return {**self.state_dict(), "policy": self._policy}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        tracker = state["_growth_tracker"]
-        self.__init__(state["scale"], state["growth_factor"], state["backoff_factor"], state["growth_interval"])
-        self._tracker = tracker
+        more = {name: state[name] for name in ("hysteresis", "min_scale") if name in state}
+        self.__init__(state["scale"], state["growth_factor"], state["backoff_factor"], state["growth_interval"], policy=state["policy"], **more)
+        self.load_state_dict(state)
