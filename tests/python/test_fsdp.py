@@ -210,7 +210,7 @@ def misused(rank, world):
     weight.grad = None
     plain = nn.Parameter(torch.ones(3))
     plain.grad = torch.ones(3)
-    with pytest.raises(ValueError, match="not all DTensors of one mesh: call share_norm"):
+    with pytest.raises(ValueError, match="not all DTensors of meshes with the same ranks: call share_norm"):
         AdamW([weight, plain], lr=0.1, max_norm=1.0).step()
     whole = LAMB([nn.Parameter(weight.detach())], lr=0.1)
     whole.param_groups[0]["params"][0].grad = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])

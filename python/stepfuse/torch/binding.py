@@ -59,6 +59,7 @@ class Binding:
         self.bound = False  # the walk is over what parts are bound to
         self.measured = False
         self.ranks: Ranks | None = None
+        self.meshes: dict[Any, Ranks] = {}  # of the parameters, where these have several
         self.to_compare: Ranks | None = None  # ranks that are to be alike, and were not compared so far
         self.compared = False
         self.places: dict[int, tuple[int, int]] = {}  # by the parameter's id: its part and slot
@@ -104,6 +105,7 @@ class Binding:
         known = {id(p) for part in self.parts for p in part.params}
         written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
+        self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead else {}
         made, places = self.divide(known)
         if self.mode.reads_ahead:
             check_together(made, self.mode)
@@ -161,6 +163,8 @@ class Binding:
                     places.append((p, name, -1, 0))
                     continue
                 check_parameter(who, p, name)
+                if self.optimizer._pieces is not None:
+                    self.optimizer._pieces.check(who, p, name)
                 check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
@@ -189,7 +193,7 @@ class Binding:
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
         draws = group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
-        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None)
+        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes else None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
@@ -235,7 +239,7 @@ class Binding:
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
         part.sums = {name: value for name, value in part.sums.items() if name in self.mode.sums()}
-        if self.optimizer._pieces is not None:
+        if self.optimizer._pieces is not None and self.optimizer._pieces.observes:
             part.pieces = {name: torch.utils.dlpack.from_dlpack(values) for name, values in part.step.partials(
                 DLPACK[part.device.type], part.device.index or 0, True).items() if name in part.sums}
         where = {id(group): index for index, group in enumerate(self.optimizer.param_groups)}

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
     from .owner import Owner
     from .parts import Mode, Part
+    from .ranks import Ranks
+
+
+def combine(sums: list[dict[str, Tensor]], largest: bool) -> dict[str, Tensor]:
+    """What steps of parts have left, as of one step."""
+    totals = {name: torch.stack([of_part[name] for of_part in sums]) for name in (sums[0] if sums else ())}
+    return {name: t[0] if len(t) == 1 else t.amax() if largest else t.sum() for name, t in totals.items()}
 
 
 class Engine(Binding):
@@ -101,31 +108,41 @@ class Engine(Binding):
 
     def reduce(self) -> None:
         """The first phase, and what it adds up over all parts and ranks."""
-        pieces = self.optimizer._pieces
-        if pieces is not None:  # they stand from observe() of all tensors until reduce()
+        pieces = self.optimizer._pieces if self.ranks is not None else None
+        exchanged: list[dict[str, Tensor]] = []
+        if pieces is not None and pieces.observes:  # they stand from observe() of all tensors until reduce()
             for index, part in enumerate(self.parts):
                 if self.measured or len(part.early) < len(part.params):
                     self.observe(index, 0, len(part.params))
             exchanged = pieces.exchange(self)
         for index, part in enumerate(self.parts):
-            part.step.reduce(self.walk, index, part.stream(), self.measured and pieces is None)
-            if pieces is not None:
-                for name, total in exchanged[index].items():
-                    part.sums[name].copy_(total)
+            part.step.reduce(self.walk, index, part.stream(), self.measured and not exchanged)
+        if pieces is not None and not pieces.observes:
+            exchanged = pieces.exchange(self)
+        for part, totals in zip(self.parts, exchanged):
+            for name, total in totals.items():
+                part.sums[name].copy_(total)
         self.measured = True
         if self.ranks is None and len(self.parts) == 1:
             return
         largest = self.mode.norm == "inf"
-        totals = {name: torch.stack([part.sums[name] for part in self.parts])
-                  for name in (self.parts[0].sums if self.parts else ())}
-        totals = {name: t[0] if len(t) == 1 else t.amax() if largest else t.sum() for name, t in totals.items()}
+        totals = combine([part.sums for part in self.parts], largest)
         if self.ranks is not None and pieces is None:
-            words = torch.stack([*totals.values(), *(torch.zeros(2 - len(totals), device=self.ranks.device))])
-            self.ranks.all_reduce("the all-reduce of the norm", words, largest)
-            totals = dict(zip(totals, words))
+            each = []
+            for mesh in self.meshes or (None,):
+                mine = combine([part.sums for part in self.parts if part.key.mesh == mesh], largest)
+                ranks = self.meshes.get(mesh, self.ranks)
+                words = torch.stack([*mine.values(), *(torch.zeros(2 - len(mine), device=ranks.device))])
+                ranks.all_reduce("the all-reduce of the norm", words, largest)
+                each += [dict(zip(mine, words))] if mine else []
+            totals = combine(each, largest)
         for part in self.parts:
             for name, total in totals.items():
                 part.sums[name].copy_(total)
+
+    def ranks_of(self, part: Part) -> Ranks:
+        """Who shares the norm of a part's parameters."""
+        return self.meshes.get(part.key.mesh, self.ranks)
 
     def observe(self, index: int, first: int, count: int) -> None:
         """The first phase of some tensors of a part, whose gradients lie where they did in the last step."""

@@ -21,6 +21,7 @@ from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
 from .engine import Engine
+from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, mode_of, step_args, take_options
 from .programs import program
@@ -109,6 +110,7 @@ class Fused(Weights, torch.optim.Optimizer):
         self._step_args = step_args(options, self._own_mode)
         check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
                    lambda name: (name, -1))
+        self._pieces = ExactNorm() if options["exact"] else None
         # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
         self._step_supports_amp_scaling = self._scaler is not None
 
@@ -193,17 +195,28 @@ class Fused(Weights, torch.optim.Optimizer):
         if self._ranks is None:
             from .ranks import Ranks
 
-            groups = [self._group]
-            if self._group is None:
-                mesh = spread[0].device_mesh
-                if len(spread) < len(params) or any(p.device_mesh != mesh for p in spread):
-                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of one mesh: call "
+            if self._group is not None:
+                groups = [self._group]
+            else:
+                meshes = list(dict.fromkeys(p.device_mesh for p in spread))
+                if len(spread) < len(params) or len({tuple(sorted(mesh.mesh.flatten().tolist())) for mesh in meshes}) > 1:
+                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks: call "
                                      "share_norm() with all ranks that norm and verdict are over, and which parameters count")
-                groups = [mesh.get_group(d) for d in range(mesh.ndim)]
+                groups = [meshes[0].get_group(d) for d in range(meshes[0].ndim)]
             if all(group.size() == 1 for group in groups):  # a step of one launch, as without a mesh
                 return None
             self._ranks = Ranks(groups, local(params[0]).device)
         return self._ranks
+
+    def _find_meshes(self) -> dict[Any, Ranks]:
+        """The meshes of DTensors if there are several. The norm is that of the meshes' norms."""
+        params = [p for g in self.param_groups for p in g["params"]]
+        meshes = dict.fromkeys(p.device_mesh for p in params if is_distributed(p)) if self._group is None else {}
+        if len(meshes) < 2:
+            return {}
+        from .ranks import Ranks
+
+        return {mesh: Ranks([mesh.get_group(d) for d in range(mesh.ndim)], local(params[0]).device) for mesh in meshes}
 
     def _find_alike(self) -> Ranks | None:
         """Ranks that step the same parameters, and need to be told nothing but whether they do so alike: of DDP and FSDP2."""
@@ -211,8 +224,8 @@ class Fused(Weights, torch.optim.Optimizer):
         if self._group is not None or not params or not torch.distributed.is_available() or not torch.distributed.is_initialized():
             return None
         if any(map(is_distributed, params)):
-            one_mesh = all(is_distributed(p) and p.device_mesh == params[0].device_mesh for p in params)
-            return self._find_ranks() if one_mesh else None
+            ranks = {tuple(sorted(p.device_mesh.mesh.flatten().tolist())) if is_distributed(p) else None for p in params}
+            return self._find_ranks() if len(ranks) == 1 else None
         from .ranks import Ranks, replicas_of
 
         group = replicas_of(params)
@@ -417,7 +430,8 @@ class Fused(Weights, torch.optim.Optimizer):
         self._pull()
         inside = super().__getstate__()
         inside["state"] = self._each_state(state_dicts.picklable)
-        return {**inside, "_own_mode": self._own_mode, "_step_args": dict(self._step_args), "_counted": self._counted}
+        exact = ExactNorm() if isinstance(self._pieces, ExactNorm) else None
+        return {**inside, "_pieces": exact, "_own_mode": self._own_mode, "_step_args": dict(self._step_args), "_counted": self._counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

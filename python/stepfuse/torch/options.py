@@ -34,6 +34,9 @@ class OptimizerOptions(TypedDict, total=False):
         max_norm: clip the gradients' global norm to this within the step, instead of calling clip_grad_norm_.
         norm_type: 1, 2 or inf.
         external_norm: step(norm=…) is given the norm instead of computing it.
+        exact: of DTensors, the norm of one device bit for bit on any mesh. Ranks then exchange partial sums and the elements
+            around cuts instead of two numbers, and read the gradients once more. Without it all ranks agree, but the norm's
+            last bits depend on their number.
         scaler: a LossScaler. The step unscales, skips overflows and adapts the scale.
         weight_rounding: of a group. Parameters below f32 have no master copy; their new values are rounded "nearest",
             "stochastic" (at random, so that small steps arrive on average) or "kahan" (state `kahan` keeps what
@@ -66,6 +69,7 @@ class OptimizerOptions(TypedDict, total=False):
     max_norm: float | None
     norm_type: float
     external_norm: bool
+    exact: bool
     scaler: LossScaler | None
     skip_nonfinite: bool | None
     skip_norm: float | None
@@ -120,6 +124,7 @@ OPTIONS: dict[str, Option] = {
     "max_norm": Option(None, check_max_norm),
     "norm_type": Option(2.0, check_norm_type),
     "external_norm": Option(False, functools.partial(check_flag, what="True where step(norm=…) is given the norm, else False")),
+    "exact": Option(False, functools.partial(check_flag, what="True for the norm of one device on any mesh of DTensors, else False")),
     "scaler": Option(None, check_scaler),
     "skip_nonfinite": Option(None, functools.partial(check_flag, what="True, False, or None for the default")),
     "skip_norm": Option(None, functools.partial(check_number, what="the norm above which steps are skipped")),

@@ -100,13 +100,14 @@ class Key(NamedTuple):
     kind: tuple[str, ...]  # options of the program
     device: torch.device
     seed: int | None  # a step has one
+    mesh: Any = None  # of DTensors, where there are several
 
 
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
 
-    def __init__(self, kind: tuple[str, ...], device: torch.device, seed: int | None) -> None:
-        self.key = Key(kind, device, seed)
+    def __init__(self, kind: tuple[str, ...], device: torch.device, seed: int | None, mesh: Any) -> None:
+        self.key = Key(kind, device, seed, mesh)
         self.kind = kind
         self.options = kind  # and the mode's
         self.device = device

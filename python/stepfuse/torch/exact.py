@@ -1,0 +1,174 @@
+"""The norm of one device, bit for bit, of DTensors on any mesh: one device's pieces, put together from all ranks' shards.
+
+FSDP2 cuts at rows, and a cut may fall into a piece. Such a piece is sent in elements, by all ranks that have some of it; of
+the other pieces only the sum is sent. Each rank then folds all pieces in the order of one device.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .pieces import pieces
+from .programs import has_rows
+from .ranks import PIECE, fold
+from .tensors import columns_of, is_distributed
+
+if TYPE_CHECKING:
+    from .binding import Binding
+    from .parts import Part
+
+
+class Span(NamedTuple):
+    """Elements of a tensor, in the order of memory."""
+
+    begin: int
+    end: int
+
+
+def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
+    """What the rank at that place of the mesh has of a DTensor that is cut along its first dimension."""
+    begin, end = 0, p.shape[0]
+    for d, placement in enumerate(p.placements):
+        if placement.is_shard():
+            chunk = -(-(end - begin) // p.device_mesh.size(d))
+            low = min(begin + coordinate[d] * chunk, end)
+            begin, end = low, min(low + chunk, end)
+    row = p.numel() // max(p.shape[0], 1)
+    return Span(begin * row, end * row)
+
+
+class Shared(NamedTuple):
+    """A parameter's pieces on one device, and how this rank contributes to them."""
+
+    count: int
+    own: Span  # elements; none of a copy that is another rank's to count
+    cut: tuple[int, ...]  # pieces that several ranks have elements of, the same on all ranks
+    row: int  # elements of a row if no piece has elements of two rows, else 0
+
+
+def share(p: Tensor, counted: bool, by_rows: bool) -> Shared:
+    if not is_distributed(p):
+        raise TypeError("exact=True is for DTensors, and not for parameters that share_norm() adds up: leave out one of them")
+    mesh = p.device_mesh
+    row = columns_of(p) if by_rows else 0
+    count = pieces(p.numel(), row)
+    places = itertools.product(*(range(mesh.size(d)) if placement.is_shard() else (0,) for d, placement in enumerate(p.placements)))
+    edges = {span.begin for span in (span_at(p, place) for place in places) if span.begin < span.end}
+    cut = () if row else tuple(sorted({edge // PIECE for edge in edges if edge % PIECE}))
+    own = span_at(p, tuple(mesh.get_coordinate() or ())) if counted else Span(0, 0)
+    return Shared(count, own, cut, row)
+
+
+def in_pieces(values: Tensor, row: int) -> Tensor:
+    """Values from the beginning of a piece, a piece in a row of the result; what lacks at the end counts nothing."""
+    values = values.reshape(-1, row) if row else values.reshape(1, -1)
+    return torch.nn.functional.pad(values, (0, -values.shape[-1] % PIECE)).reshape(-1, PIECE)
+
+
+def measured(gradient: Tensor, norm: str | None, inverse_scale: Tensor | None) -> Tensor:
+    """What the step folds of each element: the recipes' stages unscale and norm."""
+    values = gradient.reshape(-1).float()
+    if inverse_scale is not None:
+        values = values * inverse_scale
+    return values.abs() if norm in ("l1", "inf") else values * values
+
+
+class ExactNorm:
+    """An exchange that takes the place of the all-reduce of sums."""
+
+    observes = False
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Any, list[Shared]]] = {}  # by the part's id: its step, and its parameters
+
+    def check(self, who: str, p: Tensor, name: str) -> None:
+        """Refuses a DTensor whose shards are not one range of its memory each."""
+        if not is_distributed(p):
+            return
+        kinds = {type(placement).__name__ for placement in p.placements}
+        if not kinds <= {"Shard", "Replicate"} or any(placement.is_shard() and not placement.is_shard(0) for placement in p.placements):
+            raise TypeError(f"{who}: exact=True takes DTensors that are cut along their first dimension, as FSDP2 does; {name} is placed as "
+                            f"{p.placements}: leave out exact=True")
+        if not p._local_tensor.is_contiguous():
+            raise TypeError(f"{who}: exact=True takes shards that lie by rows; that of {name} has strides {p._local_tensor.stride()}: make it "
+                            "contiguous, or leave out exact=True")
+
+    def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
+        """For each part what its sums are over all ranks."""
+        largest = engine.mode.norm == "inf"
+        scaler = engine.mode.scaler
+        scale = None if scaler is None else getattr(scaler, "_tensor", None) if hasattr(scaler, "_tensor") else scaler._scale
+        inverse = None if scale is None else scale.double().reciprocal().float()
+        totals = []
+        for part in engine.parts:
+            total = dict(part.sums)
+            norm = next((name for name in ("sum", "norm") if name in total), None)
+            ranks = engine.ranks_of(part)
+            words = torch.stack(list(total.values())) if total else torch.zeros(0, device=ranks.device)
+            shares = self.shares(engine, part)
+            mine = self.contribution(part, shares, engine.mode.norm, inverse, largest) if norm else words.new_zeros(0)
+            everything = torch.cat([words, mine])
+            ranks.all_reduce("the exchange of pieces", everything, largest)
+            total = dict(zip(total, everything))
+            if norm:
+                total[norm] = self.total(shares, everything[len(words):], largest)
+            totals.append(total)
+        return totals
+
+    def shares(self, engine: Binding, part: Part) -> list[Shared]:
+        known = self.known.get(id(part))
+        if known is None or known[0] is not part.step:
+            if len(self.known) > 64:
+                self.known.clear()
+            by_rows = has_rows(engine.optimizer._recipe, part.options)
+            known = self.known[id(part)] = (part.step, [share(p, c, by_rows) for p, c in zip(part.params, part.counted)])
+        return known[1]
+
+    def contribution(self, part: Part, shares: list[Shared], norm: str | None, inverse: Tensor | None, largest: bool) -> Tensor:
+        """This rank's pieces of all parameters, and its elements of those that are cut; zeros elsewhere."""
+        count, edges = sum(s.count for s in shares), sum(len(s.cut) for s in shares)
+        sums = torch.zeros(count, device=part.device)
+        elements = torch.zeros((edges, PIECE), device=part.device)
+        at = edge = 0
+        for p, s in zip(part.params, shares):
+            gradient = p.grad._local_tensor if p.grad is not None and s.own.begin < s.own.end else None
+            if gradient is not None:
+                values = measured(gradient, norm, inverse)
+                if s.row:
+                    first = s.own.begin // s.row * -(-s.row // PIECE)
+                    folded = fold(in_pieces(values, s.row), largest)
+                    sums[at + first:at + first + len(folded)] = folded
+                else:
+                    self.add_pieces(values, s, sums[at:at + s.count], elements[edge:edge + len(s.cut)], largest)
+            at, edge = at + s.count, edge + len(s.cut)
+        return torch.cat([sums, elements.flatten()])
+
+    def add_pieces(self, values: Tensor, s: Shared, sums: Tensor, elements: Tensor, largest: bool) -> None:
+        for slot, piece in enumerate(s.cut):
+            low, high = max(s.own.begin, piece * PIECE), min(s.own.end, (piece + 1) * PIECE)
+            if low < high:
+                elements[slot, low - piece * PIECE:high - piece * PIECE] = values[low - s.own.begin:high - s.own.begin]
+        first = -(-s.own.begin // PIECE)
+        last = -(-s.own.end // PIECE)
+        if first < last:
+            folded = fold(in_pieces(values[first * PIECE - s.own.begin:], 0), largest)
+            sums[first:last] = folded
+            if last - 1 in s.cut:  # which another rank has the end of
+                sums[last - 1] = 0.0
+
+    def total(self, shares: list[Shared], everything: Tensor, largest: bool) -> Tensor:
+        count = sum(s.count for s in shares)
+        sums, elements = everything[:count], everything[count:].reshape(-1, PIECE)
+        at = edge = 0
+        for s in shares:
+            if s.cut:
+                where = torch.tensor([at + piece for piece in s.cut], device=sums.device)
+                sums[where] = fold(elements[edge:edge + len(s.cut)], largest)
+            at, edge = at + s.count, edge + len(s.cut)
+        return fold(sums, largest)
+
+
