@@ -69,6 +69,7 @@ struct Formula {
   std::string formula_text;  // where its statements stand: its base's text, if it has one
   WeightDecay decay = WeightDecay::none;
   double weight_decay = 0;  // the default of arg weight_decay
+  bool caution = false;     // option caution is always on
   std::vector<Statement> body;
 
   [[noreturn]] void fail(SourceLoc loc, std::string_view message) const {

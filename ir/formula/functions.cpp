@@ -149,11 +149,11 @@ bool is_reduction(std::string_view name) {
 }
 
 bool is_builtin(std::string_view name) {
-  return find(name) != nullptr || name == "round" || name == "count";
+  return find(name) != nullptr || name == "round" || name == "count" || name == "update";
 }
 
 std::vector<std::string> builtin_names() {
-  std::vector<std::string> names = {"round", "count"};
+  std::vector<std::string> names = {"round", "count", "update"};
   for (const Function& f : kFunctions) names.emplace_back(f.name);
   for (const Fold& f : kFolds) names.emplace_back(f.name);
   return names;

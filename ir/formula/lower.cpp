@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ir/formula/resolve.hpp"
+#include "ir/formula/update.hpp"
 #include "ir/formula/values.hpp"
 #include "ir/recipes/numerics.hpp"
 #include "ir/text/near_names.hpp"
@@ -54,16 +55,24 @@ class Lowering {
     if (c.weight) begin("weight", c.weight);
     begin("gradient", c.gradient);
     if (read.contains("w")) begin("w", recipes::decay_weight(c));
-    if (read.contains("g")) begin("g", recipes::add_l2_decay(c, c.gradient));
+    const RecipeOptions& o = c.settings.options;
+    if (read.contains("g") || o.caution) begin("g", recipes::add_l2_decay(c, c.gradient));
     if (f_.decay != WeightDecay::none && c.settings.weight_decay != WeightDecay::none) {
       begin("weight_decay", c.arg("weight_decay"));
     }
+    if (o.update_clip != UpdateClip::none) begin("max_update", c.arg("max_update"));
     bool keeps = false;
     for (const Statement* s : statements) {
       execute(*s);
       keeps = keeps || s->kind == Kind::moment || s->kind == Kind::state;
     }
     if (keeps) c.count();
+    if ((o.caution || o.update_clip != UpdateClip::none) && !has_update_) {
+      throw Error(ErrorKind::usage,
+                  fmt::format("--{}: {} does not say what its update is; leave it out, or write "
+                              "update(x) in the formula, as in w = w - lr * update(x)",
+                              o.caution ? "caution" : "update-clip", f_.name));
+    }
     for (const auto& [name, entry] : names_) {
       // What begins as a copy of the weight may stay one.
       if (entry.declared != nullptr && !entry.assigned && !entry.declared->from_weight) {
@@ -327,6 +336,7 @@ class Lowering {
 
   Operand call(const Expr& e) {
     if (e.text == "count") return count(e);
+    if (e.text == "update") return update(e);
     if (auto domain = reduction_domain(e)) {
       Operand x = evaluate(e.operands[0]);
       if (auto reduced = call_reduction(v_, e, x, *domain)) return *reduced;
@@ -356,6 +366,27 @@ class Lowering {
     if (!domain)
       f_.fail(e.loc, "write count(row), count(column), count(tensor), count(group) or count(step)");
     return {e.loc, v_.count(*domain), {}};
+  }
+
+  // update(x) and update(x, unit): `x` after the options that change updates. Their unit is only measured with.
+  Operand update(const Expr& e) {
+    if (e.operands.empty() || e.operands.size() > 2) {
+      f_.fail(e.loc, "write update(x), or update(x, unit) if the weight moves by x / unit");
+    }
+    has_update_ = true;
+    Operand x = evaluate(e.operands[0]);
+    const RecipeOptions& o = c.settings.options;
+    if (!o.caution && o.update_clip == UpdateClip::none) return x;
+    if (x.domain() != Domain::element) {
+      f_.fail(x.loc, "update() takes a value per element: the direction of the weight's step");
+    }
+    if (o.update_clip != UpdateClip::none) {
+      Operand unit = {e.loc, {}, 1.0};
+      if (e.operands.size() == 2) unit = evaluate(e.operands[1]);
+      bool rms = o.update_clip == UpdateClip::rms;
+      x = call_own(e, update_function(rms ? "clip_rms" : "clip_l2"), {x, unit});
+    }
+    return o.caution ? call_own(e, update_function("cautious"), {x}) : x;
   }
 
   std::optional<Domain> reduction_domain(const Expr& e) const {
@@ -413,6 +444,7 @@ class Lowering {
   Value no_;
   Value new_weight_;
   bool has_output_ = false;
+  bool has_update_ = false;
 };
 
 }  // namespace

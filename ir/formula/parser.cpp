@@ -19,9 +19,9 @@ namespace {
 using Kind = Statement::Kind;
 
 // Words that a statement begins with.
-const std::vector<std::string> kStatements = {"hyper",  "moment", "input", "output",
-                                              "state",  "option", "let",   "def",
-                                              "report", "decay",  "if",    "refuse"};
+const std::vector<std::string> kStatements = {"hyper",   "moment", "input", "output", "state",
+                                              "option",  "let",    "def",   "report", "decay",
+                                              "caution", "if",     "refuse"};
 
 // Binary operators, loosest first; those of one level group from the left.
 struct Level {
@@ -279,6 +279,10 @@ class Parser {
     if (take_word("let")) return parse_items(to, Kind::let);
     if (take_word("report")) return parse_items(to, Kind::report);
     if (take_word("decay")) return parse_decay();
+    if (take_word("caution")) {
+      formula_.caution = true;
+      return;
+    }
     if (take_word("def")) return to.push_back(parse_def());
     if (take_word("if")) return to.push_back(parse_branch());
     if (take_word("refuse")) {
@@ -442,6 +446,7 @@ class Parser {
     formula_.formula_text = base->formula_text;
     formula_.decay = base->decay;
     formula_.weight_decay = base->weight_decay;
+    formula_.caution = base->caution;
     expect("{");
     while (!take("}")) {
       if (take_word("decay")) {

@@ -49,6 +49,7 @@ constexpr Row kTable[] = {
     {"clip_eps", above_0, "lower bound of a row's weight norm"},
     {"clip_decay", decay_rate, "decay rate of the average norms"},
     {"clip_warmup", at_least_0, "first steps, which clip to max_norm and start the averages"},
+    {"max_update", above_0, "largest size of a tensor's update"},
     {"skip_norm", at_least_0, "steps with a larger norm are skipped"},
     {"accumulation", above_0, "number of micro-batches in the gradients"},
     {"external_norm", any_value, "the norm, computed by the caller"},

@@ -211,6 +211,8 @@ const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none},
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
+const Choices<UpdateClip> kUpdateClip = {
+    {"none", UpdateClip::none}, {"rms", UpdateClip::rms}, {"l2", UpdateClip::l2}};
 const Choices<WeightDecay> kWeightDecay = {
     {"none", WeightDecay::none}, {"l2", WeightDecay::l2}, {"decoupled", WeightDecay::decoupled}};
 
@@ -287,6 +289,10 @@ std::vector<RecipeOption> make_table() {
              "library whose rounding order and behaviour are followed"),
       choice("weight-decay", &Options::weight_decay, kWeightDecay, "",
              "kind of weight decay, if not the optimizer's own"),
+      choice("update-clip", &Options::update_clip, kUpdateClip, "rms",
+             "limit each tensor's update to arg max_update, by root mean square (rms) or l2 norm"),
+      flag("caution", &Options::caution,
+           "update only where the update agrees with the gradient, and there by more"),
       flag("maximize", &Options::maximize, "maximize the objective instead of minimizing it"),
       formula_flag("amsgrad", &Options::amsgrad,
                    "adam, adamw: divide by the largest exp_avg_sq so far"),

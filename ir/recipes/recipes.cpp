@@ -70,6 +70,7 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   }
   if (s.weight_decay != WeightDecay::none) args.push_back({"weight_decay", formula.weight_decay});
   for (const ArgSpec& scale : tensor_scales(formula, o, args)) args.push_back(scale);
+  if (o.update_clip != UpdateClip::none) args.push_back({"max_update", 1});
   if (o.ema) args.push_back({"ema_decay", 0.999});
   if (s.clips_norm()) {
     args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});

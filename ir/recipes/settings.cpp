@@ -149,6 +149,7 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
             "--on-nonfinite=propagate");
     o.accumulated = o.zero_grad = o.check = true;
   }
+  o.caution = o.caution || formula.caution;
   check_formula(formula, o);
   check_storage(o);
   check_values(o);

@@ -46,6 +46,12 @@ enum class Clip : uint8_t {
   agc,    // each row by the norm of its weights
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
+// How an update is limited, per tensor, to arg max_update.
+enum class UpdateClip : uint8_t {
+  none,
+  rms,  // by its root mean square, as Adafactor does
+  l2,   // by its l2 norm
+};
 
 // How the precision that low-precision weights lose is kept. `true` means `f32`.
 class Master {
@@ -134,6 +140,9 @@ struct RecipeOptions {
   bool monitor = false;     // more reports: first non-finite tensor, counts, streaks
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
+  // Both change the value that a formula calls update(x), in this order.
+  UpdateClip update_clip = UpdateClip::none;
+  bool caution = false;  // it counts only where it agrees with the gradient, and there by more
   bool maximize = false;
   bool amsgrad = false;                // adam, adamw
   bool momentum = false;               // sgd, rmsprop

@@ -23,7 +23,7 @@ from .checks import check_copies
 from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
-from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, mode_of, step_args, take_options
+from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, mode_of, recipe_options, step_args, take_options
 from .programs import program
 from .scaler import LossScaler
 from .tensors import is_distributed, local
@@ -126,15 +126,19 @@ class Fused(Weights, torch.optim.Optimizer):
         for key in SCALES.values():
             if key in group:
                 check_factors(key, group[key], len(group["params"]))
-        for half in dict.fromkeys((self, self._with_weights())):
+        weights = self._with_weights()
+        for half in dict.fromkeys((self, weights)):
             check_args(program(half._recipe, tuple(half._options(group))), group, half._source)
+        try:
+            program(weights._recipe, (*weights._options(group), *recipe_options(group)))
+        except _core.Error as error:  # a formula that does not say what its update is
+            raise ValueError(str(error).removeprefix(".")) from None
         try:
             if group.get("moments") is not None:  # the library knows the names of formats
                 program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
         except _core.Error as error:
             refuse("moments", group["moments"], str(error))
         if group.get("master") is not None:
-            weights = self._with_weights()
             program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from .scaler import LossScaler
 MOMENTS_MIN = 4096  # elements; as in torchao and bitsandbytes
 CLIP_EPS = 1e-3  # as in timm
 CLIPS = ("zclip", "adagc")
+UPDATE_CLIPS = ("rms", "l2")
 CLIP_NUMBERS = {"clip_z": ("zclip",), "clip_growth": ("adagc",), "clip_decay": CLIPS, "clip_warmup": CLIPS}
 
 
@@ -60,6 +61,10 @@ class OptimizerOptions(TypedDict, total=False):
         clip_factor: of a group. Clip each row of a gradient to this times the norm of its weights (adaptive gradient
             clipping, timm's adaptive_clip_grad), for example 0.01.
         clip_eps: of a group: the least norm of weights that clip_factor counts with.
+        caution: of a group. Update only where the update agrees with the gradient, and there by more (cautious optimizers).
+        update_clip: of a group. Limit each parameter's update to max_update: "rms" its root mean square, "l2" its norm.
+            The learning rate is not part of the update.
+        max_update: of a group: that limit, 1 by default.
         copy_scale: of a group. 8-bit parameters are their f32 masters times a scale: "delayed" and "current" have one
             per parameter, from its largest values so far or now; "mx" and "mx-rceil" a power of two per 32 elements,
             rounded down or up; "block128" a power of two per 128 rows of 128 columns, "block128-f32" any number for
@@ -87,6 +92,9 @@ class OptimizerOptions(TypedDict, total=False):
     master: str | None
     clip_factor: float | None
     clip_eps: float
+    caution: bool
+    update_clip: str | None
+    max_update: float
     copy_scale: str | None
 
 
@@ -98,7 +106,7 @@ class Option(NamedTuple):
     goes_with: str = ""  # the option without which groups do not have this one
     is_live: bool = False  # a number that each step reads, so that a change makes no other program
     is_kept: bool = False  # load_state_dict() leaves it as the constructor set it
-    recipe: str = ""  # the program's option, where this one is not None
+    recipe: str = ""  # the program's option, where this one is not None or False; {} is its value
 
 
 def check_norm_type(name: str, value: Any) -> None:
@@ -144,6 +152,10 @@ OPTIONS: dict[str, Option] = {
                           of_group=True, convert=float, is_live=True, recipe="clip=agc"),
     "clip_eps": Option(CLIP_EPS, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
                        goes_with="clip_factor", is_live=True),
+    "caution": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="caution"),
+    "update_clip": Option(None, one_of(UPDATE_CLIPS), of_group=True, recipe="update-clip={}"),
+    "max_update": Option(1.0, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
+                         goes_with="update_clip", is_live=True),
     "copy_scale": Option(None, one_of(tuple(COPY_SCALES)), of_group=True, is_kept=True),
 }
 GROUP_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.of_group)
@@ -205,7 +217,8 @@ def step_args(given: dict[str, Any], mode: Mode) -> dict[str, float]:
 
 def group_defaults(given: dict[str, Any]) -> dict[str, Any]:
     """The given options as the defaults of groups, which have only what somebody chose."""
-    return {name: OPTIONS[name].convert(given[name]) for name in GROUP_OPTIONS if given[OPTIONS[name].goes_with or name] is not None}
+    return {name: OPTIONS[name].convert(given[name]) for name in GROUP_OPTIONS
+            if given[OPTIONS[name].goes_with or name] not in (None, False)}
 
 
 def check_options(values: dict[str, Any], names: Any) -> None:
@@ -224,7 +237,7 @@ def check_group(group: dict[str, Any]) -> None:
 
 def recipe_options(group: dict[str, Any]) -> list[str]:
     """The options of a group that choose a variant of any optimizer's program."""
-    return [option.recipe for name, option in OPTIONS.items() if option.recipe and group.get(name) not in (None, False)]
+    return [option.recipe.format(group[name]) for name, option in OPTIONS.items() if option.recipe and group.get(name) not in (None, False)]
 
 
 def expand(signature: inspect.Signature) -> inspect.Signature:
