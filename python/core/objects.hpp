@@ -74,6 +74,7 @@ struct Step {
   std::unique_ptr<stepfuse_args, Destroy<stepfuse_args_destroy>> args;
   std::unique_ptr<stepfuse_stats, Destroy<stepfuse_stats_destroy>> stats;
   size_t tensors = 0;
+  bool reads_block = false;  // runs read the arguments from the step's block on the device
   // The f32 counts that Python shows for a step on the CPU.
   Ref shown_counts;
   float* floats = nullptr;

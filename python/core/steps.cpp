@@ -129,6 +129,23 @@ PyObject* step_set(PyObject* self, PyObject* args) {
   });
 }
 
+// Takes the arguments to the step's block on the device. Runs read them there from now on: a captured run
+// cannot have them on the host.
+PyObject* step_push(PyObject* self, PyObject* stream) {
+  return guarded([&] {
+    Step& step = self_of<Step>(self);
+    stepfuse_stream handle = to_address(stream);
+    check_unlocked(
+        [&] { return stepfuse_step_set_args(step.handle.get(), step.args.get(), handle); });
+    step.reads_block = true;
+    return none();
+  });
+}
+
+const stepfuse_args* args_of(const Step& step) {
+  return step.reads_block ? nullptr : step.args.get();
+}
+
 PyObject* step_write_state(PyObject* self, PyObject* args) {
   return guarded([&] {
     const char* name = nullptr;
@@ -198,8 +215,8 @@ PyObject* step_run(PyObject* self, PyObject* args) {
         walk == Py_None ? kNone : self_of<Walk>(walk).gradients(static_cast<size_t>(part));
     stepfuse_stream handle = to_address(stream);
     check_unlocked([&] {
-      return stepfuse_step_run(step.handle.get(), gradients.data(), gradients.size(),
-                               step.args.get(), handle);
+      return stepfuse_step_run(step.handle.get(), gradients.data(), gradients.size(), args_of(step),
+                               handle);
     });
     if (step.floats != nullptr) {
       for (size_t i = 0; i < step.tensors; ++i) step.floats[i] = static_cast<float>(step.counts[i]);
@@ -226,12 +243,11 @@ PyObject* step_reduce(PyObject* self, PyObject* args) {
       stepfuse_status status = STEPFUSE_OK;
       if (again != 0) {
         status = stepfuse_step_observe(step.handle.get(), 0, gradients.data(), gradients.size(),
-                                       step.args.get(), handle);
+                                       args_of(step), handle);
       }
-      return status != STEPFUSE_OK
-                 ? status
-                 : stepfuse_step_reduce(step.handle.get(), gradients.data(), gradients.size(),
-                                        step.args.get(), handle);
+      return status != STEPFUSE_OK ? status
+                                   : stepfuse_step_reduce(step.handle.get(), gradients.data(),
+                                                          gradients.size(), args_of(step), handle);
     });
     return none();
   });
@@ -258,7 +274,7 @@ PyObject* step_observe(PyObject* self, PyObject* args) {
     stepfuse_stream handle = to_address(stream);
     check_unlocked([&] {
       return stepfuse_step_observe(step.handle.get(), first, gradients.data() + first, count,
-                                   step.args.get(), handle);
+                                   args_of(step), handle);
     });
     return none();
   });
@@ -336,6 +352,9 @@ PyMethodDef step_methods[] = {
     {"bind", step_bind, METH_VARARGS, "bind(buffer, addresses)"},
     {"adopt_state", step_adopt_state, METH_NOARGS, "What is bound holds what to go on from."},
     {"set", step_set, METH_VARARGS, "set(argument's index, group or -1, value)"},
+    {"push", step_push, METH_O,
+     "push(stream): takes the arguments to the device, where later runs, captured ones too, read "
+     "them"},
     {"write_state", step_write_state, METH_VARARGS, "write_state(name, integers)"},
     {"read_state", step_read_state, METH_O, "read_state(name): integers; waits for the device"},
     {"show_counts", step_show_counts, METH_VARARGS,

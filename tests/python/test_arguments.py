@@ -59,7 +59,7 @@ WRONG_IN_GROUPS = {
               ("weight_decay", -1, "weight_decay=-1: it must be at least 0"), ("clip_eps", 0, "clip_eps=0: a number above 0"),
               ("lr_scales", (1.0, 2.0), "lr_scales=(1.0, 2.0): it must be a sequence of 1 numbers"), ("lr_scales", "a", "lr_scales='a'"),
               ("weight_decay_scales", (-1.0,), "weight_decay_scales[0]=-1.0: a factor is a number from 0 on"),
-              ("capturable", True, "capturable=True: AdamW does not support it"), ("differentiable", True, "differentiable=True: AdamW does")],
+              ("differentiable", True, "differentiable=True: AdamW does")],
     "SGD": [("momentum", "a", "momentum='a': it must be a number"), ("dampening", "a", "dampening='a': it must be a number"),
             ("nesterov", True, "nesterov=True: it needs a momentum above 0")],
     "Adafactor": [("eps", -1, "eps=-1: it must be a sequence of 2"), ("eps", (None, None), "eps[1]=None: it must be a number"),

@@ -261,8 +261,8 @@ def test_refused_by_name():
     p.grad, q.grad = torch.ones(16), torch.ones(8)
     with pytest.raises(RuntimeError, match="share memory"):
         AdamW([p, q]).step()
-    with pytest.raises(ValueError, match="capturable"):
-        AdamW([p], capturable=True)
+    with pytest.raises(ValueError, match="differentiable"):
+        AdamW([p], differentiable=True)
 
 
 def test_help_answers():

@@ -121,6 +121,7 @@ class Binding:
         walk = new_walk()
         like = {}
         for part in made:
+            part.is_capturable = parts.on_cuda(part.device) and any(group.get("capturable") for group in self.optimizer.param_groups)
             self.make_step(part, old.get(part.key), shared, counts)
             like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part, written))})
         if self.mode.scaler is not None and made:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import copies
+from . import copies, parts
 from .agreement import facts
 from .binding import Binding
 from .checks import check_memory
-from .tensors import gradient_dtype, increment_versions, is_distributed, same_layout, type_name
+from .tensors import gradient_dtype, increment_versions, is_distributed, local, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +39,8 @@ class Engine(Binding):
         super().__init__(optimizer)
         self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
         self.pid = os.getpid()
+        self.captured: dict[int, int] = {}  # where a captured step reads the gradients, by their place in the walk
+        self.values: Mapping[str, float] = {}  # of the newest step's arguments that groups do not have
 
     # --- a step
 
@@ -47,6 +49,7 @@ class Engine(Binding):
         self.scan(mode, {})
         if self.to_compare is not None:
             self.agree()
+        self.push_args(self.values)
         self.reduce()
 
     def run(self, mode: Mode, values: Mapping[str, float]) -> None:
@@ -56,14 +59,11 @@ class Engine(Binding):
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
         if self.to_compare is not None:
             self.agree()
+        self.push_args(values)
         if not self.measured and self.mode.reads_ahead and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
-            if part.args:
-                self.set_args(part, values)
-            if part.scales:
-                part.set_scales()
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
@@ -85,6 +85,8 @@ class Engine(Binding):
         odd = None
         if self.bound and self.mode == mode:
             odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
+        if self.is_capturing():
+            self.check_capture(odd is not None)
         if odd is None or any(gradient_dtype(p) != dtype for p, _, _, dtype in map(self.order.__getitem__, odd)):
             self.mode = mode
             self.bind()
@@ -97,6 +99,52 @@ class Engine(Binding):
                 self.take_writes(p)
             self.walk.settle()
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
+
+    def push_args(self, values: Mapping[str, float]) -> None:
+        """Gives the steps their arguments; those that may be captured read them from the device."""
+        self.values = values
+        capturing = self.is_capturing()
+        if capturing:
+            self.captured = self.find_gradients()
+        for part in self.parts:
+            if part.args:
+                self.set_args(part, values)
+            if part.scales:
+                part.set_scales()
+            if part.is_capturable and not capturing:
+                part.step.push(part.stream())
+
+    def is_capturing(self) -> bool:
+        params = self.optimizer.param_groups[0]["params"]
+        return bool(params) and parts.is_capturing(params[0].device)
+
+    def check_capture(self, is_bound: bool) -> None:
+        who = type(self.optimizer).__name__
+        if not any(group.get("capturable") for group in self.optimizer.param_groups):
+            raise RuntimeError(f"{who}: a captured step needs capturable=True from the constructor on")
+        if not is_bound:
+            raise RuntimeError(f"{who}: make a step like this one before the capture, and change no parameter, state or option in between")
+        if self.ranks is not None:
+            raise RuntimeError(f"{who}: a step whose norm is over several ranks cannot be captured: step outside of the graph")
+
+    def find_gradients(self) -> dict[int, int | None]:
+        """The addresses of the gradients that the steps read in place; None: no gradient."""
+        return {i: None if p.grad is None else local(p.grad).data_ptr() for i, (p, *_) in enumerate(self.order) if i not in self.kept}
+
+    def prepare_replay(self, values: Mapping[str, float]) -> None:
+        """Takes what the groups say now to where the captured step reads it, and checks that it reads the gradients."""
+        who = type(self.optimizer).__name__
+        if not self.captured:
+            raise RuntimeError(f"{who}: there is no captured step: call step() within torch.cuda.graph() first")
+        now = self.find_gradients()
+        for i, (_, name, *_) in enumerate(self.order):
+            if i in self.captured and now.get(i) != self.captured[i]:
+                what = "is missing" if now.get(i) is None else "is new" if self.captured[i] is None else "has moved"
+                raise RuntimeError(f"{who}: the gradient of {name} {what}, and the graph reads what it was captured with: keep gradients in "
+                                   "place (zero_grad(set_to_none=False), or backward() in the same graph), or capture again")
+        if self.walk.scan(self.optimizer.param_groups, self.optimizer.state, self.choices, None) is None:
+            raise RuntimeError(f"{who}: parameters, state or options are not those of the captured step: capture again")
+        self.push_args(values)
 
     def agree(self) -> None:
         """Once, before the first step: ranks that differ would wait for each other, or their models would go apart."""

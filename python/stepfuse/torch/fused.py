@@ -99,6 +99,8 @@ class Fused(Weights, torch.optim.Optimizer):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         """Takes the options out of the keywords; the other arguments are torch's."""
         options = take_options(keywords)
+        if "capturable" in inspect.signature(super().__init__).parameters:  # torch's class has it, too
+            keywords["capturable"] = options["capturable"]
         super().__init__(*args, **keywords)
         self.defaults.update(group_defaults(options))
         self._complete_groups()
@@ -117,9 +119,11 @@ class Fused(Weights, torch.optim.Optimizer):
     def _check_group(self, group: dict[str, Any]) -> None:
         """Refuses a group that no step can take. The walk checks numbers again whenever they change."""
         check_group(group)
-        for flag in ("capturable", "differentiable"):
-            if group.get(flag):
-                refuse(flag, group[flag], f"{type(self).__name__} does not support it; leave it out")
+        if group.get("differentiable"):
+            refuse("differentiable", group["differentiable"], f"{type(self).__name__} does not support it; leave it out")
+        for name, value in group.items() if group.get("capturable") else ():
+            if isinstance(value, Tensor) and value.is_cuda:
+                refuse(name, value, "reading it would stop the capture: make it a number or a CPU tensor; prepare_replay() takes it to the device")
         for key, default in self.defaults.items():
             if key in group and key not in OPTIONS:  # which are checked above
                 check_kind(key, group[key], default)
@@ -338,6 +342,22 @@ class Fused(Weights, torch.optim.Optimizer):
             ranks.all_reduce("the look for gradients in a step with lr = 0", word, largest=True)
             some = bool(word)
         return not some
+
+    def prepare_replay(self) -> None:
+        """Before each replay of a graph that captured step(): takes learning rates and other numbers to where the graph reads them.
+
+        Also checks that each gradient is where the graph reads it, and names the first one that is not. Waits for nothing.
+
+        Example:
+            >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, capturable=True)
+            >>> optimizer.step()                      # outside of the capture, with gradients
+            >>> with torch.cuda.graph(graph):
+            ...     optimizer.step()
+            >>> schedule.step()
+            >>> optimizer.prepare_replay()
+            >>> graph.replay()
+        """
+        self._bound().prepare_replay(self._step_args if self._engine.mode.deferred is False else self._engine.values)
 
     def set_scale(self, params: Tensor | str | Iterable[Tensor | str], **factors: float) -> None:
         """Multiplies hyperparameters (`lr=`, `weight_decay=`) of these parameters, whatever a schedule makes of their groups'.

@@ -155,6 +155,10 @@ class FusedAdam(AdamW):
             super().step(norm=norm)
         return loss
 
+    def prepare_replay(self) -> None:
+        with self._shown_gradients() if self._gradient != "grad" else contextlib.nullcontext():
+            super().prepare_replay()
+
     @contextlib.contextmanager
     def _shown_gradients(self) -> Iterator[None]:
         """Parameters' `grad` is the attribute that the gradients are in, and what it was afterwards."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .arguments import check_choice, check_integer, check_number
+from .arguments import check_choice, check_integer, check_number, refuse
 from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
@@ -106,6 +106,8 @@ class Muon(Fused, base("Muon", "2.9")):
 
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
+        if group.get("capturable"):
+            refuse("capturable", True, "Muon has matrix products between its two launches, which no graph was tried with; leave it out")
         check_integer("ns_steps", group["ns_steps"], "a number of Newton-Schulz steps", 0, 100)
         check_number("eps", group["eps"], "the least norm of a matrix")
         check_choice("adjust_lr_fn", group["adjust_lr_fn"], ADJUSTMENTS)

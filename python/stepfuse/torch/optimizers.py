@@ -93,8 +93,8 @@ class RMSprop(Fused, torch.optim.RMSprop):
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None:
-        super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize,
-                         differentiable, **options)
+        super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered, capturable=capturable, foreach=foreach,
+                         maximize=maximize, differentiable=differentiable, **options)
 
 
 class Adagrad(Fused, torch.optim.Adagrad):
@@ -168,7 +168,8 @@ class ASGD(Fused, torch.optim.ASGD):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
                  t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False, **options: Unpack[OptimizerOptions]) -> None:
-        super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable, **options)
+        super().__init__(params, lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable=capturable,
+                         **options)
 
 
 class Rprop(Fused, torch.optim.Rprop):

@@ -61,6 +61,7 @@ class OptimizerOptions(TypedDict, total=False):
         clip_factor: of a group. Clip each row of a gradient to this times the norm of its weights (adaptive gradient
             clipping, timm's adaptive_clip_grad), for example 0.01.
         clip_eps: of a group: the least norm of weights that clip_factor counts with.
+        capturable: step() may be captured by torch.cuda.graph(), after a first step outside of it. See prepare_replay().
         caution: of a group. Update only where the update agrees with the gradient, and there by more (cautious optimizers).
         update_clip: of a group. Limit each parameter's update to max_update: "rms" its root mean square, "l2" its norm.
             The learning rate is not part of the update.
@@ -92,6 +93,7 @@ class OptimizerOptions(TypedDict, total=False):
     master: str | None
     clip_factor: float | None
     clip_eps: float
+    capturable: bool
     caution: bool
     update_clip: str | None
     max_update: float
@@ -152,6 +154,7 @@ OPTIONS: dict[str, Option] = {
                           of_group=True, convert=float, is_live=True, recipe="clip=agc"),
     "clip_eps": Option(CLIP_EPS, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
                        goes_with="clip_factor", is_live=True),
+    "capturable": Option(False, functools.partial(check_flag, what="True or False"), of_group=True),
     "caution": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="caution"),
     "update_clip": Option(None, one_of(UPDATE_CLIPS), of_group=True, recipe="update-clip={}"),
     "max_update": Option(1.0, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
@@ -161,7 +164,7 @@ OPTIONS: dict[str, Option] = {
 GROUP_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.of_group)
 KEPT = tuple(name for name, option in OPTIONS.items() if option.is_kept)
 # The keys of a group whose change makes another binding, or is refused.
-BINDING_OPTIONS = (*(name for name in GROUP_OPTIONS if not OPTIONS[name].is_live), "capturable", "differentiable")
+BINDING_OPTIONS = (*(name for name in GROUP_OPTIONS if not OPTIONS[name].is_live), "differentiable")
 
 
 def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
@@ -247,4 +250,5 @@ def expand(signature: inspect.Signature) -> inspect.Signature:
         return signature
     types = {name: getattr(kind, "__forward_arg__", kind) for name, kind in OptimizerOptions.__annotations__.items()}
     return signature.replace(parameters=[*list(signature.parameters.values())[:-1], *(
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[name]) for name, option in OPTIONS.items())])
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[name])
+        for name, option in OPTIONS.items() if name not in signature.parameters)])

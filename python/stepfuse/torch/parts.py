@@ -42,6 +42,11 @@ def current_stream(device: torch.device) -> int:
     return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 
 
+def is_capturing(device: torch.device) -> bool:
+    """Whether the current stream is being captured into a CUDA graph."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 class Mode(NamedTuple):
     """What a step does beside updating."""
 
@@ -112,6 +117,7 @@ class Part:
         self.options = kind  # and the mode's
         self.device = device
         self.streams = device.type == "cuda"
+        self.is_capturable = False  # its runs read arguments from the device
         self.params: list[Tensor] = []
         self.locals: list[Tensor] = []  # what of them is on this rank
         self.counted: list[bool] = []  # not a duplicate of one on another rank
