@@ -56,7 +56,7 @@ struct Partition {
 };
 static_assert(sizeof(Partition) == 24);
 
-// One for every pair of domains, numbered as Domain is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
+// One for every pair of granularities, numbered as kGranularities is: (1, 0), (2, 0), (2, 1), (3, 0), … Elements
 // stand there as their chunks. Steps without values of rows have no rows, and of columns no
 // columns; none of those belongs to one of the others.
 inline constexpr uint32_t kPartitions = 15;

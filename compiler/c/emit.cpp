@@ -61,12 +61,12 @@ class Emitter {
   static std::string entry(std::string_view table, int32_t index, DType t, std::string_view place) {
     return fmt::format("(({}*)ctx->{}[{}])[{}]", memory_type(t), table, index, place);
   }
-  static std::string_view place(Domain d) {
-    constexpr std::string_view kPlaces[] = {"0", "group", "tensor_index", "row", "column"};
-    return kPlaces[static_cast<size_t>(d)];
+  // The member at hand.
+  static std::string_view place(Granularity g) {
+    return g == per::step ? "0" : g == per::tensor ? "tensor_index" : info(g).name;
   }
-  static std::string_view count(Domain d) {
-    return d == Domain::group ? "ctx->group_count" : "ctx->tensor_count";
+  static std::string_view count(Granularity g) {
+    return g == per::group ? "ctx->group_count" : "ctx->tensor_count";
   }
   std::string slot(int32_t r, std::string_view place) const {
     return entry("slots", r, plan_.reduction(r).dtype, place);
@@ -78,13 +78,13 @@ class Emitter {
 
   std::string source(const Inst& inst) const {
     const plan::Value& value = plan_[inst.value];
-    if (inst.is_result()) return entry("results", inst.index, inst.out, place(value.domain));
+    if (inst.is_result()) return entry("results", inst.index, inst.out, place(value.at));
     switch (inst.op) {
       case Op::arg:
-        if (value.domain == Domain::step) {
+        if (value.at == per::step) {
           return fmt::format("sf_arg_{}(ctx->step_args + {})", name(inst.out), inst.index);
         }
-        if (value.domain == Domain::tensor) {
+        if (value.at == per::tensor) {
           return fmt::format(
               "sf_arg_{}(ctx->group_args + (uint64_t)ctx->group_count * {} + "
               "(uint64_t)tensor_index * {} + {})",
@@ -93,7 +93,7 @@ class Emitter {
         return fmt::format("sf_arg_{}(ctx->group_args + (uint64_t)group * {} + {})", name(inst.out),
                            plan_.args.group_words, inst.index);
       case Op::read:
-        return entry("states", inst.index, inst.out, place(value.domain));
+        return entry("states", inst.index, inst.out, place(value.at));
       case Op::present:
         return "(tensor->flags & SF_PRESENT) != 0";
       case Op::tensor_index:
@@ -136,6 +136,13 @@ class Emitter {
     out_.open(fmt::format("void {}(const sf_context* ctx{})", name, more));
   }
 
+  // The code of the tensor at hand and of its group.
+  void enter_tensor(const plan::Uniform& code) {
+    if (code.has(per::group)) out_.line("const uint32_t group = tensor->group;");
+    emit_code(code.of(per::group));
+    emit_code(code.of(per::tensor));
+  }
+
   // --- phases
 
   void emit_phase(size_t number) {
@@ -145,7 +152,7 @@ class Emitter {
     }
     if (!phase.has_work()) return;
     open_function(fmt::format("sf_phase_{}", number), ", uint32_t begin, uint32_t end");
-    emit_code(phase.uniform.step);
+    emit_code(phase.uniform.of(per::step));
     if (phase.guards == plan::Guard::launch) {
       out_.line(fmt::format("if (!{}) return;", operand(phase.guard)));
     }
@@ -154,7 +161,7 @@ class Emitter {
     out_.line("const uint32_t tensor_index = chunk->tensor;");
     out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
     out_.open("if ((tensor->flags & SF_PRESENT) == 0)");
-    for (int32_t r : phase.reductions) {
+    for (int32_t r : plan_.reductions_in(phase, per::piece)) {
       const plan::Reduction& reduction = plan_.reduction(r);
       out_.line(
           fmt::format("{} = {};", slot(r, chunk_slot()),
@@ -162,16 +169,14 @@ class Emitter {
     }
     out_.line("continue;");
     out_.close();
-    if (!phase.uniform.group.empty()) out_.line("const uint32_t group = tensor->group;");
-    emit_code(phase.uniform.group);
-    emit_code(phase.uniform.tensor);
-    if (!phase.uniform.row.empty()) {
+    enter_tensor(phase.uniform);
+    if (phase.uniform.has(per::row)) {
       out_.line(
           fmt::format("const uint64_t row = ctx->parts[{}].begin[tensor_index] + "
                       "chunk->begin / tensor->columns;",
                       abi::kRowsOfTensors));
     }
-    emit_code(phase.uniform.row);
+    emit_code(phase.uniform.of(per::row));
     if (plan_.rows_in_order > 0) {
       out_.line("const uint64_t line = chunk->begin / tensor->columns;");
       out_.line("const uint64_t column = chunk->begin % tensor->columns;");
@@ -214,34 +219,40 @@ class Emitter {
     return block == 1 ? std::string(elements) : fmt::format("{} / {}", elements, block);
   }
 
+  // The number of the chunk's first value among those of its tensor.
+  static std::string first_value(Granularity at) {
+    if (!needs_rows(at)) return shared("chunk->begin", block_of(at));
+    std::string per_row =
+        at.columns == 1 ? "tensor->columns"
+                        : fmt::format("((tensor->columns + {}) / {})", at.columns - 1, at.columns);
+    std::string before = at.rows == kAll ? "" : fmt::format("line / {} * {} + ", at.rows, per_row);
+    return before + shared("column", at.columns);
+  }
+
   // An array, and where in it the chunk's part begins.
   std::pair<std::string, std::string> place_of(const plan::Array& a) const {
-    using Kind = plan::Array::Kind;
-    std::string begin = shared("chunk->begin", a.block);
-    std::string column =
-        fmt::format("ctx->parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
-    std::string square = fmt::format("line / {0} * ((tensor->columns + {1}) / {0}) + column / {0}",
-                                     kSquareSide, kSquareSide - 1);
-    switch (a.kind) {
-      case Kind::buffer:
+    using Owner = plan::Array::Owner;
+    std::string first = first_value(a.at);
+    switch (a.owner) {
+      case Owner::caller:
         return {fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]", plan_.buffer_count,
                             a.index),
-                a.of_squares() ? square : begin};
-      case Kind::scratch:
+                first};
+      case Owner::scratch:
         return {fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
-                            shared("tensor->scratch_base", a.block), a.max_bytes),
-                a.of_squares() ? square : begin};
-      case Kind::state:
-        return {fmt::format("ctx->states[{}]", a.index), column};
-      case Kind::result:
-        return {fmt::format("ctx->results[{}]", a.index), column};
-      case Kind::squares:
-        return {fmt::format("ctx->results[{}]", a.index), "tensor->square_base + " + square};
-      case Kind::strips:
+                            shared("tensor->scratch_base", block_of(a.at)), a.max_bytes),
+                first};
+      case Owner::partial:
+        return {fmt::format("ctx->slots[{}]", a.index), "tensor->strip_base + " + first};
+      case Owner::state:
+      case Owner::result:
         break;
     }
-    return {fmt::format("ctx->slots[{}]", a.index),
-            fmt::format("tensor->strip_base + line / {} * tensor->columns + column", kStripRows)};
+    std::string of_tensor =
+        is_tile(a.at) ? "tensor->square_base"
+                      : fmt::format("ctx->parts[{}].begin[tensor_index]", abi::kColumnsOfTensors);
+    return {fmt::format("ctx->{}[{}]", a.owner == Owner::state ? "states" : "results", a.index),
+            of_tensor + " + " + first};
   }
 
   void emit_body(const plan::Body& body) {
@@ -278,7 +289,7 @@ class Emitter {
     if (inst.op != Op::load) return emit_value(inst, source(inst));
     const plan::ArrayUse& use = body.arrays[static_cast<size_t>(inst.index)];
     const plan::Array& a = plan_.array(use);
-    std::string value = fmt::format("{}[{}]", a.name, shared("i", a.block));
+    std::string value = fmt::format("{}[{}]", a.name, shared("i", block_of(a.at)));
     if (int32_t rows = plan::combined_rows(a, use)) {
       Bits identity = reduction_identity(plan_.reduction(a.index).op, inst.out);
       value = fmt::format("line % {} == 0 ? {} : {}", rows, literal(identity, inst.out), value);
@@ -302,7 +313,7 @@ class Emitter {
     std::string condition =
         s.predicate == kNone ? "" : fmt::format("if ({}) ", operand(s.predicate));
     out_.line(fmt::format("{}{}[{}] = {};", condition, array(body, s.array),
-                          shared("i", plan_.array(use).block),
+                          shared("i", block_of(plan_.array(use).at)),
                           expression(Op::cast, s.from, use.dtype, operand(s.value), "", "")),
               s.text);
   }
@@ -318,8 +329,8 @@ class Emitter {
     out_.line("const uint32_t left = chunk->length - unit;");
     out_.line(fmt::format("const uint32_t end = unit + (left < {0} ? left : {0});", body.unit));
     for (const auto& [v, t] : kept) {
-      out_.line(
-          fmt::format("{} kept_{}[{}];", memory_type(t), operand(v), body.unit / plan_[v].block));
+      out_.line(fmt::format("{} kept_{}[{}];", memory_type(t), operand(v),
+                            body.unit / block_of(plan_[v].at)));
     }
     for (const plan::Section& section : plan::sections_of(plan_, body)) {
       emit_section(body, section, kept);
@@ -330,7 +341,7 @@ class Emitter {
                     const std::map<Id, DType>& kept) {
     out_.open(fmt::format("for (uint32_t i = unit; i < end; i += {})", section.block));
     auto place = [&](Id v) {
-      return fmt::format("kept_{}[{}]", operand(v), shared("(i - unit)", plan_[v].block));
+      return fmt::format("kept_{}[{}]", operand(v), shared("(i - unit)", block_of(plan_[v].at)));
     };
     std::set<Id> known;
     auto fetch = [&](Id v) {
@@ -365,7 +376,7 @@ class Emitter {
     plan::Reduction r{.op = inst.op, .dtype = inst.out};
     Bits identity = reduction_identity(inst.op, inst.out);
     std::string block = fmt::format("block_{}", operand(inst.value));
-    int32_t size = plan_[inst.value].block;
+    int32_t size = block_of(plan_[inst.value].at);
     out_.line(fmt::format("{} {}[{}];", memory_type(inst.out), block, size));
     out_.line(
         fmt::format("for (uint32_t k = 0; k < {0}; ++k) {1}[k] = i + k < end ? kept_{2}[i - "
@@ -379,34 +390,28 @@ class Emitter {
 
   // --- between phases, and behind them
 
-  // Opens a loop over the members of a domain and evaluates their code.
-  template <class Code>
-  void open_members(Domain d, const Code& code, bool present_only) {
-    const std::vector<Inst>&group = code.group, &tensor = code.tensor;
-    Domain loops = std::min(d, Domain::tensor);
-    std::string_view index = place(loops);
-    out_.open(fmt::format("for (uint32_t {0} = 0; {0} < {1}; ++{0})", index, count(loops)));
-    if (d >= Domain::tensor) {
-      out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
-      if (present_only) out_.line("if ((tensor->flags & SF_PRESENT) == 0) continue;");
-      if (!group.empty()) out_.line("const uint32_t group = tensor->group;");
-    }
-    emit_code(group);
-    emit_code(tensor);
-    if (d <= Domain::tensor) return;
+  // Opens a loop over the members of a granularity and evaluates their code.
+  void open_members(Granularity g, const plan::Uniform& code, bool present_only) {
+    Granularity outer = g == per::group ? g : per::tensor;
+    out_.open(fmt::format("for (uint32_t {0} = 0; {0} < {1}; ++{0})", place(outer), count(outer)));
+    if (g == per::group) return emit_code(code.of(g));
+    out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
+    if (present_only) out_.line("if ((tensor->flags & SF_PRESENT) == 0) continue;");
+    enter_tensor(code);
+    if (!splits_tensor(g)) return;
     out_.line(fmt::format("const uint32_t* const own = ctx->parts[{}].begin + tensor_index;",
-                          d == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors));
-    out_.open(fmt::format("for (uint64_t {0} = own[0]; {0} < own[1]; ++{0})", place(d)));
-    emit_code(d == Domain::row ? code.row : code.column);
+                          abi::partition_index(number_of(g), number_of(per::tensor))));
+    out_.open(fmt::format("for (uint64_t {0} = own[0]; {0} < own[1]; ++{0})", place(g)));
+    emit_code(code.of(g));
   }
-  void close_members(Domain d) {
+  void close_members(Granularity g) {
     out_.close();
-    if (d > Domain::tensor) out_.close();
+    if (splits_tensor(g)) out_.close();
   }
 
   void emit_rollup(const plan::Rollup& rollup, const std::string& name) {
     open_function(name);
-    emit_code(rollup.uniform.step);
+    emit_code(rollup.uniform.of(per::step));
     open_members(rollup.from, rollup.uniform, false);
     for (const plan::Combine& c : rollup.reductions) {
       out_.line(fmt::format("{} = {};", slot(c.reduction, place(rollup.from)), operand(c.operand)),
@@ -421,26 +426,28 @@ class Emitter {
     emit_code(plan_.finish.step);
     const std::vector<plan::Writes>& blocks = plan_.finish.writes;
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
-      bool loops = block->domain != Domain::step;
-      if (loops) open_members(block->domain, *block, true);
+      bool loops = block->at != per::step;
+      if (loops) open_members(block->at, block->code, true);
       for (const plan::Write& w : block->writes) {
         DType t = plan_.states[static_cast<size_t>(w.state)].dtype;
         std::string condition =
             w.predicate == kNone ? "" : fmt::format("if ({}) ", operand(w.predicate));
         out_.line(fmt::format("{}{} = {};", condition,
-                              entry("states", w.state, t, place(block->domain)), operand(w.value)),
+                              entry("states", w.state, t, place(block->at)), operand(w.value)),
                   w.text);
       }
-      if (loops) close_members(block->domain);
+      if (loops) close_members(block->at);
     }
     out_.close();
   }
 
   void emit_fold(int32_t number) {
     const plan::Reduction& r = plan_.reduction(number);
-    out_.line(fmt::format("{}(ctx->parts + {}, ctx->slots[{}], ctx->results[{}]);", reducer(r),
-                          r.partition, number, number),
-              plan_[r.value].text);
+    std::string how =
+        r.partials == per::strip ? "_strips(ctx" : fmt::format("(ctx->parts + {}", r.partition);
+    out_.line(
+        fmt::format("{}{}, ctx->slots[{}], ctx->results[{}]);", reducer(r), how, number, number),
+        plan_[r.value].text);
   }
 
   void emit_run() {
@@ -450,12 +457,7 @@ class Emitter {
       if (phase.has_work()) {
         out_.line(fmt::format("sf_phase_{}(ctx, 0, ctx->chunk_count);", p), phase.name);
       }
-      for (int32_t r : phase.reductions) emit_fold(r);
-      for (int32_t r : phase.columns) {
-        out_.line(fmt::format("{}_strips(ctx, ctx->slots[{}], ctx->results[{}]);",
-                              reducer(plan_.reduction(r)), r, r),
-                  plan_[plan_.reduction(r).value].text);
-      }
+      for (int32_t r : plan_.folded_in(phase)) emit_fold(r);
       for (size_t r = 0; r < phase.rollups.size(); ++r) {
         out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, r));
         for (const plan::Combine& c : phase.rollups[r].reductions) emit_fold(c.reduction);

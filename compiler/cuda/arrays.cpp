@@ -10,36 +10,34 @@
 namespace stepfuse::cuda {
 
 std::string array_base(const Emission& e, const plan::ArrayUse& use) {
-  using Kind = plan::Array::Kind;
+  using Owner = plan::Array::Owner;
   const plan::Array& a = e.plan.array(use);
-  std::string per_block = a.block == 1 ? "" : fmt::format(" / {}", a.block);
-  std::string begin = a.of_squares() ? "first_square" : "chunk.begin" + per_block;
+  std::string per_block = block_of(a.at) == 1 ? "" : fmt::format(" / {}", block_of(a.at));
+  std::string begin = needs_rows(a.at) ? "first_square" : "chunk.begin" + per_block;
   auto at = [&](std::string_view table, std::string_view place) {
     return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype), table, a.index,
                        place);
   };
-  std::string column =
-      fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
-  switch (a.kind) {
-    case Kind::buffer:
+  switch (a.owner) {
+    case Owner::caller:
       return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + {}",
                          c_type(use.dtype), e.plan.buffer_count, a.index, begin);
-    case Kind::scratch: {
+    case Owner::scratch: {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
       size_t places = a.max_bytes / size_of(use.dtype);
       std::string scale = places == 1 ? "" : fmt::format(" * {}", places);
       return at("scratch", fmt::format("tensor.scratch_base{}{} + {}", per_block, scale, begin));
     }
-    case Kind::state:
-      return at("states", column);
-    case Kind::result:
-      return at("results", column);
-    case Kind::squares:
-      return at("results", "tensor.square_base + first_square");
-    case Kind::strips:
+    case Owner::partial:
+      return at("slots", "tensor.strip_base + line / abi::kStripRows * columns + column");
+    case Owner::state:
+    case Owner::result:
       break;
   }
-  return at("slots", "tensor.strip_base + line / abi::kStripRows * columns + column");
+  if (is_tile(a.at)) return at("results", "tensor.square_base + first_square");
+  std::string column =
+      fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
+  return at(a.owner == Owner::state ? "states" : "results", column);
 }
 
 std::string load_comment(const Emission& e, const plan::Body& body, const plan::ArrayUse& use) {
@@ -51,14 +49,15 @@ std::string load_comment(const Emission& e, const plan::Body& body, const plan::
 }
 
 bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use) {
-  return e.plan.array(use).of_columns() && size_of(use.dtype) == 4;
+  Granularity at = e.plan.array(use).at;
+  return needs_rows(at) && at.columns == 1 && size_of(use.dtype) == 4;
 }
 
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s) {
   const plan::Array& a = e.plan.array(use);
   // Its rows may be done by several, at once; what is combined row by row is stored with each.
-  bool once = a.of_squares() && a.kind != plan::Array::Kind::squares;
-  std::string rows = once ? fmt::format("if (line % {} == 0) ", a.rows) : "";
+  bool once = needs_rows(a.at) && !a.is_combined();
+  std::string rows = once ? fmt::format("if (line % {} == 0) ", a.at.rows) : "";
   return s.predicate == kNone ? rows : rows + fmt::format("if ({}) ", e.name(s.predicate));
 }
 

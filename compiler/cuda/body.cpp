@@ -57,8 +57,8 @@ class BodyEmitter {
   using Array = plan::ArrayUse;
   static constexpr int kWarpElements = 256, kDividedAtOnce = 4;
   bool has_blocks() const { return body_.unit > 1; }
-  int block_of(const Array& a) const { return e_.plan.array(a).block; }
-  int block_of(Id v) const { return e_.plan[v].block; }
+  int block_of(const Array& a) const { return stepfuse::block_of(e_.plan.array(a).at); }
+  int block_of(Id v) const { return stepfuse::block_of(e_.plan[v].at); }
   const Array& array(int32_t index) const { return body_.arrays[static_cast<size_t>(index)]; }
   std::string name(const Array& a) const { return e_.array_name(a); }
   // In whose first row, of a strip or of squares, a load gives the identity.

@@ -20,15 +20,16 @@ std::string from_section(const Emission& e, Id v) {
 ChunkValues::ChunkValues(const plan::Uniform& code, ValueSet used)
     : code_(code), used_(std::move(used)), fields_(used_) {
   auto computes = [](const plan::Inst& inst) { return is_computed(inst.op); };
-  for (const plan::Inst& inst : code.tensor) (computes(inst) ? rest_ : reads_).push_back(inst);
-  keeps_ = !used_.empty() &&
-           (!rest_.empty() || std::any_of(code.group.begin(), code.group.end(), computes));
+  for (const plan::Inst& inst : code.of(per::tensor))
+    (computes(inst) ? rest_ : reads_).push_back(inst);
+  keeps_ = !used_.empty() && (!rest_.empty() || std::any_of(code.of(per::group).begin(),
+                                                            code.of(per::group).end(), computes));
   if (!keeps_) return;
   ValueSet made;
-  for (const auto* list : {&code.group, &code.tensor}) {
-    for (const plan::Inst& inst : *list) made.insert(inst.value);
+  for (Granularity g : {per::group, per::tensor}) {
+    for (const plan::Inst& inst : code.of(g)) made.insert(inst.value);
   }
-  for_each_operand(code.row, [&](Id o) {
+  for_each_operand(code.of(per::row), [&](Id o) {
     if (made.contains(o)) for_rows_.insert(o);
   });
   std::set_intersection(used_.begin(), used_.end(), made.begin(), made.end(),
@@ -60,10 +61,10 @@ void ChunkValues::emit_sections(Emission& e, const std::string& name) const {
 // thousands of tensors have one count of steps.
 void ChunkValues::emit(Emission& e, const std::string& name) const {
   if (!keeps_) {
-    if (!code_.group.empty()) e.out.line("const u32 group = tensor.group;");
-    emit_uniform_lines(e, code_.group);
-    emit_uniform_lines(e, code_.tensor);
-    emit_uniform_lines(e, code_.row);
+    if (!code_.of(per::group).empty()) e.out.line("const u32 group = tensor.group;");
+    emit_uniform_lines(e, code_.of(per::group));
+    emit_uniform_lines(e, code_.of(per::tensor));
+    emit_uniform_lines(e, code_.of(per::row));
     emit_copies_to(e, "sections[work.section]", used_);
     return;
   }
@@ -79,15 +80,15 @@ void ChunkValues::emit(Emission& e, const std::string& name) const {
   }
   e.out.open(fmt::format("if (!({}))", same));
   e.out.line("own.of_group = group;");
-  emit_uniform_lines(e, code_.group);
+  emit_uniform_lines(e, code_.of(per::group));
   emit_uniform_lines(e, rest_);
   for (Id v : kept_) e.out.line(fmt::format("own.{0} = {0};", e.name(v)));
   e.out.close();
   e.out.close();
-  if (code_.row.empty()) return;
+  if (code_.of(per::row).empty()) return;
   emit_copies_from(e, "own", for_rows_);
-  emit_uniform_lines(e, code_.row);
-  for (const plan::Inst& inst : code_.row) {
+  emit_uniform_lines(e, code_.of(per::row));
+  for (const plan::Inst& inst : code_.of(per::row)) {
     if (used_.contains(inst.value)) {
       e.out.line(fmt::format("own.{0} = {0};", e.name(inst.value)));
     }

@@ -77,9 +77,7 @@ class KernelEmitter {
       if (v != kNone && e_.is_constant(v)) used.insert(v);
     };
     auto add_uniform = [&](const plan::Uniform& code) {
-      for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column}) {
-        for_each_operand(*list, add);
-      }
+      for (const Level<plan::Inst>& level : code) for_each_operand(level.code, add);
     };
     for (int32_t i = first(); i < end(); ++i) {
       const plan::Phase& phase = e_.plan.phase(i);
@@ -93,10 +91,7 @@ class KernelEmitter {
       const plan::Finish& finish = e_.plan.finish;
       for_each_operand(finish.step, add);
       for (const plan::Writes& block : finish.writes) {
-        for_each_operand(block.group, add);
-        for_each_operand(block.tensor, add);
-        for_each_operand(block.row, add);
-        for_each_operand(block.column, add);
+        add_uniform(block.code);
         for (const plan::Write& w : block.writes) {
           add(w.value);
           add(w.predicate);
@@ -145,7 +140,7 @@ class KernelEmitter {
 
   void emit_end() {
     if (e_.plan.has_rows && !is_cooperative()) return emit_launches();
-    bool folds = kernel_.phase_count > 0 && e_.plan.phase(end() - 1).folds();
+    bool folds = kernel_.phase_count > 0 && e_.plan.folds(e_.plan.phase(end() - 1));
     std::vector<Work> left;
     if (folds && is_cooperative()) {
       left = emit_shared_work(end() - 1);

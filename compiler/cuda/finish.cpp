@@ -15,7 +15,7 @@ class FinishEmitter {
   FinishEmitter(Emission& e, int32_t phase)
       : e_(e), finish_(e.plan.finish), struct_("FinishStep"), phase_(phase) {
     auto add_if_step = [&](Id v) {
-      if (v == kNone || e_.plan[v].domain != Domain::step || e_.is_constant(v)) return;
+      if (v == kNone || e_.plan[v].at != per::step || e_.is_constant(v)) return;
       step_.insert(v);
     };
     for (const plan::Writes& block : finish_.writes) {
@@ -23,10 +23,7 @@ class FinishEmitter {
         add_if_step(w.value);
         add_if_step(w.predicate);
       }
-      for_each_operand(block.group, add_if_step);
-      for_each_operand(block.tensor, add_if_step);
-      for_each_operand(block.row, add_if_step);
-      for_each_operand(block.column, add_if_step);
+      for (const Level<plan::Inst>& level : block.code) for_each_operand(level.code, add_if_step);
     }
     inherit();
   }
@@ -42,7 +39,7 @@ class FinishEmitter {
   void emit_shared() {
     emit_step();
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
-      if (block->domain > Domain::tensor) emit_lines(*block);
+      if (splits_tensor(block->at)) emit_lines(*block);
     }
   }
 
@@ -51,9 +48,9 @@ class FinishEmitter {
     if (!plan::writes_lines(e_.plan)) emit_step();
     const plan::Writes* of_step = nullptr;
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
-      if (block->domain == Domain::tensor) emit_tensors(*block);
-      if (block->domain == Domain::group) emit_groups(*block);
-      if (block->domain == Domain::step) of_step = &*block;
+      if (block->at == per::tensor) emit_tensors(*block);
+      if (block->at == per::group) emit_groups(*block);
+      if (block->at == per::step) of_step = &*block;
     }
     e_.out.open("if (threadIdx.x == 0)");
     if (of_step != nullptr) emit_writes(*of_step, "0");
@@ -66,7 +63,8 @@ class FinishEmitter {
   void inherit() {
     ValueSet at_hand;
     if (phase_ >= 0) {
-      for (const plan::Inst& inst : e_.plan.phase(phase_).uniform.step) at_hand.insert(inst.value);
+      for (const plan::Inst& inst : e_.plan.phase(phase_).uniform.of(per::step))
+        at_hand.insert(inst.value);
     }
     for (Id v : step_) (at_hand.contains(v) ? inherited_ : own_).insert(v);
     for (const plan::Inst& inst : finish_.step) {
@@ -115,9 +113,7 @@ class FinishEmitter {
       e_.out.line("const u32 tensor_index = wanted < ctx.step.tensor_count ? wanted : first;");
       e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
       e_.out.line("here[k] = wanted == tensor_index && (tensor.flags & abi::kPresent) != 0;");
-      if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
-      emit_uniform_lines(e_, block.group);
-      emit_uniform_lines(e_, block.tensor);
+      emit_tensor_lines(e_, block.code);
       for (size_t i = 0; i < writes.size(); ++i) {
         e_.out.line(fmt::format("new_{}[k] = {};", i, e_.name(writes[i].value)));
         if (!has_own_predicate(writes[i])) continue;
@@ -141,19 +137,17 @@ class FinishEmitter {
   }
   // One that is computed for each tensor, not once for the step.
   bool has_own_predicate(const plan::Write& w) const {
-    return w.predicate != kNone && e_.plan[w.predicate].domain != Domain::step;
+    return w.predicate != kNone && e_.plan[w.predicate].at != per::step;
   }
 
   void emit_lines(const plan::Writes& block) {
-    e_.out.open("", fmt::format("states per {}", info(block.domain).name));
-    open_members(e_, block.domain);
+    e_.out.open("", fmt::format("states per {}", info(block.at).name));
+    open_members(e_, block.at);
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     e_.out.line("if ((tensor.flags & abi::kPresent) == 0) continue;");
-    if (!block.group.empty()) e_.out.line("const u32 group = tensor.group;");
-    emit_uniform_lines(e_, block.group);
-    emit_uniform_lines(e_, block.tensor);
-    emit_uniform_lines(e_, block.domain == Domain::row ? block.row : block.column);
-    emit_writes(block, info(block.domain).name);
+    emit_tensor_lines(e_, block.code);
+    emit_uniform_lines(e_, block.code.of(block.at));
+    emit_writes(block, info(block.at).name);
     e_.out.close();
     e_.out.close();
   }
@@ -161,7 +155,7 @@ class FinishEmitter {
   void emit_groups(const plan::Writes& block) {
     e_.out.pragma("#pragma unroll 1");
     e_.out.open("for (u32 group = threadIdx.x; group < ctx.step.group_count; group += kThreads)");
-    emit_uniform_lines(e_, block.group);
+    emit_uniform_lines(e_, block.code.of(per::group));
     emit_writes(block, "group");
     e_.out.close();
     e_.out.line("__syncthreads();");
@@ -183,7 +177,7 @@ class FinishEmitter {
   // What this thread has just written, to the host.
   void emit_reports() {
     const std::vector<int32_t>& reports = finish_.reports;
-    auto has_members = [&](int32_t s) { return state(s).domain != Domain::step; };
+    auto has_members = [&](int32_t s) { return state(s).at != per::step; };
     auto lists = std::find_if(reports.begin(), reports.end(), has_members);
     std::string width = fmt::format("{}", lists - reports.begin() + 1);
     for (auto s = lists; s != reports.end(); ++s) width += " + " + member_count(*s);
@@ -215,7 +209,7 @@ class FinishEmitter {
   }
   const plan::State& state(int32_t s) const { return e_.plan.states[static_cast<size_t>(s)]; }
   std::string member_count(int32_t s) const {
-    return state(s).domain == Domain::group ? "ctx.step.group_count" : "ctx.step.tensor_count";
+    return state(s).at == per::group ? "ctx.step.group_count" : "ctx.step.tensor_count";
   }
 
   Emission& e_;

@@ -18,26 +18,16 @@ std::string array_of(const Emission& e, std::string_view table, int32_t r) {
   return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e.plan.reduction(r)), table, r);
 }
 
-std::string members_begin(Domain lines) {
+// The first member of each tensor.
+std::string members_begin(Granularity g) {
   return fmt::format("ctx.step.parts[{}].begin",
-                     lines == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors);
+                     abi::partition_index(number_of(g), number_of(per::tensor)));
 }
 
-std::string slot_count(Domain from) {
-  switch (from) {
-    case Domain::element:
-      return "ctx.step.chunk_count";
-    case Domain::tensor:
-      return "ctx.step.tensor_count";
-    case Domain::group:
-      return "ctx.step.group_count";
-    case Domain::row:
-    case Domain::column:
-      return members_begin(from) + "[ctx.step.tensor_count]";
-    case Domain::step:
-      break;
-  }
-  internal_error("a step value is not reduced");
+std::string slot_count(Granularity from) {
+  if (is_tile(from)) return "ctx.step.chunk_count";
+  if (splits_tensor(from)) return members_begin(from) + "[ctx.step.tensor_count]";
+  return fmt::format("ctx.step.{}_count", info(from).name);
 }
 
 void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
@@ -47,10 +37,10 @@ void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
   std::string slots = array_of(e, "slots", number);
   std::string results = array_of(e, "results", number);
   std::string call;
-  if (r.to == Domain::column) {
+  if (r.partials == per::strip) {
     call = fmt::format("fold_strips<{}>(ctx.step, {}, {}, {});", any ? "Any" : combiner(r.op),
                        slots, results, blocks);
-  } else if (r.to != Domain::step) {
+  } else if (r.to != per::step) {
     call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes, {});",
                        any ? "Any" : combiner(r.op), r.partition, slots, results, blocks);
   } else if (any) {
@@ -64,9 +54,9 @@ void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
 
 // What is evaluated for each member of `from`: of rows and columns by all blocks, else by one.
 void emit_operands(Emission& e, const plan::Rollup& rollup) {
-  bool lines = rollup.from > Domain::tensor;
-  bool tensors = rollup.from >= Domain::tensor;
-  emit_uniform_lines(e, rollup.uniform.step);
+  bool lines = splits_tensor(rollup.from);
+  bool tensors = rollup.from.scope == Scope::tensor;
+  emit_uniform_lines(e, rollup.uniform.of(per::step));
   if (lines) {
     open_members(e, rollup.from);
   } else {
@@ -75,10 +65,9 @@ void emit_operands(Emission& e, const plan::Rollup& rollup) {
                            tensors ? "tensor_index" : "group", slot_count(rollup.from)));
   }
   if (tensors) e.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
-  if (!rollup.uniform.group.empty() && tensors) e.out.line("const u32 group = tensor.group;");
-  for (const auto* code : {&rollup.uniform.group, &rollup.uniform.tensor, &rollup.uniform.row,
-                           &rollup.uniform.column}) {
-    emit_uniform_lines(e, *code);
+  if (rollup.uniform.has(per::group) && tensors) e.out.line("const u32 group = tensor.group;");
+  for (const Level<plan::Inst>& level : rollup.uniform) {
+    if (level.at != per::step) emit_uniform_lines(e, level.code);
   }
   std::string_view index = lines ? info(rollup.from).name : tensors ? "tensor_index" : "group";
   for (const plan::Combine& c : rollup.reductions) {
@@ -107,7 +96,7 @@ void open_unless_kept(Emission& e) { e.out.open("if ((ctx.flags & abi::kKeepResu
 
 // Whether there may be so many results that one block would take long.
 bool is_many(const Emission& e, int32_t reduction) {
-  return e.plan.reduction(reduction).to >= Domain::tensor;
+  return e.plan.reduction(reduction).to.scope == Scope::tensor;
 }
 
 // Those of `all` that are many, by all blocks, and the others by the last one; nothing where there
@@ -127,9 +116,9 @@ void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, bool may
 
 }  // namespace
 
-void open_members(Emission& e, Domain domain) {
-  std::string_view name = info(domain).name;
-  e.out.line(fmt::format("const u32* const {}s = {};", name, members_begin(domain)));
+void open_members(Emission& e, Granularity at) {
+  std::string_view name = info(at).name;
+  e.out.line(fmt::format("const u32* const {}s = {};", name, members_begin(at)));
   e.out.line(fmt::format("const u32 {0}_count = {0}s[ctx.step.tensor_count];", name));
   e.out.pragma("#pragma unroll 1");
   e.out.open(
@@ -143,10 +132,11 @@ void open_members(Emission& e, Domain domain) {
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   auto needs_lanes = [&](int32_t number) {
     const plan::Reduction& r = plan.reduction(number);
-    return r.op != Op::reduce_any || r.to != Domain::step;
+    return r.op != Op::reduce_any || r.to != per::step;
   };
   const plan::Phase& p = plan.phase(phase);
-  bool found = std::any_of(p.reductions.begin(), p.reductions.end(), needs_lanes);
+  std::vector<int32_t> pieces = plan.reductions_in(p, per::piece);
+  bool found = std::any_of(pieces.begin(), pieces.end(), needs_lanes);
   for (const plan::Rollup& rollup : p.rollups) {
     for (const plan::Combine& c : rollup.reductions) found |= needs_lanes(c.reduction);
   }
@@ -157,12 +147,11 @@ std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep) {
   const plan::Phase& p = e.plan.phase(phase);
   may_keep &= !p.rollups.empty();
   std::vector<Work> out;
-  std::vector<int32_t> folded = p.reductions;
-  folded.insert(folded.end(), p.columns.begin(), p.columns.end());
+  std::vector<int32_t> folded = e.plan.folded_in(p);
   add_folds(e, folded, Blocks::all, may_keep, out);
   add_folds(e, folded, Blocks::last, may_keep, out);
   for (const plan::Rollup& rollup : p.rollups) {
-    if (rollup.from <= Domain::tensor) {
+    if (!splits_tensor(rollup.from)) {
       out.push_back({Blocks::last, [&e, &rollup] { emit_rollup(e, rollup); }});
       continue;
     }
@@ -183,7 +172,7 @@ void emit_folds(Emission& e, int32_t phase, bool may_keep) {
   const plan::Phase& p = e.plan.phase(phase);
   may_keep &= !p.rollups.empty();
   if (may_keep) open_unless_kept(e);
-  for (int32_t r : p.reductions) emit_fold(e, r);
+  for (int32_t r : e.plan.reductions_in(p, per::piece)) emit_fold(e, r);
   if (may_keep) e.out.close();
   for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
 }

@@ -26,6 +26,7 @@ class PhaseEmitter {
   PhaseEmitter(Emission& e, int32_t index, const ValueSet& kept)
       : e_(e),
         phase_(e.plan.phase(index)),
+        pieces_(e.plan.reductions_in(phase_, per::piece)),
         first_(index == 0),
         variable_(step_variable(index)),
         step_struct_(fmt::format("Step{}", index)),
@@ -58,7 +59,7 @@ class PhaseEmitter {
   void emit_step() {
     if (step_.empty()) return;
     e_.out.open("if (threadIdx.x == 0)");
-    emit_uniform_lines(e_, phase_.uniform.step);
+    emit_uniform_lines(e_, phase_.uniform.of(per::step));
     emit_copies_to(e_, variable_, step_);
     e_.out.close();
     e_.out.line("__syncthreads();");
@@ -66,7 +67,7 @@ class PhaseEmitter {
   }
 
   // Backwards, what the phase before touched last comes first and is still in the L2 cache.
-  bool reversed() const { return e_.options.reverse && !first_ && !phase_.reduces(); }
+  bool reversed() const { return e_.options.reverse && !first_ && phase_.reductions.empty(); }
 
   void emit_loop() {
     bool splits = e_.plan.may_split(phase_);
@@ -100,7 +101,7 @@ class PhaseEmitter {
     emit_chunk();
     if (by_strips()) {
       // Other threads may have the same columns of the next row. A fold has waited for them.
-      if ((!phase_.columns.empty() || !phase_.squares.empty()) && !has_lanes()) {
+      if (e_.plan.combines_rows(phase_) && !has_lanes()) {
         e_.out.line("synchronize(work.packed);");
       }
       e_.out.close();
@@ -131,7 +132,10 @@ class PhaseEmitter {
   bool by_strips() const { return e_.plan.rows_in_order > 0; }
   bool by_parts() const { return e_.plan.may_split_columns(phase_); }
   bool uses_squares() const {
-    auto of_squares = [&](const plan::ArrayUse& use) { return e_.plan.array(use).of_squares(); };
+    auto of_squares = [&](const plan::ArrayUse& use) {
+      Granularity at = e_.plan.array(use).at;
+      return needs_rows(at) && block_of(at) > 1;
+    };
     auto uses = [&](const plan::Body& body) {
       return std::any_of(body.arrays.begin(), body.arrays.end(), of_squares);
     };
@@ -165,9 +169,9 @@ class PhaseEmitter {
   }
 
   void emit_identities() {
-    if (phase_.reductions.empty()) return;
+    if (pieces_.empty()) return;
     e_.out.open("if (work.worker == 0)");
-    for (int32_t r : phase_.reductions) {
+    for (int32_t r : pieces_) {
       e_.out.line(fmt::format("{} = {};", slot(r), identity_of(e_.plan.reduction(r))));
     }
     e_.out.close();
@@ -177,7 +181,7 @@ class PhaseEmitter {
                        reduction_type(e_.plan.reduction(r)), r);
   }
 
-  bool by_rows() const { return !phase_.uniform.row.empty(); }
+  bool by_rows() const { return phase_.uniform.has(per::row); }
   void emit_chunk_values() {
     if (chunk_->empty()) return;
     std::string_view owner = by_rows() ? "row" : "tensor_index";
@@ -214,7 +218,7 @@ class PhaseEmitter {
 
   void emit_accumulators() {
     if (has_lanes()) e_.out.line("LanePlace place = {0, work.workers * 4};");
-    for (int32_t number : phase_.reductions) {
+    for (int32_t number : pieces_) {
       const plan::Reduction& r = e_.plan.reduction(number);
       const std::string& name = e_.name(r.value);
       if (r.op == Op::reduce_any) {
@@ -227,13 +231,12 @@ class PhaseEmitter {
     }
   }
   bool has_lanes() const {
-    const auto& all = phase_.reductions;
-    return std::any_of(all.begin(), all.end(),
+    return std::any_of(pieces_.begin(), pieces_.end(),
                        [&](int32_t r) { return e_.plan.reduction(r).op != Op::reduce_any; });
   }
 
   void emit_slots() {
-    for (int32_t number : phase_.reductions) {
+    for (int32_t number : pieces_) {
       const plan::Reduction& r = e_.plan.reduction(number);
       const std::string& name = e_.name(r.value);
       std::string call =
@@ -247,6 +250,7 @@ class PhaseEmitter {
 
   Emission& e_;
   const plan::Phase& phase_;
+  std::vector<int32_t> pieces_;  // its reductions in pieces
   bool first_;
   std::string variable_, step_struct_, chunk_struct_;
   ValueSet step_;   // shared by thread 0

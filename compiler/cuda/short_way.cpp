@@ -58,7 +58,7 @@ Id rounded_in_pairs(const plan::Body& body, const plan::Store& s) {
 Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan::Inst& inst) {
   Id d = inst.operands[1];
   if (inst.op != Op::div || inst.out != DType::f32) return Quotient::plain;
-  if (plan.is_element(d) && plan[d].block == 1) return Quotient::plain;
+  if (plan.is_element(d) && block_of(plan[d].at) == 1) return Quotient::plain;
   const plan::Inst* cast = made_by(body, inst.operands[0], Op::cast);
   bool whole = cast != nullptr && is_integer(cast->in);
   float divisor = plan[d].is_constant ? plan[d].literal.f32() : 0;

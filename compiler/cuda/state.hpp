@@ -43,6 +43,8 @@ SharedValues shared_values(const plan::Uniform& code, const ValueSet& used);
 
 // "const float s_inv = …;  // %inv = rcp %scale : f32" for each value; operands are locals.
 void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code);
+// The code of the tensor at hand and of its group.
+void emit_tensor_lines(Emission& e, const plan::Uniform& code);
 
 // struct NAME { float s_inv; … };, with other fields of 32 bits behind, an even number of them.
 void emit_struct(Emission& e, const std::string& name, const ValueSet& values,
@@ -160,7 +162,7 @@ std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep);
 // The same by the last block alone, where there are no rows or columns.
 void emit_folds(Emission& e, int32_t phase, bool may_keep);
 // The rows, or columns, of all tensors, with the number of their tensor; by all blocks.
-void open_members(Emission& e, Domain domain);
+void open_members(Emission& e, Granularity at);
 // Whether a phase's folds need the shared lanes.
 bool folds_in_lanes(const KernelPlan& plan, int32_t phase);
 

@@ -15,7 +15,7 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
   size_t widest = 0;
   size_t loaded = 0;
   for (const plan::ArrayUse& a : body.arrays) {
-    if (e.plan.array(a).block > 1) continue;
+    if (block_of(e.plan.array(a).at) > 1) continue;
     widest = std::max(widest, size_of(a.dtype));
     if (a.loaded) loaded += size_of(a.dtype);
     if (has_blocks || is_aligned_alone(e, a)) continue;  // tiles begin where blocks do

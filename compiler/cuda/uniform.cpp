@@ -12,25 +12,14 @@ namespace stepfuse::cuda {
 namespace {
 
 // Which element of a per-step, per-group or per-tensor array belongs to the chunk at hand.
-std::string_view place(Domain d) {
-  switch (d) {
-    case Domain::step:
-      return "0";
-    case Domain::group:
-      return "group";
-    case Domain::row:
-      return "row";
-    case Domain::column:
-      return "column";
-    default:
-      return "tensor_index";
-  }
+std::string_view place(Granularity g) {
+  return g == per::step ? "0" : g == per::tensor ? "tensor_index" : info(g).name;
 }
 
 // The word of an argument.
-std::string argument(const ArgLayout& args, Domain domain, int32_t word) {
-  if (domain == Domain::step) return fmt::format("step_arg(ctx, {})", word);
-  std::string row = domain == Domain::group
+std::string argument(const ArgLayout& args, Granularity domain, int32_t word) {
+  if (domain == per::step) return fmt::format("step_arg(ctx, {})", word);
+  std::string row = domain == per::group
                         ? fmt::format("group * {}", args.group_words)
                         : fmt::format("ctx.step.group_count * {} + tensor_index * {}",
                                       args.group_words, args.tensor_words);
@@ -39,7 +28,7 @@ std::string argument(const ArgLayout& args, Domain domain, int32_t word) {
 
 std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
   std::string_view type = c_type(inst.out);
-  Domain domain = e.plan[inst.value].domain;
+  Granularity domain = e.plan[inst.value].at;
   switch (inst.op) {
     case Op::arg:
       return fmt::format("arg<{}>({})", type, argument(e.plan.args, domain, inst.index));
@@ -81,10 +70,11 @@ bool needs_padding(const Emission& e, const ValueSet& values) {
 SharedValues shared_values(const plan::Uniform& code, const ValueSet& used) {
   SharedValues shared;
   ValueSet step;
-  for (const plan::Inst& inst : code.step) step.insert(inst.value);
+  for (const plan::Inst& inst : code.of(per::step)) step.insert(inst.value);
   for (Id v : used) (step.contains(v) ? shared.step : shared.chunk).insert(v);
-  for (const auto* list : {&code.group, &code.tensor, &code.row}) {
-    for_each_operand(*list, [&](Id o) {
+  for (const Level<plan::Inst>& level : code) {
+    if (level.at == per::step) continue;
+    for_each_operand(level.code, [&](Id o) {
       if (step.contains(o)) shared.step.insert(o);
     });
   }
@@ -97,6 +87,12 @@ void emit_uniform_lines(Emission& e, const std::vector<plan::Inst>& code) {
                            uniform_expression(e, inst)),
                e.comment(inst.value));
   }
+}
+
+void emit_tensor_lines(Emission& e, const plan::Uniform& code) {
+  if (code.has(per::group)) e.out.line("const u32 group = tensor.group;");
+  emit_uniform_lines(e, code.of(per::group));
+  emit_uniform_lines(e, code.of(per::tensor));
 }
 
 void emit_struct(Emission& e, const std::string& name, const ValueSet& values,

@@ -48,7 +48,7 @@ bool BodyEmitter::goes_in_vectors(const plan::Section& section) const {
 // Each by halving, two vectors of blocks becoming one at each step.
 std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
-  fill_with_identities(inst, k, i, plan_[inst.value].block * m_.lanes);
+  fill_with_identities(inst, k, i, block_of(plan_[inst.value].at) * m_.lanes);
   bool by_bits = reduces_by_bits(inst);
   DType t = by_bits ? DType::i32 : k.dtype;
   std::string type = vector_.type(t);

@@ -43,7 +43,8 @@ void BodyEmitter::emit_units(const std::string& done) {
   for (size_t i = 0; i < streams_.size(); ++i) streams_[i].tail = storage_.unit("unit", i);
   for (const plan::Inst& inst : body_.code) {
     if (std::find(body_.kept.begin(), body_.kept.end(), inst.value) == body_.kept.end()) continue;
-    kept_[inst.value] = {storage_.unit("kept", kept_.size()), inst.out, plan_[inst.value].block};
+    kept_[inst.value] = {storage_.unit("kept", kept_.size()), inst.out,
+                         block_of(plan_[inst.value].at)};
   }
   // Reductions that need no lanes stand in one vector of memory, which LLVM turns into a register.
   for (Reducer& r : reducers_) {
@@ -252,7 +253,7 @@ bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
 // there is one.
 std::string BodyEmitter::halved(const plan::Inst& inst, DType t, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
-  int block = plan_[inst.value].block;
+  int block = block_of(plan_[inst.value].at);
   std::string first = f_.set("at", "mul i64 {}, {}", i, block);
   std::string base = f_.address("at", k.array, first, size_of(k.dtype));
   std::vector<std::string> parts;
@@ -274,7 +275,7 @@ std::string BodyEmitter::combined_block(const plan::Inst& inst, DType t, const s
 
 std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
-  fill_with_identities(inst, k, i, plan_[inst.value].block);
+  fill_with_identities(inst, k, i, block_of(plan_[inst.value].at));
   bool by_bits = reduces_by_bits(inst);
   DType t = by_bits ? DType::i32 : k.dtype;
   std::string all = halved(inst, t, i);

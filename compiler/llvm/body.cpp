@@ -80,33 +80,32 @@ void BodyEmitter::collect() {
 
 // Where the chunk begins in the array.
 std::string BodyEmitter::base_of(const Stream& s) {
-  using Kind = plan::Array::Kind;
+  using Owner = plan::Array::Owner;
   const plan::Array& array = plan_.array(*s.use);
   auto slot = static_cast<size_t>(array.index);
   size_t size = size_of(s.dtype);
-  auto values = [&](const std::string& elements) {  // that stand before so many elements
-    if (array.block == 1) return elements;
-    return f_.set("values", "udiv i64 {}, {}", elements, array.block);
+  int32_t block = block_of(array.at);
+  auto values = [&](const std::string& elements) {  // that are before so many elements
+    return block == 1 ? elements : f_.set("values", "udiv i64 {}, {}", elements, block);
   };
-  auto begin = [&] { return array.of_squares() ? chunk_.in_squares : values(chunk_.begin); };
-  switch (array.kind) {
-    case Kind::state:
+  auto begin = [&] { return needs_rows(array.at) ? chunk_.in_squares : values(chunk_.begin); };
+  switch (array.owner) {
+    case Owner::state:
       return u_.element(u_.states, slot, chunk_.column, size, array.name);
-    case Kind::result:
-      return u_.element(u_.results, slot, chunk_.column, size, array.name);
-    case Kind::strips:
+    case Owner::partial:
       return u_.element(u_.slots, slot, chunk_.in_strips, size, array.name);
-    case Kind::squares: {
+    case Owner::result: {
+      if (!is_tile(array.at)) return u_.element(u_.results, slot, chunk_.column, size, array.name);
       std::string at = f_.set("square", "add i64 {}, {}", chunk_.square_base, chunk_.in_squares);
       return u_.element(u_.results, slot, at, size, array.name);
     }
-    case Kind::scratch: {
+    case Owner::scratch: {
       // Places are counted in the array's widest storage type, so that tensors never overlap.
       std::string of_tensor =
           u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
       return f_.address(array.name, of_tensor, begin(), size);
     }
-    case Kind::buffer:
+    case Owner::caller:
       break;
   }
   std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
@@ -120,7 +119,7 @@ void BodyEmitter::open_streams(const std::string& is_large) {
     const plan::Array& array = plan_.array(*s.use);
     s.tail = storage_.tail(i);
     s.base = base_of(s);
-    if (!s.use->stored || s.read_first || array.block > 1) continue;
+    if (!s.use->stored || s.read_first || block_of(array.at) > 1) continue;
     // A line that is only written need not be read first; in-place stores past the caches would be
     // several times slower.
     std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
@@ -241,7 +240,7 @@ void BodyEmitter::prefetch() {
 
 void BodyEmitter::emit_element(const std::string& i) {
   bool in_place = std::any_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
-    return s.use->stored && plan_.array(*s.use).kind == plan::Array::Kind::buffer;
+    return s.use->stored && plan_.array(*s.use).owner == plan::Array::Owner::caller;
   });
   if (!in_place && follows_few_streams()) prefetch();
   emit_code(i);
@@ -267,9 +266,10 @@ std::string BodyEmitter::or_identity(const Stream& s, Ops& ops, const std::strin
   if (plan::combined_rows(array, *s.use) == 0) return loaded;
   Bits identity = reduction_identity(plan_.reduction(array.index).op, s.dtype);
   std::string type = ops.type(s.dtype);
-  return f_.set(hint, "select i1 {}, {} {}, {} {}",
-                array.of_squares() ? chunk_.begins_squares : chunk_.begins_strip, type,
-                ops.constant(s.dtype, identity), type, loaded);
+  return f_.set(
+      hint, "select i1 {}, {} {}, {} {}",
+      array.owner == plan::Array::Owner::result ? chunk_.begins_squares : chunk_.begins_strip, type,
+      ops.constant(s.dtype, identity), type, loaded);
 }
 
 void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {

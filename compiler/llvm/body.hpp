@@ -150,7 +150,8 @@ class BodyEmitter {
                              const std::string& b);
   void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i, int block);
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
-  int block_of(const Stream& s) const { return plan_.array(*s.use).block; }
+  int block_of(const Stream& s) const { return stepfuse::block_of(plan_.array(*s.use).at); }
+  static int block_of(Granularity g) { return stepfuse::block_of(g); }
   // Reading several arrays hides the memory's latency as well as it can be: what helps along one or two
   // is then in the way.
   bool follows_few_streams() const { return streams_.size() <= 2; }

@@ -20,11 +20,9 @@ class FinishEmitter {
     u_.evaluate(plan_.finish.step);
     const std::vector<plan::Writes>& blocks = plan_.finish.writes;
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
-      for_each_member(f_, u_, block->domain,
-                      {block->group, block->tensor, block->row, block->column}, Absent::skip,
-                      [&](const std::string& index) {
-                        for (const plan::Write& w : block->writes) write(w, index);
-                      });
+      for_each_member(f_, u_, block->at, block->code, Absent::skip, [&](const std::string& index) {
+        for (const plan::Write& w : block->writes) write(w, index);
+      });
     }
     f_.line("ret void");
     return f_.take("void @sf_finish(ptr %ctx) #0");

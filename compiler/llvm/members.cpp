@@ -59,37 +59,28 @@ void enter_tensor(Function& f, Uniform& u, const std::string& t, Absent absent,
 
 }  // namespace
 
-void for_each_member(Function& f, Uniform& u, Domain d, const MemberCode& code, Absent absent,
-                     const std::function<void(const std::string&)>& body) {
-  switch (d) {
-    case Domain::step:
-      return body("0");
-    case Domain::group:
-      return loop(f, "group", "0", u.group_count, [&](const std::string& g, const std::string&) {
-        u.set_group(g);
-        u.evaluate(code.group);
-        body(g);
-      });
-    case Domain::tensor:
-    case Domain::row:
-    case Domain::column:
-      return loop(
-          f, "tensor", "0", u.tensor_count, [&](const std::string& t, const std::string& next) {
-            enter_tensor(f, u, t, absent, next);
-            u.evaluate(code.group);
-            u.evaluate(code.tensor);
-            if (d == Domain::tensor) return body(t);
-            auto [first, end] = u.members_of(d, t);
-            loop(f, info(d).name, first, end, [&](const std::string& m, const std::string&) {
-              d == Domain::row ? u.set_row(m) : u.set_column(m);
-              u.evaluate(d == Domain::row ? code.row : code.column);
-              body(m);
-            });
-          });
-    case Domain::element:
-      break;
+void for_each_member(Function& f, Uniform& u, Granularity g, const plan::Uniform& code,
+                     Absent absent, const std::function<void(const std::string&)>& body) {
+  if (g == per::step) return body("0");
+  if (g == per::group) {
+    return loop(f, "group", "0", u.group_count, [&](const std::string& m, const std::string&) {
+      u.set_group(m);
+      u.evaluate(code.of(g));
+      body(m);
+    });
   }
-  internal_error("elements have no loop of this kind");
+  loop(f, "tensor", "0", u.tensor_count, [&](const std::string& t, const std::string& next) {
+    enter_tensor(f, u, t, absent, next);
+    u.evaluate(code.of(per::group));
+    u.evaluate(code.of(per::tensor));
+    if (!splits_tensor(g)) return body(t);
+    auto [first, end] = u.members_of(g, t);
+    loop(f, info(g).name, first, end, [&](const std::string& m, const std::string&) {
+      u.set_member(g, m);
+      u.evaluate(code.of(g));
+      body(m);
+    });
+  });
 }
 
 std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, size_t rollup) {
@@ -97,9 +88,8 @@ std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, si
   Function f;
   Uniform u(plan, module, f);
   Ops ops(module, f, 1);
-  u.evaluate(r.uniform.step);
-  MemberCode code{r.uniform.group, r.uniform.tensor, r.uniform.row, r.uniform.column};
-  for_each_member(f, u, r.from, code, Absent::take, [&](const std::string& index) {
+  u.evaluate(r.uniform.of(per::step));
+  for_each_member(f, u, r.from, r.uniform, Absent::take, [&](const std::string& index) {
     for (const plan::Combine& c : r.reductions) {
       const plan::Reduction& reduction = plan.reduction(c.reduction);
       f.comment(plan[reduction.value].text);

@@ -11,17 +11,9 @@ namespace stepfuse::llvm {
 
 enum class Absent { skip, take };
 
-// Code that is evaluated for each member; that of the step domain must be before.
-struct MemberCode {
-  const std::vector<plan::Inst>& group;
-  const std::vector<plan::Inst>& tensor;
-  const std::vector<plan::Inst>& row;
-  const std::vector<plan::Inst>& column;
-};
-
-// Calls `body` with the index of each member of `d`, where `code` up to `d` is evaluated for it. Ends
-// the current block.
-void for_each_member(Function& function, Uniform& uniform, Domain d, const MemberCode& code,
+// Calls `body` with the index of each member of `g`, for which `code` is evaluated; that of the step is before.
+// Ends the current block.
+void for_each_member(Function& function, Uniform& uniform, Granularity g, const plan::Uniform& code,
                      Absent absent, const std::function<void(const std::string& index)>& body);
 
 // The operands of a rollup, for all members of its domain, into the slots of their reductions.

@@ -28,7 +28,7 @@ class PhaseEmitter {
         storage_(f_, module.lanes) {}
 
   std::string run() {
-    u_.load_scalars(phase_.uniform.step);
+    u_.load_scalars(phase_.uniform.of(per::step));
     std::string start = f_.label("start");
     std::string loop = f_.label("chunk.loop");
     std::string chunk = f_.label("chunk");
@@ -126,12 +126,12 @@ class PhaseEmitter {
   void enter_row() {
     std::string columns = field(chunk_.record, "i64", offsetof(abi::Tensor, columns), "columns");
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
-    row_ = f_.set("row", "add i64 {}, {}", u_.members_of(Domain::row, chunk_.tensor).first, row);
-    u_.set_row(row_);
+    row_ = f_.set("row", "add i64 {}, {}", u_.members_of(per::row, chunk_.tensor).first, row);
+    u_.set_member(per::row, row_);
     if (plan_.rows_in_order > 0) enter_columns(row, columns);
   }
   void enter_columns(const std::string& row, const std::string& columns) {
-    std::string first = u_.members_of(Domain::column, chunk_.tensor).first;
+    std::string first = u_.members_of(per::column, chunk_.tensor).first;
     std::string in_row = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
     chunk_.column = f_.set("column", "add i64 {}, {}", first, in_row);
     std::string in_strip = f_.set("row.of", "urem i64 {}, {}", row, kStripRows);
@@ -169,9 +169,9 @@ class PhaseEmitter {
   };
 
   void prepare_caches() {
-    prepare_cache(group_cache_, phase_.uniform.group, "group.of");
-    prepare_cache(tensor_cache_, phase_.uniform.tensor, "tensor.of");
-    prepare_cache(row_cache_, phase_.uniform.row, "row.of");
+    prepare_cache(group_cache_, phase_.uniform.of(per::group), "group.of");
+    prepare_cache(tensor_cache_, phase_.uniform.of(per::tensor), "tensor.of");
+    prepare_cache(row_cache_, phase_.uniform.of(per::row), "row.of");
     bool computes = tensor_cache_.reads < tensor_cache_.code.size();
     if (computes) tensor_cache_.group = f_.allocate("tensor.group", "i64", "-1");
   }
@@ -235,7 +235,7 @@ class PhaseEmitter {
   // The slots of an absent tensor's chunk.
   void write_identities() {
     Ops ops(m_, f_, 1);
-    for (int32_t r : phase_.reductions) {
+    for (int32_t r : plan_.reductions_in(phase_, per::piece)) {
       DType t = plan_.reduction(r).dtype;
       Bits identity = reduction_identity(plan_.reduction(r).op, t);
       ops.store(t, literal(t, identity),
@@ -284,7 +284,7 @@ class PhaseEmitter {
 std::string emit_enter(const KernelPlan& plan, Module& module, size_t phase) {
   Function f;
   Uniform u(plan, module, f);
-  const std::vector<plan::Inst>& code = plan.phases[phase].uniform.step;
+  const std::vector<plan::Inst>& code = plan.phases[phase].uniform.of(per::step);
   u.evaluate(code);
   u.store_scalars(code);
   f.line("ret void");

@@ -50,26 +50,11 @@ std::string Uniform::operator[](plan::Id v) const {
   return result;
 }
 
-std::string Uniform::member(Domain d) const {
-  switch (d) {
-    case Domain::group:
-      return group_;
-    case Domain::tensor:
-      return tensor_;
-    case Domain::row:
-      return row_;
-    case Domain::column:
-      return column_;
-    default:
-      return "0";
-  }
-}
-
-std::pair<std::string, std::string> Uniform::members_of(Domain d, const std::string& tensor) {
+std::pair<std::string, std::string> Uniform::members_of(Granularity g, const std::string& tensor) {
   constexpr size_t kParts = offsetof(abi::Context, parts);
-  uint32_t part = d == Domain::row ? abi::kRowsOfTensors : abi::kColumnsOfTensors;
+  uint32_t part = abi::partition_index(number_of(g), number_of(per::tensor));
   size_t of_tensors = kParts + part * sizeof(abi::Partition);
-  std::string hint(info(d).name);
+  std::string hint(info(g).name);
   std::string begin = field("ptr", of_tensors + offsetof(abi::Partition, begin), hint + "s");
   std::string at = f_.address(hint + "s.at", begin, tensor, sizeof(uint32_t));
   std::string behind = f_.set(hint + "s.behind", "getelementptr i8, ptr {}, i64 4", at);
@@ -87,7 +72,7 @@ std::string Uniform::source(const plan::Inst& inst) {
   DType t = inst.out;
   auto from = [&](const std::string& table) {
     auto slot = static_cast<size_t>(inst.index);
-    return ops_.load(t, element(table, slot, member(value.domain), size_of(t), hint), hint);
+    return ops_.load(t, element(table, slot, member(value.at), size_of(t), hint), hint);
   };
   if (is_reduction(inst.op)) return from(results);
   switch (inst.op) {
@@ -96,11 +81,11 @@ std::string Uniform::source(const plan::Inst& inst) {
         return f_.address(hint, from, count, words * sizeof(uint64_t));
       };
       const ArgLayout& args = plan_.args;
-      std::string row =
-          value.domain == Domain::step ? step_args_
-          : value.domain == Domain::group
-              ? rows(group_args_, group_, args.group_words)
-              : rows(rows(group_args_, group_count, args.group_words), tensor_, args.tensor_words);
+      std::string row = value.at == per::step ? step_args_
+                        : value.at == per::group
+                            ? rows(group_args_, member(per::group), args.group_words)
+                            : rows(rows(group_args_, group_count, args.group_words),
+                                   member(per::tensor), args.tensor_words);
       std::string at = f_.address(hint, row, fmt::format("{}", inst.index), sizeof(uint64_t));
       return ops_.load(t, at, hint);
     }
@@ -109,10 +94,10 @@ std::string Uniform::source(const plan::Inst& inst) {
     case Op::present:
       return present_;
     case Op::tensor_index:
-      return f_.set(hint, "trunc i64 {} to i32", tensor_);
+      return f_.set(hint, "trunc i64 {} to i32", member(per::tensor));
     case Op::element_count:
     case Op::column_count: {
-      std::string record = f_.address(hint, tensors, tensor_, sizeof(abi::Tensor));
+      std::string record = f_.address(hint, tensors, member(per::tensor), sizeof(abi::Tensor));
       std::string at = f_.set(hint, "getelementptr i8, ptr {}, i64 {}", record,
                               inst.op == Op::element_count ? offsetof(abi::Tensor, full_size)
                                                            : offsetof(abi::Tensor, columns));
@@ -163,7 +148,7 @@ void Uniform::evaluate(std::span<const plan::Inst> code) {
       if (inst.op == Op::powi) {
         args[1] = ops_.cast(args[1], plan_[inst.operands[1]].dtype, DType::i64, hint);
       }
-      bool again = inst.op == Op::powi && plan_[inst.value].domain != Domain::step;
+      bool again = inst.op == Op::powi && plan_[inst.value].at != per::step;
       result =
           again ? power(inst, args) : ops_.compute(plan_, inst, std::span(args).first(count), hint);
     }

@@ -22,17 +22,15 @@ class Uniform {
   Uniform(const KernelPlan& plan, Module& module, Function& function);
 
   // Members whose values are evaluated next: names of i64 values.
-  void set_group(std::string index) { group_ = std::move(index); }
+  void set_member(Granularity g, std::string index) { members_[number_of(g)] = std::move(index); }
+  void set_group(std::string index) { set_member(per::group, std::move(index)); }
   // `present`: an i1.
   void set_tensor(std::string index, std::string present = "true") {
-    tensor_ = std::move(index);
+    set_member(per::tensor, std::move(index));
     present_ = std::move(present);
   }
-
-  void set_row(std::string index) { row_ = std::move(index); }
-  void set_column(std::string index) { column_ = std::move(index); }
   // The first row, or column, of a tensor, and of the next one.
-  std::pair<std::string, std::string> members_of(Domain d, const std::string& tensor);
+  std::pair<std::string, std::string> members_of(Granularity g, const std::string& tensor);
 
   void evaluate(std::span<const plan::Inst> code);
   // Whether the instruction's value stands in the context's arrays, for its member.
@@ -56,14 +54,15 @@ class Uniform {
   std::string field(std::string_view type, size_t offset, std::string_view hint);
   std::string source(const plan::Inst& inst);
   std::string power(const plan::Inst& inst, const std::array<std::string, 3>& args);
-  std::string member(Domain d) const;
+  const std::string& member(Granularity g) const { return members_[number_of(g)]; }
 
   const KernelPlan& plan_;
   Function& f_;
   Ops ops_;
   std::vector<std::string> names_;
   std::string step_args_, group_args_, scalars_;
-  std::string group_, tensor_, present_, row_, column_;
+  std::array<std::string, std::size(kGranularities)> members_ = {"0"};  // by number_of()
+  std::string present_;
 };
 
 }  // namespace stepfuse::llvm

@@ -9,8 +9,8 @@ namespace stepfuse {
 namespace {
 
 // Loads and reads see the contents from before the step, so equal ones are equal values too.
-using Key = std::tuple<Op, DType, Domain, int32_t, int32_t, int32_t, std::array<ValueId, 3>,
-                       int32_t, uint64_t>;
+using Key = std::tuple<Op, DType, Scope, int32_t, int32_t, int32_t, std::array<ValueId, 3>, int32_t,
+                       uint64_t>;
 
 bool is_commutative(Op op) {
   switch (op) {
@@ -34,8 +34,8 @@ Key key_of(const Inst& inst) {
   std::array<ValueId, 3> operands = inst.operands;
   if (is_commutative(inst.op) && operands[0] > operands[1]) std::swap(operands[0], operands[1]);
   const Type& t = inst.type;
-  return {inst.op, t.dtype,  t.domain,  t.buffer,        t.block,
-          t.rows,  operands, inst.slot, inst.literal.raw};
+  return {inst.op,  t.dtype,  t.at.scope, t.at.rows,       t.at.columns,
+          t.buffer, operands, inst.slot,  inst.literal.raw};
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ ValueId Rewriter::constant(ValueId near, DType dtype, Bits literal) {
   std::string name;
   for (int i = 0; name.empty() || taken(name); ++i) name = fmt::format("{}.c{}", base, i);
   fresh_names_.insert(name);
-  append({.op = Op::constant, .type = {dtype, Domain::step}, .literal = literal}, name,
+  append({.op = Op::constant, .type = {dtype, per::step}, .literal = literal}, name,
          from_.locs[static_cast<size_t>(near)]);
   return to_.size() - 1;
 }

@@ -208,11 +208,11 @@ class Simplifier {
   }
   // Constants are of the step domain.
   static Simpler truth(const Inst& i, bool value) {
-    if (i.type.domain != Domain::step) return {};
+    if (i.type.at != per::step) return {};
     return Inst{.op = Op::constant, .type = i.type, .literal = Bits::of(value)};
   }
   static Simpler zero_of(const Inst& i) {
-    if (i.type.domain != Domain::step) return {};
+    if (i.type.at != per::step) return {};
     return Inst{.op = Op::constant, .type = i.type};
   }
 

@@ -7,10 +7,10 @@ namespace stepfuse {
 
 ArgLayout::ArgLayout(const std::vector<Arg>& args) {
   for (const Arg& a : args) {
-    uint32_t& words = a.type.domain == Domain::step    ? step_words
-                      : a.type.domain == Domain::group ? group_words
-                                                       : tensor_words;
-    places.push_back({a.type.domain, words++});
+    uint32_t& words = a.type.at == per::step    ? step_words
+                      : a.type.at == per::group ? group_words
+                                                : tensor_words;
+    places.push_back({a.type.at, words++});
   }
 }
 

@@ -15,7 +15,7 @@ struct Arg;
 
 struct ArgLayout {
   struct Place {
-    Domain domain = Domain::step;
+    Granularity at = per::step;
     uint32_t word = 0;  // among those of the step, or within a row
     friend bool operator==(const Place&, const Place&) = default;
   };
@@ -33,8 +33,8 @@ struct ArgLayout {
   // Of one argument for a member of its domain, counted from the first step argument.
   size_t word(size_t arg, size_t member, size_t group_count) const {
     const Place& p = places[arg];
-    if (p.domain == Domain::step) return p.word;
-    if (p.domain == Domain::group) return step_words + group_words * member + p.word;
+    if (p.at == per::step) return p.word;
+    if (p.at == per::group) return step_words + group_words * member + p.word;
     return words(group_count, member) + p.word;
   }
   friend bool operator==(const ArgLayout&, const ArgLayout&) = default;

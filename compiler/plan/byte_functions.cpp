@@ -62,7 +62,8 @@ class Finder {
   bool find(const Inst& inst) {
     if (inst.op == Op::load) {
       const ArrayUse& use = body_.arrays[static_cast<size_t>(inst.index)];
-      if (size_of(inst.out) != 1 || inst.out == DType::boolean || plan_.array(use).block != 1) {
+      if (size_of(inst.out) != 1 || inst.out == DType::boolean ||
+          block_of(plan_.array(use).at) != 1) {
         return false;
       }
       Function& f = found_[inst.value];

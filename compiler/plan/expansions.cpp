@@ -127,8 +127,8 @@ Expansion read(const std::string& op, const Words& types, const std::string& bod
     const stepfuse::Inst& inst = p[v];
     DType t = inst.type.dtype;
     std::string name = names.unique("v_" + identifier(p.names[static_cast<size_t>(v)]));
-    e.values.push_back({std::move(name), print_inst(p, v), Domain::step, t, inst.op == Op::constant,
-                        inst.literal});
+    e.values.push_back(
+        {std::move(name), print_inst(p, v), per::step, t, inst.op == Op::constant, inst.literal});
     if (inst.op == Op::write) e.result = inst.operands[0];
     if (!is_elementwise(inst.op)) continue;
     e.code.push_back({.value = v,
@@ -241,8 +241,7 @@ class Needed {
     for (const Inst& inst : code) add(inst.op, inst.in, inst.out, within);
   }
   void add(const Uniform& code) {
-    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column})
-      add(*list);
+    for (const Level<Inst>& level : code) add(level.code);
   }
   void add(const Bodies& bodies) {
     for (const Body& body : bodies) {
@@ -290,10 +289,7 @@ std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const Is
   }
   needed.add(plan.finish.step);
   for (const Writes& block : plan.finish.writes) {
-    needed.add(block.group);
-    needed.add(block.tensor);
-    needed.add(block.row);
-    needed.add(block.column);
+    needed.add(block.code);
   }
   return needed.take();
 }

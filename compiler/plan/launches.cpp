@@ -7,14 +7,14 @@ namespace stepfuse::plan {
 
 int32_t shared_pieces(const KernelPlan& plan, const Kernel& kernel) {
   int32_t pieces = 0;
-  auto is_shared = [&](int32_t r) { return plan.reduction(r).to >= Domain::tensor; };
+  auto is_shared = [&](int32_t r) { return plan.reduction(r).to.scope == Scope::tensor; };
   for (int32_t p = kernel.first_phase; p < kernel.end(); ++p) {
     const Phase& phase = plan.phase(p);
-    const auto& folded = phase.reductions;
-    bool shares = std::any_of(folded.begin(), folded.end(), is_shared) || !phase.columns.empty();
+    std::vector<int32_t> folded = plan.folded_in(phase);
+    bool shares = std::any_of(folded.begin(), folded.end(), is_shared);
     pieces += shares ? 1 : 0;
     for (const Rollup& rollup : phase.rollups) {
-      if (rollup.from <= Domain::tensor) continue;
+      if (!splits_tensor(rollup.from)) continue;
       const auto& rolled = rollup.reductions;
       bool to_tensors = std::any_of(rolled.begin(), rolled.end(),
                                     [&](const auto& c) { return is_shared(c.reduction); });

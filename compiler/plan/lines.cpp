@@ -19,26 +19,28 @@ void Lines::declare(const std::map<ValueId, int32_t>& reductions, UniqueNames* n
 
 void Lines::declare_columns(const std::map<ValueId, int32_t>& reductions, UniqueNames* names,
                             KernelPlan* plan) {
-  using Kind = Array::Kind;
-  auto add = [&](const std::string& name, std::string text, Kind kind, int32_t index) {
+  using Owner = Array::Owner;
+  auto add = [&](const std::string& name, std::string text, Owner owner, int32_t index,
+                 Granularity at) {
     plan->arrays.push_back({.name = names->unique("k_" + name),
                             .text = std::move(text),
-                            .kind = kind,
-                            .index = index});
+                            .owner = owner,
+                            .index = index,
+                            .at = at});
     return static_cast<int32_t>(plan->arrays.size() - 1);
   };
   for (size_t i = 0; i < p_.states.size(); ++i) {
     const stepfuse::State& s = p_.states[i];
-    if (s.type.domain != Domain::column) continue;
+    if (s.type.at != per::column) continue;
     auto index = static_cast<int32_t>(i);
-    states_[index] = add(identifier(s.name), "@" + s.name, Kind::state, index);
+    states_[index] = add(identifier(s.name), "@" + s.name, Owner::state, index, per::column);
   }
   for (const auto& [v, r] : reductions) {
-    if (p_[v].type.domain != Domain::column) continue;
+    if (p_[v].type.at != per::column) continue;
     const std::string& given = p_.names[static_cast<size_t>(v)];
     std::string name = identifier(given);
-    int32_t result = add(name, "%" + given, Kind::result, r);
-    int32_t strips = add(name + "_strips", "strips of %" + given, Kind::strips, r);
+    int32_t result = add(name, "%" + given, Owner::result, r, per::column);
+    int32_t strips = add(name + "_strips", "strips of %" + given, Owner::partial, r, per::strip);
     Id before = add_value(v, "so_far", names, plan);
     reductions_[v] = {result, strips, kNone, before, add_value(v, "combined", names, plan)};
   }
@@ -47,15 +49,13 @@ void Lines::declare_columns(const std::map<ValueId, int32_t>& reductions, Unique
 void Lines::declare_squares(const std::map<ValueId, int32_t>& reductions, UniqueNames* names,
                             KernelPlan* plan) {
   for (const auto& [v, r] : reductions) {
-    if (!reduces_squares(p_[v])) continue;
+    if (!is_tile(p_[v].type.at)) continue;
     const std::string& given = p_.names[static_cast<size_t>(v)];
-    const Type& type = p_[v].type;
     plan->arrays.push_back({.name = names->unique("q_" + identifier(given)),
                             .text = "%" + given,
-                            .kind = Array::Kind::squares,
+                            .owner = Array::Owner::result,
                             .index = r,
-                            .block = type.block,
-                            .rows = type.rows});
+                            .at = p_[v].type.at});
     auto array = static_cast<int32_t>(plan->arrays.size() - 1);
     Id row = add_value(v, "row", names, plan);
     Id before = add_value(v, "so_far", names, plan);
@@ -68,22 +68,21 @@ Id Lines::add_value(ValueId v, std::string_view what, UniqueNames* names, Kernel
   std::string name = identifier(p_.names[static_cast<size_t>(v)]);
   plan->values.push_back({.name = names->unique(fmt::format("e_{}_{}", name, what)),
                           .text = print_inst(p_, v),
-                          .domain = Domain::element,
-                          .dtype = p_[v].type.dtype,
-                          .block = p_[v].type.block});
+                          .at = is_tile(p_[v].type.at) ? p_[v].type.at : per::element,
+                          .dtype = p_[v].type.dtype});
   return static_cast<Id>(plan->values.size() - 1);
 }
 
 int32_t Lines::array(ValueId v) const {
   const stepfuse::Inst& inst = p_[v];
   if (combines(v)) return reductions_.at(v).result;
-  if (inst.type.domain != Domain::column || inst.op != Op::read) return -1;
+  if (inst.type.at != per::column || inst.op != Op::read) return -1;
   return states_.at(inst.slot);
 }
 
 bool Lines::combines(ValueId reduction) const {
   const stepfuse::Inst& inst = p_[reduction];
-  return is_folded(inst) && (inst.type.domain == Domain::column || reduces_squares(inst));
+  return is_folded(inst) && ordered_rows(inst.type.at) > 0;
 }
 
 void Lines::combine(ValueId reduction, int32_t at, Body* body) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -63,12 +64,11 @@ class Lowering {
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
       const std::string& given = p_.names[static_cast<size_t>(v)];
-      char domain = info(inst.type.domain).name[0];
+      char domain = info(inst.type.at).name[0];
       std::string name =
           is_effect(inst.op) ? "" : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
-      out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.domain,
-                             held(inst.type.dtype), inst.op == Op::constant, inst.literal,
-                             inst.type.block});
+      out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.at,
+                             held(inst.type.dtype), inst.op == Op::constant, inst.literal});
     }
   }
 
@@ -81,15 +81,14 @@ class Lowering {
                             stepfuse::name(s_.signatures[s][b]));
       }
     }
-    using Kind = plan::Array::Kind;
-    auto add = [&](std::string name, std::string text, Kind kind, size_t index, const Type& place) {
+    using Owner = plan::Array::Owner;
+    auto add = [&](std::string name, std::string text, Owner owner, size_t index, Granularity at) {
       plan::Array a{names_.unique(std::move(name)),
                     std::move(text),
-                    kind,
+                    owner,
                     static_cast<int32_t>(index),
                     0,
-                    place.block,
-                    place.rows};
+                    at};
       for (size_t s = 0; s < s_.signatures.size(); ++s) {
         auto bytes = static_cast<uint32_t>(size_of(array_dtype(out_.arrays.size(), s)));
         a.max_bytes = std::max(a.max_bytes, bytes);
@@ -98,10 +97,11 @@ class Lowering {
     };
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const std::string& given = p_.buffers[b].name;
-      add("b_" + identifier(given), "@" + given, Kind::buffer, b, p_.buffers[b].place());
+      add("b_" + identifier(given), "@" + given, Owner::caller, b, p_.buffers[b].at);
     }
     for (size_t i = 0; i < s_.scratch.size(); ++i) {
-      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Kind::scratch, i, s_.scratch[i]);
+      add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Owner::scratch, i,
+          s_.scratch[i].at);
     }
   }
   DType array_dtype(size_t array, size_t signature) const {
@@ -129,12 +129,12 @@ class Lowering {
 
   void declare_states() {
     for (const State& state : p_.states) {
-      out_.states.push_back({"@" + state.name, state.type.dtype, state.type.domain, state.shared});
+      out_.states.push_back({"@" + state.name, state.type.dtype, state.type.at, state.shared});
     }
     // Those of the step, which have one value each, stand first in a record.
     for (bool of_step : {true, false}) {
       for (size_t i = 0; i < p_.states.size(); ++i) {
-        bool is_of_step = p_.states[i].type.domain == Domain::step;
+        bool is_of_step = p_.states[i].type.at == per::step;
         if (!p_.states[i].report || is_of_step != of_step) continue;
         out_.finish.reports.push_back(static_cast<int32_t>(i));
       }
@@ -145,14 +145,13 @@ class Lowering {
     std::vector<int> phase_of = reduction_phases(p_);
     for (ValueId r : s_.reductions) {
       const Inst& inst = p_[r];
-      Domain from = p_[inst.operands[0]].type.domain;
-      Domain to = inst.type.domain;
+      Granularity from = p_[inst.operands[0]].type.at;
+      Granularity to = inst.type.at;
       plan::Reduction reduction{
           .value = r, .op = inst.op, .dtype = inst.type.dtype, .from = from, .to = to};
-      reduction.to_squares = reduces_squares(inst);
-      if (!reduction.to_squares) {
-        reduction.partition =
-            abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to));
+      reduction.partials = is_tile(from) ? partials_of(to) : from;
+      if (reduction.partials) {
+        reduction.partition = abi::partition_index(number_of(from), number_of(to));
         reduction.first_level = phase_of[static_cast<size_t>(r)] == 0;
       }
       out_.reductions.push_back(reduction);
@@ -196,8 +195,9 @@ class Lowering {
     return out;
   }
   plan::Uniform lower_uniform(const UniformCode& code) const {
-    return {lower_code(code.step), lower_code(code.group), lower_code(code.tensor),
-            lower_code(code.row), lower_code(code.column)};
+    plan::Uniform out;
+    for (const Level<ValueId>& level : code) out.set(level.at, lower_code(level.code));
+    return out;
   }
   plan::Inst lower_inst(ValueId v) const {
     const Inst& inst = p_[v];
@@ -211,7 +211,7 @@ class Lowering {
     }
     if (inst.op == Op::read || reads_table(inst.op)) out.index = inst.slot;
     if (is_folded(inst)) out.index = reduction_.at(v);
-    if (inst.type.domain != Domain::element) drop_rounding(&out);
+    if (!is_tile(inst.type.at)) drop_rounding(&out);
     return out;
   }
   // Where the type to round to is f32 there is nothing to round.
@@ -349,15 +349,16 @@ class Lowering {
     out.uniform = lower_uniform(phase.uniform);
     out.guard = phase.guard;
     out.bodies = lower_bodies(phase.body);
-    for (ValueId r : phase.body.reductions) {
-      (reduces_squares(p_[r]) ? out.squares
-       : lines_.combines(r)   ? out.columns
-                              : out.reductions)
-          .push_back(reduction_.at(r));
+    for (std::optional<Granularity> partials :
+         {std::optional(per::piece), std::optional(per::strip), {}}) {
+      for (ValueId r : phase.body.reductions) {
+        int32_t number = reduction_.at(r);
+        if (out_.reduction(number).partials == partials) out.reductions.push_back(number);
+      }
     }
     if (phase.guard != kNoValue) {
       out.otherwise = lower_bodies(phase.otherwise);
-      bool all = out_[phase.guard].domain == Domain::step && out.otherwise.empty();
+      bool all = out_[phase.guard].at == per::step && out.otherwise.empty();
       out.guards = all ? plan::Guard::launch : plan::Guard::chunk;
     }
     plan::drop_unneeded(&out);
@@ -373,10 +374,8 @@ class Lowering {
 
   void count_reduced_phases() {
     for (size_t i = 0; i < out_.phases.size(); ++i) {
-      for (const auto* made : {&out_.phases[i].reductions, &out_.phases[i].columns}) {
-        for (int32_t r : *made) {
-          if (out_.reduction(r).first_level) out_.reduced_phases = static_cast<int32_t>(i) + 1;
-        }
+      for (int32_t r : out_.phases[i].reductions) {
+        if (out_.reduction(r).first_level) out_.reduced_phases = static_cast<int32_t>(i) + 1;
       }
     }
   }
@@ -384,12 +383,12 @@ class Lowering {
   // --- the end of the step
 
   void lower_finish() {
-    out_.finish.step = lower_code(s_.finish.uniform.step);
-    for (const DomainInfo& d : kDomains) {
-      plan::Writes block{.domain = d.domain};
+    out_.finish.step = lower_code(s_.finish.uniform.of(per::step));
+    for (const NamedGranularity& d : kGranularities) {
+      plan::Writes block{.at = d.at};
       for (ValueId w : s_.finish.writes) {
         const Inst& inst = p_[w];
-        if (p_.states[static_cast<size_t>(inst.slot)].type.domain != d.domain) continue;
+        if (p_.states[static_cast<size_t>(inst.slot)].type.at != d.at) continue;
         block.writes.push_back({inst.slot, inst.operands[0], inst.predicate, out_[w].text});
       }
       if (block.writes.empty()) continue;
@@ -405,13 +404,10 @@ class Lowering {
       needed.insert(w.value);
       if (w.predicate != plan::kNone) needed.insert(w.predicate);
     }
-    auto take = [&](const std::vector<ValueId>& list) {
-      return plan::needed_code(lower_code(list), &needed);
-    };
-    block->column = take(s_.finish.uniform.column);
-    block->row = take(s_.finish.uniform.row);
-    block->tensor = take(s_.finish.uniform.tensor);
-    block->group = take(s_.finish.uniform.group);
+    for (const NamedGranularity& g : std::views::reverse(kGranularities)) {
+      if (g.at == per::step) continue;
+      block->code.set(g.at, plan::needed_code(lower_code(s_.finish.uniform.of(g.at)), &needed));
+    }
   }
 
   const Schedule& s_;

@@ -1,5 +1,6 @@
 // Which code of a plan is needed. Knows the plan.
 #include <algorithm>
+#include <ranges>
 
 #include "compiler/plan/plan.hpp"
 
@@ -21,9 +22,8 @@ void drop_unneeded(Phase* phase) {
   for (const Bodies* bodies : {&phase->bodies, &phase->otherwise}) {
     for (const Body& body : *bodies) for_each_operand(body, [&](Id o) { needed.insert(o); });
   }
-  Uniform& code = phase->uniform;
-  for (auto* list : {&code.row, &code.tensor, &code.group, &code.step}) {
-    *list = needed_code(*list, &needed);
+  for (const NamedGranularity& g : std::views::reverse(kGranularities)) {
+    phase->uniform.set(g.at, needed_code(phase->uniform.of(g.at), &needed));
   }
 }
 

@@ -18,6 +18,7 @@
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
 
+#include "compiler/levels.hpp"
 #include "compiler/plan/arg_layout.hpp"
 #include "compiler/plan/code_guess.hpp"
 
@@ -27,48 +28,40 @@ using Id = int32_t;  // of a value: an index of KernelPlan::values
 inline constexpr Id kNone = -1;
 
 struct Value {
-  std::string name;  // in the text: a letter for the domain, '_' and what the step calls it
+  std::string name;  // in the text: a letter for the granularity, '_' and what the step calls it
   std::string text;  // its line in the step, for comments
-  Domain domain = Domain::step;  // in a body, a column's value is an element's
-  DType dtype = DType::f32;      // in a register; of element values it is the body that says it
-  bool is_constant = false;      // stands in no code
-  Bits literal;                  // then
-  int32_t block = 1;             // of the element domain: so many elements share it
+  Granularity at = per::step;  // in a body, a column's value is an element's
+  DType dtype = DType::f32;    // in a register; of element values it is the body that says it
+  bool is_constant = false;    // stands in no code
+  Bits literal;                // then
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// What bodies walk along: an array over the elements of all tensors (a buffer, or a scratch array
-// of the unfused form), or one over their columns or squares.
+// An array that bodies walk along.
 struct Array {
-  enum class Kind : uint8_t {
-    buffer,
-    scratch,
-    state,   // of columns
-    result,  // of a reduction to columns
-    // The slots of a reduction to columns: for each strip of rows what its columns combined so far.
-    // In the first row of a strip a load gives the identity.
-    strips,
-    // The results of a reduction to squares, and until its phase ends what each has combined so
-    // far: where they are stored, a load gives the identity in a square's first row.
-    squares,
-  };
+  // Whose memory it is in, and what `index` counts: the buffers of a tensor, scratch arrays of the unfused form,
+  // states, or reductions, of which there is an array of results and one of partial results.
+  enum class Owner : uint8_t { caller, scratch, state, result, partial };
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
-  Kind kind = Kind::buffer;
-  int32_t index = 0;       // of the buffer of a tensor, scratch array, state or reduction
-  uint32_t max_bytes = 0;  // of a value in the widest of its types; scratch places count in it
-  int32_t block = 1;       // so many elements share a value,
-  int32_t rows = 1;        // those of so many rows: of a square
-  bool scratch() const { return kind == Kind::scratch; }
-  bool of_columns() const { return kind >= Kind::state && kind <= Kind::strips; }
-  bool of_squares() const { return rows > 1; }
+  Owner owner = Owner::caller;
+  int32_t index = 0;
+  uint32_t max_bytes =
+      0;  // of a value in the widest of its types; places in scratch arrays count in it
+  Granularity at = per::element;
+  bool scratch() const { return owner == Owner::scratch; }
+  // Whether a reduction combines rows in it, one after the other. In the first row of a tile a load then gives
+  // the identity.
+  bool is_combined() const {
+    return owner == Owner::partial || (owner == Owner::result && is_tile(at));
+  }
   friend bool operator==(const Array&, const Array&) = default;
 };
 
 struct State {
   std::string text;
   DType dtype = DType::f32;
-  Domain domain = Domain::step;
+  Granularity at = per::step;
   bool shared = false;  // of something that several steps hold
   friend bool operator==(const State&, const State&) = default;
 };
@@ -90,17 +83,17 @@ struct Table {
 // Bounds, and a guess where there is one, of its values.
 void fill_bounds(Table* table);
 
-// Values of `from`, one in each slot (of elements: one for each chunk; to columns: one for each
-// strip and column), are folded into the members of `to` that they belong to, in the canonical
-// order of ir/semantics/reduction.hpp.
+// Values of `from` are folded into the members of `to` that they belong to, in the canonical order of
+// ir/semantics/reduction.hpp.
 struct Reduction {
   Id value = kNone;  // whose name the result has
   Op op = Op::reduce_add;
   DType dtype = DType::f32;
-  Domain from = Domain::element;
-  Domain to = Domain::step;
-  // Then `to` is elements, and it has no slots, nor parts: see Array::Kind::squares.
-  bool to_squares = false;
+  Granularity from = per::element;
+  Granularity to = per::step;
+  // What is folded, one value in each slot: pieces, strips, or the members of `from`. Without it rows are combined
+  // in the results themselves.
+  std::optional<Granularity> partials = per::piece;
   uint32_t partition = 0;  // of abi::Context::parts
   // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
   bool first_level = false;
@@ -127,12 +120,8 @@ struct Inst {
   friend bool operator==(const Inst&, const Inst&) = default;
 };
 
-// Code outside of the element domain, operands first: once for a launch, a group, a tensor, a row,
-// a column.
-struct Uniform {
-  std::vector<Inst> step, group, tensor, row, column;
-  friend bool operator==(const Uniform&, const Uniform&) = default;
-};
+// Code outside of bodies, operands first.
+using Uniform = Levels<Inst>;
 
 struct ArrayUse {
   int32_t array = 0;  // of KernelPlan::arrays
@@ -170,7 +159,7 @@ struct Body {
   std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
   std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
   std::vector<Inst> code;            // loads included
-  std::vector<Combine> reductions;   // of the phase; those to columns, squares: loads and stores
+  std::vector<Combine> reductions;   // of the phase, in pieces; others are loads, ops and stores
   std::vector<Store> stores;         // after everything of this element was loaded
   // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
   // body is done unit by unit, and in each level by level: first what blocks share, the largest
@@ -190,7 +179,7 @@ using Bodies = std::vector<Body>;
 
 // Operands of reductions over members of a group or tensor domain, absent tensors too.
 struct Rollup {
-  Domain from = Domain::tensor;
+  Granularity from = per::tensor;
   Uniform uniform;
   std::vector<Combine> reductions;
   friend bool operator==(const Rollup&, const Rollup&) = default;
@@ -208,19 +197,17 @@ struct Phase {
   Uniform uniform;
   Guard guards = Guard::none;
   Id guard = kNone;
-  std::vector<int32_t> reductions;  // over the elements of this phase; absent tensors: identities
-  std::vector<int32_t> columns;     // the same, to columns; folded behind the others
-  std::vector<int32_t> squares;     // to squares; nothing is left to fold
+  // Over the elements of this phase, absent tensors giving identities: first those in pieces, then those in strips,
+  // then those that leave nothing to fold.
+  std::vector<int32_t> reductions;
   Bodies bodies;
   Bodies otherwise;
   std::vector<Rollup> rollups;  // behind the fold of `reductions`, one after the other
   bool has_work() const { return !bodies.empty() || !otherwise.empty(); }
-  bool reduces() const { return !reductions.empty() || !columns.empty() || !squares.empty(); }
-  bool folds() const { return !reductions.empty() || !columns.empty() || !rollups.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
-// Consecutive phases in one launch, a grid barrier between each two.
+// Consecutive phases in one launch, with a grid barrier between each two.
 struct Kernel {
   std::string name;  // an identifier, no other kernel's
   int32_t first_phase = 0;
@@ -237,10 +224,10 @@ struct Write {
   friend bool operator==(const Write&, const Write&) = default;
 };
 
-// The writes to the states of one domain, and the code that each member needs for them.
+// The writes to the states of one granularity, and the code that each member needs for them.
 struct Writes {
-  Domain domain = Domain::step;
-  std::vector<Inst> group, tensor, row, column;
+  Granularity at = per::step;
+  Uniform code;  // without that of the step
   std::vector<Write> writes;
   friend bool operator==(const Writes&, const Writes&) = default;
 };
@@ -249,7 +236,7 @@ struct Writes {
 // finer domains, of present tensors only, are written first, for their code reads coarser states.
 struct Finish {
   std::vector<Inst> step;
-  std::vector<Writes> writes;  // at most one of each domain, in their order
+  std::vector<Writes> writes;  // at most one of each granularity, coarse to fine
   // States whose values make up a step's record, in its order: told to the host behind the writes.
   std::vector<int32_t> reports;
   friend bool operator==(const Finish&, const Finish&) = default;
@@ -283,15 +270,34 @@ struct KernelPlan {
   const Table& table(const Inst& inst) const { return tables[static_cast<size_t>(inst.index)]; }
   const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
+  // The reductions of a phase with these partial results.
+  std::vector<int32_t> reductions_in(const Phase& p, std::optional<Granularity> partials) const {
+    std::vector<int32_t> found;
+    for (int32_t r : p.reductions) {
+      if (reduction(r).partials == partials) found.push_back(r);
+    }
+    return found;
+  }
+  // Those that leave something to fold.
+  std::vector<int32_t> folded_in(const Phase& p) const {
+    std::vector<int32_t> found;
+    for (int32_t r : p.reductions) {
+      if (reduction(r).partials) found.push_back(r);
+    }
+    return found;
+  }
+  bool folds(const Phase& p) const { return !folded_in(p).empty() || !p.rollups.empty(); }
+  bool combines_rows(const Phase& p) const {
+    return std::any_of(p.reductions.begin(), p.reductions.end(),
+                       [&](int32_t r) { return ordered_rows(reduction(r).to) > 0; });
+  }
   // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
-  bool may_split(const Phase& p) const { return rows_in_order == 0 && !p.reduces(); }
+  bool may_split(const Phase& p) const { return rows_in_order == 0 && p.reductions.empty(); }
   // Of what is walked in the order of rows: rows may be done by anybody where nothing is combined
   // from one to the next, and columns where nothing is folded along a row.
-  bool may_split_rows(const Phase& p) const {
-    return rows_in_order > 0 && p.columns.empty() && p.squares.empty();
-  }
+  bool may_split_rows(const Phase& p) const { return rows_in_order > 0 && !combines_rows(p); }
   bool may_split_columns(const Phase& p) const {
-    return rows_in_order > 0 && !may_split_rows(p) && p.reductions.empty();
+    return rows_in_order > 0 && !may_split_rows(p) && reductions_in(p, per::piece).empty();
   }
   const Array& array(const ArrayUse& use) const { return arrays[static_cast<size_t>(use.array)]; }
   size_t scratch_count() const {
@@ -300,7 +306,7 @@ struct KernelPlan {
     return static_cast<size_t>(n);
   }
   // Whether it stands in bodies.
-  bool is_element(Id v) const { return is_of_elements((*this)[v].domain); }
+  bool is_element(Id v) const { return is_of_elements((*this)[v].at); }
   friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
 };
 
@@ -333,7 +339,7 @@ inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
 // Whether states of rows or columns are written.
 inline bool writes_lines(const KernelPlan& plan) {
   return std::any_of(plan.finish.writes.begin(), plan.finish.writes.end(),
-                     [](const Writes& w) { return w.domain > Domain::tensor; });
+                     [](const Writes& w) { return splits_tensor(w.at); });
 }
 
 // Pieces of work behind the kernel's phases that all blocks of a device share, each of which begins
@@ -347,13 +353,13 @@ inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
   return plan.has_rows && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
 }
 
-// Of code outside of bodies the part that `needed` needs, to which its operands are added.
+// Returns the instructions of `code` that `needed` depends on, and adds their operands to `needed`.
 std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* needed);
-// Leaves of a phase's uniform code what its guard and its bodies need: what a condition of sizes
-// decides needs it no more.
+// Drops the uniform code that neither the guard nor the bodies of a phase need: after a condition of sizes is
+// decided, some is dead.
 void drop_unneeded(Phase* phase);
 
-// What is done in one level for blocks of one size; of 1: for each element.
+// One pass over a unit: the code of one level and one block size (1: per element).
 struct Section {
   int32_t level = 0;
   int32_t block = 1;
@@ -363,7 +369,7 @@ struct Section {
 };
 // Puts a body with blocks into its order: sets `unit`, levels and `kept`.
 void find_levels(const KernelPlan& plan, Body* body);
-// Those of a body with blocks, in order; none is empty.
+// The sections of a body with blocks, in order; none is empty.
 std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
 
 // An f32 of a body that follows from one of its loaded bytes: what each of the 256 patterns makes

@@ -6,7 +6,7 @@
 namespace stepfuse::plan {
 namespace {
 
-std::string_view place(Domain d) { return info(d).name; }
+std::string_view place(Granularity d) { return info(d).name; }
 
 class Printer {
  public:
@@ -53,7 +53,7 @@ class Printer {
          plan_.args.group_words, tensors);
     for (size_t i = 0; i < plan_.states.size(); ++i) {
       const State& s = plan_.states[i];
-      line(0, "state {} {}: {} per {}{}", i, s.text, stepfuse::name(s.dtype), place(s.domain),
+      line(0, "state {} {}: {} per {}{}", i, s.text, stepfuse::name(s.dtype), place(s.at),
            s.shared ? ", shared" : "");
     }
     for (const Table& t : plan_.tables)
@@ -61,16 +61,13 @@ class Printer {
            t.guess ? fmt::format("guessed by {} lines", t.guess->slopes.size()) : "searched");
     for (const Array& a : plan_.arrays) {
       if (a.scratch()) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
-      if (a.of_columns()) line(0, "{} {}: {}", a.text, a.name, columns_of(a));
-      if (a.kind == Array::Kind::squares) {
-        line(0, "{} {}: results of reduction {}, by squares", a.text, a.name, a.index);
-      }
+      if (a.owner > Array::Owner::scratch) line(0, "{} {}: {}", a.text, a.name, source_of(a));
     }
     for (size_t i = 0; i < plan_.reductions.size(); ++i) {
       const Reduction& r = plan_.reductions[i];
-      std::string parts = r.to_squares ? "square"
-                                       : fmt::format("{}, partition {}{}", place(r.to), r.partition,
-                                                     r.first_level ? ", first level" : "");
+      std::string parts = r.partials ? fmt::format("{}, partition {}{}", place(r.to), r.partition,
+                                                   r.first_level ? ", first level" : "")
+                                     : "square";
       line(0, "reduction {} {}: {} of {}, {} -> {}", i, operand(r.value), info(r.op).name,
            stepfuse::name(r.dtype), place(r.from), parts);
       comment_reduction(static_cast<int32_t>(i));
@@ -93,11 +90,13 @@ class Printer {
                                 : std::string(info(inst.op).name);
     }
   }
-  static std::string columns_of(const Array& a) {
-    if (a.kind == Array::Kind::state) return fmt::format("state {}, by columns", a.index);
-    return fmt::format("{} of reduction {}, by {}columns",
-                       a.kind == Array::Kind::result ? "results" : "slots", a.index,
-                       a.kind == Array::Kind::result ? "" : "strips and ");
+  static std::string source_of(const Array& a) {
+    if (a.owner == Array::Owner::state) return fmt::format("state {}, by columns", a.index);
+    if (a.owner == Array::Owner::partial) {
+      return fmt::format("slots of reduction {}, by strips and columns", a.index);
+    }
+    return fmt::format("results of reduction {}, by {}", a.index,
+                       is_tile(a.at) ? "squares" : "columns");
   }
   std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
 
@@ -112,7 +111,7 @@ class Printer {
         first = false;
       });
       std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
-      int32_t block = plan_[inst.value].block;
+      int32_t block = block_of(plan_[inst.value].at);
       std::string blocks = block > 1 ? fmt::format(" of {} elements", block) : "";
       std::string level = inst.level > 0 ? fmt::format(", level {}", inst.level) : "";
       line(depth, "{} = {} : {}{}{}{}", operand(inst.value), text, from, stepfuse::name(inst.out),
@@ -121,11 +120,10 @@ class Printer {
     }
   }
   void print_uniform(size_t depth, const Uniform& code) {
-    print_code(depth, "once", code.step);
-    print_code(depth, "per group", code.group);
-    print_code(depth, "per tensor", code.tensor);
-    print_code(depth, "per row", code.row);
-    print_code(depth, "per column", code.column);
+    for (const Level<Inst>& level : code) {
+      print_code(depth, level.at == per::step ? "once" : fmt::format("per {}", place(level.at)),
+                 level.code);
+    }
   }
 
   void print_phase(const Phase& phase) {
@@ -138,8 +136,7 @@ class Printer {
                           phase.guards == Guard::launch ? ", else no chunk is looked at" : "");
     for (const Body& b : phase.bodies) print_body(guard, b);
     for (const Body& b : phase.otherwise) print_body(", otherwise", b);
-    for (int32_t r : phase.reductions) print_fold(2, r);
-    for (int32_t r : phase.columns) print_fold(2, r);
+    for (int32_t r : plan_.folded_in(phase)) print_fold(2, r);
     for (const Rollup& rollup : phase.rollups) {
       line(2, "roll up {} values", place(rollup.from));
       print_uniform(3, rollup.uniform);
@@ -160,10 +157,10 @@ class Printer {
     std::string units = body.unit > 1 ? fmt::format(", in units of {}", body.unit) : "";
     line(2, "per element of signature {}{}{}", fmt::join(body.signatures, ", "), guard, units);
     for (const ArrayUse& a : body.arrays) {
-      int32_t block = plan_.array(a).block;
-      std::string blocks = plan_.array(a).of_squares() ? " of squares"
-                           : block > 1                 ? fmt::format(" of {} elements", block)
-                                                       : "";
+      Granularity at = plan_.array(a).at;
+      std::string blocks = block_of(at) == 1 ? ""
+                           : needs_rows(at)  ? " of squares"
+                                             : fmt::format(" of {} elements", at.columns);
       line(3, "array {} : {}{}{}{}{}{}", array(a), stepfuse::name(a.dtype), blocks,
            a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
            a.loaded_later ? ", loaded later" : "");
@@ -188,11 +185,8 @@ class Printer {
     line(0, "finish");
     print_code(1, "once", plan_.finish.step);
     for (const Writes& block : plan_.finish.writes) {
-      line(1, "states per {}", place(block.domain));
-      print_code(2, "per group", block.group);
-      print_code(2, "per tensor", block.tensor);
-      print_code(2, "per row", block.row);
-      print_code(2, "per column", block.column);
+      line(1, "states per {}", place(block.at));
+      print_uniform(2, block.code);
       for (const Write& w : block.writes) {
         std::string condition = w.predicate == kNone ? "" : " if " + operand(w.predicate);
         line(2, "write state {}, {}{}", w.state, operand(w.value), condition);

@@ -16,14 +16,14 @@ void find_kept(const KernelPlan& plan, const std::map<Id, int32_t>& made, Body* 
   auto use = [&](Id v, int32_t level, int32_t block) {
     auto own = made.find(v);
     if (own == made.end()) return;
-    if (own->second != level || plan[v].block != block) kept.insert(v);
+    if (own->second != level || block_of(plan[v].at) != block) kept.insert(v);
   };
   for (const Inst& inst : body->code) {
-    for_each_operand(inst, [&](Id o) { use(o, inst.level, plan[inst.value].block); });
+    for_each_operand(inst, [&](Id o) { use(o, inst.level, block_of(plan[inst.value].at)); });
   }
   for (const Combine& c : body->reductions) use(c.operand, c.level, 1);
   for (const Store& s : body->stores) {
-    int32_t block = plan.array(body->arrays[static_cast<size_t>(s.array)]).block;
+    int32_t block = block_of(plan.array(body->arrays[static_cast<size_t>(s.array)]).at);
     use(s.value, s.level, block);
     use(s.predicate, s.level, block);
   }
@@ -33,13 +33,14 @@ void find_kept(const KernelPlan& plan, const std::map<Id, int32_t>& made, Body* 
 }  // namespace
 
 int32_t combined_rows(const Array& array, const ArrayUse& use) {
-  if (array.kind == Array::Kind::squares) return use.stored ? kSquareSide : 0;
-  return array.kind == Array::Kind::strips ? kStripRows : 0;
+  return array.is_combined() && use.stored ? array.at.rows : 0;
 }
 
 void find_levels(const KernelPlan& plan, Body* body) {
-  for (const ArrayUse& a : body->arrays) body->unit = std::max(body->unit, plan.array(a).block);
-  for (const Inst& inst : body->code) body->unit = std::max(body->unit, plan[inst.value].block);
+  for (const ArrayUse& a : body->arrays)
+    body->unit = std::max(body->unit, block_of(plan.array(a).at));
+  for (const Inst& inst : body->code)
+    body->unit = std::max(body->unit, block_of(plan[inst.value].at));
   if (body->unit == 1) return;
   std::map<Id, int32_t> made;
   auto level_of = [&](Id v) { return made.contains(v) ? made[v] : 0; };
@@ -51,7 +52,8 @@ void find_levels(const KernelPlan& plan, Body* body) {
   for (Combine& c : body->reductions) c.level = level_of(c.operand);
   for (Store& s : body->stores) s.level = std::max(level_of(s.value), level_of(s.predicate));
   std::stable_sort(body->code.begin(), body->code.end(), [&](const Inst& a, const Inst& b) {
-    return a.level != b.level ? a.level < b.level : plan[a.value].block > plan[b.value].block;
+    return a.level != b.level ? a.level < b.level
+                              : block_of(plan[a.value].at) > block_of(plan[b.value].at);
   });
   find_kept(plan, made, body);
 }
@@ -64,10 +66,12 @@ std::vector<Section> sections_of(const KernelPlan& plan, const Body& body) {
     section.block = block;
     return section;
   };
-  for (const Inst& inst : body.code) at(inst.level, plan[inst.value].block).code.push_back(&inst);
+  for (const Inst& inst : body.code)
+    at(inst.level, block_of(plan[inst.value].at)).code.push_back(&inst);
   for (const Combine& c : body.reductions) at(c.level, 1).reductions.push_back(&c);
   for (const Store& s : body.stores) {
-    at(s.level, plan.array(body.arrays[static_cast<size_t>(s.array)]).block).stores.push_back(&s);
+    at(s.level, block_of(plan.array(body.arrays[static_cast<size_t>(s.array)]).at))
+        .stores.push_back(&s);
   }
   std::vector<Section> out;
   for (auto& [key, section] : found) out.push_back(std::move(section));

@@ -40,9 +40,9 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
     if (at == body.signatures.end()) continue;
     for (const plan::ArrayUse& use : body.arrays) {
       const plan::Array& a = plan.array(use);
-      bool stays = a.of_columns() || a.kind == plan::Array::Kind::squares;
-      if (stays) continue;  // in the caches
-      double bytes = static_cast<double>(size_of(use.dtype)) / a.block / a.rows;
+      bool is_streamed = a.owner == plan::Array::Owner::caller || a.scratch();
+      if (!is_streamed) continue;  // it stays in the caches
+      double bytes = static_cast<double>(size_of(use.dtype)) / a.at.columns / a.at.rows;
       out.push_back({.buffer = a.scratch() ? -1 : a.index,
                      .scratch = a.scratch() ? a.index : -1,
                      .read = use.loaded ? bytes : 0,

@@ -22,15 +22,14 @@ class Verifier {
   void run() {
     check_names();
     for (const Reduction& r : plan_.reductions) {
-      if (r.to_squares) {
-        require(r.to == Domain::element && !r.first_level,
-                "squares are of elements, and one's own");
-        continue;
-      }
-      require(r.from != r.to && broadcasts(r.to, r.from), "a reduction goes to a coarser domain");
-      require(r.partition ==
-                  abi::partition_index(static_cast<uint32_t>(r.from), static_cast<uint32_t>(r.to)),
-              "a reduction's partition is that of its domains");
+      require(r.from != r.to && broadcasts(r.to, r.from),
+              "a reduction goes to a coarser granularity");
+      require(r.partials == (is_tile(r.from) ? partials_of(r.to) : r.from),
+              "partials follow from granularities");
+      require(r.partials || !r.first_level, "ranks exchange nothing that is combined in place");
+      require(
+          !r.partials || r.partition == abi::partition_index(number_of(r.from), number_of(r.to)),
+          "a reduction's partition is that of its granularities");
     }
     for (size_t i = 0; i < plan_.phases.size(); ++i) check_phase(i);
     check_finish();
@@ -70,7 +69,7 @@ class Verifier {
     require(v >= 0 && static_cast<size_t>(v) < plan_.values.size(), "an operand is a value");
     require(plan_[v].is_constant || known.contains(v), "an operand is computed before its use");
   }
-  void check_code(const std::vector<Inst>& code, Domain domain, Ids* known) const {
+  void check_code(const std::vector<Inst>& code, Granularity at, Ids* known) const {
     for (const Inst& inst : code) {
       require(inst.in != DType::bound && inst.out != DType::bound, "every type is concrete");
       require(!plan_[inst.value].is_constant, "constants are in no code");
@@ -78,16 +77,17 @@ class Verifier {
         require(inst.index >= 0 && static_cast<size_t>(inst.index) < plan_.tables.size(),
                 "tables are listed");
       }
-      Domain own = plan_[inst.value].domain;
-      bool of_element = domain == Domain::element && is_of_elements(own);
-      require(own == domain || of_element, "code stands in the list of its domain");
+      Granularity own = plan_[inst.value].at;
+      bool of_element = is_tile(at) && is_of_elements(own);
+      require(own == at || of_element, "code is in the list of its granularity");
       if (inst.is_result()) {
         require(plan_.reduction(inst.index).value == inst.value, "a result is its reduction's");
         require(made_.contains(inst.index), "a result is made before its use");
       }
       for_each_operand(inst, [&](Id o) {
         need(*known, o);
-        bool spread = inst.reduces_block() || plan_[o].block >= plan_[inst.value].block;
+        bool spread =
+            inst.reduces_block() || block_of(plan_[o].at) >= block_of(plan_[inst.value].at);
         require(!plan_.is_element(o) || spread, "a value is no coarser than its operands");
       });
       known->insert(inst.value);
@@ -95,11 +95,7 @@ class Verifier {
   }
   Ids check_uniform(const Uniform& code) const {
     Ids known;
-    check_code(code.step, Domain::step, &known);
-    check_code(code.group, Domain::group, &known);
-    check_code(code.tensor, Domain::tensor, &known);
-    check_code(code.row, Domain::row, &known);
-    check_code(code.column, Domain::column, &known);
+    for (const Level<Inst>& level : code) check_code(level.code, level.at, &known);
     return known;
   }
 
@@ -111,22 +107,14 @@ class Verifier {
       need(known, phase.guard);
       require(!plan_.is_element(phase.guard), "a guard is coarser than elements");
     }
-    require(phase.uniform.column.empty(), "in a phase columns are the elements' code");
+    require(!phase.uniform.has(per::column), "in a phase columns are the elements' code");
     bool skips = phase.guards == Guard::launch;
-    require(!skips || (phase.otherwise.empty() && !phase.reduces()),
+    require(!skips || (phase.otherwise.empty() && phase.reductions.empty()),
             "what is skipped as a whole leaves nothing to be done");
     check_bodies(phase, phase.bodies, known);
     check_bodies(phase, phase.otherwise, known);
     for (int32_t r : phase.reductions) {
-      require(plan_.reduction(r).from == Domain::element, "a phase reduces elements");
-      require(made_.insert(r).second, "a reduction is made once");
-    }
-    for (int32_t r : phase.columns) {
-      require(plan_.reduction(r).to == Domain::column, "these reductions are to columns");
-      require(made_.insert(r).second, "a reduction is made once");
-    }
-    for (int32_t r : phase.squares) {
-      require(plan_.reduction(r).to_squares, "these reductions are to squares");
+      require(is_tile(plan_.reduction(r).from), "a phase reduces elements");
       require(made_.insert(r).second, "a reduction is made once");
     }
     for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
@@ -145,7 +133,8 @@ class Verifier {
 
   void check_bodies(const Phase& phase, const Bodies& bodies, const Ids& uniform) const {
     if (bodies.empty()) {
-      require(!phase.reduces() || &bodies == &phase.otherwise, "a phase that reduces has bodies");
+      require(phase.reductions.empty() || &bodies == &phase.otherwise,
+              "a phase that reduces has bodies");
       return;
     }
     std::set<uint32_t> served;
@@ -170,12 +159,12 @@ class Verifier {
       if (inst.op != Op::load) continue;
       require(array(inst.index).loaded, "what is loaded is said so");
       require(array(inst.index).dtype == inst.out, "a load has the array's type");
-      require(plan_.array(array(inst.index)).block == plan_[inst.value].block,
+      require(block_of(plan_.array(array(inst.index)).at) == block_of(plan_[inst.value].at),
               "a load has the array's blocks");
     }
-    check_code(body.code, Domain::element, &known);
+    check_code(body.code, per::element, &known);
     for (const Inst& inst : body.code) {
-      require(plan_[inst.value].block <= body.unit && (body.unit > 1 || inst.level == 0),
+      require(block_of(plan_[inst.value].at) <= body.unit && (body.unit > 1 || inst.level == 0),
               "a body with blocks is done in units");
     }
     std::vector<int32_t> combined;
@@ -183,7 +172,8 @@ class Verifier {
       combined.push_back(c.reduction);
       need(known, c.operand);
     }
-    require(combined == phase.reductions, "a body makes all reductions of its phase");
+    require(combined == plan_.reductions_in(phase, per::piece),
+            "a body makes all reductions of its phase");
     check_lines(phase, body);
     std::set<int32_t> stored;
     for (const Store& s : body.stores) {
@@ -195,25 +185,26 @@ class Verifier {
     }
   }
 
-  // What a body keeps of strips and squares is what its phase reduces; of those made before it
-  // takes the results.
+  // The arrays in which a body combines rows are those of its phase's reductions. Of earlier ones it loads results.
   void check_lines(const Phase& phase, const Body& body) const {
     std::vector<int32_t> combined;
     for (const ArrayUse& use : body.arrays) {
       const Array& a = plan_.array(use);
-      if (a.kind == Array::Kind::strips || (a.kind == Array::Kind::squares && use.stored)) {
-        require(use.loaded && use.stored, "strips and squares are combined");
+      if (a.owner == Array::Owner::partial || (a.is_combined() && use.stored)) {
+        require(use.loaded && use.stored, "what rows are combined in is loaded and stored");
         combined.push_back(a.index);
-      } else if (a.kind == Array::Kind::result || a.kind == Array::Kind::squares) {
+      } else if (a.owner == Array::Owner::result) {
         require(made_.contains(a.index), "a result is made before its use");
       }
-      require(!a.of_squares() || a.kind != Array::Kind::buffer || !use.loaded || !use.stored,
+      bool combines_rows = needs_rows(a.at);
+      require(!combines_rows || a.owner != Array::Owner::caller || !use.loaded || !use.stored,
               "row by row, what is stored would be loaded");
-      require(!use.stored || !a.of_columns() || a.kind == Array::Kind::strips,
-              "of columns, bodies store strips only");
+      require(!use.stored || is_tile(a.at), "bodies store no values of columns");
     }
-    std::vector<int32_t> all = phase.columns;
-    all.insert(all.end(), phase.squares.begin(), phase.squares.end());
+    std::vector<int32_t> all;
+    for (int32_t r : phase.reductions) {
+      if (ordered_rows(plan_.reduction(r).to) > 0) all.push_back(r);
+    }
     std::sort(all.begin(), all.end());
     std::sort(combined.begin(), combined.end());
     require(combined == all, "a body makes all reductions of its phase");
@@ -221,19 +212,16 @@ class Verifier {
 
   void check_finish() const {
     Ids step;
-    check_code(plan_.finish.step, Domain::step, &step);
+    check_code(plan_.finish.step, per::step, &step);
     for (size_t i = 0; i < plan_.finish.writes.size(); ++i) {
       const Writes& block = plan_.finish.writes[i];
-      require(i == 0 || plan_.finish.writes[i - 1].domain < block.domain,
-              "writes stand by domain, once");
+      require(i == 0 || number_of(plan_.finish.writes[i - 1].at) < number_of(block.at),
+              "writes are in the order of granularities, each once");
       Ids known = step;
-      check_code(block.group, Domain::group, &known);
-      check_code(block.tensor, Domain::tensor, &known);
-      check_code(block.row, Domain::row, &known);
-      check_code(block.column, Domain::column, &known);
+      for (const Level<Inst>& level : block.code) check_code(level.code, level.at, &known);
       for (const Write& w : block.writes) {
-        require(plan_.states[static_cast<size_t>(w.state)].domain == block.domain,
-                "a write is with those of its domain");
+        require(plan_.states[static_cast<size_t>(w.state)].at == block.at,
+                "a write is with those of its granularity");
         need(known, w.value);
         if (w.predicate != kNone) need(known, w.predicate);
       }

@@ -11,7 +11,7 @@ namespace {
 size_t index(ValueId v) { return static_cast<size_t>(v); }
 
 bool is_uniform(const Program& p, ValueId v) {
-  return v != kNoValue && !is_of_elements(p[v].type.domain);
+  return v != kNoValue && !is_of_elements(p[v].type.at);
 }
 
 // The predicate, of a domain coarser than element, that guards most of the stores.
@@ -56,7 +56,7 @@ void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& b
 
 bool needs_any(const Program& p, const UniformCode& code, const std::vector<ValueId>& values) {
   return std::any_of(values.begin(), values.end(), [&](ValueId v) {
-    const std::vector<ValueId>& list = code.of(p[v].type.domain);
+    const std::vector<ValueId>& list = code.of(p[v].type.at);
     return std::binary_search(list.begin(), list.end(), v);
   });
 }
@@ -64,7 +64,7 @@ bool needs_any(const Program& p, const UniformCode& code, const std::vector<Valu
 // What coarser values are made of, outside of any phase.
 UniformCode code_of_members(const Program& p, const std::vector<ValueId>& roots) {
   Slice slice = backward_slice(p, roots, {});
-  slice.uniform.column = std::move(slice.element);  // there are no elements
+  slice.uniform.set(per::column, std::move(slice.element));  // there are no elements
   return std::move(slice.uniform);
 }
 
@@ -79,8 +79,8 @@ std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& r
     for (size_t k = 0; k < rollups.size(); ++k) {
       if (needs_any(p, needs, rollups[k].reductions)) at = k + 1;
     }
-    while (at < rollups.size() && rollups[at].from != p[operand].type.domain) ++at;
-    if (at == rollups.size()) rollups.push_back({p[operand].type.domain, {}, {}});
+    while (at < rollups.size() && rollups[at].from != p[operand].type.at) ++at;
+    if (at == rollups.size()) rollups.push_back({p[operand].type.at, {}, {}});
     rollups[at].reductions.push_back(r);
   }
   for (Rollup& rollup : rollups) {
@@ -94,7 +94,7 @@ std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& r
 }  // namespace
 
 bool is_element_reduction(const Program& p, ValueId v) {
-  return is_folded(p[v]) && p[p[v].operands[0]].type.domain == Domain::element;
+  return is_folded(p[v]) && is_tile(p[p[v].operands[0]].type.at);
 }
 
 std::vector<int> reduction_levels(const Program& p) {
@@ -211,23 +211,11 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
   Slice slice;
   for (ValueId v = 0; v < p.size(); ++v) {
     if (!needed[index(v)]) continue;
-    switch (p[v].type.domain) {
-      case Domain::step:
-        slice.uniform.step.push_back(v);
-        break;
-      case Domain::group:
-        slice.uniform.group.push_back(v);
-        break;
-      case Domain::tensor:
-        slice.uniform.tensor.push_back(v);
-        break;
-      case Domain::row:
-        slice.uniform.row.push_back(v);
-        break;
-      case Domain::column:
-      case Domain::element:
-        slice.element.push_back(v);
-        break;
+    Granularity at = p[v].type.at;
+    if (is_of_elements(at)) {
+      slice.element.push_back(v);
+    } else {
+      slice.uniform.add(at, v);
     }
   }
   return slice;

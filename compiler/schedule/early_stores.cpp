@@ -23,8 +23,7 @@ class EarlyStores {
         bool known = level[index(s)] <= static_cast<int>(phase);
         // From a buffer that only some tensors have, others could not read back.
         bool of_all = p_.buffers[static_cast<size_t>(p_[s].slot)].is_of_all();
-        if (known && of_all && p_[p_[s].operands[0]].type.domain == Domain::element)
-          can.push_back(s);
+        if (known && of_all && is_tile(p_[p_[s].operands[0]].type.at)) can.push_back(s);
       }
       move_to(phase, can);
     }
@@ -122,7 +121,7 @@ class EarlyStores {
   }
   void add(int32_t buffer, Bytes* sums) const {
     const Buffer& b = p_.buffers[static_cast<size_t>(buffer)];
-    double share = 1.0 / b.block / b.rows;
+    double share = 1.0 / b.at.rows / b.at.columns;
     for (size_t s = 0; s < signatures_.size(); ++s) {
       DType type = signatures_[s][static_cast<size_t>(buffer)];
       (*sums)[s] += static_cast<double>(size_of(type)) * share;

@@ -70,24 +70,6 @@ std::vector<Phase> make_phases(const Program& p, const std::vector<PhaseRoots>& 
 
 }  // namespace
 
-const std::vector<ValueId>& UniformCode::of(Domain d) const {
-  switch (d) {
-    case Domain::step:
-      return step;
-    case Domain::group:
-      return group;
-    case Domain::tensor:
-      return tensor;
-    case Domain::row:
-      return row;
-    case Domain::column:
-      return column;
-    case Domain::element:
-      break;
-  }
-  internal_error("no list of uniform code");
-}
-
 Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
   if (options.signatures.empty()) {
     throw Error(ErrorKind::compile, "a schedule needs the storage types of at least one tensor");

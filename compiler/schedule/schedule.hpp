@@ -15,6 +15,7 @@
 #include <stepfuse/form.hpp>
 #include <stepfuse/program.hpp>
 
+#include "compiler/levels.hpp"
 #include "compiler/signature.hpp"
 
 namespace stepfuse {
@@ -46,29 +47,19 @@ struct Body {
   friend bool operator==(const Body&, const Body&) = default;
 };
 
-// Values outside the element domain that a stage needs, operands first, each in the list of its own
-// domain. Their sources stand in the lists too: consts, args, states (from before the step) and
-// Op::reduce_* made before, which here mean "the folded result". The step code of a stage is
-// evaluated once, the group and tensor code for each tensor that is worked on, that of rows for
-// each row. Values of columns stand here in rollups and the finish only; in a phase they are
-// element code. A value of a bound type is held as f32 here and converted to the tensor's storage
-// type where it is stored.
-struct UniformCode {
-  std::vector<ValueId> step;
-  std::vector<ValueId> group;
-  std::vector<ValueId> tensor;
-  std::vector<ValueId> row;
-  std::vector<ValueId> column;
-  // The list of a coarser domain than element.
-  const std::vector<ValueId>& of(Domain d) const;
-  friend bool operator==(const UniformCode&, const UniformCode&) = default;
-};
+// Values outside of bodies that a stage needs, operands first, each in the list of its granularity. Their sources
+// are in the lists too: consts, args, states (from before the step) and Op::reduce_* made before, which here mean
+// "the folded result". The step code of a stage is evaluated once, the group and tensor code for each tensor that
+// is worked on, that of rows for each row. Values of columns are here in rollups and the finish only; in a phase
+// they are element code. A value of a bound type is held as f32 here and converted to the tensor's storage type
+// where it is stored.
+using UniformCode = Levels<ValueId>;
 
 // Reductions of values of a group or tensor domain. They are made between two phases, by one thread
 // block or the calling thread: first the operands of all members of `from`, absent tensors too, then
 // the folds. `uniform` computes the operands.
 struct Rollup {
-  Domain from = Domain::tensor;
+  Granularity from = per::tensor;
   UniformCode uniform;
   std::vector<ValueId> reductions;
   friend bool operator==(const Rollup&, const Rollup&) = default;

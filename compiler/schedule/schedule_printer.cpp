@@ -53,11 +53,10 @@ class SchedulePrinter {
     }
   }
   void print_uniform(size_t depth, const UniformCode& code) {
-    print_code(depth, "once", code.step);
-    print_code(depth, "per group", code.group);
-    print_code(depth, "per tensor", code.tensor);
-    print_code(depth, "per row", code.row);
-    print_code(depth, "per column", code.column);
+    for (const Level<ValueId>& level : code) {
+      std::string title = fmt::format("per {}", info(level.at).name);
+      print_code(depth, level.at == per::step ? "once" : title, level.code);
+    }
   }
   std::string place(const Kept& k) const {
     return k.scratch >= 0 ? fmt::format("scratch {}", k.scratch)

@@ -49,8 +49,8 @@ class ScheduleVerifier {
 
   void check_uniform(const UniformCode& code) const {
     std::set<ValueId> known;
-    for (const auto* list : {&code.step, &code.group, &code.tensor, &code.row, &code.column}) {
-      for (ValueId v : *list) {
+    for (const Level<ValueId>& level : code) {
+      for (ValueId v : level.code) {
         if (is_folded(p_[v])) {
           require(reduced_.contains(v), v, "is used before it is made");
         } else {
@@ -67,7 +67,7 @@ class ScheduleVerifier {
     check_uniform(rollup.uniform);
     for (ValueId r : rollup.reductions) {
       ValueId operand = p_[r].operands[0];
-      require(p_[operand].type.domain == rollup.from, r, "is in the rollup of another domain");
+      require(p_[operand].type.at == rollup.from, r, "is in the rollup of another domain");
       const std::vector<ValueId>& known = rollup.uniform.of(rollup.from);
       require(std::find(known.begin(), known.end(), operand) != known.end(), r,
               "reduces what its rollup does not compute");
@@ -79,10 +79,8 @@ class ScheduleVerifier {
 
   void check_body(const Phase& phase, const Body& body) const {
     std::set<ValueId> known;
-    for (const auto* list :
-         {&phase.uniform.step, &phase.uniform.group, &phase.uniform.tensor, &phase.uniform.row}) {
-      known.insert(list->begin(), list->end());
-    }
+    for (const Level<ValueId>& level : phase.uniform)
+      known.insert(level.code.begin(), level.code.end());
     for (const Kept& k : body.fetches) {
       bool in_scratch =
           k.scratch >= 0 && kept_.contains(k.scratch) && kept_.at(k.scratch) == k.value;

@@ -28,9 +28,7 @@ class Stages {
  private:
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   // Computed, in one kernel or in each that needs it; results of reductions to squares stand in memory.
-  bool is_element(ValueId v) const {
-    return p_[v].type.domain == Domain::element && !is_folded(p_[v]);
-  }
+  bool is_element(ValueId v) const { return is_tile(p_[v].type.at) && !is_folded(p_[v]); }
   // Made by the kernel before the first that may use it.
   bool is_rollup(ValueId v) const { return is_folded(p_[v]) && !is_element_reduction(p_, v); }
   // Work that must happen in one definite kernel.
@@ -126,8 +124,8 @@ class Stages {
       const Inst& store = p_[s];
       if (store.op != Op::store || store.operands[0] != v) continue;
       const Buffer& buffer = p_.buffers[static_cast<size_t>(store.slot)];
-      bool ok = kernel_[index(s)] == kernel_[index(v)] && buffer.block == p_[v].type.block &&
-                buffer.rows == p_[v].type.rows && buffer.is_of_all();
+      bool ok = kernel_[index(s)] == kernel_[index(v)] && buffer.at == p_[v].type.at &&
+                buffer.is_of_all();
       for (int k : uses_[index(v)]) {
         if (k > kernel_[index(s)]) ok &= only_feeds(v, k, store.predicate);
       }
@@ -174,7 +172,7 @@ class Stages {
       int32_t slot = 0;
       auto count = static_cast<int32_t>(s_.scratch.size());
       // What squares keep is loaded with each of their rows, and so not stored by the same kernel.
-      int last_fetch = born - (p_[v].type.is_square() ? 1 : 0);
+      int last_fetch = born - (ordered_rows(p_[v].type.at) > 0 ? 1 : 0);
       while (slot < count && (!(s_.scratch[static_cast<size_t>(slot)] == p_[v].type) ||
                               free_after[static_cast<size_t>(slot)] > last_fetch)) {
         ++slot;

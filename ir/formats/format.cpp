@@ -37,7 +37,7 @@ const Buffer& value_of(const Format& f, const Program& p, Access access) {
   int slot = p.find_buffer("x");
   if (slot < 0) fail(f, fmt::format("@{} has no buffer @x, which is the value", p.name));
   const Buffer& x = p.buffers[static_cast<size_t>(slot)];
-  if (x.dtypes != DTypeSet(DType::f32) || x.block != 1 || x.access != access) {
+  if (x.dtypes != DTypeSet(DType::f32) || x.at != per::element || x.access != access) {
     fail(f, fmt::format("buffer @x of @{} is of f32, {}", p.name, name(access)));
   }
   return x;
@@ -125,7 +125,7 @@ class Rewriting {
   }
   void check(std::string_view name) const {
     if (slot_ < 0) refuse(name, "the step has none of that name");
-    if (!buffer().dtypes.contains(DType::f32) || buffer().block != 1) {
+    if (!buffer().dtypes.contains(DType::f32) || buffer().at != per::element) {
       refuse(name, "a format is of a buffer that may be f32");
     }
     if (buffer().init == Buffer::Init::copy) refuse(name, "it begins as a copy of another");
@@ -136,7 +136,7 @@ class Rewriting {
     }
     for (const Inst& inst : from_.insts) {
       bool stores = inst.op == Op::store && inst.slot == slot_ && inst.predicate != kNoValue;
-      if (stores && from_[inst.predicate].type.domain == Domain::element) {
+      if (stores && is_tile(from_[inst.predicate].type.at)) {
         refuse(name, "each element has its own condition for being stored");
       }
     }
@@ -170,7 +170,7 @@ class Rewriting {
                                .dtypes = part.dtypes,
                                .access = kept.access,
                                .init = is_rest ? Buffer::Init::zero : kept.init,
-                               .block = part.block,
+                               .at = part.at,
                                .from = std::max(kept.from, wanted_.from),
                                .below = kept.below});
       }
@@ -232,16 +232,15 @@ class Rewriting {
   }
   // Whether the tensor keeps the buffer itself.
   void ask_size(SourceLoc loc) {
-    Type count{DType::i64, Domain::tensor};
+    Type count{DType::i64, per::tensor};
     ValueId size = append({.op = Op::element_count, .type = count}, fresh("elements"), loc);
     ValueId from = append({.op = Op::constant,
-                           .type = {DType::i64, Domain::step},
+                           .type = {DType::i64, per::step},
                            .literal = Bits::of(static_cast<int64_t>(wanted_.from))},
                           fresh("from"), loc);
-    is_small_ = append({.op = Op::lt,
-                        .type = {DType::boolean, Domain::tensor},
-                        .operands = {size, from, kNoValue}},
-                       fresh("is_small"), loc);
+    is_small_ = append(
+        {.op = Op::lt, .type = {DType::boolean, per::tensor}, .operands = {size, from, kNoValue}},
+        fresh("is_small"), loc);
   }
 
   ValueId encode(Inst store, SourceLoc loc) {
@@ -251,19 +250,18 @@ class Rewriting {
     }
     ValueId x = store.operands[0];
     const Type& type = to_[x].type;
-    if (type.domain != Domain::element || type.block > 1) x = spread(x, loc);
+    if (type.at != per::element) x = spread(x, loc);
     return inline_step(format_.encode, x, store.predicate, loc);
   }
   // To every element the value that they share.
   ValueId spread(ValueId x, SourceLoc loc) {
-    Type flag{DType::boolean, Domain::element};
-    ValueId place = append({.op = Op::element_index, .type = {DType::i32, Domain::element}},
-                           fresh("place"), loc);
+    Type flag{DType::boolean, per::element};
+    ValueId place =
+        append({.op = Op::element_index, .type = {DType::i32, per::element}}, fresh("place"), loc);
     ValueId all = append({.op = Op::eq, .type = flag, .operands = {place, place, kNoValue}},
                          fresh("all"), loc);
-    return append(
-        {.op = Op::select, .type = {DType::f32, Domain::element}, .operands = {all, x, x}},
-        fresh("spread"), loc);
+    return append({.op = Op::select, .type = {DType::f32, per::element}, .operands = {all, x, x}},
+                  fresh("spread"), loc);
   }
 
   // The number of a format's table among the step's, which has each once.

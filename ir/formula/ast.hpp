@@ -52,7 +52,7 @@ struct Statement {
   std::string help;  // what it means, or refuses
   double number = 0;
   std::optional<DType> dtype;
-  Domain domain = Domain::tensor;
+  Granularity at = per::tensor;
   bool from_weight = false;
   std::optional<Expr> value;
   std::optional<Expr> guard;

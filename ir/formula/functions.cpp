@@ -111,13 +111,13 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
 
 // Counts the true values. Elements are counted in i32, for they have no i64. Read without a sign, it holds the
 // count of a tensor of less than 2^32 elements. Others are counted in i64.
-Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
+Operand count_true(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
   bool elements = is_of_elements(x.domain());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
   if (!elements) return v.made(loc, v.c.b.reduce(Op::reduce_add, one, to));
-  Domain here = std::max(to, Domain::tensor);
+  Granularity here = join(to, per::tensor);
   Value in_i32 = v.made(loc, v.c.b.reduce(Op::reduce_add, one, here)).value;
-  if (to == Domain::column) return v.made(loc, v.c.b.cast(in_i32, DType::f32));
+  if (to == per::column) return v.made(loc, v.c.b.cast(in_i32, DType::f32));
   Value in_i64 = v.made(loc, v.c.b.cast(in_i32, DType::i64)).value;
   Operand all = v.made(loc, in_i64 & v.c.i64(0xFFFFFFFF));
   if (to == here) return all;
@@ -125,8 +125,8 @@ Operand count_true(Values& v, SourceLoc loc, const Operand& x, Domain to) {
 }
 
 // Returns the mean in f64 (per column in f32), and 0 if there are no elements.
-Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
-  if (x.domain() != Domain::element) {
+Operand mean(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
+  if (!is_tile(x.domain())) {
     v.fail(x.loc,
            fmt::format("mean() takes a value per element, and this one is per {}: divide a sum "
                        "by the number of its terms",
@@ -138,7 +138,7 @@ Operand mean(Values& v, SourceLoc loc, const Operand& x, Domain to) {
   Value count = v.made(loc, max(v.c.i64(1), v.count(to))).value;
   Operand of = v.made(loc, v.c.b.cast(count, DType::f64));
   const Operand parts[] = {
-      to == Domain::column ? Operand{loc, sum, {}} : v.made(loc, v.c.b.cast(sum, DType::f64)), of};
+      to == per::column ? Operand{loc, sum, {}} : v.made(loc, v.c.b.cast(sum, DType::f64)), of};
   return v.number(loc, Op::div, parts);
 }
 
@@ -169,7 +169,8 @@ std::optional<Operand> call_builtin(Values& v, const Expr& call, Operands operan
   return f->apply(v, call.loc, operands);
 }
 
-std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to) {
+std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x,
+                                      Granularity to) {
   const auto* fold = std::ranges::find(kFolds, call.text, &Fold::name);
   if (fold == std::end(kFolds)) return std::nullopt;
   if (broadcasts(x.domain(), to) || !broadcasts(to, x.domain())) {

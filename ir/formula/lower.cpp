@@ -32,9 +32,9 @@ struct Entry {
   Value before;
 };
 
-std::optional<Domain> domain_of(std::string_view word) {
-  for (const DomainInfo& d : kDomains) {
-    if (word == d.name && d.domain != Domain::element) return d.domain;
+std::optional<Granularity> domain_of(std::string_view word) {
+  for (const NamedGranularity& d : kGranularities) {
+    if (word == d.name && !is_tile(d.at)) return d.at;
   }
   return std::nullopt;
 }
@@ -125,7 +125,7 @@ class Lowering {
       case Kind::state: {
         Entry& e = define(s.name, s.loc);
         e.declared = &s;
-        e.state = c.b.state(s.name, {*s.dtype, s.domain}, false, s.number);
+        e.state = c.b.state(s.name, {*s.dtype, s.at}, false, s.number);
         e.now.value = c.b.read(e.state).named(s.name + "_in");
         return;
       }
@@ -145,7 +145,7 @@ class Lowering {
         return;
       case Kind::report: {
         Value value = concrete(computed(s), DType::f32);
-        if (value.type().domain >= Domain::row) {
+        if (splits_tensor(value.type().at)) {
           f_.fail(s.loc, "a report is of a tensor, group or step: reduce it, as in norm(x, step)");
         }
         c.b.write(c.b.report(s.name, value.type()), value);
@@ -234,14 +234,13 @@ class Lowering {
     const Statement& s = *e.declared;
     bool is_bool = s.dtype == DType::boolean;
     Value v = is_bool ? v_.to_bool(value) : v_.to(value, *s.dtype);
-    Domain finest = join(v.type().domain, guard ? guard.type().domain : Domain::step);
-    if (!broadcasts(finest, s.domain)) {
-      f_.fail(value.loc,
-              fmt::format("'{}' has one value for each {}, this has one for each {}: "
-                          "reduce it, as in sum(x, {})",
-                          s.name, info(s.domain).name, info(finest).name, info(s.domain).name));
+    Granularity finest = join(v.type().at, guard ? guard.type().at : per::step);
+    if (!broadcasts(finest, s.at)) {
+      f_.fail(value.loc, fmt::format("'{}' has one value for each {}, this has one for each {}: "
+                                     "reduce it, as in sum(x, {})",
+                                     s.name, info(s.at).name, info(finest).name, info(s.at).name));
     }
-    Value good = s.domain >= Domain::tensor ? c.applied : c.good;
+    Value good = s.at.scope == Scope::tensor ? c.applied : c.good;
     Value predicate = good && guard ? (good & guard).named("applied_here") : good ? good : guard;
     c.b.write(e.state, v, predicate);
     return v;
@@ -377,7 +376,7 @@ class Lowering {
     Operand x = evaluate(e.operands[0]);
     const RecipeOptions& o = c.settings.options;
     if (!o.caution && o.update_clip == UpdateClip::none) return x;
-    if (x.domain() != Domain::element) {
+    if (!is_tile(x.domain())) {
       f_.fail(x.loc, "update() takes a value per element: the direction of the weight's step");
     }
     if (o.update_clip != UpdateClip::none) {
@@ -389,7 +388,7 @@ class Lowering {
     return o.caution ? call_own(e, update_function("cautious"), {x}) : x;
   }
 
-  std::optional<Domain> reduction_domain(const Expr& e) const {
+  std::optional<Granularity> reduction_domain(const Expr& e) const {
     if (e.operands.size() != 2 || e.operands[1].kind != Expr::Kind::name) return std::nullopt;
     return domain_of(e.operands[1].text);
   }

@@ -129,9 +129,9 @@ class Parser {
     return take("-") ? -parse_number() : parse_number();
   }
 
-  Domain parse_domain() {
-    for (const DomainInfo& d : kDomains) {
-      if (d.domain != Domain::element && take_word(d.name)) return d.domain;
+  Granularity parse_domain() {
+    for (const NamedGranularity& d : kGranularities) {
+      if (!is_tile(d.at) && take_word(d.name)) return d.at;
     }
     fail_expected("row, column, tensor, group or step");
   }
@@ -331,8 +331,8 @@ class Parser {
 
   void parse_state_type(Statement& s) {
     expect(":");
-    s.domain = parse_domain();
-    bool columns = s.domain == Domain::column;
+    s.at = parse_domain();
+    bool columns = s.at == per::column;
     s.dtype = columns ? DType::f32 : DType::f64;
     if (lexer_.peek().kind == TokenKind::name && dtype_from_name(lexer_.peek().text)) {
       s.dtype = dtype_from_name(lexer_.peek().text);

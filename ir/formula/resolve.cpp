@@ -214,7 +214,7 @@ void check_used(const Formula& formula) {
 void check_known(const Formula& formula) {
   std::set<std::string> known = {"t", "g", "w", "true", "false", "weight", "gradient", "grad"};
   if (formula.decay != WeightDecay::none) known.emplace("weight_decay");
-  for (const DomainInfo& d : kDomains) known.emplace(d.name);
+  for (const NamedGranularity& d : kGranularities) known.emplace(d.name);
   std::vector<std::string> built_in = builtin_names();
   std::set<std::string> functions(built_in.begin(), built_in.end());
   functions.insert({"count", "round"});

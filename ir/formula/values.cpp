@@ -15,7 +15,7 @@ bool is_whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 0x1p53;
 
 }  // namespace
 
-DType Values::common(std::span<const Operand> operands, Domain finest) {
+DType Values::common(std::span<const Operand> operands, Granularity finest) {
   bool f64 = false;
   bool f32 = false;
   bool integer = false;
@@ -146,19 +146,19 @@ Operand Values::unary(const Expr& e, const Operand& a) {
   return number(e.loc, Op::neg, {&a, 1});
 }
 
-Value Values::count(Domain of) {
-  Value& known = counts_[of];
+Value Values::count(Granularity of) {
+  Value& known = counts_[number_of(of)];
   if (known) return known;
-  if (of == Domain::row) return known = columns();
-  if (of == Domain::column) return known = rows();
-  if (of == Domain::tensor) return known = c.b.element_count().named("elements");
-  Value own = c.b.select(c.b.present().named("here"), count(Domain::tensor), c.i64(0));
+  if (of == per::row) return known = columns();
+  if (of == per::column) return known = rows();
+  if (of == per::tensor) return known = c.b.element_count().named("elements");
+  Value own = c.b.select(c.b.present().named("here"), count(per::tensor), c.i64(0));
   known = c.b.reduce(Op::reduce_add, own.named("elements_here"), of);
   return known.named(fmt::format("{}_elements", info(of).name));
 }
 
 Value Values::rows() {
-  return rows_ ? rows_ : rows_ = (count(Domain::tensor) / columns()).named("rows");
+  return rows_ ? rows_ : rows_ = (count(per::tensor) / columns()).named("rows");
 }
 Value Values::columns() {
   return columns_ ? columns_ : columns_ = c.b.column_count().named("columns");

@@ -21,7 +21,7 @@ struct Operand {
   Value value;
   std::optional<double> literal;  // then there is no value yet
 
-  Domain domain() const { return literal ? Domain::step : value.type().domain; }
+  Granularity domain() const { return literal ? per::step : value.type().at; }
   bool is(DType t) const { return !literal && value.type().dtype == t; }
   bool is_bool() const { return is(DType::boolean); }
 };
@@ -31,7 +31,7 @@ class Values {
   Values(const Formula& formula, recipes::Context& context) : formula(formula), c(context) {}
 
   // The common type of numbers; `finest` is of what else takes part.
-  DType common(std::span<const Operand> operands, Domain finest = Domain::step);
+  DType common(std::span<const Operand> operands, Granularity finest = per::step);
   static DType real(DType t) { return is_integer(t) ? DType::f64 : t; }
 
   Value to(const Operand& o, DType t);
@@ -46,7 +46,7 @@ class Values {
   Operand binary(const Expr& e, const Operand& a, const Operand& b);
   Operand unary(const Expr& e, const Operand& a);
   // How many elements the tensor has, or the present ones of the group or step; i64.
-  Value count(Domain of);
+  Value count(Granularity of);
   // How many rows the full tensor has, and how many elements each of them; i64.
   Value rows();
   Value columns();
@@ -61,7 +61,7 @@ class Values {
 
  private:
   std::map<ValueId, Value> narrowed_;
-  std::map<Domain, Value> counts_;
+  std::map<uint32_t, Value> counts_;  // by number_of()
   Value rows_;
   Value columns_;
 };
@@ -72,7 +72,8 @@ bool is_builtin(std::string_view name);
 std::vector<std::string> builtin_names();
 
 // sum, mean, max, min, any, norm of `x` in a coarser domain; nothing if there is none of that name.
-std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x, Domain to);
+std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand& x,
+                                      Granularity to);
 bool is_reduction(std::string_view name);
 
 }  // namespace stepfuse::formula

@@ -66,16 +66,10 @@ Value Builder::append(Inst inst, std::string_view name) {
   return v.named(name);
 }
 
-BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access, int32_t block) {
+BufferRef Builder::buffer(std::string name, DTypeSet dtypes, Access access, Granularity at) {
   program_.buffers.push_back(
-      {.name = std::move(name), .dtypes = dtypes, .access = access, .block = block});
+      {.name = std::move(name), .dtypes = dtypes, .access = access, .at = at});
   return {static_cast<int32_t>(program_.buffers.size()) - 1};
-}
-
-BufferRef Builder::squares(std::string name, DTypeSet dtypes, Access access) {
-  BufferRef buffer = this->buffer(std::move(name), dtypes, access, kSquareSide);
-  program_.buffers.back().rows = kSquareSide;
-  return buffer;
 }
 
 void Builder::only_of(BufferRef buffer, uint64_t from, uint64_t below) {
@@ -119,7 +113,7 @@ Value Builder::arg(const std::string& name, Type type, std::optional<double> fal
 }
 
 Value Builder::constant(DType dtype, double value) {
-  Inst inst{.op = Op::constant, .type = {dtype, Domain::step}};
+  Inst inst{.op = Op::constant, .type = {dtype, per::step}};
   inst.literal = literal(dtype, value);
   return append(inst, "");
 }
@@ -127,7 +121,7 @@ Value Builder::constant(DType dtype, double value) {
 Value Builder::load(BufferRef buffer) {
   const Buffer& b = program_.buffers[static_cast<size_t>(buffer.slot)];
   Inst inst{.op = Op::load};
-  inst.type = b.place().of(b.dtypes.size() == 1 ? b.dtypes.only() : DType::bound);
+  inst.type = {b.dtypes.size() == 1 ? b.dtypes.only() : DType::bound, b.at};
   if (b.dtypes.size() != 1) inst.type.buffer = buffer.slot;
   inst.slot = buffer.slot;
   return append(inst, "");
@@ -140,24 +134,24 @@ Value Builder::read(StateRef state) {
 }
 
 Value Builder::present() {
-  return append({.op = Op::present, .type = {DType::boolean, Domain::tensor}}, "");
+  return append({.op = Op::present, .type = {DType::boolean, per::tensor}}, "");
 }
 Value Builder::tensor_index() {
-  return append({.op = Op::tensor_index, .type = {DType::i32, Domain::tensor}}, "");
+  return append({.op = Op::tensor_index, .type = {DType::i32, per::tensor}}, "");
 }
 Value Builder::element_count() {
-  return append({.op = Op::element_count, .type = {DType::i64, Domain::tensor}}, "");
+  return append({.op = Op::element_count, .type = {DType::i64, per::tensor}}, "");
 }
 Value Builder::column_count() {
-  return append({.op = Op::column_count, .type = {DType::i64, Domain::tensor}}, "");
+  return append({.op = Op::column_count, .type = {DType::i64, per::tensor}}, "");
 }
 Value Builder::element_index() {
-  return append({.op = Op::element_index, .type = {DType::i32, Domain::element}}, "");
+  return append({.op = Op::element_index, .type = {DType::i32, per::element}}, "");
 }
 
 Value Builder::random(Value seed, Value count, Value stream) {
   return append({.op = Op::random,
-                 .type = {DType::i32, Domain::element},
+                 .type = {DType::i32, per::element},
                  .operands = {seed.id, count.id, stream.id}},
                 "");
 }
@@ -221,22 +215,10 @@ Value Builder::cast_to_buffer(Value v, BufferRef buffer) {
   return append(inst, "");
 }
 
-Value Builder::reduce(Op op, Value v, Domain to) {
+Value Builder::reduce(Op op, Value v, Granularity to) {
   Inst inst{.op = op, .type = {v.type().dtype, to}};
   inst.operands[0] = v.id;
   return append(inst, "");
-}
-
-Value Builder::reduce_blocks(Op op, Value v, int32_t block) {
-  Inst inst{.op = op, .type = {v.type().dtype, Domain::element, -1, block}};
-  inst.operands[0] = v.id;
-  return append(inst, "");
-}
-
-Value Builder::reduce_squares(Op op, Value v) {
-  Value reduced = reduce_blocks(op, v, kSquareSide);
-  program_.insts.back().type.rows = kSquareSide;
-  return reduced;
 }
 
 void Builder::stage(std::string name) {

@@ -3,7 +3,7 @@
 //   Builder b("sgd");
 //   auto grad = b.buffer("grad", DType::f32, Access::in);
 //   auto w = b.buffer("weight", DType::f32, Access::inout);
-//   auto lr = b.arg("lr", {DType::f32, Domain::group});
+//   auto lr = b.arg("lr", {DType::f32, per::group});
 //   b.store(w, b.load(w) - lr * b.load(grad));
 //   Program p = b.finish();
 #pragma once
@@ -47,9 +47,7 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  BufferRef buffer(std::string name, DTypeSet dtypes, Access access, int32_t block = 1);
-  // A value for each square.
-  BufferRef squares(std::string name, DTypeSet dtypes, Access access);
+  BufferRef buffer(std::string name, DTypeSet dtypes, Access access, Granularity at = per::element);
   // Which tensors have it (Buffer::from and below).
   void only_of(BufferRef buffer, uint64_t from, uint64_t below);
   // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
@@ -79,9 +77,7 @@ class Builder {
   Value bitcast(Value v, DType to);
   Value cast_sr(Value v, Value random, DType to);
   Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
-  Value reduce(Op op, Value v, Domain to = Domain::step);
-  Value reduce_blocks(Op op, Value v, int32_t block);
-  Value reduce_squares(Op op, Value v);
+  Value reduce(Op op, Value v, Granularity to = per::step);
   Value select(Value condition, Value if_true, Value if_false) {
     return apply(Op::select, {condition, if_true, if_false});
   }

@@ -1,4 +1,5 @@
-// Look-ups by name in a Program. Knows ir only.
+// Look-ups by name in a Program, and what its granularities ask for. Knows ir only.
+#include <algorithm>
 #include <set>
 
 #include <stepfuse/program.hpp>
@@ -29,6 +30,28 @@ std::string_view name(Access a) {
 int Program::find_buffer(std::string_view n) const { return find_named(buffers, n); }
 int Program::find_state(std::string_view n) const { return find_named(states, n); }
 int Program::find_arg(std::string_view n) const { return find_named(args, n); }
+
+std::vector<Granularity> granularities_of(const Program& program) {
+  std::vector<Granularity> all;
+  auto add = [&](Granularity g) {
+    if (std::find(all.begin(), all.end(), g) == all.end()) all.push_back(g);
+  };
+  for (const Inst& inst : program.insts) add(inst.type.at);
+  for (const State& state : program.states) add(state.type.at);
+  for (const Buffer& buffer : program.buffers) add(buffer.at);
+  return all;
+}
+
+bool has_rows(const Program& program) {
+  std::vector<Granularity> all = granularities_of(program);
+  return std::any_of(all.begin(), all.end(), needs_rows);
+}
+
+int32_t rows_in_order(const Program& program) {
+  int32_t rows = 0;
+  for (Granularity g : granularities_of(program)) rows = std::max(rows, ordered_rows(g));
+  return rows;
+}
 
 std::vector<uint64_t> tensor_classes(const Program& program) {
   std::set<uint64_t> begins = {0};

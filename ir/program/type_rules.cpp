@@ -16,7 +16,7 @@ std::string type_text(const Program& p, Type t) {
 }
 
 bool has_known_enums(const Program& p) {
-  auto type_ok = [](Type t) { return t.dtype <= DType::bound && t.domain <= Domain::element; };
+  auto type_ok = [](Type t) { return t.dtype <= DType::bound && t.at.scope <= Scope::tensor; };
   auto buffer_ok = [](const Buffer& b) {
     return b.access <= Access::inout && b.init <= Buffer::Init::copy;
   };
@@ -71,9 +71,9 @@ class TypeRules {
       case TypeRule::powi:
         return check_powi(inst);
       case TypeRule::pow:
-        if (is_of_elements(inst.type.domain)) {
+        if (is_of_elements(inst.type.at)) {
           report(kType, 3, "{} is not available in the {} domain", info(inst.op).name,
-                 info(inst.type.domain).name);
+                 info(inst.type.at).name);
         }
         return check_same(inst, is_real, "f32 f64");
       case TypeRule::select:
@@ -134,7 +134,7 @@ class TypeRules {
         report(kType, 2, "{} and bound types are cast from and to f32 only, not {} to {}",
                names(kLowPrecision, ", "), text(from), text(to));
       }
-      if (from.dtype == DType::bound && from.domain != Domain::element) {
+      if (from.dtype == DType::bound && !is_tile(from.at)) {
         report(0, 5, "{} outside the element domain has no one storage type; it can only be stored",
                text(from));
       }
@@ -167,7 +167,7 @@ class TypeRules {
              names(kFloatStorage, ", "), text(operand(inst, 0)), text(operand(inst, 1)), text(to));
     }
     check_bound_result(to);
-    if (to.dtype == DType::bound && to.domain != Domain::element) {
+    if (to.dtype == DType::bound && !is_tile(to.at)) {
       report(kType, 5, "cast_sr to a bound type is of the element domain, not {}", text(to));
     }
   }
@@ -180,7 +180,7 @@ class TypeRules {
       report(kWhole, 2, "random takes (i64, i64, i32): seed, count and stream; not ({}, {}, {})",
              text(a), text(b), text(c));
     }
-    if (std::max({a.domain, b.domain, c.domain}) == Domain::element) {
+    if (is_tile(a.at) || is_tile(b.at) || is_tile(c.at)) {
       report(kWhole, 3,
              "random takes values of coarser domains: an element's place it knows by itself");
     }
@@ -222,8 +222,8 @@ class TypeRules {
              "powi takes (f32 or f64, i32 or i64), not ({}, {})", text(operand(inst, 0)),
              text(operand(inst, 1)));
     }
-    if (is_of_elements(inst.type.domain)) {
-      report(kType, 3, "powi is not available in the {} domain", info(inst.type.domain).name);
+    if (is_of_elements(inst.type.at)) {
+      report(kType, 3, "powi is not available in the {} domain", info(inst.type.at).name);
     }
     expect_result(inst, operand(inst, 0).dtype);
   }

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "ir/program/type_rules.hpp"
 
 namespace stepfuse {
@@ -15,10 +17,17 @@ namespace {
 constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
 constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
 
-bool is_block(int32_t n, int32_t rows) {
-  if (rows != 1) return rows == kSquareSide && n == kSquareSide;
-  return n == 1 || (n >= kSmallestBlock && n <= kLargestBlock && (n & (n - 1)) == 0);
+// Whether the language has values of this granularity.
+bool is_legal(Granularity g) {
+  if (g == per::square(kSquareSide)) return true;
+  int32_t n = g.columns;
+  bool is_block = n >= kSmallestBlock && n <= kLargestBlock && (n & (n - 1)) == 0;
+  return (g == per::block(n) && is_block) ||
+         std::any_of(std::begin(kGranularities), std::end(kGranularities),
+                     [&](const NamedGranularity& named) { return named.at == g; });
 }
+// Elements that share a value.
+int32_t shared_by(Granularity g) { return g.rows * g.columns; }
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
 
 class Verifier {
@@ -104,18 +113,18 @@ class Verifier {
       declared_ = loc_of(p_.state_locs, i);
       check_name(states, s.name, "state");
       bool wide = s.type.dtype == DType::f64 || s.type.dtype == DType::i64;
-      if (!is_scalar_storage(s.type.dtype) || s.type.domain == Domain::element ||
-          (wide && s.type.domain == Domain::column)) {
+      if (!is_scalar_storage(s.type.dtype) || is_tile(s.type.at) ||
+          (wide && s.type.at == per::column)) {
         report(14,
                "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}}, "
                "<tensor>, row or column, as <f32/row>; those of columns no f64 and no i64",
                s.name, text(s.type));
       }
-      if (s.report && s.type.domain >= Domain::row) {
+      if (s.report && splits_tensor(s.type.at)) {
         report(14, "report @{} is of {}s, of which there are too many: reduce it", s.name,
-               info(s.type.domain).name);
+               info(s.type.at).name);
       }
-      if (s.shared && s.type.domain != Domain::step) {
+      if (s.shared && s.type.at != per::step) {
         report(14, "shared state @{} must be of the step domain", s.name);
       }
     }
@@ -136,10 +145,10 @@ class Verifier {
              "alone",
              b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
-    if (!is_block(b.block, b.rows)) {
-      report(13, "buffer @{} has a value for {} elements", b.name, b.block);
+    if (!is_legal(b.at) || !is_tile(b.at)) {
+      report(13, "buffer @{} has a value for {} elements", b.name, shared_by(b.at));
     }
-    if (b.is_square() && (b.access == Access::inout || b.init != Buffer::Init::none)) {
+    if (ordered_rows(b.at) > 0 && (b.access == Access::inout || b.init != Buffer::Init::none)) {
       report(13,
              "buffer @{} has a value for each square: row by row it would be loaded after it was "
              "stored; declare it in or out, and without an initial value",
@@ -170,8 +179,7 @@ class Verifier {
       report(13, "@{} is initialised from @{}, which not all of its tensors have", b.name,
              from.name);
     }
-    if (from.block != b.block || from.rows != b.rows ||
-        !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
+    if (from.at != b.at || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
       report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
              b.name, from.name);
     }
@@ -208,7 +216,7 @@ class Verifier {
         args_placed_ = false;
         return;
       }
-      if (!is_scalar_storage(a.type.dtype) || a.type.domain >= Domain::row) {
+      if (!is_scalar_storage(a.type.dtype) || splits_tensor(a.type.at)) {
         current_ = static_cast<ValueId>(i);
         report(15,
                "arg %{} has type {}: args are f32 f64 i32 i64 bool, one per step, {{group}} or "
@@ -312,13 +320,13 @@ class Verifier {
       case TypeRule::load:
         return check_load(inst);
       case TypeRule::present:
-        return expect_type(inst, {DType::boolean, Domain::tensor});
+        return expect_type(inst, {DType::boolean, per::tensor});
       case TypeRule::tensor_index:
-        return expect_type(inst, {DType::i32, Domain::tensor});
+        return expect_type(inst, {DType::i32, per::tensor});
       case TypeRule::element_count:
-        return expect_type(inst, {DType::i64, Domain::tensor});
+        return expect_type(inst, {DType::i64, per::tensor});
       case TypeRule::element_index:
-        return expect_type(inst, {DType::i32, Domain::element});
+        return expect_type(inst, {DType::i32, per::element});
       case TypeRule::store:
         return check_store(inst);
       case TypeRule::write:
@@ -333,7 +341,7 @@ class Verifier {
   }
 
   void check_constant(const Inst& inst) {
-    if (inst.type.domain != Domain::step || inst.type.dtype == DType::bound) {
+    if (inst.type.at != per::step || inst.type.dtype == DType::bound) {
       report(16,
              "a constant is of the step domain and of a concrete dtype; it broadcasts by itself");
       return;
@@ -354,15 +362,13 @@ class Verifier {
   void check_load(const Inst& inst) {
     const Buffer& b = p_.buffers[static_cast<size_t>(inst.slot)];
     if (b.access == Access::out) report(6, "@{} is an `out` buffer and cannot be loaded", b.name);
-    expect_type(inst, storage_type(inst.slot, b.place()));
+    expect_type(inst, storage_type(inst.slot, b.at));
   }
 
-  // With the domain, and block, of a value.
-  Type storage_type(int32_t slot, Type of) const {
+  Type storage_type(int32_t slot, Granularity at) const {
     const Buffer& b = p_.buffers[static_cast<size_t>(slot)];
     bool known = b.dtypes.size() == 1;
-    return {known ? b.dtypes.only() : DType::bound, of.domain, known ? -1 : slot, of.block,
-            of.rows};
+    return {known ? b.dtypes.only() : DType::bound, at, known ? -1 : slot};
   }
 
   void check_domain(const Inst& inst) {
@@ -370,45 +376,41 @@ class Verifier {
     for (int i = 0; i < inst.arity(); ++i) {
       finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
     }
-    if (!is_block(inst.type.block, inst.type.rows) ||
-        (inst.type.block > 1 && inst.type.domain != Domain::element)) {
-      report(3, "{} elements, or those of a coarser domain, are no block", inst.type.block);
+    if (!is_legal(inst.type.at)) {
+      report(3, "{} rows of {} columns are no block", inst.type.at.rows, inst.type.at.columns);
     }
     if (is_reduction(inst.op)) {
-      if (finest.block > 1) {
+      if (is_tile(finest.at) && finest.at != per::element) {
         report_part(0, 3, "{} of {}: the values of blocks are not reduced further; reduce elements",
                     info(inst.op).name, text(operand(inst, 0)));
       } else if (!broadcasts(inst.type, finest) || broadcasts(finest, inst.type)) {
         report_part(kType, 3, "{} of {} {} value must have a coarser domain, not {}",
-                    info(inst.op).name, finest.domain == Domain::element ? "an" : "a",
-                    info(finest.domain).name, text(inst.type));
+                    info(inst.op).name, is_tile(finest.at) ? "an" : "a", info(finest.at).name,
+                    text(inst.type));
       }
     } else if (inst.op == Op::random) {
-      if (inst.type.domain != Domain::element || inst.type.block > 1) {
+      if (inst.type.at != per::element) {
         report(3, "random has a value for each element: [i32], not {}", text(inst.type));
       }
     } else if (inst.arity() > 0 && !(inst.type.of(finest.dtype) == finest.of(finest.dtype))) {
-      report_part(
-          kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
-          info(inst.op).name,
-          text({inst.type.dtype, finest.domain, inst.type.buffer, finest.block, finest.rows}),
-          text(inst.type));
+      report_part(kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
+                  info(inst.op).name, text({inst.type.dtype, finest.at, inst.type.buffer}),
+                  text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
-    if (is_of_elements(inst.type.domain) && wide) {
+    if (is_of_elements(inst.type.at) && wide) {
       report_part(kType, 4,
                   "{} code holds no {}: derive it in a coarser domain and cast to f32 or i32",
-                  info(inst.type.domain).name, name(inst.type.dtype));
+                  info(inst.type.at).name, name(inst.type.dtype));
     }
   }
 
-  void check_predicate(const Inst& inst, Type guarded) {
+  void check_predicate(const Inst& inst, Granularity guarded) {
     if (inst.predicate == kNoValue) return;
     Type t = p_[inst.predicate].type;
-    if (t.dtype != DType::boolean || !broadcasts(t, guarded)) {
-      std::string domain(info(guarded.domain).name);
-      if (guarded.block > 1) domain = fmt::format("blocks of {}", guarded.block);
-      if (guarded.is_square()) domain = "squares";
+    if (t.dtype != DType::boolean || !broadcasts(t.at, guarded)) {
+      std::string domain(info(guarded).name);
+      if (block_of(guarded) > 1) domain = fmt::format("blocks of {}", tile_text(guarded));
       report_part(kPredicate, 10,
                   "the predicate has type {}; it must be bool in a domain no finer than {}",
                   text(t), domain);
@@ -422,15 +424,14 @@ class Verifier {
     }
     if (!stored_.insert(inst.slot).second) report(7, "@{} is stored twice", b.name);
     Type v = operand(inst, 0);
-    Type want = storage_type(inst.slot, v);
-    Type place = b.place();
+    Type want = storage_type(inst.slot, v.at);
     if (!(v == want)) {
       report_part(0, 8, "@{} stores {}, not {}; cast first", b.name, text(want), text(v));
-    } else if (!broadcasts(v, place)) {
+    } else if (!broadcasts(v.at, b.at)) {
       report_part(0, 8, "@{} has a value for {} elements; {} is finer: reduce it first", b.name,
-                  b.block * b.rows, text(v));
+                  shared_by(b.at), text(v));
     }
-    check_predicate(inst, place);
+    check_predicate(inst, b.at);
   }
 
   void check_write(const Inst& inst) {
@@ -439,23 +440,21 @@ class Verifier {
       report(s.report ? 11 : 7, "@{} is written twice", s.name);
     }
     Type v = operand(inst, 0);
-    if (v.dtype != s.type.dtype || !broadcasts(v, s.type)) {
+    if (v.dtype != s.type.dtype || !broadcasts(v.at, s.type.at)) {
       report_part(0, 9, "@{} has type {}; a value of type {} cannot be written to it", s.name,
                   text(s.type), text(v));
     }
-    check_predicate(inst, s.type);
+    check_predicate(inst, s.type.at);
   }
 
   // A block has the value of one row, but not of one column, and squares count theirs from a row's
   // beginning.
   void check_columns() {
-    if (!has_columns(p_) && !has_squares(p_)) return;
-    bool blocks = std::any_of(p_.buffers.begin(), p_.buffers.end(),
-                              [](const Buffer& b) { return b.block > 1 && !b.is_square(); }) ||
-                  std::any_of(p_.insts.begin(), p_.insts.end(), [](const Inst& inst) {
-                    return inst.type.block > 1 && !inst.type.is_square();
-                  });
-    if (blocks) report(19, "a step with values of columns or squares has no blocks but squares");
+    if (rows_in_order(p_) == 0) return;
+    std::vector<Granularity> all = granularities_of(p_);
+    auto is_block = [](Granularity g) { return block_of(g) > 1 && ordered_rows(g) == 0; };
+    if (std::any_of(all.begin(), all.end(), is_block))
+      report(19, "a step with values of columns or squares has no blocks but squares");
   }
 
   void check_reports() {

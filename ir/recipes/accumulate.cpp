@@ -7,7 +7,7 @@
 namespace stepfuse::recipes {
 namespace {
 
-constexpr Type kStepI32 = {DType::i32, Domain::step};
+constexpr Type kStepI32 = {DType::i32, per::step};
 
 StateRef declare_count(Builder& b) { return b.state("micro_batches", kStepI32, true); }
 StateRef declare_nonfinite(Builder& b) {
@@ -50,7 +50,7 @@ Program make_accumulate(const RecipeOptions& o) {
   if (o.zero_grad) b.store(grad, b.cast_to_buffer(b.constant(DType::f32, 0), grad));
   b.write(micro_batches, index + b.constant(DType::i32, 1));
   b.write(nonfinite, b.select(is_first, index, first).named("first_nonfinite_new"));
-  b.write(b.report("found_inf", {DType::boolean, Domain::step}), bad);
+  b.write(b.report("found_inf", {DType::boolean, per::step}), bad);
   return b.finish();
 }
 

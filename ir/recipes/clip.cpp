@@ -9,7 +9,7 @@ namespace stepfuse::recipes {
 namespace {
 
 Value own_norm(Context& c, Value g) {
-  Domain domain = c.settings.options.clip_per_group ? Domain::group : Domain::step;
+  Granularity domain = c.settings.options.clip_per_group ? per::group : per::step;
   c.stage("norm");
   switch (c.settings.options.clip) {
     case Clip::l1:
@@ -25,7 +25,7 @@ Value own_norm(Context& c, Value g) {
 
 // One bool of the step domain, also where there is a norm for each group.
 Value any(Context& c, Value v) {
-  return v.type().domain == Domain::step ? v : c.b.reduce(Op::reduce_any, v).named("any_norm");
+  return v.type().at == per::step ? v : c.b.reduce(Op::reduce_any, v).named("any_norm");
 }
 
 constexpr double kNone = std::numeric_limits<double>::infinity();  // an average of nothing yet
@@ -51,8 +51,8 @@ Value by_max_norm(Context& c, Value norm) {
 // clip_z / z of them, less the more unusual it is. The first clip_warmup norms make mean and
 // variance; until then they are clipped to max_norm.
 Value by_z_score(Context& c, Verdict& verdict) {
-  constexpr Type kF64 = {DType::f64, Domain::step};
-  Average count = average(c, "clip_count", {DType::i64, Domain::step});
+  constexpr Type kF64 = {DType::f64, per::step};
+  Average count = average(c, "clip_count", {DType::i64, per::step});
   Average mean = average(c, "clip_mean", kF64);
   Average variance = average(c, "clip_variance", kF64);
   Value norm = c.b.cast(verdict.norm, DType::f64).named("norm_f64");
@@ -90,8 +90,8 @@ Value by_z_score(Context& c, Verdict& verdict) {
 // its first clip_warmup steps all gradients are clipped to max_norm, and the average is the least
 // norm so far.
 Value by_own_average(Context& c, Value g, Verdict& verdict) {
-  Average average = recipes::average(c, "clip_average", {DType::f64, Domain::tensor}, kNone);
-  Value square = c.b.reduce(Op::reduce_add, (g * g).named("own_square"), Domain::tensor);
+  Average average = recipes::average(c, "clip_average", {DType::f64, per::tensor}, kNone);
+  Value square = c.b.reduce(Op::reduce_add, (g * g).named("own_square"), per::tensor);
   Value norm = c.b.cast(sqrt(square.named("own_sum")).named("own_norm"), DType::f64);
   Value warm = (c.b.cast(c.count(), DType::f64).named("clip_step") <= c.arg("clip_warmup"))
                    .named("clip_warms_up");
@@ -115,7 +115,7 @@ Value by_own_average(Context& c, Value g, Verdict& verdict) {
 Value by_weights(Context& c, Value g) {
   auto norm = [&](Value v, const std::string& name) {
     Value square = (v * v).named(name + "_square");
-    return sqrt(c.b.reduce(Op::reduce_add, square, Domain::row).named(name + "_sum"));
+    return sqrt(c.b.reduce(Op::reduce_add, square, per::row).named(name + "_sum"));
   };
   Value weights = max(norm(c.weight, "row_weight").named("row_weight_norm"), c.arg32("clip_eps"));
   Value bound = (weights * c.arg32("clip_factor")).named("clip_bound");

@@ -64,7 +64,7 @@ Value Context::if_counted(Value v) { return counted ? b.select(counted, v, f32(0
 
 Value Context::count() {
   if (count_) return count_;
-  StateRef step = b.state("step", {DType::i64, Domain::tensor});
+  StateRef step = b.state("step", {DType::i64, per::tensor});
   count_before_ = b.read(step).named("t0");
   count_ = (count_before_ + i64(1)).named("t");
   b.write(step, count_, applied);

@@ -20,7 +20,7 @@ namespace stepfuse::recipes {
 struct ArgSpec {
   std::string name;
   std::optional<double> value;
-  Type type = {DType::f64, Domain::group};
+  Type type = {DType::f64, per::group};
 };
 
 // The argument that says what an argument's value is multiplied by for a tensor.

@@ -26,7 +26,7 @@ struct Gradient {
 };
 
 // One number for each tensor, as TransformerEngine's scale_inv: what 8-bit gradients need.
-inline ArgSpec grad_scale_arg() { return {"grad_scale_inv", 1, {DType::f32, Domain::tensor}}; }
+inline ArgSpec grad_scale_arg() { return {"grad_scale_inv", 1, {DType::f32, per::tensor}}; }
 
 // Loads the gradient, undoes its storage's own scale, multiplies by 1 / loss scale; notes found_inf from
 // the value before the loss scale.

@@ -24,12 +24,12 @@ void decide(Context& c, const Verdict& v) {
 
 void keep_averages(Context& c, const Verdict& v) {
   for (const auto& [state, value] : v.averages) {
-    c.b.write(state, value, value.type().domain == Domain::tensor ? c.applied : c.good);
+    c.b.write(state, value, value.type().at == per::tensor ? c.applied : c.good);
   }
 }
 
 Value read_flag(Context& c, std::string_view name) {
-  StateRef s = c.b.state(std::string(name), {DType::boolean, Domain::tensor}, false, 1);
+  StateRef s = c.b.state(std::string(name), {DType::boolean, per::tensor}, false, 1);
   return c.b.read(s).named(std::string("is_") + std::string(name));
 }
 
@@ -39,7 +39,7 @@ namespace {
 template <class Write>
 void count_skips(Context& c, Write&& write) {
   auto counter = [&](std::string_view name, DType dtype) {
-    StateRef s = c.b.state(std::string(name), {dtype, Domain::step});
+    StateRef s = c.b.state(std::string(name), {dtype, per::step});
     return std::pair(s, c.b.read(s).named(std::string(name) + "_in"));
   };
   auto [skips_state, skips_in] = counter("skip_count", DType::i64);

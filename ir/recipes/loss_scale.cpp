@@ -4,8 +4,8 @@
 namespace stepfuse::recipes {
 namespace {
 
-constexpr Type kStepF64 = {DType::f64, Domain::step};
-constexpr Type kStepI32 = {DType::i32, Domain::step};
+constexpr Type kStepF64 = {DType::f64, per::step};
+constexpr Type kStepI32 = {DType::i32, per::step};
 
 bool has_hysteresis(const RecipeOptions& o) {
   return o.loss_scale == LossScale::apex || o.loss_scale == LossScale::megatron;
@@ -19,7 +19,7 @@ struct Shared {
   Value before;
 };
 Shared shared(Context& c, std::string_view name, DType dtype, double initial = 0) {
-  StateRef ref = c.b.state(std::string(name), {dtype, Domain::step}, true, initial);
+  StateRef ref = c.b.state(std::string(name), {dtype, per::step}, true, initial);
   return {ref, c.b.read(ref).named(std::string(name) + "_in")};
 }
 

@@ -16,7 +16,8 @@ Parameter declare_parameter(Context& c, Access access) {
     p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
     if (c.settings.scales_squares()) {
-      p.weight_scale = c.b.squares("weight_scale", DType::f32, Access::out);
+      p.weight_scale =
+          c.b.buffer("weight_scale", DType::f32, Access::out, per::square(kSquareSide));
     } else if (!in_format) {
       c.b.init_copy(p.master, p.weight);
     }
@@ -66,7 +67,7 @@ Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
     stored = c.b.cast(new_weight, c.settings.model).named("w_stored");
   } else if (rounding == WeightRounding::stochastic) {
     // The count is of this tensor's good steps: a skipped one draws nothing that the next will not.
-    Value seed = c.b.read(c.b.state("seed", {DType::i64, Domain::step})).named("seed");
+    Value seed = c.b.read(c.b.state("seed", {DType::i64, per::step})).named("seed");
     Value bits = c.b.random(seed, c.count(), c.i32(0)).named("w_random");
     stored = c.b.cast_sr(new_weight, bits, c.settings.model).named("w_stored");
   }
@@ -85,7 +86,7 @@ void update_ema(Context& c, Value new_weight) {
   Value rest = (c.f64(1) - c.arg("ema_decay")).named("ema_rest");
   if (!c.settings.torch())
     return c.update(ema, lerp(c, ema.value, new_weight, rest).named("ema_new"));
-  StateRef averaged = c.b.state("n_averaged", {DType::i64, Domain::step});
+  StateRef averaged = c.b.state("n_averaged", {DType::i64, per::step});
   Value before = c.b.read(averaged).named("averages");
   Value left = c.applied ? c.b.select(c.applied, new_weight, c.weight).named("w_left") : new_weight;
   Value first = eq(before, c.i64(0)).named("first_average");
@@ -97,7 +98,7 @@ void update_ema(Context& c, Value new_weight) {
 namespace {
 
 StateRef of_tensors(Context& c, const std::string& name, float first) {
-  return c.b.state(name, {DType::f32, Domain::tensor}, false, first);
+  return c.b.state(name, {DType::f32, per::tensor}, false, first);
 }
 
 // What takes the largest weight to the type's largest number; `otherwise` where there is no such number.
@@ -118,7 +119,7 @@ void store_times(Context& c, const Parameter& p, Value new_weight, Value scale) 
 }
 
 Value largest_of(Context& c, Value new_weight) {
-  return c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), Domain::tensor);
+  return c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::tensor);
 }
 
 // TransformerEngine's current scaling: the copy waits for the largest of the new weights.
@@ -131,7 +132,9 @@ void store_with_current(Context& c, const Parameter& p, Value new_weight) {
 // TransformerEngine's scaling of weights in blocks of 128 x 128; of its scales the powers of two
 // are the others without their fractions.
 void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
-  Value widest = c.b.reduce_squares(Op::reduce_max, abs(new_weight).named("w_size")).named("amax");
+  Value widest =
+      c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::square(kSquareSide))
+          .named("amax");
   Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
   if (c.settings.options.copy_scale == CopyScale::block128) {
     Value power = c.b.bitcast(scale, DType::i32) & c.i32(-(1 << 23));

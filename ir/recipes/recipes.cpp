@@ -53,7 +53,7 @@ std::vector<ArgSpec> tensor_scales(const Formula& formula, const RecipeOptions& 
                   fmt::format("--per-tensor={}: there is an argument '{}' already", name, scale));
     }
     known.push_back(scale);
-    scales.push_back({scale, 1, {DType::f64, Domain::tensor}});
+    scales.push_back({scale, 1, {DType::f64, per::tensor}});
   }
   return scales;
 }
@@ -62,7 +62,7 @@ std::vector<ArgSpec> tensor_scales(const Formula& formula, const RecipeOptions& 
 std::vector<ArgSpec> all_args(const Formula& formula,
                               const std::vector<const Statement*>& statements, const Settings& s) {
   const RecipeOptions& o = s.options;
-  constexpr Type kF64 = {DType::f64, Domain::step};
+  constexpr Type kF64 = {DType::f64, per::step};
   std::vector<ArgSpec> args;
   for (const Statement* statement : statements) {
     if (statement->kind == Statement::Kind::hyper)
@@ -73,7 +73,7 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   if (o.update_clip != UpdateClip::none) args.push_back({"max_update", 1});
   if (o.ema) args.push_back({"ema_decay", 0.999});
   if (s.clips_norm()) {
-    args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? Domain::group : Domain::step}});
+    args.push_back({"max_norm", 1, {DType::f64, o.clip_per_group ? per::group : per::step}});
   }
   if (o.clip == Clip::value) args.push_back({"max_value", 1});
   if (s.clips_rows()) {
@@ -89,11 +89,11 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   if (o.skip_norm) args.push_back({"skip_norm", 100, kF64});
   if (o.accumulated) args.push_back({"accumulation", o.window ? 0 : 1, kF64});
   if (o.grad_scale) args.push_back(grad_scale_arg());
-  if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, Domain::step}});
+  if (o.external_norm) args.push_back({"external_norm", {}, {DType::f32, per::step}});
   if (o.external_found_inf) {
-    args.push_back({"external_found_inf", {}, {DType::boolean, Domain::step}});
+    args.push_back({"external_found_inf", {}, {DType::boolean, per::step}});
   }
-  if (o.monitor) args.push_back({"max_streak", 100, {DType::i32, Domain::step}});
+  if (o.monitor) args.push_back({"max_streak", 100, {DType::i32, per::step}});
   for (const ArgSpec& a : loss_scale_args(o)) args.push_back(a);
   return args;
 }
@@ -101,14 +101,15 @@ std::vector<ArgSpec> all_args(const Formula& formula,
 // Elements of a block are of one row, but of several columns; and squares count theirs from a row's
 // beginning.
 void check_blocks(const Program& program, std::string_view instead) {
-  if (has_squares(program)) {
+  std::vector<Granularity> all = granularities_of(program);
+  if (std::any_of(all.begin(), all.end(), [](Granularity g) { return is_tile(g) && g.rows > 1; })) {
     throw Error(
         ErrorKind::usage,
         fmt::format("--copy-scale=block128 counts its blocks from the rows' beginnings, and "
                     "others are counted from the tensor's; take {}, or another --copy-scale",
                     instead));
   }
-  if (!has_columns(program)) return;
+  if (std::find(all.begin(), all.end(), per::column) == all.end()) return;
   throw Error(ErrorKind::usage,
               fmt::format("{} has values of columns, which blocks do not go with; take {}",
                           program.name, instead));

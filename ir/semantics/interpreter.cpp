@@ -20,6 +20,13 @@
 namespace stepfuse {
 namespace {
 
+// The values of one granularity of the tensor scope, numbered through all tensors.
+struct Members {
+  Granularity at;
+  std::vector<size_t> first;   // [tensor] its first member
+  std::vector<size_t> tensor;  // [member]
+};
+
 class Interpreter {
  public:
   Interpreter(const Program& p, StepData& data)
@@ -29,18 +36,18 @@ class Interpreter {
         uniform_(p.insts.size()),
         columns_(p.insts.size()),
         pieces_(p.insts.size()),
-        strips_(p.insts.size()),
-        squares_(p.insts.size()),
-        has_rows_(has_rows(p)) {
-    for (size_t t = 0; t < data.tensors.size(); ++t) {
-      first_row_.push_back(row_tensors_.size());
-      if (has_rows_) row_tensors_.resize(first_row_[t] + data.tensors[t].row_count(), t);
-      first_square_.push_back(square_count_);
-      square_count_ += square_count(data.tensors[t].size, data.tensors[t].column_count());
-      first_column_.push_back(column_tensors_.size());
-      if (has_columns(p)) {
-        column_tensors_.resize(first_column_[t] + data.tensors[t].own_columns(), t);
-      }
+        combined_(p.insts.size()),
+        has_rows_(has_rows(p)),
+        owner_(has_rows_ ? per::row : per::tensor) {
+    for (const StepTensor& t : data.tensors) {
+      shapes_.push_back(shape_of(t.size, has_rows_ ? t.column_count() : t.size));
+    }
+    count_members(per::tensor);
+    if (has_rows_) count_members(per::row);
+    for (Granularity g : granularities_of(p)) {
+      if (!needs_rows(g)) continue;
+      count_members(g);
+      if (auto partial = partials_of(g); partial && *partial != per::piece) count_members(*partial);
     }
     for (ValueId v = 0; v < p.size(); ++v) {
       int& level = level_[index(v)];
@@ -81,37 +88,59 @@ class Interpreter {
  private:
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
 
-  size_t count(Domain d) const {
-    if (d == Domain::step) return 1;
-    if (d == Domain::row) return row_tensors_.size();
-    if (d == Domain::column) return column_tensors_.size();
-    return d == Domain::group ? static_cast<size_t>(data_.group_count) : data_.tensors.size();
+  void count_members(Granularity g) {
+    auto is_g = [&](const Members& m) { return m.at == g; };
+    if (std::any_of(members_.begin(), members_.end(), is_g)) return;
+    Members m{g, {}, {}};
+    for (size_t t = 0; t < shapes_.size(); ++t) {
+      m.first.push_back(m.tensor.size());
+      size_t own = g == per::tensor ? 1 : tile_count(g, shapes_[t]);
+      m.tensor.resize(m.tensor.size() + own, t);
+    }
+    members_.push_back(std::move(m));
+  }
+  const Members& members(Granularity g) const {
+    return *std::find_if(members_.begin(), members_.end(),
+                         [&](const Members& m) { return m.at == g; });
+  }
+  size_t count(Granularity g) const {
+    if (g.scope == Scope::tensor) return members(g).tensor.size();
+    return g == per::step ? 1 : static_cast<size_t>(data_.group_count);
+  }
+  // The member of `g` that an element of a tensor belongs to.
+  size_t member_at(Granularity g, size_t tensor, uint64_t row, uint64_t column) const {
+    if (g.scope == Scope::tensor) {
+      return members(g).first[tensor] + tile_index(g, shapes_[tensor], row, column);
+    }
+    return g == per::step ? 0 : group_of(tensor);
+  }
+  // The member of `coarse` that member `m` of `fine` belongs to.
+  size_t member_of(Granularity coarse, Granularity fine, size_t m) const {
+    if (coarse == fine || coarse == per::step) return coarse == fine ? m : 0;
+    const Members& all = members(fine);
+    size_t t = all.tensor[m];
+    uint64_t tile = m - all.first[t];
+    uint64_t along = tiles_along(shapes_[t].columns, fine.columns);
+    if (along == 0) return member_at(coarse, t, 0, 0);  // an empty tensor
+    return member_at(coarse, t, tile / along * static_cast<uint64_t>(fine.rows),
+                     tile % along * static_cast<uint64_t>(fine.columns));
   }
 
-  // The value of `v` for member `m` of domain `d`, broadcast from v's own domain.
-  Bits uniform_at(ValueId v, Domain d, size_t m) const {
-    return uniform_[index(v)][member_of(p_[v].type.domain, d, m)];
+  // The value of `v` for member `m` of `g`, broadcast from v's own granularity.
+  Bits uniform_at(ValueId v, Granularity g, size_t m) const {
+    return uniform_[index(v)][member_of(p_[v].type.at, g, m)];
   }
-  // The member of `coarse` that member `m` of domain `d` belongs to.
-  size_t member_of(Domain coarse, Domain d, size_t m) const {
-    if (coarse == Domain::step) return 0;
-    if (coarse < Domain::row && d >= Domain::row) {
-      m = (d == Domain::row ? row_tensors_ : column_tensors_)[m];
-      d = Domain::tensor;
-    }
-    return coarse == Domain::group && d > Domain::group ? group_of(m) : m;
-  }
-  // What an element's values are of: the row at hand, else the tensor.
+  // The value of `v` that all elements of the piece at hand share.
   Bits uniform_here(ValueId v, size_t tensor) const {
-    return has_rows_ ? uniform_at(v, Domain::row, row_) : uniform_at(v, Domain::tensor, tensor);
+    return uniform_[index(v)][member_at(p_[v].type.at, tensor, line_, 0)];
   }
   size_t group_of(size_t tensor) const { return static_cast<size_t>(data_.tensors[tensor].group); }
 
-  // --- the coarser domains
+  // --- the coarser granularities
 
   void evaluate_uniforms(int level) {
     for (ValueId v = 0; v < p_.size(); ++v) {
-      bool uniform = p_[v].type.domain != Domain::element && !is_effect(p_[v].op);
+      bool uniform = !is_tile(p_[v].type.at) && !is_effect(p_[v].op);
       if (uniform && level_[index(v)] == level) evaluate_uniform(v);
     }
   }
@@ -125,7 +154,7 @@ class Interpreter {
       }
       if (!out.empty()) return;
     }
-    out.assign(count(inst.type.domain), {});
+    out.assign(count(inst.type.at), {});
     if (is_reduction(inst.op)) return reduce(inst, v, out);
     for (size_t m = 0; m < out.size(); ++m) out[m] = evaluate_member(inst, m);
   }
@@ -152,7 +181,7 @@ class Interpreter {
     }
     Bits in[3];
     for (size_t i = 0; i < static_cast<size_t>(inst.arity()); ++i) {
-      in[i] = uniform_at(inst.operands[i], inst.type.domain, m);
+      in[i] = uniform_at(inst.operands[i], inst.type.at, m);
     }
     if (reads_table(inst.op)) return ask_table(inst, in[0]);
     DType first = p_[inst.operands[0]].type.dtype;
@@ -171,36 +200,23 @@ class Interpreter {
   }
 
   void reduce(const Inst& inst, ValueId v, std::vector<Bits>& out) {
-    std::vector<std::vector<Bits>> members(out.size());
+    std::vector<std::vector<Bits>> parts(out.size());
     ValueId operand = inst.operands[0];
-    Domain from = p_[operand].type.domain;
-    Domain to = inst.type.domain;
-    if (to == Domain::column) {
-      fold_strips(v, members);
-    } else if (from == Domain::element) {
-      Domain owner = has_rows_ ? Domain::row : Domain::tensor;
-      for (const auto& [m, value] : pieces_[index(v)]) {
-        members[member_of(to, owner, m)].push_back(value);
-      }
+    Granularity from = p_[operand].type.at;
+    Granularity to = inst.type.at;
+    auto add_all = [&](Granularity g, const std::vector<Bits>& values) {
+      for (size_t m = 0; m < values.size(); ++m) parts[member_of(to, g, m)].push_back(values[m]);
+    };
+    if (!is_tile(from)) {
+      add_all(from, uniform_[index(operand)]);
+    } else if (partials_of(to) == per::piece) {
+      for (const auto& [m, value] : pieces_[index(v)])
+        parts[member_of(to, owner_, m)].push_back(value);
     } else {
-      for (size_t m = 0; m < count(from); ++m) {
-        members[member_of(to, from, m)].push_back(uniform_[index(operand)][m]);
-      }
+      add_all(*partials_of(to), combined_[index(v)]);
     }
     for (size_t m = 0; m < out.size(); ++m) {
-      out[m] = fold_values(inst.op, inst.type.dtype, std::move(members[m]));
-    }
-  }
-
-  // Of each column, what the strips of its tensor left.
-  void fold_strips(ValueId v, std::vector<std::vector<Bits>>& members) const {
-    for (size_t c = 0; c < members.size(); ++c) {
-      size_t t = column_tensors_[c];
-      size_t columns = data_.tensors[t].own_columns();
-      const std::vector<Bits>& strips = strips_[index(v)][t];
-      for (size_t at = c - first_column_[t]; at < strips.size(); at += columns) {
-        members[c].push_back(strips[at]);
-      }
+      out[m] = fold_values(inst.op, inst.type.dtype, std::move(parts[m]));
     }
   }
 
@@ -209,16 +225,12 @@ class Interpreter {
   void run_elements(int level) {
     bool last = level == last_level_;
     element_code_.clear();
-    column_values_.clear();
-    square_values_.clear();
+    spread_.clear();
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
-      bool is_value = inst.type.domain == Domain::element && !is_effect(inst.op);
-      if (is_value && level_[index(v)] <= level) {
-        (reduces_squares(inst) ? square_values_ : element_code_).push_back(v);
-      }
-      bool of_columns = inst.type.domain == Domain::column && !is_effect(inst.op);
-      if (of_columns && level_[index(v)] <= level) column_values_.push_back(v);
+      bool is_known =
+          is_of_elements(inst.type.at) && !is_effect(inst.op) && level_[index(v)] <= level;
+      if (is_known) (is_spread(inst) ? spread_ : element_code_).push_back(v);
     }
     for (size_t t = 0; t < data_.tensors.size(); ++t) {
       const StepTensor& tensor = data_.tensors[t];
@@ -228,10 +240,8 @@ class Interpreter {
             tensor.offset + begin;  // in what has pieces: the tensor, or a row of it
         uint64_t end = tensor.size;
         if (has_rows_) {
-          uint64_t row = begin / tensor.column_count();
-          row_ = first_row_[t] + row;
-          position = begin - row * tensor.column_count();
-          line_ = row;
+          line_ = begin / tensor.column_count();
+          position = begin - line_ * tensor.column_count();
           column_ = position;
           end = std::min(end, begin - position + tensor.column_count());
         }
@@ -253,7 +263,7 @@ class Interpreter {
 
   Column column(ValueId v, size_t tensor, uint32_t& broadcast) const {
     if (v == kNoValue) return {};
-    if (is_of_elements(p_[v].type.domain)) return {columns_[index(v)].get(), 1};
+    if (is_of_elements(p_[v].type.at)) return {columns_[index(v)].get(), 1};
     broadcast = static_cast<uint32_t>(uniform_in_tensor(v, tensor).raw);
     return {&broadcast, 0};
   }
@@ -271,40 +281,28 @@ class Interpreter {
     if (!values) values = std::make_unique<uint32_t[]>(kPieceElements);
     return values.get();
   }
-  // To each element of a row's piece its column's value.
-  void spread_columns(size_t t, int n) {
-    for (ValueId v : column_values_) {
+  // Whether its values are in an array that pieces share: those of columns, and results that combine rows.
+  static bool is_spread(const Inst& inst) { return !is_tile(inst.type.at) || is_folded(inst); }
+  const std::vector<Bits>& array_of(ValueId v) const {
+    return is_tile(p_[v].type.at) ? combined_[index(v)] : uniform_[index(v)];
+  }
+  // Gives each element of the piece its column's, or tile's, value.
+  void spread(size_t t, int n) {
+    for (ValueId v : spread_) {
+      Granularity at = p_[v].type.at;
       uint32_t* out = values_of(v);
-      const Bits* values = uniform_[index(v)].data() + first_column_[t] + column_;
+      const Bits* values = array_of(v).data() + members(at).first[t];
       DType to = dtype_of(v, t);
-      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
-        bool narrows = p_[v].type.dtype == DType::bound;
-        out[i] =
-            static_cast<uint32_t>((narrows ? sem::cast(values[i], DType::f32, to) : values[i]).raw);
-      }
-    }
-  }
-
-  // Of element i of the piece, in its tensor.
-  uint64_t square_at(size_t t, int i) const {
-    constexpr uint64_t kSide = kSquareSide;
-    uint64_t per_row = (data_.tensors[t].column_count() + kSide - 1) / kSide;
-    return line_ / kSide * per_row + (column_ + static_cast<uint64_t>(i)) / kSide;
-  }
-  // To each element its square's value.
-  void spread_squares(size_t t, int n) {
-    for (ValueId v : square_values_) {
-      uint32_t* out = values_of(v);
-      const Bits* values = squares_[index(v)].data() + first_square_[t];
-      for (int i = 0; i < n; ++i) {
-        out[static_cast<size_t>(i)] = static_cast<uint32_t>(values[square_at(t, i)].raw);
+      bool narrows = p_[v].type.dtype == DType::bound;
+      for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
+        Bits value = values[tile_index(at, shapes_[t], line_, column_ + i)];
+        out[i] = static_cast<uint32_t>((narrows ? sem::cast(value, DType::f32, to) : value).raw);
       }
     }
   }
 
   void compute_piece(size_t t, uint64_t begin, int n) {
-    spread_columns(t, n);
-    spread_squares(t, n);
+    spread(t, n);
     for (ValueId v : element_code_) {
       const Inst& inst = p_[v];
       uint32_t* out = values_of(v);
@@ -347,9 +345,9 @@ class Interpreter {
   // A piece's part of an array, and what stands there for element i of it.
   char* array(size_t t, size_t buffer, uint64_t begin) const {
     const StepTensor& tensor = data_.tensors[t];
-    auto first = p_.buffers[buffer].is_square()
-                     ? square_at(t, 0)
-                     : begin / static_cast<uint64_t>(p_.buffers[buffer].block);
+    Granularity at = p_.buffers[buffer].at;
+    uint64_t first = needs_rows(at) ? tile_index(at, shapes_[t], line_, column_)
+                                    : begin / static_cast<uint64_t>(block_of(at));
     return static_cast<char*>(tensor.data[buffer]) + first * size_of(tensor.dtypes[buffer]);
   }
   bool has(size_t t, size_t buffer) const {
@@ -361,7 +359,7 @@ class Interpreter {
       return;
     }
     DType d = data_.tensors[t].dtypes[buffer];
-    int block = p_.buffers[buffer].block;
+    int block = block_of(p_.buffers[buffer].at);
     const char* p = array(t, buffer, begin);
     for (int i = 0; i < n; ++i) {
       auto at = static_cast<size_t>(i / block) * size_of(d);
@@ -374,13 +372,9 @@ class Interpreter {
       const Inst& inst = p_[v];
       if (!is_folded(inst) || level_[index(v)] != level + 1) continue;
       ValueId operand = inst.operands[0];
-      if (p_[operand].type.domain != Domain::element) continue;
-      if (inst.type.domain == Domain::column) {
-        add_to_strip(v, t, n);
-        continue;
-      }
-      if (reduces_squares(inst)) {
-        add_to_squares(v, t, n);
+      if (!is_tile(p_[operand].type.at)) continue;
+      if (partials_of(inst.type.at) != per::piece) {
+        combine_row(v, t, n);
         continue;
       }
       PieceReducer reducer(inst.op, inst.type.dtype);
@@ -390,40 +384,22 @@ class Interpreter {
           reducer.add(position + static_cast<uint64_t>(i), Bits{values[i]});
         }
       }
-      pieces_[index(v)].emplace_back(has_rows_ ? row_ : t, reducer.fold());
+      pieces_[index(v)].emplace_back(member_at(owner_, t, line_, 0), reducer.fold());
     }
   }
 
-  // A column of a strip combines its elements in the order of rows.
-  void add_to_strip(ValueId v, size_t t, int n) {
+  // Rows are combined in rising order, column by column of a strip, or tile by tile.
+  void combine_row(ValueId v, size_t t, int n) {
     const Inst& inst = p_[v];
-    const StepTensor& tensor = data_.tensors[t];
-    std::vector<std::vector<Bits>>& all = strips_[index(v)];
-    all.resize(data_.tensors.size());
-    size_t columns = tensor.own_columns();
-    size_t count = (tensor.row_count() + kStripRows - 1) / kStripRows;
-    if (all[t].empty()) {
-      all[t].assign(count * columns, reduction_identity(inst.op, inst.type.dtype));
-    }
-    if (!tensor.present) return;
-    const uint32_t* values = columns_[index(inst.operands[0])].get();
-    Bits* at = all[t].data() + line_ / kStripRows * columns + column_;
-    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
-      at[i] = reduction_combine(inst.op, inst.type.dtype, at[i], Bits{values[i]});
-    }
-  }
-
-  // What a row makes is combined in the order of rows.
-  void add_to_squares(ValueId v, size_t t, int n) {
-    const Inst& inst = p_[v];
-    std::vector<Bits>& all = squares_[index(v)];
-    all.resize(square_count_, reduction_identity(inst.op, inst.type.dtype));
+    Granularity at = partials_of(inst.type.at).value_or(inst.type.at);
+    std::vector<Bits>& all = combined_[index(v)];
+    all.resize(count(at), reduction_identity(inst.op, inst.type.dtype));
     if (!data_.tensors[t].present) return;
     const uint32_t* values = columns_[index(inst.operands[0])].get();
-    for (int first = 0; first < n; first += kSquareSide) {
-      Bits& at = all[first_square_[t] + square_at(t, first)];
-      at = reduction_combine(inst.op, inst.type.dtype, at,
-                             fold_block(inst, values + first, n - first));
+    for (int i = 0; i < n; i += at.columns) {
+      Bits own = at.columns == 1 ? Bits{values[i]} : fold_block(inst, values + i, n - i);
+      Bits& so_far = all[member_at(at, t, line_, column_ + static_cast<uint64_t>(i))];
+      so_far = reduction_combine(inst.op, inst.type.dtype, so_far, own);
     }
   }
 
@@ -438,7 +414,7 @@ class Interpreter {
       Column value = column(inst.operands[0], t, broadcast[0]);
       Column predicate = column(inst.predicate, t, broadcast[1]);
       char* p = array(t, buffer, begin);
-      int block = p_.buffers[buffer].block;
+      int block = block_of(p_.buffers[buffer].at);
       for (int i = 0; i < n; i += block, p += size_of(d)) {
         bool on = predicate.data == nullptr || predicate.data[i * predicate.stride] != 0;
         if (on) store_bits(p, d, Bits{value.data[i * value.stride]});
@@ -450,9 +426,9 @@ class Interpreter {
 
   void write_state(const Inst& inst) {
     auto slot = static_cast<size_t>(inst.slot);
-    Domain d = p_.states[slot].type.domain;
+    Granularity d = p_.states[slot].type.at;
     for (size_t m = 0; m < count(d); ++m) {
-      if (d >= Domain::tensor && !data_.tensors[member_of(Domain::tensor, d, m)].present) continue;
+      if (d.scope == Scope::tensor && !data_.tensors[members(d).tensor[m]].present) continue;
       if (inst.predicate != kNoValue && !uniform_at(inst.predicate, d, m).b()) continue;
       data_.states[slot][m] = uniform_at(inst.operands[0], d, m);
     }
@@ -463,25 +439,20 @@ class Interpreter {
   const std::vector<Reduced>* given_ = nullptr;
   int last_level_ = 0;
   std::vector<int> level_;
-  std::vector<std::vector<Bits>> uniform_;                    // [value][member of its domain]
-  std::vector<std::unique_ptr<uint32_t[]>> columns_;          // [value] of the current piece
-  std::vector<std::vector<std::pair<size_t, Bits>>> pieces_;  // [reduction] (row or tensor, result)
-  // [reduction to columns][tensor] a value for each strip and column, strip by strip
-  std::vector<std::vector<std::vector<Bits>>> strips_;
-  std::vector<std::vector<Bits>> squares_;  // [reduction to squares] so far, or at last
+  std::vector<std::vector<Bits>> uniform_;            // [value][member of its domain]
+  std::vector<std::unique_ptr<uint32_t[]>> columns_;  // [value] of the current piece
+  std::vector<std::vector<std::pair<size_t, Bits>>>
+      pieces_;  // [reduction] (member of owner_, result)
+  std::vector<std::vector<Bits>>
+      combined_;  // [reduction that combines rows][strip and column, or tile]
   std::vector<ValueId> element_code_;
-  std::vector<ValueId> column_values_;
-  std::vector<ValueId> square_values_;
+  std::vector<ValueId> spread_;
   bool has_rows_;
-  std::vector<size_t> row_tensors_;     // [row]
-  std::vector<size_t> first_row_;       // [tensor]
-  size_t row_ = 0;                      // of the piece at hand
-  uint64_t line_ = 0;                   // its row in the tensor
-  size_t column_ = 0;                   // of its first element
-  std::vector<size_t> column_tensors_;  // [column]
-  std::vector<size_t> first_column_;    // [tensor]
-  std::vector<size_t> first_square_;    // [tensor]
-  size_t square_count_ = 0;
+  Granularity owner_;                // of pieces
+  std::vector<TensorShape> shapes_;  // [tensor] as the program sees it
+  std::vector<Members> members_;
+  uint64_t line_ = 0;    // of the piece at hand: its row,
+  uint64_t column_ = 0;  // and the column of its first element
 };
 
 }  // namespace

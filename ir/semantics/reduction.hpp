@@ -30,14 +30,8 @@
 namespace stepfuse {
 
 inline constexpr int kLanes = 2048;
-inline constexpr int kPieceElements = 16384;
-inline constexpr int kStripRows = 64;
-
-// So many rows, those of a strip or a square, are worked on one after the other; 0: in any order.
-inline int32_t rows_in_order(const Program& p) {
-  return has_squares(p) ? kSquareSide : has_columns(p) ? kStripRows : 0;
-}
-static_assert(kSquareSide % kStripRows == 0);
+inline constexpr int kPieceElements = per::piece.columns;
+inline constexpr int kStripRows = per::strip.rows;
 
 // Pieces of a tensor, or of a shard that begins where a piece does. `columns`: elements of a row in a
 // step with values of rows, whose pieces are of one row each; otherwise 0.
@@ -115,15 +109,16 @@ class PieceReducer {
   std::array<Bits, kLanes> lanes_;
 };
 
-// Folds the first `n` values to one, or as many as inst.type.block says. Lane l + d is combined
+// Folds the first `n` values to one, at most those of a block. Lane l + d is combined
 // into lane l, for d from half a block down to 1; behind the end are identities.
 inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
+  int block = block_of(inst.type.at);
   std::array<Bits, kLargestBlock> lanes;
   lanes.fill(reduction_identity(inst.op, inst.type.dtype));
-  for (int i = 0; i < std::min(n, inst.type.block); ++i) {
+  for (int i = 0; i < std::min(n, block); ++i) {
     lanes[static_cast<size_t>(i)] = Bits{values[i]};
   }
-  for (auto d = static_cast<size_t>(inst.type.block) / 2; d > 0; d /= 2) {
+  for (auto d = static_cast<size_t>(block) / 2; d > 0; d /= 2) {
     for (size_t l = 0; l < d; ++l) {
       lanes[l] = reduction_combine(inst.op, inst.type.dtype, lanes[l], lanes[l + d]);
     }
@@ -133,10 +128,10 @@ inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
 
 // To every element of `n` its block's value.
 inline void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
-  for (int first = 0; first < n; first += inst.type.block) {
+  int block = block_of(inst.type.at);
+  for (int first = 0; first < n; first += block) {
     Bits all = fold_block(inst, in + first, n - first);
-    std::fill(out + first, out + std::min(n, first + inst.type.block),
-              static_cast<uint32_t>(all.raw));
+    std::fill(out + first, out + std::min(n, first + block), static_cast<uint32_t>(all.raw));
   }
 }
 

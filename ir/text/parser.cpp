@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
 
 #include "ir/program/verifier.hpp"
 #include "ir/semantics/fp_env.hpp"
@@ -63,13 +64,13 @@ class Parser : TokenReader {
 
   Type parse_type() {
     Type type;
-    const DomainInfo* domain = &info(Domain::step);
-    for (const DomainInfo& d : kDomains) {
+    const NamedGranularity* domain = &info(per::step);
+    for (const NamedGranularity& d : kGranularities) {
       // Values of rows, columns and blocks say so behind their dtype.
       bool opens = !d.open.empty() && d.close.front() != '/';
       if (opens && at_punctuation(d.open)) domain = &d;
     }
-    type.domain = domain->domain;
+    type.at = domain->at;
     if (!domain->open.empty()) next();
     if (lexer_.peek().kind == TokenKind::at_name) {
       Token t = next();
@@ -78,30 +79,30 @@ class Parser : TokenReader {
     } else {
       type.dtype = parse_dtype();
     }
-    if (type.domain == Domain::tensor && at_punctuation("/")) {
+    if (type.at == per::tensor && at_punctuation("/")) {
       next();
-      type.domain = at_word("row")      ? Domain::row
-                    : at_word("column") ? Domain::column
-                                        : Domain::element;
-      if (type.domain == Domain::element) {
-        parse_block(&type.block, &type.rows);
-      } else {
-        next();
-      }
+      type.at = parse_part_of_tensor();
     }
     if (!domain->close.empty()) expect_punctuation(domain->close);
     return type;
   }
 
-  // How many elements share a value: "/256", or "/128x128".
-  void parse_block(int32_t* block, int32_t* rows) {
-    Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
-    if (t.text == fmt::format("{0}x{0}", kSquareSide)) {
-      *block = *rows = kSquareSide;
-      return;
+  // Parses the part behind "<f32/": row, column, or a tile.
+  Granularity parse_part_of_tensor() {
+    for (Granularity g : {per::row, per::column}) {
+      if (!at_word(info(g).name)) continue;
+      next();
+      return g;
     }
-    for (*block = kSmallestBlock; *block <= kLargestBlock; *block *= 2) {
-      if (t.text == std::to_string(*block)) return;
+    return parse_tile();
+  }
+
+  // How many elements share a value: 256, or 128x128.
+  Granularity parse_tile() {
+    Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
+    if (t.text == tile_text(per::square(kSquareSide))) return per::square(kSquareSide);
+    for (int32_t n = kSmallestBlock; n <= kLargestBlock; n *= 2) {
+      if (t.text == tile_text(per::block(n))) return per::block(n);
     }
     lexer_.fail(t.loc,
                 fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256, "
@@ -188,7 +189,7 @@ class Parser : TokenReader {
     Bits bits = literal_bits(lexer_, *o.literal, type);
     auto [it, is_new] = literals_.try_emplace({type, bits.raw}, program_.size());
     if (is_new) {
-      Inst inst{.op = Op::constant, .type = {type, Domain::step}};
+      Inst inst{.op = Op::constant, .type = {type, per::step}};
       inst.literal = bits;
       push(inst, "", o.loc);
     }
@@ -286,7 +287,7 @@ class Parser : TokenReader {
     if (in_blocks) {
       if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
       next();
-      parse_block(&b.block, &b.rows);
+      b.at = parse_tile();
       expect_punctuation(">");
     }
     if (at_word("in"))

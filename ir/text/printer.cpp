@@ -23,10 +23,9 @@ std::string sizes_text(const Buffer& b) {
   return b.below == Buffer::kAnySize ? from : fmt::format("{} below {}", from, b.below);
 }
 
-// A value, or a buffer's types, with how many elements share it.
-std::string block_text(const std::string& types, int32_t block, int32_t rows) {
-  if (rows > 1) return fmt::format("<{}/{}x{}>", types, rows, block);
-  return block > 1 ? fmt::format("<{}/{}>", types, block) : types;
+std::string buffer_types(const Buffer& b) {
+  std::string types = names(b.dtypes, "|");
+  return b.at == per::element ? types : fmt::format("<{}/{}>", types, tile_text(b.at));
 }
 
 std::string value_list(const Program& p, const Inst& inst) {
@@ -80,12 +79,22 @@ std::string effect_text(const Program& p, const Inst& inst) {
 
 }  // namespace
 
+std::string tile_text(Granularity g) {
+  return g.rows == 1 ? fmt::format("{}", g.columns) : fmt::format("{}x{}", g.rows, g.columns);
+}
+
+std::string granularity_name(Granularity at) {
+  if (block_of(at) == 1) return std::string(info(at).name);
+  return fmt::format("{} of {}", at.rows == 1 ? "block" : "square", tile_text(at));
+}
+
 std::string print_type(const Program& p, Type type) {
-  const DomainInfo& d = info(type.domain);
+  const NamedGranularity& d = info(type.at);
   std::string t = type.dtype == DType::bound
                       ? "@" + p.buffers[static_cast<size_t>(type.buffer)].name
                       : std::string(name(type.dtype));
-  if (type.block > 1) return block_text(t, type.block, type.rows);
+  if (type.at != per::element && is_tile(type.at))
+    return fmt::format("<{}/{}>", t, tile_text(type.at));
   return fmt::format("{}{}{}", d.open, t, d.close);
 }
 
@@ -110,8 +119,7 @@ std::string print_inst(const Program& p, ValueId v) {
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}{}{}\n", b.name,
-                       block_text(names(b.dtypes, "|"), b.block, b.rows), name(b.access),
+    out += fmt::format("  buffer @{} : {} {}{}{}\n", b.name, buffer_types(b), name(b.access),
                        init_text(p, b), sizes_text(b));
   }
   for (const State& s : p.states) {

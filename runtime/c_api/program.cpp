@@ -56,23 +56,13 @@ RecipeOptions options_of(const char* const* options, size_t count) {
 
 }  // namespace
 
-// Written out: the header's numbers stay, whatever becomes of the enum, whose order means something.
-stepfuse_domain c_api::number_of(Domain domain) {
-  switch (domain) {
-    case Domain::step:
-      return STEPFUSE_PER_STEP;
-    case Domain::group:
-      return STEPFUSE_PER_GROUP;
-    case Domain::tensor:
-      return STEPFUSE_PER_TENSOR;
-    case Domain::row:
-      return STEPFUSE_PER_ROW;
-    case Domain::column:
-      return STEPFUSE_PER_COLUMN;
-    case Domain::element:
-      return STEPFUSE_PER_ELEMENT;
-  }
-  internal_error("bad Domain");
+// Written out, so that the header's numbers stay if the order of kGranularities changes.
+stepfuse_domain c_api::domain_of(Granularity at) {
+  if (at == per::step) return STEPFUSE_PER_STEP;
+  if (at == per::group) return STEPFUSE_PER_GROUP;
+  if (at == per::tensor) return STEPFUSE_PER_TENSOR;
+  if (at == per::row) return STEPFUSE_PER_ROW;
+  return at == per::column ? STEPFUSE_PER_COLUMN : STEPFUSE_PER_ELEMENT;
 }
 
 DType c_api::dtype_of(stepfuse_dtype dtype) {
@@ -183,8 +173,8 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
          .is_written = b.access != Access::in,
          .initialised = b.init != Buffer::Init::none,
          .init_from = b.init == Buffer::Init::copy ? static_cast<int32_t>(b.init_from) : -1,
-         .block = b.block,
-         .rows = b.rows,
+         .block = b.at.columns,
+         .rows = b.at.rows,
          .from = b.from,
          .below = b.below},
         "the stepfuse_buffer");
@@ -199,7 +189,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
                  {.size = 0,
                   .name = s.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(s.type.dtype),
-                  .domain = number_of(s.type.domain),
+                  .domain = domain_of(s.type.at),
                   .is_shared = s.shared,
                   .is_report = s.report,
                   .initial = s.initial.raw},
@@ -215,7 +205,7 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
                  {.size = 0,
                   .name = a.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(a.type.dtype),
-                  .domain = number_of(a.type.domain),
+                  .domain = domain_of(a.type.at),
                   .has_default = a.fallback.has_value(),
                   .default_value = a.fallback ? to_double(*a.fallback, a.type.dtype) : 0.0},
                  "the stepfuse_arg");

@@ -86,7 +86,7 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const 
   kernel->module_ = std::make_unique<Module>(object, plan.name);
   kernel->rows_in_order_ = plan.rows_in_order;
   for (const plan::Reduction& r : plan.reductions) {
-    kernel->reductions_.push_back({r.op, r.dtype, r.partition});
+    kernel->reductions_.push_back({r.op, r.dtype, r.partition, r.partials == per::strip});
   }
   for (size_t p = 0; p < plan.phases.size(); ++p) {
     kernel->phases_.push_back(kernel->load_phase(plan, p));
@@ -106,8 +106,7 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
   entry.enter = function(fmt::format("sf_enter_{}", p));
   entry.chunks = reinterpret_cast<PhaseFunction>(module_->symbol(fmt::format("sf_phase_{}", p)));
   entry.is_empty = !phase.has_work();
-  entry.reductions = phase.reductions;
-  entry.columns = phase.columns;
+  entry.reductions = plan.folded_in(phase);
   for (size_t r = 0; r < phase.rollups.size(); ++r) {
     RollupEntry rollup{function(fmt::format("sf_rollup_{}_{}", p, r)), {}};
     for (const plan::Combine& c : phase.rollups[r].reductions) {
@@ -164,7 +163,6 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
                      int phase) const noexcept {
   const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
   fold(context, executor, entry.reductions);
-  for (int32_t r : entry.columns) fold_columns(context, executor, r);
   roll_up(context, executor, entry);
 }
 
@@ -188,33 +186,22 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
   for (int32_t r : reductions) {
     const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
     Job job{&context, r, &plan, &context.parts[plan.partition]};
+    uint32_t results = plan.from_strips
+                           ? context.parts[abi::kColumnsOfTensors].begin[context.tensor_count]
+                           : job.parts->count;
     executor.for_ranges(
-        0, job.parts->count, kRangeParts,
+        0, results, kRangeParts,
         [](const void* data, uint32_t from, uint32_t to) {
           FpEnvGuard guard;
           const Job& j = *static_cast<const Job*>(data);
-          fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
+          if (j.plan->from_strips) {
+            fold_strips(*j.context, j.reduction, j.plan->op, j.plan->dtype, from, to);
+          } else {
+            fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
+          }
         },
         &job);
   }
-}
-
-void CpuKernel::fold_columns(const abi::Context& context, const CpuExecutor& executor,
-                             int32_t reduction) const noexcept {
-  struct Job {
-    const abi::Context* context;
-    int32_t reduction;
-    const ReductionPlan* plan;
-  };
-  Job job{&context, reduction, &reductions_[static_cast<size_t>(reduction)]};
-  executor.for_ranges(
-      0, context.parts[abi::kColumnsOfTensors].begin[context.tensor_count], kRangeParts,
-      [](const void* data, uint32_t from, uint32_t to) {
-        FpEnvGuard guard;
-        const Job& j = *static_cast<const Job*>(data);
-        fold_strips(*j.context, j.reduction, j.plan->op, j.plan->dtype, from, to);
-      },
-      &job);
 }
 
 void CpuKernel::finish(const abi::Context& context) const noexcept {

@@ -19,6 +19,7 @@ struct ReductionPlan {
   Op op = Op::reduce_add;
   DType dtype = DType::f32;
   uint32_t partition = 0;  // of Context::parts
+  bool from_strips = false;
 };
 
 class CpuKernel {
@@ -58,7 +59,6 @@ class CpuKernel {
     PhaseFunction chunks = nullptr;
     bool is_empty = false;  // no chunk has work
     std::vector<int32_t> reductions;
-    std::vector<int32_t> columns;
     std::vector<RollupEntry> rollups;
   };
   class Module;  // the linked object
@@ -67,8 +67,6 @@ class CpuKernel {
   PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
   void fold(const abi::Context& context, const CpuExecutor& executor,
             const std::vector<int32_t>& reductions) const noexcept;
-  void fold_columns(const abi::Context& context, const CpuExecutor& executor,
-                    int32_t reduction) const noexcept;
   void roll_up(const abi::Context& context, const CpuExecutor& executor,
                const PhaseEntry& entry) const noexcept;
   std::unique_ptr<Module> module_;

@@ -13,7 +13,7 @@ namespace stepfuse {
 inline size_t report_count(const KernelPlan& plan, const StepTables& tables) {
   size_t count = 0;
   for (int32_t i : plan.finish.reports) {
-    count += member_count(plan.state(i).domain, tables);
+    count += member_count(plan.state(i).at, tables);
   }
   return count;
 }
@@ -25,7 +25,7 @@ class HostReports {
     for (int32_t i : plan.finish.reports) {
       const plan::State& state = plan.state(i);
       const char* at = static_cast<const char*>(states[static_cast<size_t>(i)]);
-      for (size_t m = 0; m < member_count(state.domain, tables); ++m) {
+      for (size_t m = 0; m < member_count(state.at, tables); ++m) {
         sources_.push_back({at + m * size_of(state.dtype), state.dtype});
       }
     }

@@ -70,7 +70,9 @@ class InterpreterBackend final : public Backend {
 
   const Program& program() const { return variant_->program; }
   const KernelPlan& plan() const { return variant_->plan; }
-  static size_t members_of(Domain d, const RunInputs& in) { return member_count(d, *in.tables); }
+  static size_t members_of(Granularity d, const RunInputs& in) {
+    return member_count(d, *in.tables);
+  }
 
   void write(void* to, const std::vector<Bits>& values, DType d, Stream stream) const {
     std::vector<char> bytes(values.size() * size_of(d));
@@ -117,7 +119,7 @@ class InterpreterBackend final : public Backend {
     for (size_t s = 0; s < plan().states.size(); ++s) {
       const plan::State& state = plan().states[s];
       data.states.push_back(
-          read(block_.states[s], members_of(state.domain, in), state.dtype, in.stream));
+          read(block_.states[s], members_of(state.at, in), state.dtype, in.stream));
     }
     return data;
   }
@@ -156,7 +158,7 @@ class InterpreterBackend final : public Backend {
     for (size_t a = 0; a < program().args.size(); ++a) {
       const Type& type = program().args[a].type;
       std::vector<Bits>& values = data.args.emplace_back();
-      for (size_t m = 0; m < members_of(type.domain, in); ++m) {
+      for (size_t m = 0; m < members_of(type.at, in); ++m) {
         values.push_back(load_bits(&words[layout.word(a, m, in.group_count)], type.dtype));
       }
     }

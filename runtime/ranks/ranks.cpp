@@ -47,9 +47,9 @@ std::string args_text(const Step::Impl& step, const Args& args) {
   std::string text;
   for (size_t i = 0; i < step.program.args.size(); ++i) {
     const Arg& arg = step.program.args[i];
-    if (arg.type.domain > Domain::group) continue;
+    if (arg.type.at.scope == Scope::tensor) continue;
     text += arg.name;
-    for (size_t m = 0; m < member_count(arg.type.domain, step.plan->layout); ++m) {
+    for (size_t m = 0; m < member_count(arg.type.at, step.plan->layout); ++m) {
       text += fmt::format(" {:x}", step.arg_bits(args, i, m).raw);
     }
     text += '\n';
@@ -223,11 +223,11 @@ void PieceExchange::Plan::choose_partials(bool splits) {
   Partials partials = step->partials();
   for (size_t i = 0; i < partials.all.size(); ++i) {
     const Partial& p = partials.all[i];
-    Domain to = plan.kernels().reductions[plan.workspace.partials[i]].to;
-    if (to == Domain::step) {
+    Granularity to = plan.kernels().reductions[plan.workspace.partials[i]].to;
+    if (to == per::step) {
       check_internal(p.piece_count == own, "pieces are counted otherwise than they are cut");
       exchanged.push_back(i);
-    } else if (to == Domain::group) {
+    } else if (to == per::group) {
       refuse(fmt::format("'{}' is one value for each group, which ranks do not exchange", p.name));
     } else if (splits) {
       refuse(

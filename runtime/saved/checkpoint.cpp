@@ -58,7 +58,7 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
     const State& s = p.states[i];
     if (!belongs(p, i)) continue;
     pieces.push_back({{fmt::format("{}.{}", s.shared ? "scaler" : "state", s.name), s.type.dtype,
-                       member_count(s.type.domain, step.plan->layout)},
+                       member_count(s.type.at, step.plan->layout)},
                       s.name,
                       static_cast<char*>(step.state_pointer(i))});
   }

@@ -18,7 +18,7 @@
 namespace stepfuse {
 namespace {
 
-size_t members(const Type& type, const Layout& layout) { return member_count(type.domain, layout); }
+size_t members(const Type& type, const Layout& layout) { return member_count(type.at, layout); }
 
 std::string place(const Layout& layout, size_t tensor) {
   return fmt::format("tensor {} '{}'", tensor, layout.tensors()[tensor].name);
@@ -151,7 +151,7 @@ std::optional<Difference> first_difference(const StepRecord& a, const StepRecord
     const Type& type = p.states[s].type;
     for (size_t m = 0; m < a.states[s].size(); ++m) {
       std::string where =
-          type.domain == Domain::step ? "" : fmt::format(" of {} {}", info(type.domain).name, m);
+          type.at == per::step ? "" : fmt::format(" of {} {}", info(type.at).name, m);
       note(d, a.states[s][m], b.states[s][m], type.dtype,
            fmt::format("state @{}{}", p.states[s].name, where), effect_line(p, Op::write, s));
     }

@@ -142,7 +142,10 @@ void load_layout(const TensorReader& file, StepRecord& r) {
     if (has_rows(r.program)) {
       rows += std::min(spec.size / std::max<uint64_t>(1, spec.column_count()), most + 1);
     }
-    if (has_columns(r.program)) rows += std::min(spec.own_columns(), most + 1);
+    std::vector<Granularity> used = granularities_of(r.program);
+    if (std::find(used.begin(), used.end(), per::column) != used.end()) {
+      rows += std::min(spec.own_columns(), most + 1);
+    }
     if (unseen > kMaxUnseen || rows > most)
       refuse(file, "its tensors are larger than anything in it");
     r.layout.add(std::move(spec));
@@ -202,11 +205,11 @@ StepRecord load_record(const std::string& path) {
   load_layout(file, r);
   for (const State& s : r.program.states) {
     r.states.push_back(
-        values_of(file, "state." + s.name, s.type.dtype, member_count(s.type.domain, r.layout)));
+        values_of(file, "state." + s.name, s.type.dtype, member_count(s.type.at, r.layout)));
   }
   for (const Arg& a : r.program.args) {
     r.args.push_back(
-        values_of(file, "arg." + a.name, a.type.dtype, member_count(a.type.domain, r.layout)));
+        values_of(file, "arg." + a.name, a.type.dtype, member_count(a.type.at, r.layout)));
   }
   return r;
 }

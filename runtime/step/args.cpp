@@ -70,13 +70,13 @@ ArgId Args::checked(ArgId arg) const {
 uint64_t& Args::slot(ArgId arg, int member) {
   checked(arg);
   auto i = static_cast<size_t>(arg.index);
-  Domain domain = shape().layout.places[i].domain;
+  Granularity domain = shape().layout.places[i].at;
   // One of the step is the same for every group.
-  int count = domain == Domain::step ? shape().group_count : shape().values(i);
+  int count = domain == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
     throw Error(ErrorKind::usage,
                 fmt::format("{} {} does not exist: the layout has {}",
-                            domain == Domain::tensor ? "tensor" : "group", member, count));
+                            domain == per::tensor ? "tensor" : "group", member, count));
   }
   return words_[shape().layout.word(i, static_cast<size_t>(member),
                                     static_cast<size_t>(shape().group_count))];
@@ -85,7 +85,7 @@ uint64_t& Args::slot(ArgId arg, int member) {
 void Args::set(ArgId arg, int member, double value) {
   uint64_t& raw = slot(arg, member);
   auto i = static_cast<size_t>(arg.index);
-  if (shape().layout.places[i].domain == Domain::step && member != 0) {
+  if (shape().layout.places[i].at == per::step && member != 0) {
     throw Error(ErrorKind::usage,
                 fmt::format("argument '{}' is one for all groups", shape().names[i]));
   }

@@ -31,8 +31,8 @@ struct STEPFUSE_HIDDEN Args::Shape {
   uint64_t convert(ArgId arg, double value) const;
   // How many values an argument has: one, or one for each group or tensor.
   int values(size_t arg) const {
-    Domain d = layout.places[arg].domain;
-    return d == Domain::step ? 1 : d == Domain::group ? group_count : tensor_count;
+    Granularity d = layout.places[arg].at;
+    return d == per::step ? 1 : d == per::group ? group_count : tensor_count;
   }
 };
 

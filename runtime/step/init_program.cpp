@@ -26,7 +26,7 @@ std::optional<Program> make_init_program(const Program& program) {
     bool source = sources.contains(i);
     if (!target && !source) continue;
     Access access = target && source ? Access::inout : target ? Access::out : Access::in;
-    refs[i] = b.buffer(buffer.name, buffer.dtypes, access, buffer.block);
+    refs[i] = b.buffer(buffer.name, buffer.dtypes, access, buffer.at);
     b.only_of(refs[i], buffer.from, buffer.below);
   }
   Value zero = b.constant(DType::f32, 0);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/abi.hpp"
 #include "compiler/signature.hpp"
 #include "ir/program/verifier.hpp"
@@ -37,7 +39,7 @@ bool counts_elements(const Program& program) {
 }  // namespace
 
 bool TensorSpec::* tensor_flag(const State& state) {
-  if (state.type != Type{DType::boolean, Domain::tensor}) return nullptr;
+  if (state.type != Type{DType::boolean, per::tensor}) return nullptr;
   if (state.name == "counted") return &TensorSpec::counted;
   return state.name == "updated" ? &TensorSpec::updated : nullptr;
 }
@@ -66,10 +68,12 @@ LayoutCheck::LayoutCheck(const Program& program)
     : program_(&program),
       can_exclude_(has_flag(program, &TensorSpec::counted)),
       can_freeze_(has_flag(program, &TensorSpec::updated)),
-      has_rows_(has_rows(program)),
-      has_columns_(has_columns(program)),
-      has_squares_(has_squares(program)),
-      counts_elements_(counts_elements(program)) {}
+      counts_elements_(counts_elements(program)) {
+  for (Granularity g : granularities_of(program)) {
+    if (needs_rows(g) && g != per::row) matrix_.push_back({g});
+  }
+  if (has_rows(program)) matrix_.push_back({per::row});
+}
 
 void LayoutCheck::add(const Layout& layout) {
   for (size_t t = 0; t < layout.size(); ++t) add(layout.tensors()[t], t);
@@ -77,18 +81,18 @@ void LayoutCheck::add(const Layout& layout) {
 
 void LayoutCheck::add(const TensorSpec& spec, size_t index) {
   check_flags(spec, index);
-  uint64_t rows = rows_, columns = columns_, squares = squares_;
-  if (has_rows_) {
-    check_rows(spec, index);
-    rows += spec.row_count();
-    if (has_columns_) columns += spec.own_columns();
-    if (has_squares_) squares += square_count(spec.size, spec.column_count());
-  }
-  if (std::max({rows, columns, squares}) >> 32 != 0) {
-    throw Error(ErrorKind::bind,
-                fmt::format("the tensors up to {} have {} rows, {} columns and {} squares, and "
-                            "step @{} keeps values of them: there may be 2^32 - 1",
-                            index, rows, columns, squares, program_->name));
+  TensorShape shape = shape_of(spec.size, spec.column_count());
+  if (!matrix_.empty() && spec.size != 0) check_blocks(spec, index);
+  for (const Counted& c : matrix_) {
+    if (spec.size != 0) check_whole(c.at, spec, index);
+    uint64_t count = c.count + tile_count(c.at, shape);
+    if (count >> 32 == 0) continue;
+    throw Error(
+        ErrorKind::bind,
+        fmt::format(
+            "step @{} has a value per {}, and the tensors up to {} have {} of them: there may be "
+            "2^32 - 1",
+            program_->name, granularity_name(c.at), index, count));
   }
   // A count of elements that only looks right is worse than none.
   if (counts_elements_ && spec.offset != 0 && spec.full_size == 0) {
@@ -96,9 +100,7 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
            "is a shard, and step @{} asks how many elements its tensor has: say so in full_size",
            program_->name);
   }
-  rows_ = rows;
-  columns_ = columns;
-  squares_ = squares;
+  for (Counted& c : matrix_) c.count += tile_count(c.at, shape);
 }
 
 void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
@@ -109,23 +111,28 @@ void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
          counted ? "updated" : "counted", program_->name);
 }
 
-// A row's reduction is over all of it, and a column's.
-void LayoutCheck::check_rows(const TensorSpec& spec, size_t index) const {
-  if (spec.size == 0) return;
-  check_blocks(spec, index);
-  if (has_columns_ && (spec.offset != 0 || spec.size != spec.element_count())) {
+// A shard must consist of whole tiles, rows or columns of each granularity that the program has.
+void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t index) const {
+  uint64_t columns = spec.column_count();
+  uint64_t all = spec.element_count();
+  if (is_whole(g, shape_of(all, columns), spec.offset, spec.size)) return;
+  if (g.rows == kAll) {
     refuse(spec, index,
            "is a shard, and step @{} has values of columns, which are of all its rows: give it "
            "whole tensors",
            program_->name);
   }
-  if (has_squares_) check_squares(spec, index);
-  uint64_t columns = spec.column_count();
-  if (spec.offset % columns == 0 && spec.size % columns == 0) return;
+  if (g.rows == 1) {
+    refuse(spec, index,
+           "is a shard that ends within a row, and step @{} has values of rows: cut shards where "
+           "both a row of {} and 16,384 elements begin",
+           program_->name, columns);
+  }
   refuse(spec, index,
-         "is a shard that ends within a row, and step @{} has values of rows: cut shards where "
-         "both a row of {} and 16,384 elements begin",
-         program_->name, columns);
+         "is a shard that is cut within {} rows of {}, and step @{} has values of squares of them: "
+         "cut it at multiples of {} elements",
+         g.rows, columns, program_->name,
+         std::lcm(static_cast<uint64_t>(g.rows) * columns, uint64_t{abi::kPieceElements}));
 }
 
 // Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that
@@ -135,33 +142,21 @@ void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
   int32_t block = 1;
   bool lacks = false;
   for (const Buffer& b : program_->buffers) {
-    if (b.block == 1 || b.is_square()) continue;
+    if (b.at == per::element || needs_rows(b.at)) continue;
     if (b.is_of(spec.element_count())) {
-      block = std::max(block, b.block);
+      block = std::max(block, block_of(b.at));
     } else {
       lacks = true;
     }
   }
   for (const Inst& inst : program_->insts) {
-    if (!lacks && !inst.type.is_square()) block = std::max(block, inst.type.block);
+    if (!lacks && !needs_rows(inst.type.at)) block = std::max(block, block_of(inst.type.at));
   }
   if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
   refuse(spec, index,
          "has rows of {}, which are no whole blocks of {}, and step @{} has values of rows and of "
          "such blocks: keep in f32 what is in blocks, by a step of such tensors' own",
          spec.column_count(), block, program_->name);
-}
-
-// A shard that is only a part of its tensor must consist of whole squares.
-void LayoutCheck::check_squares(const TensorSpec& spec, size_t index) const {
-  uint64_t square = kSquareSide * spec.column_count();
-  bool ends = spec.offset + spec.size == spec.element_count();
-  if (spec.offset % square == 0 && (ends || spec.size % square == 0)) return;
-  refuse(spec, index,
-         "is a shard that is cut within {} rows of {}, and step @{} has values of squares of them: "
-         "cut it at multiples of {} elements",
-         kSquareSide, spec.column_count(), program_->name,
-         std::lcm(square, uint64_t{abi::kPieceElements}));
 }
 
 }  // namespace stepfuse

@@ -22,15 +22,17 @@ class LayoutCheck {
 
  private:
   void check_flags(const TensorSpec& spec, size_t index) const;
-  void check_rows(const TensorSpec& spec, size_t index) const;
   void check_blocks(const TensorSpec& spec, size_t index) const;
-  void check_squares(const TensorSpec& spec, size_t index) const;
+  void check_whole(Granularity g, const TensorSpec& spec, size_t index) const;
 
   const Program* program_;
   bool can_exclude_, can_freeze_;  // tensors from norm and finite check, and from the update
-  bool has_rows_, has_columns_, has_squares_;
   bool counts_elements_;
-  uint64_t rows_ = 0, columns_ = 0, squares_ = 0;  // so far
+  struct Counted {
+    Granularity at;
+    uint64_t count = 0;  // values, so far
+  };
+  std::vector<Counted> matrix_;  // the granularities that see tensors as matrices
 };
 
 // The layout's word for a state that says yes or no of each tensor; null for other states.

@@ -24,7 +24,7 @@ size_t Step::Impl::state_index(std::string_view wanted) const {
 std::vector<Bits> Step::Impl::read_state(std::string_view wanted, Stream stream) const {
   size_t i = state_index(wanted);
   const Type& t = program.states[i].type;
-  std::vector<Bits> values(member_count(t.domain, plan->layout));
+  std::vector<Bits> values(member_count(t.at, plan->layout));
   std::vector<char> bytes(values.size() * size_of(t.dtype));
   wait();
   backend->memory()->copy_to_host(bytes.data(), states_[i], bytes.size(), stream);
@@ -38,7 +38,7 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
   Busy busy(*this);
   size_t i = state_index(wanted);
   const Type& t = program.states[i].type;
-  size_t count = member_count(t.domain, plan->layout);
+  size_t count = member_count(t.at, plan->layout);
   if (values.size() != count) {
     throw Error(ErrorKind::usage, fmt::format("state '{}' has {} values; {} were given", wanted,
                                               count, values.size()));
@@ -56,12 +56,12 @@ StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
   for (int32_t i : plan->kernels().finish.reports) {
     const State& s = program.states[static_cast<size_t>(i)];
     auto next = [&] { return to_double({*raw++}, s.type.dtype); };
-    if (s.type.domain == Domain::step) {
+    if (s.type.at == per::step) {
       stats.values.emplace_back(s.name, next());
       continue;
     }
     std::vector<double>& list = stats.lists.emplace_back(s.name, std::vector<double>()).second;
-    size_t count = member_count(s.type.domain, plan->layout);
+    size_t count = member_count(s.type.at, plan->layout);
     for (size_t m = 0; m < count && raw != record.raw.end(); ++m) list.push_back(next());
   }
   return stats;

@@ -210,20 +210,20 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
     if (which == States::written && !writes_state(program, i)) continue;  // a seed is the caller's
-    if (s.shared || (first_tensor > 0 && s.type.domain < Domain::tensor)) continue;
+    if (s.shared || (first_tensor > 0 && s.type.at.scope != Scope::tensor)) continue;
     size_t bytes = size_of(s.type.dtype);
-    size_t count = member_count(s.type.domain, plan->layout);
+    size_t count = member_count(s.type.at, plan->layout);
     std::vector<char> values(count * bytes);
     for (size_t m = 0; m < count; ++m) store_bits(&values[m * bytes], s.type.dtype, s.initial);
     if (bool TensorSpec::* flag = tensor_flag(s)) {
       for (size_t m = 0; m < count; ++m) values[m] = plan->layout.tensors()[m].*flag ? 1 : 0;
     }
     size_t first = first_tensor;
-    if (s.type.domain > Domain::tensor) {
+    if (splits_tensor(s.type.at)) {
       first = 0;
       for (size_t t = 0; t < first_tensor; ++t) {
         const TensorSpec& spec = plan->layout.tensors()[t];
-        first += s.type.domain == Domain::row ? spec.row_count() : spec.own_columns();
+        first += tile_count(s.type.at, shape_of(spec.size, spec.column_count()));
       }
     }
     size_t skip = first * bytes;
@@ -344,7 +344,7 @@ void Step::Impl::grow() {
   for (size_t i = 0; i < saved.size(); ++i) {
     const State& s = program.states[i];
     if (s.shared) continue;
-    saved[i].resize(member_count(s.type.domain, plan->layout) * size_of(s.type.dtype));
+    saved[i].resize(member_count(s.type.at, plan->layout) * size_of(s.type.dtype));
     backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), nullptr);
   }
   // Nothing of the old parts is given up before all of the new ones are there.

@@ -165,7 +165,7 @@ Partials Step::Impl::partials() const {
                        .offset = w.results[i] - w.partials_at,
                        .pieces = block->base() + w.slots[i],
                        .piece_count = plan->tables.chunks.size(),
-                       .pipeline = r.value < optimizer && r.to <= Domain::tensor});
+                       .pipeline = r.value < optimizer && !splits_tensor(r.to)});
   }
   return out;
 }

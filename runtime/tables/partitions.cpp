@@ -1,4 +1,4 @@
-// The lists that folds go by, sorted from the tables. Knows the kernel ABI and the domains.
+// The lists that folds go by, sorted from the tables. Knows the kernel ABI and granularities.
 #include "runtime/tables/partitions.hpp"
 
 #include <algorithm>
@@ -21,21 +21,15 @@ Partition by_owner(const std::vector<uint32_t>& owner, uint32_t parts) {
   return p;
 }
 
-uint32_t row_count(const abi::Tensor& t) {
-  return t.size == 0 ? 0 : static_cast<uint32_t>((t.size + t.columns - 1) / t.columns);
+constexpr uint32_t index(Granularity from, Granularity to) {
+  return abi::partition_index(number_of(from), number_of(to));
 }
 
-constexpr uint32_t index(Domain from, Domain to) {
-  return abi::partition_index(static_cast<uint32_t>(from), static_cast<uint32_t>(to));
-}
-constexpr Domain before(Domain d) { return static_cast<Domain>(static_cast<int>(d) - 1); }
-constexpr Domain next(Domain d) { return static_cast<Domain>(static_cast<int>(d) + 1); }
-
-// Whose members a domain's are parts of. No column is of a row, and elements of a column are folded
-// by strips.
-constexpr Domain coarser(Domain d, bool has_rows) {
-  if (d == Domain::element) return has_rows ? Domain::row : Domain::tensor;
-  return d == Domain::column ? Domain::tensor : before(d);
+// The granularity that members of `g` are parts of. Chunks are parts of rows if there are rows.
+constexpr Granularity coarser(Granularity g, Granularity chunk_owner) {
+  if (is_tile(g)) return chunk_owner;
+  if (splits_tensor(g)) return per::tensor;
+  return g == per::tensor ? per::group : per::step;
 }
 
 }  // namespace
@@ -45,50 +39,53 @@ abi::Partition Partition::view() const {
 }
 
 Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
-                       uint32_t group_count, Has has) {
-  constexpr size_t kDomainCount = std::size(kDomains);
-  static_assert(abi::partition_index(kDomainCount, 0) == abi::kPartitions);
-  static_assert(abi::kRowsOfTensors == index(Domain::row, Domain::tensor));
-  static_assert(abi::kColumnsOfTensors == index(Domain::column, Domain::tensor));
-  // [domain] its members, and of each the number of the member of the next coarser domain that it
-  // belongs to.
-  std::array<std::vector<uint32_t>, kDomainCount> up;
-  auto of = [&](Domain d) -> std::vector<uint32_t>& { return up[static_cast<size_t>(d)]; };
-  of(Domain::step) = {0};
-  of(Domain::group).assign(group_count, 0);
+                       uint32_t group_count, std::span<const Granularity> lines) {
+  constexpr size_t kCount = std::size(kGranularities);
+  static_assert(abi::partition_index(kCount, 0) == abi::kPartitions);
+  static_assert(abi::kRowsOfTensors == index(per::row, per::tensor));
+  static_assert(abi::kColumnsOfTensors == index(per::column, per::tensor));
+  bool has_rows = std::find(lines.begin(), lines.end(), per::row) != lines.end();
+  Granularity chunk_owner = has_rows ? per::row : per::tensor;
+  // [number] for each member of a granularity the member of the next coarser one that it belongs to
+  std::array<std::vector<uint32_t>, kCount> up;
+  auto of = [&](Granularity g) -> std::vector<uint32_t>& { return up[number_of(g)]; };
+  of(per::step) = {0};
+  of(per::group).assign(group_count, 0);
   std::vector<uint32_t> first_row;
   for (uint32_t t = 0; t < tensors.size(); ++t) {
-    of(Domain::tensor).push_back(tensors[t].group);
-    auto add = [&](Domain d, uint64_t n) { of(d).resize(of(d).size() + n, t); };
-    first_row.push_back(static_cast<uint32_t>(of(Domain::row).size()));
-    if (has.rows) add(Domain::row, row_count(tensors[t]));
-    if (has.columns) add(Domain::column, tensors[t].size == 0 ? 0 : tensors[t].columns);
+    of(per::tensor).push_back(tensors[t].group);
+    first_row.push_back(static_cast<uint32_t>(of(per::row).size()));
+    for (Granularity g : lines) {
+      of(g).resize(of(g).size() + tile_count(g, shape_of(tensors[t].size, tensors[t].columns)), t);
+    }
   }
-  of(Domain::element).resize(chunks.size());
+  of(per::element).resize(chunks.size());
   for (const abi::Chunk& c : chunks) {
-    uint32_t& owner = of(Domain::element)[c.slot] = c.tensor;
-    if (has.rows) {
+    uint32_t& owner = of(per::element)[c.slot] = c.tensor;
+    if (has_rows) {
       owner = first_row[c.tensor] + static_cast<uint32_t>(c.begin / tensors[c.tensor].columns);
     }
   }
-  for (auto from = Domain::group; from <= Domain::element; from = next(from)) {
-    std::vector<uint32_t> owner(of(from).size());
+  for (uint32_t from = 1; from < kCount; ++from) {
+    std::vector<uint32_t> owner(up[from].size());
     std::iota(owner.begin(), owner.end(), 0);
-    Domain at = from;  // whose members `owner` says
-    for (Domain to = before(from);; to = before(to)) {
-      bool owns = to == coarser(at, has.rows);
+    Granularity at = kGranularities[from].at;  // whose members `owner` says
+    for (uint32_t to = from; to-- > 0;) {
+      Granularity target = kGranularities[to].at;
+      bool owns = target == coarser(at, chunk_owner);
       if (owns) {
         for (uint32_t& o : owner) o = of(at)[o];
-        at = to;
+        at = target;
       }
-      auto count = static_cast<uint32_t>(of(to).size());
-      all_[index(from, to)] = owns ? by_owner(owner, count) : by_owner({}, 0);
-      if (to == Domain::step) break;
+      auto count = static_cast<uint32_t>(up[to].size());
+      all_[abi::partition_index(from, to)] = owns ? by_owner(owner, count) : by_owner({}, 0);
     }
   }
 }
 
-const Partition& Partitions::of(Domain from, Domain to) const { return all_[index(from, to)]; }
+const Partition& Partitions::of(Granularity from, Granularity to) const {
+  return all_[index(from, to)];
+}
 
 void Partitions::describe(abi::Context* context) const {
   for (size_t i = 0; i < all_.size(); ++i) context->parts[i] = all_[i].view();

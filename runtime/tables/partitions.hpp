@@ -1,5 +1,5 @@
-// Which members of a finer domain make up each member of a coarser one: the lists that folds go by.
-// Knows the kernel ABI and the domains.
+// Which members of a finer granularity make up each member of a coarser one: the lists that folds go by.
+// Knows the kernel ABI and granularities.
 #pragma once
 
 #include <array>
@@ -24,16 +24,13 @@ struct Partition {
 class Partitions {
  public:
   Partitions() = default;
-  // Of which domains besides there are members.
-  struct Has {
-    bool rows = false, columns = false;
-  };
-  // Chunks stand in bound order of their tensors; their slots are their numbers.
+  // `lines`: those of rows and columns that have members. Chunks are in bound order of their tensors; their slots
+  // are their numbers.
   Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
-             uint32_t group_count, Has has = {false, false});
+             uint32_t group_count, std::span<const Granularity> lines = {});
 
   const Partition& operator[](size_t i) const { return all_[i]; }
-  const Partition& of(Domain from, Domain to) const;
+  const Partition& of(Granularity from, Granularity to) const;
   void describe(abi::Context* context) const;
 
  private:

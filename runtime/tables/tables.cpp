@@ -55,11 +55,12 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   signature_of.push_back(signature);
   tensor.scratch_base = scratch_elements;
   scratch_elements += (tensor.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-  uint64_t rows = tensor.size == 0 ? 0 : (tensor.size + tensor.columns - 1) / tensor.columns;
+  TensorShape shape = shape_of(tensor.size, tensor.columns);
   tensor.strip_base = strip_values;
-  if (has_columns) strip_values += (rows + kStripRows - 1) / kStripRows * tensor.columns;
+  strip_values += tile_count(per::strip, shape);
   tensor.square_base = static_cast<uint32_t>(square_values);
-  square_values += square_count(tensor.size, tensor.columns);
+  square_values += tile_count(per::square(kSquareSide), shape);
+  bool has_rows = !lines.empty();
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
     // Cut where pieces of the full tensor, or of its rows, begin.
@@ -89,8 +90,9 @@ void StepTables::put_rows_in_order(size_t first, uint64_t columns) {
 }
 
 void StepTables::describe(const Program& program) {
-  has_rows = stepfuse::has_rows(program);
-  has_columns = stepfuse::has_columns(program);
+  if (has_rows(program)) lines.push_back(per::row);
+  std::vector<Granularity> used = granularities_of(program);
+  if (std::find(used.begin(), used.end(), per::column) != used.end()) lines.push_back(per::column);
   rows_in_order = stepfuse::rows_in_order(program);
 }
 

@@ -24,21 +24,17 @@ struct StepTables {
   uint64_t scratch_elements = 0;  // of every scratch array
   uint64_t strip_values = 0;      // slots of every reduction to columns
   uint64_t square_values = 0;     // results of every reduction to squares
-  bool has_rows = false;          // the program has values of rows
-  bool has_columns = false;       // or of columns
-  int32_t rows_in_order = 0;      // KernelPlan::rows_in_order
+  std::vector<Granularity>
+      lines;                  // rows, if chunks are cut at rows, and columns, if they have values
+  int32_t rows_in_order = 0;  // KernelPlan::rows_in_order
 
   void describe(const Program& program);
   // The next tensor in bound order, with its chunks; its bases are found here. Once all are there,
   // whoever adds them makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
-  void make_parts(uint32_t groups) {
-    parts = Partitions(chunks, tensors, groups, {has_rows, has_columns});
-  }
+  void make_parts(uint32_t groups) { parts = Partitions(chunks, tensors, groups, lines); }
   void set_group(size_t tensor, uint32_t group);
-  size_t row_count() const { return parts.of(Domain::row, Domain::step).begin.back(); }
-  size_t column_count() const { return parts.of(Domain::column, Domain::step).begin.back(); }
-  size_t group_count() const { return parts.of(Domain::tensor, Domain::group).count(); }
+  size_t group_count() const { return parts.of(per::tensor, per::group).count(); }
   void*& pointer(size_t tensor, size_t buffer) { return pointers[tensor * buffer_count + buffer]; }
   void* pointer(size_t tensor, size_t buffer) const {
     return pointers[tensor * buffer_count + buffer];

@@ -8,25 +8,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-size_t count_of(Domain domain, size_t elements, size_t groups, size_t tensors, size_t rows,
-                size_t columns) {
-  switch (domain) {
-    case Domain::step:
-      return 1;
-    case Domain::group:
-      return groups;
-    case Domain::tensor:
-      return tensors;
-    case Domain::row:
-      return rows;
-    case Domain::column:
-      return columns;
-    case Domain::element:
-      return elements;
-  }
-  internal_error("bad Domain");
-}
-
 // What ranks exchange between phases stands in one block, without gaps between values of one type.
 void place_partials(const KernelPlan& kernels, const StepTables& tables, WorkspacePlan& plan) {
   auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
@@ -48,31 +29,29 @@ void place_partials(const KernelPlan& kernels, const StepTables& tables, Workspa
 
 }  // namespace
 
-size_t member_count(Domain domain, const Layout& layout) {
-  size_t rows = 0;
-  size_t columns = 0;
-  for (const TensorSpec& t : layout.tensors()) {
-    if (domain == Domain::row) rows += t.row_count();
-    if (domain == Domain::column) columns += t.own_columns();
-  }
-  return count_of(domain, layout.element_count(), static_cast<size_t>(layout.group_count()),
-                  layout.size(), rows, columns);
+size_t member_count(Granularity g, const Layout& layout) {
+  if (g == per::step) return 1;
+  if (g == per::group) return static_cast<size_t>(layout.group_count());
+  if (g == per::tensor) return layout.size();
+  if (g == per::element) return layout.element_count();
+  size_t count = 0;
+  for (const TensorSpec& t : layout.tensors())
+    count += tile_count(g, shape_of(t.size, t.column_count()));
+  return count;
 }
 
-size_t member_count(Domain domain, const StepTables& tables) {
-  check_internal(domain != Domain::element, "tables do not count elements");
-  return count_of(domain, 0, tables.group_count(), tables.tensors.size(), tables.row_count(),
-                  tables.column_count());
-}
-
-size_t result_count(const plan::Reduction& r, const StepTables& tables) {
-  return r.to_squares ? tables.square_values : member_count(r.to, tables);
+size_t member_count(Granularity g, const StepTables& tables) {
+  if (g == per::step) return 1;
+  if (g == per::group) return tables.group_count();
+  if (g == per::tensor) return tables.tensors.size();
+  if (g == per::piece) return tables.chunks.size();
+  size_t count = 0;
+  for (const abi::Tensor& t : tables.tensors) count += tile_count(g, shape_of(t.size, t.columns));
+  return count;
 }
 
 size_t slot_count(const plan::Reduction& r, const StepTables& tables) {
-  if (r.to_squares) return 0;
-  if (r.to == Domain::column) return tables.strip_values;
-  return r.from == Domain::element ? tables.chunks.size() : member_count(r.from, tables);
+  return r.partials ? member_count(*r.partials, tables) : 0;
 }
 
 WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables) {
@@ -84,7 +63,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   };
   for (const plan::State& s : kernels.states) {
     plan.states.push_back(s.shared ? WorkspacePlan::npos
-                                   : take(member_count(s.domain, tables) * size_of(s.dtype)));
+                                   : take(member_count(s.at, tables) * size_of(s.dtype)));
   }
   for (const plan::Reduction& r : kernels.reductions) {
     plan.slots.push_back(take(slot_count(r, tables) * size_of(r.dtype)));
@@ -92,7 +71,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   }
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
     const plan::Reduction& r = kernels.reductions[i];
-    if (!r.first_level) plan.results[i] = take(result_count(r, tables) * size_of(r.dtype));
+    if (!r.first_level) plan.results[i] = take(member_count(r.to, tables) * size_of(r.dtype));
   }
   place_partials(kernels, tables, plan);
   plan.scalars = take(kernels.values.size() * sizeof(uint64_t));

@@ -30,12 +30,10 @@ struct WorkspacePlan {
   static constexpr size_t npos = ~size_t{0};
 };
 
-// How many values a state or result of this domain has.
-size_t member_count(Domain domain, const Layout& layout);
-// The same of any domain but the elements'.
-size_t member_count(Domain domain, const StepTables& tables);
-// How many results a reduction has, and how many of its values are folded.
-size_t result_count(const plan::Reduction& reduction, const StepTables& tables);
+// Values of a state, a result or an array of partial results of this granularity.
+size_t member_count(Granularity at, const Layout& layout);
+size_t member_count(Granularity at, const StepTables& tables);
+// Values that a reduction folds.
 size_t slot_count(const plan::Reduction& reduction, const StepTables& tables);
 
 WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables);

@@ -79,12 +79,12 @@ struct Sizes {
   std::vector<size_t> buffers, states, slots, results, scratch;
 
   Sizes(const KernelPlan& plan, const StepData& data, const abi::Context& c) {
-    auto members = [&](Domain d) -> size_t {
-      return d == Domain::step     ? 1
-             : d == Domain::group  ? c.group_count
-             : d == Domain::tensor ? c.tensor_count
-             : d == Domain::column ? c.parts[abi::kColumnsOfTensors].begin[c.tensor_count]
-                                   : c.chunk_count;
+    auto members = [&](Granularity d) -> size_t {
+      return d == per::step     ? 1
+             : d == per::group  ? c.group_count
+             : d == per::tensor ? c.tensor_count
+             : d == per::column ? c.parts[abi::kColumnsOfTensors].begin[c.tensor_count]
+                                : c.chunk_count;
     };
     uint64_t elements = 0;
     uint64_t strips = 0;
@@ -92,18 +92,18 @@ struct Sizes {
     for (const StepTensor& t : data.tensors) {
       for (size_t b = 0; b < t.dtypes.size(); ++b) {
         const plan::Array& a = plan.arrays[b];
-        Buffer shape{.name = {}, .block = a.block, .rows = a.rows};
+        Buffer shape{.name = {}, .at = a.at};
         buffers.push_back(shape.count(t.size, t.column_count()) * size_of(t.dtypes[b]));
       }
       elements += (t.size + 255) / 256 * 256;
-      strips += (t.row_count() + kStripRows - 1) / kStripRows * t.own_columns();
-      squares += square_count(t.size, t.column_count());
+      strips += tile_count(per::strip, shape_of(t.size, t.column_count()));
+      squares += tile_count(per::square(kSquareSide), shape_of(t.size, t.column_count()));
     }
-    for (const plan::State& s : plan.states) states.push_back(members(s.domain) * size_of(s.dtype));
+    for (const plan::State& s : plan.states) states.push_back(members(s.at) * size_of(s.dtype));
     for (const plan::Reduction& r : plan.reductions) {
-      uint64_t folded = r.to == Domain::column ? strips : r.to_squares ? 0 : members(r.from);
+      uint64_t folded = !r.partials ? 0 : r.partials == per::strip ? strips : members(r.from);
       slots.push_back(folded * size_of(r.dtype));
-      results.push_back((r.to_squares ? squares : members(r.to)) * size_of(r.dtype));
+      results.push_back((r.partials ? members(r.to) : squares) * size_of(r.dtype));
     }
     for (const plan::Array& a : plan.arrays) {
       if (a.scratch()) scratch.push_back(elements * a.max_bytes);

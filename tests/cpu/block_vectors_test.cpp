@@ -16,24 +16,24 @@ Program program_of_blocks(int32_t size) {
   Builder b("blocks");
   Value x = b.load(b.buffer("x", DType::f32, Access::in));
   Value i = b.load(b.buffer("i", DType::i32, Access::in));
-  Value shared = b.load(b.buffer("shared", DType::f32, Access::in, size));
+  Value shared = b.load(b.buffer("shared", DType::f32, Access::in, per::block(size)));
   int number = 0;
   auto keep = [&](Value v) {
     BufferRef out =
-        b.buffer("out" + std::to_string(number++), v.type().dtype, Access::out, v.type().block);
+        b.buffer("out" + std::to_string(number++), v.type().dtype, Access::out, v.type().at);
     b.store(out, v);
   };
-  Value sum = b.reduce_blocks(Op::reduce_add, x, size);
-  Value largest = b.reduce_blocks(Op::reduce_max, abs(x), size);
+  Value sum = b.reduce(Op::reduce_add, x, per::block(size));
+  Value largest = b.reduce(Op::reduce_max, abs(x), per::block(size));
   Value half = b.constant(DType::f32, 0.5);
   keep(sum);
   keep(largest);
-  keep(b.reduce_blocks(Op::reduce_min, x, size));
-  keep(b.reduce_blocks(Op::reduce_add, i, size));
-  keep(b.reduce_blocks(Op::reduce_max, i, size));
-  Value of_larger = b.reduce_blocks(Op::reduce_max, x, 256);
+  keep(b.reduce(Op::reduce_min, x, per::block(size)));
+  keep(b.reduce(Op::reduce_add, i, per::block(size)));
+  keep(b.reduce(Op::reduce_max, i, per::block(size)));
+  Value of_larger = b.reduce(Op::reduce_max, x, per::block(256));
   keep(sum * shared + of_larger);
-  keep(b.reduce_blocks(Op::reduce_add, x * (largest + half), size));
+  keep(b.reduce(Op::reduce_add, x * (largest + half), per::block(size)));
   keep(x / (sum + shared));
   keep(x - of_larger * half);
   return b.finish();

@@ -17,7 +17,7 @@ Program program_of_bytes() {
   TableRef table = b.table("map", {-2, -0.5F, 0, 0.25F, 1, 3, 1e20F});
   auto load = [&](const char* name, DType t) { return b.load(b.buffer(name, t, Access::in)); };
   auto keep = [&](const char* name, Value v) {
-    b.store(b.buffer(name, DType::f32, Access::out, v.type().block), v);
+    b.store(b.buffer(name, DType::f32, Access::out, v.type().at), v);
   };
   Value natural = b.cast(load("u8", DType::u8), DType::i32);
   Value whole = b.cast(load("i8", DType::i8), DType::i32);
@@ -31,7 +31,7 @@ Program program_of_bytes() {
   keep("wide", b.cast(load("f8e5m2", DType::f8e5m2), DType::f32));
   keep("of_two", b.cast(natural, DType::f32) / b.cast(whole, DType::f32));
   keep("of_place", b.cast(natural + b.element_index(), DType::f32) / seven);
-  keep("largest", b.reduce_blocks(Op::reduce_max, third, 32));
+  keep("largest", b.reduce(Op::reduce_max, third, per::block(32)));
   return b.finish();
 }
 
@@ -58,8 +58,8 @@ TEST_CASE("one value may be another function of its byte in each signature") {
   Value rounded = b.cast_to_buffer(whole / b.constant(DType::f32, 3), either);
   b.store(either, rounded);
   Value twice = b.cast(rounded, DType::f32) + b.cast(rounded, DType::f32);
-  Value largest = b.reduce_blocks(Op::reduce_max, twice, 32);
-  b.store(b.buffer("largest", DType::f32, Access::out, 32), largest);
+  Value largest = b.reduce(Op::reduce_max, twice, per::block(32));
+  b.store(b.buffer("largest", DType::f32, Access::out, per::block(32)), largest);
   Program p = b.finish();
   TestLayout layout;
   for (DType t : {DType::f32, DType::bf16}) layout.add({.size = 700}, signature_of(p, t));

@@ -16,16 +16,15 @@ Program program() {
   BufferRef buffer = b.buffer("x", DType::f32, Access::inout);
   Value x = b.load(buffer);
   Value i = b.element_index();
-  Value sum = b.reduce(Op::reduce_add, x, Domain::column);
-  Value most = b.reduce(Op::reduce_max, i, Domain::column);
-  Value least = b.reduce(Op::reduce_min, x, Domain::column);
-  Value any = b.reduce(Op::reduce_any, x < sum, Domain::column);
+  Value sum = b.reduce(Op::reduce_add, x, per::column);
+  Value most = b.reduce(Op::reduce_max, i, per::column);
+  Value least = b.reduce(Op::reduce_min, x, per::column);
+  Value any = b.reduce(Op::reduce_any, x < sum, per::column);
   b.write(b.state("sum", sum.type()), sum);
   b.write(b.state("most", most.type()), most);
   b.write(b.state("least", least.type()), least);
   b.write(b.state("any", any.type()), any);
-  b.write(b.report("all", {DType::f32, Domain::tensor}),
-          b.reduce(Op::reduce_add, sum, Domain::tensor));
+  b.write(b.report("all", {DType::f32, per::tensor}), b.reduce(Op::reduce_add, sum, per::tensor));
   b.store(buffer, x + sum, any);
   return b.finish();
 }

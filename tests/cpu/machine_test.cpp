@@ -29,7 +29,7 @@ namespace {
 // The sum of x * x, then x = an expression that contraction or flushed subnormals would change.
 Program small_program() {
   Builder b("small");
-  Value f = b.arg("f", {DType::f64, Domain::group});
+  Value f = b.arg("f", {DType::f64, per::group});
   BufferRef x_buffer = b.buffer("x", DType::f32, Access::inout);
   BufferRef h_buffer =
       b.buffer("h", DTypeSet(DType::f16) | DType::bf16 | DType::f32, Access::inout);

@@ -98,7 +98,7 @@ Program element_program() {
 }
 
 // The same over states of a coarser domain, each result into a state of its own.
-Program uniform_program(Domain domain) {
+Program uniform_program(Granularity domain) {
   Builder b("uniform");
   struct Source {
     StateRef a, b, c;
@@ -157,16 +157,16 @@ TEST_CASE("every op on elements") {
 }
 
 TEST_CASE("every op on values of the step, of groups and of tensors") {
-  for (Domain domain : {Domain::step, Domain::group, Domain::tensor}) {
+  for (Granularity domain : {per::step, per::group, per::tensor}) {
     Program p = uniform_program(domain);
-    TestLayout layout{.group_count = domain == Domain::group ? 400 : 1};
-    for (int t = 0; t < (domain == Domain::tensor ? 400 : 1); ++t) {
+    TestLayout layout{.group_count = domain == per::group ? 400 : 1};
+    for (int t = 0; t < (domain == per::tensor ? 400 : 1); ++t) {
       layout.add({.present = t % 7 != 3}, {});
     }
     for (const std::string& level : runnable_cpu_levels()) {
       CAPTURE(level);
       CAPTURE(info(domain).name);
-      for (uint64_t seed = 1; seed <= (domain == Domain::step ? 16U : 4U); ++seed) {
+      for (uint64_t seed = 1; seed <= (domain == per::step ? 16U : 4U); ++seed) {
         TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
         CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
       }
@@ -176,14 +176,14 @@ TEST_CASE("every op on values of the step, of groups and of tensors") {
 
 TEST_CASE("uniform values in element code: bound casts, predicates, broadcasts of every domain") {
   Builder b("mixed");
-  Value lr = b.arg("lr", {DType::f32, Domain::group});
-  Value flag = b.arg("flag", {DType::boolean, Domain::group});
-  Value gain = b.arg("gain", {DType::f32, Domain::step});
+  Value lr = b.arg("lr", {DType::f32, per::group});
+  Value flag = b.arg("flag", {DType::boolean, per::group});
+  Value gain = b.arg("gain", {DType::f32, per::step});
   BufferRef g = b.buffer("g", DTypeSet(DType::f16) | DType::bf16 | DType::f32, Access::inout);
   BufferRef w = b.buffer("w", DType::f32, Access::inout);
   BufferRef copy = b.buffer("copy", DTypeSet(DType::f16) | DType::bf16, Access::out);
   BufferRef masked = b.buffer("masked", DType::f16, Access::out);
-  StateRef bias = b.state("bias", {DType::f32, Domain::tensor});
+  StateRef bias = b.state("bias", {DType::f32, per::tensor});
   Value old = b.cast(b.load(g), DType::f32);
   Value offset = b.read(bias);
   Value value = old * lr + offset * gain;
@@ -225,7 +225,7 @@ TEST_CASE(
   std::vector<Kind> kinds;
   for (DType t : {DType::f32, DType::f64}) {
     std::string suffix(name(t));
-    auto state = [&](const char* prefix) { return b.state(prefix + suffix, {t, Domain::group}); };
+    auto state = [&](const char* prefix) { return b.state(prefix + suffix, {t, per::group}); };
     Kind k{t, state("a"), state("b"), state("c"), state("out")};
     b.write(k.out, fma(b.read(k.a), b.read(k.b), b.read(k.c)));
     kinds.push_back(k);

@@ -53,7 +53,7 @@ Program reduction_program() {
   Value x = b.load(b.buffer("x", DType::f32, Access::in));
   Value i = b.load(b.buffer("i", DType::i32, Access::in));
   int number = 0;
-  for (Domain to : {Domain::step, Domain::group, Domain::tensor}) {
+  for (Granularity to : {per::step, per::group, per::tensor}) {
     for (Value v : {x, i}) {
       for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min}) {
         Value r = b.reduce(op, v, to);
@@ -201,17 +201,17 @@ TEST_CASE("partitions: the members of each coarser member, in bound order") {
   using Members = std::vector<uint32_t>;
   Tables t = tables_of({2, 0, 2, 0, 0});  // chunks: none, one, two, three, none; nobody in group 1
   Partitions parts(t.chunks, t.tensors, 4);
-  CHECK(part(parts.of(Domain::tensor, Domain::group), 0) == Members{1, 3, 4});
-  CHECK(part(parts.of(Domain::tensor, Domain::group), 1) == Members{});
-  CHECK(part(parts.of(Domain::tensor, Domain::group), 2) == Members{0, 2});
-  CHECK(part(parts.of(Domain::element, Domain::group), 0) == Members{0, 3, 4, 5});
-  CHECK(part(parts.of(Domain::element, Domain::group), 2) == Members{1, 2});
-  CHECK(part(parts.of(Domain::element, Domain::tensor), 3) == Members{3, 4, 5});
-  CHECK(part(parts.of(Domain::element, Domain::tensor), 4) == Members{});
-  CHECK(part(parts.of(Domain::group, Domain::step), 0) == Members{0, 1, 2, 3});
-  CHECK(parts.of(Domain::tensor, Domain::group).count() == 4);
-  CHECK(parts.of(Domain::element, Domain::step).count() == 1);
-  CHECK(parts.of(Domain::element, Domain::tensor).members.empty());  // as they are numbered
+  CHECK(part(parts.of(per::tensor, per::group), 0) == Members{1, 3, 4});
+  CHECK(part(parts.of(per::tensor, per::group), 1) == Members{});
+  CHECK(part(parts.of(per::tensor, per::group), 2) == Members{0, 2});
+  CHECK(part(parts.of(per::element, per::group), 0) == Members{0, 3, 4, 5});
+  CHECK(part(parts.of(per::element, per::group), 2) == Members{1, 2});
+  CHECK(part(parts.of(per::element, per::tensor), 3) == Members{3, 4, 5});
+  CHECK(part(parts.of(per::element, per::tensor), 4) == Members{});
+  CHECK(part(parts.of(per::group, per::step), 0) == Members{0, 1, 2, 3});
+  CHECK(parts.of(per::tensor, per::group).count() == 4);
+  CHECK(parts.of(per::element, per::step).count() == 1);
+  CHECK(parts.of(per::element, per::tensor).members.empty());  // as they are numbered
 }
 
 TEST_CASE("a part's result folds its own members, and those only") {

@@ -13,7 +13,7 @@
 namespace stepfuse::testing {
 namespace {
 
-std::string reduction_name(Domain from, Domain to) {
+std::string reduction_name(Granularity from, Granularity to) {
   return fmt::format("{} to {}", info(from).name, info(to).name);
 }
 
@@ -24,25 +24,25 @@ std::map<std::string, std::map<std::string, int>> all_features() {
     if (o.op != Op::stage) all["op"][std::string(o.name)] = 0;
   }
   for (int t = 0; t < kDTypeCount; ++t) {
-    for (const DomainInfo& d : kDomains) {
+    for (const NamedGranularity& d : kGranularities) {
       auto dtype = static_cast<DType>(t);
       bool wide = dtype == DType::f64 || dtype == DType::i64;
-      if (wide && is_of_elements(d.domain)) continue;  // rule V4
+      if (wide && is_of_elements(d.at)) continue;  // rule V4
       all["type"][fmt::format("{} {}", d.name, name(dtype))] = 0;
     }
   }
   all["type"]["element bound"] = 0;
-  for (const DomainInfo& d : kDomains) {
+  for (const NamedGranularity& d : kGranularities) {
     all["store predicate"][std::string(d.name)] = 0;
-    if (d.domain == Domain::element) continue;
+    if (is_tile(d.at)) continue;
     all["write predicate"][std::string(d.name)] = 0;
     all["written state"][std::string(d.name)] = 0;
     all["read state"][std::string(d.name)] = 0;
   }
-  for (const DomainInfo& from : kDomains) {
-    for (const DomainInfo& to : kDomains) {
-      if (to.domain != from.domain && broadcasts(to.domain, from.domain))
-        all["reduction"][reduction_name(from.domain, to.domain)] = 0;
+  for (const NamedGranularity& from : kGranularities) {
+    for (const NamedGranularity& to : kGranularities) {
+      if (to.at != from.at && broadcasts(to.at, from.at))
+        all["reduction"][reduction_name(from.at, to.at)] = 0;
     }
   }
   for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
@@ -112,17 +112,18 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
   };
   using T = const LayoutTensor&;
   auto selects_by_size = [&](const Inst& inst) {
-    if (inst.op != Op::select || !is_of_elements(inst.type.domain)) return false;
+    if (inst.op != Op::select || !is_of_elements(inst.type.at)) return false;
     const Inst& condition = program[inst.operands[0]];
     return condition.op == Op::lt && program[condition.operands[0]].op == Op::element_count;
   };
   bool rows = has_rows(program);
   bool draws = std::any_of(program.insts.begin(), program.insts.end(),
                            [](const Inst& inst) { return inst.op == Op::random; });
-  with("blocks in rows", rows && std::any_of(program.insts.begin(), program.insts.end(),
-                                             [](const Inst& i) { return i.type.block > 1; }));
+  with("blocks in rows",
+       rows && std::any_of(program.insts.begin(), program.insts.end(),
+                           [](const Inst& i) { return block_of(i.type.at) > 1; }));
   bool block_buffers = std::any_of(program.buffers.begin(), program.buffers.end(),
-                                   [](const Buffer& b) { return b.block > 1; });
+                                   [](const Buffer& b) { return block_of(b.at) > 1; });
   auto several_rows = [](T t) { return t.columns != 0 && t.size > t.columns; };
   with("buffer of blocks in several rows", rows && block_buffers && any_tensor(several_rows));
   with("random numbers in rows", rows && draws && any_tensor(several_rows));
@@ -159,27 +160,27 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
 
 void Coverage::count_inst(const Program& program, const Inst& inst) {
   ++seen_["op"][std::string(info(inst.op).name)];
-  auto domain = [](Type t) { return std::string(info(t.domain).name); };
+  auto domain = [](Type t) { return std::string(info(t.at).name); };
   auto state = [&] { return program.states[static_cast<size_t>(inst.slot)].type; };
   if (!is_effect(inst.op)) {
     ++seen_["type"][fmt::format("{} {}", domain(inst.type), name(inst.type.dtype))];
   }
   if (reduces_blocks(inst)) {
-    ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, inst.type.block)];
-  } else if (reduces_squares(inst)) {
+    ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, block_of(inst.type.at))];
+  } else if (is_reduction(inst.op) && is_tile(inst.type.at)) {
     ++seen_["square"][std::string(info(inst.op).name)];
   } else if (is_reduction(inst.op)) {
-    Domain from = program[inst.operands[0]].type.domain;
-    ++seen_["reduction"][reduction_name(from, inst.type.domain)];
+    Granularity from = program[inst.operands[0]].type.at;
+    ++seen_["reduction"][reduction_name(from, inst.type.at)];
   }
   if (inst.op == Op::nearest) {
     std::vector<float> bounds = table_bounds(program.tables[static_cast<size_t>(inst.slot)].values);
     ++seen_["nearest"][plan::guess_of(bounds) ? "guessed" : "searched"];
   }
   bool memory = inst.op == Op::load || inst.op == Op::store;
-  if (memory && program.buffers[static_cast<size_t>(inst.slot)].block > 1) {
-    bool square = program.buffers[static_cast<size_t>(inst.slot)].is_square();
-    bool part = inst.predicate != kNoValue && program[inst.predicate].type.block > 1;
+  if (memory && program.buffers[static_cast<size_t>(inst.slot)].at != per::element) {
+    bool square = needs_rows(program.buffers[static_cast<size_t>(inst.slot)].at);
+    bool part = inst.predicate != kNoValue && block_of(program[inst.predicate].type.at) > 1;
     ++seen_[square ? "square" : "block"][inst.op == Op::load ? "loaded"
                                          : part              ? "stored in part"
                                                              : "stored"];

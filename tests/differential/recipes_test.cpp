@@ -144,8 +144,9 @@ class Recipes {
   // Steps with blocks and rows need whole blocks in each row.
   LayoutFile layout_of(const Row& row, const Program& p) const {
     LayoutFile layout = layouts_.at(value(row, "layout"));
-    bool has_blocks = std::any_of(p.buffers.begin(), p.buffers.end(),
-                                  [](const Buffer& b) { return b.block > 1 && !b.is_square(); });
+    bool has_blocks = std::any_of(p.buffers.begin(), p.buffers.end(), [](const Buffer& b) {
+      return block_of(b.at) > 1 && !needs_rows(b.at);
+    });
     if (!has_blocks || !has_rows(p)) return layout;
     for (TensorEntry& t : layout.tensors) {
       if (t.columns == 0 || t.size == 0) continue;

@@ -13,8 +13,8 @@ namespace {
 
 bool stands_for(const Type& other, const Type& type) {
   return other == type ||
-         (other.dtype == type.dtype && other.dtype != DType::bound && other.domain != type.domain &&
-          broadcasts(other.domain, type.domain) && type.block <= 1);
+         (other.dtype == type.dtype && other.dtype != DType::bound && other.at != type.at &&
+          broadcasts(other.at, type.at) && block_of(type.at) == 1);
 }
 
 // With the `left`-th value before it that broadcasts to `at` instead of that.
@@ -57,7 +57,7 @@ std::optional<Program> smaller(const Program& p, ValueId at, int choice) {
       } else {
         r.keep(v);
       }
-    } else if (inst.type.domain == Domain::step && inst.op != Op::constant) {
+    } else if (inst.type.at == per::step && inst.op != Op::constant) {
       Inst one{.op = Op::constant, .type = target.type, .literal = Bits{1}};
       r.emit(v, one);
     } else {

@@ -38,7 +38,7 @@ std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t s
   for (const StoreAction& a : body.stores) {
     Array& stored = at(false, p[a.store].slot);
     stored.stored = true;
-    stored.masked = a.predicate != kNoValue && p[a.predicate].type.domain == Domain::element;
+    stored.masked = a.predicate != kNoValue && is_tile(p[a.predicate].type.at);
   }
   for (const Kept& k : body.keeps) kept(k).stored = true;
   return arrays;

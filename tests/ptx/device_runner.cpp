@@ -187,7 +187,7 @@ class Device {
       size_t width = size_of(r.dtype), k = slots.size();
       slots.push_back(place_fresh(from * width, fmt::format("slots {}", k)));
       results.push_back(
-          place_fresh(result_count(r, tables_) * width, fmt::format("results {}", k)));
+          place_fresh(member_count(r.to, tables_) * width, fmt::format("results {}", k)));
     }
     for (const plan::Array& a : s_.plan.arrays) {
       if (!a.scratch()) continue;
@@ -249,7 +249,7 @@ DeviceRunner::DeviceRunner(Variant variant, const std::string& text, int arch)
 
 ReportReader::ReportReader(const KernelPlan& plan, uint32_t capacity)
     : width_(1), capacity_(capacity) {
-  for (int32_t s : plan.finish.reports) width_ += plan.state(s).domain == Domain::step;
+  for (int32_t s : plan.finish.reports) width_ += plan.state(s).at == per::step;
   memory_.assign(width_ * capacity, 0);
 }
 

@@ -74,8 +74,9 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
   Rng rng(seed, "layout");
   TestLayout layout;
   layout.signatures = types_of(program, point);
-  bool has_blocks = std::any_of(program.buffers.begin(), program.buffers.end(),
-                                [](const Buffer& b) { return b.block > 1 && !b.is_square(); });
+  bool has_blocks =
+      std::any_of(program.buffers.begin(), program.buffers.end(),
+                  [](const Buffer& b) { return block_of(b.at) > 1 && !needs_rows(b.at); });
   layout.group_count = 3;  // the last one has one tensor
   for (uint64_t size : sizes_of(kind, rng)) {
     LayoutTensor t{.size = size};
@@ -88,8 +89,12 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     if (has_rows(program)) {
       t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
       if (has_blocks) t.columns = t.columns / 64 * kLargestBlock;
-      uint64_t rows = has_squares(program) ? kSquareSide : 1;
-      t.offset = has_columns(program) ? 0 : t.columns * rows * rng.below(9);
+      std::vector<Granularity> used = granularities_of(program);
+      auto has = [&](Granularity g) {
+        return std::find(used.begin(), used.end(), g) != used.end();
+      };
+      uint64_t rows = has(per::square(kSquareSide)) ? kSquareSide : 1;
+      t.offset = has(per::column) ? 0 : t.columns * rows * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
     // Shards start at blocks. The API asks for more of other shards, but the kernels do not.

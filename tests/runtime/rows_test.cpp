@@ -60,7 +60,7 @@ using Floats = std::vector<float>;
 
 TEST_CASE("what rows or columns keep stays, when tensors come later and in checkpoints") {
   struct Case {
-    std::string_view domain;
+    std::string_view per;
     float weight_1;  // after a step
     Floats first, one_step, appended, two_steps;
   };
@@ -69,8 +69,8 @@ TEST_CASE("what rows or columns keep stays, when tensors come later and in check
       {"column", -20, {1, 1, 1, 1, 1}, {4, 5, 3, 7, 9}, {4, 5, 3, 7, 9, 1}, {7, 9, 5, 13, 17, 6}}};
   for (const Device& device : {Device::interpreter(), Device::cpu(2)}) {
     for (const Case& c : cases) {
-      CAPTURE(c.domain);
-      Run a(device, c.domain);
+      CAPTURE(c.per);
+      Run a(device, c.per);
       a.step.bind("weight", a.pointers(a.weight));
       a.step.init_state();
       CHECK(a.kept() == c.first);
@@ -88,7 +88,7 @@ TEST_CASE("what rows or columns keep stays, when tensors come later and in check
 
       std::string path = std::filesystem::temp_directory_path() / "stepfuse_rows_test.safetensors";
       save_checkpoint(path, a.step);
-      Run b(device, c.domain);
+      Run b(device, c.per);
       b.step.append({.name = "c", .size = 2, .columns = 1});
       b.step.prepare();
       b.step.bind("weight", b.pointers(b.weight));

@@ -75,16 +75,15 @@ uint64_t random_size(Rng& rng, bool may_be_large) {
   return rng.pick<uint64_t>({0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 257});
 }
 
-size_t count_of(const StepData& step, Domain d) {
-  if (d == Domain::step) return 1;
-  if (d == Domain::row || d == Domain::column) {
+size_t count_of(const StepData& step, Granularity d) {
+  if (d == per::step) return 1;
+  if (splits_tensor(d)) {
     size_t count = 0;
-    for (const StepTensor& t : step.tensors) {
-      count += d == Domain::row ? t.row_count() : t.own_columns();
-    }
+    for (const StepTensor& t : step.tensors)
+      count += tile_count(d, shape_of(t.size, t.column_count()));
     return count;
   }
-  return d == Domain::group ? static_cast<size_t>(step.group_count) : step.tensors.size();
+  return d == per::group ? static_cast<size_t>(step.group_count) : step.tensors.size();
 }
 
 }  // namespace
@@ -132,19 +131,24 @@ void TestLayout::fit_sizes(const Program& program) {
   if (all.empty()) signatures.push_back(of_size(program, 0, types[0]));
 }
 
+bool has(const Program& program, Granularity g) {
+  std::vector<Granularity> used = granularities_of(program);
+  return std::find(used.begin(), used.end(), g) != used.end();
+}
+
 // Whole rows, short and long ones, or one of all; with blocks rows of a multiple of them.
 void cut_at_rows(Rng& rng, LayoutTensor& tensor, const Program& program, bool blocks) {
   constexpr uint64_t kLengths[] = {1, 7, 8, 40, 128, 130, 248, 256, 300, 2048, 2500, 16384, 20000};
   tensor.columns = rng.chance(20) ? 0 : kLengths[rng.below(std::size(kLengths))];
   if (blocks) tensor.columns = (tensor.columns + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   tensor.offset = tensor.columns * (tensor.offset == 0 ? 0 : rng.below(100));
-  if (has_squares(program)) tensor.offset *= kSquareSide;
+  if (has(program, per::square(kSquareSide))) tensor.offset *= kSquareSide;
   bool is_short = tensor.size < 2 * tensor.columns && tensor.columns <= 2500;
   if (is_short && rng.chance(60)) tensor.size = tensor.columns * (2 + rng.below(4));
   if (tensor.columns != 0) tensor.size -= tensor.size % tensor.columns;
   tensor.full_size = 0;
   if (rng.chance(10)) tensor.full_size = tensor.offset + tensor.size + 3 * tensor.columns;
-  if (has_columns(program)) tensor.offset = tensor.full_size = 0;
+  if (has(program, per::column)) tensor.offset = tensor.full_size = 0;
 }
 
 TestLayout random_layout(const Program& program, uint64_t seed) {
@@ -171,10 +175,9 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
   }
   bool draws = std::any_of(program.insts.begin(), program.insts.end(),
                            [](const Inst& inst) { return inst.op == Op::random; });
-  auto shares = [](const auto& x) { return x.block > 1 && !x.is_square(); };
-  bool blocks = std::any_of(program.buffers.begin(), program.buffers.end(), shares) ||
-                std::any_of(program.insts.begin(), program.insts.end(),
-                            [&](const Inst& inst) { return shares(inst.type); });
+  std::vector<Granularity> used = granularities_of(program);
+  bool blocks = std::any_of(used.begin(), used.end(),
+                            [](Granularity g) { return block_of(g) > 1 && !needs_rows(g); });
   int tensors = rng.chance(3) ? 0 : rng.between(1, 6);
   int large = rng.chance(12) ? rng.between(0, tensors) : -1;
   for (int t = 0; t < tensors; ++t) {
@@ -230,14 +233,14 @@ TestData::TestData(const Program& program, TestLayout layout, uint64_t seed, Inp
   for (const Arg& a : program.args) {
     Rng rng(seed, a.name);
     auto& values = step_.args.emplace_back();
-    for (size_t i = 0; i < count_of(step_, a.type.domain); ++i) {
+    for (size_t i = 0; i < count_of(step_, a.type.at); ++i) {
       values.push_back(any_value(rng, a.type.dtype, inputs));
     }
   }
   for (const State& s : program.states) {
     Rng rng(seed, s.name);
     auto& values = step_.states.emplace_back();
-    for (size_t i = 0; i < count_of(step_, s.type.domain); ++i) {
+    for (size_t i = 0; i < count_of(step_, s.type.at); ++i) {
       values.push_back(any_value(rng, s.type.dtype, inputs));
     }
   }

@@ -24,18 +24,17 @@ class RandomDeclarations : protected RandomTypes {
   BufferRef add_buffer(DTypeSet types, Access access) {
     bool shared = may_share() && !(squares_ && access == Access::inout) &&
                   rng_.chance(rows_ && !squares_ ? 35 : 12);
-    return add_buffer(types, access, shared ? any_shared() : Type{});
+    return add_buffer(types, access, shared ? any_shared() : per::element);
   }
-  BufferRef add_buffer(DTypeSet types, Access access, const Type& place) {
+  BufferRef add_buffer(DTypeSet types, Access access, Granularity at) {
     std::string name = fmt::format("b{}", b_.program().buffers.size());
-    BufferRef buffer = place.is_square() ? b_.squares(name, types, access)
-                                         : b_.buffer(name, types, access, place.block);
+    BufferRef buffer = b_.buffer(name, types, access, at);
     auto [from, below] = any_sizes(types);
     b_.only_of(buffer, from, below);
     return buffer;
   }
   StateRef add_state(Type t) {
-    bool shared = t.domain == Domain::step && rng_.chance(20);
+    bool shared = t.at == per::step && rng_.chance(20);
     return b_.state(fmt::format("s{}", b_.program().states.size()), t, shared);
   }
   TableRef any_table() {

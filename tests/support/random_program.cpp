@@ -51,7 +51,7 @@ class Generator : RandomDeclarations {
   void declare_args() {
     int count = rng_.between(0, 4);
     for (int i = 0; i < count; ++i) {
-      Type t{any_scalar(), rng_.pick({Domain::step, Domain::group, Domain::tensor})};
+      Type t{any_scalar(), rng_.pick({per::step, per::group, per::tensor})};
       Value v = b_.arg(fmt::format("a{}", i), t);
       add(v);
     }
@@ -62,7 +62,7 @@ class Generator : RandomDeclarations {
   void add(Value v) {
     Type t = v.type();
     if (t.dtype == DType::bound) return;  // its creator casts or stores it at once
-    pools_[{t.dtype, t.domain}].push_back(v);
+    pools_[{t.dtype, number_of(t.at)}].push_back(v);
     unused_.insert(v.id);
   }
   Value use(Value v) {
@@ -71,8 +71,8 @@ class Generator : RandomDeclarations {
   }
 
   // A value of exactly this type, created if the pool is empty.
-  Value pick(DType t, Domain d) {
-    Pool& pool = pools_[{t, d}];
+  Value pick(DType t, Granularity d) {
+    Pool& pool = pools_[{t, number_of(d)}];
     if (pool.empty() || rng_.chance(12)) add(make(t, d));
     // Prefers values without a use, so that little of the program is dead.
     if (rng_.chance(60)) {
@@ -87,68 +87,61 @@ class Generator : RandomDeclarations {
   // A per-element value that is not shared by a block.
   Value pick_fine(DType t) {
     for (int tries = 0; tries < 8; ++tries) {
-      Value v = pick(t, Domain::element);
-      if (v.type().block == 1) return v;
+      Value v = pick(t, per::element);
+      if (v.type().at == per::element) return v;
     }
     if (t == DType::boolean) {
-      DType n = number_in(Domain::element);
-      return b_.apply(Op::lt, {pick_fine(n), pick(n, Domain::element)});
+      DType n = number_in(per::element);
+      return b_.apply(Op::lt, {pick_fine(n), pick(n, per::element)});
     }
     return t == DType::i32 ? b_.element_index() : b_.cast(b_.element_index(), t);
   }
-  // A value with no finer domain than `place`.
-  Value pick_shared(DType t, const Type& place) {
+  // A value that broadcasts to `at`.
+  Value pick_shared(DType t, Granularity at) {
     for (int tries = 0; tries < 4; ++tries) {
-      Value v = pick(t, rng_.chance(80) ? Domain::element : up_to(Domain::tensor));
-      if (broadcasts(v.type(), place)) return v;
+      Value v = pick(t, rng_.chance(80) ? per::element : up_to(per::tensor));
+      if (broadcasts(v.type().at, at)) return v;
     }
-    return reduce_shared(t, place);
+    return reduce_shared(t, at);
   }
-  Value reduce_shared(DType t, const Type& place) {
+  Value reduce_shared(DType t, Granularity at) {
     Op op = t == DType::boolean ? Op::reduce_any
                                 : rng_.pick({Op::reduce_add, Op::reduce_max, Op::reduce_min});
     Value v = pick_fine(t);
-    if (!place.is_square()) return b_.reduce_blocks(op, v, place.block);
-    ++reductions_;
-    return b_.reduce_squares(op, v);
+    if (ordered_rows(at) > 0) ++reductions_;
+    return b_.reduce(op, v, at);
   }
 
   // A new value of this type from sources.
-  Value make(DType t, Domain d) {
+  Value make(DType t, Granularity d) {
     if (is_narrow_integer(t)) {
-      if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
+      if (d == per::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::i32, d), t);
     }
     bool few = !squares_ || reductions_ < kMaxReductions;
-    if (d == Domain::element && !is_low_precision(t) && may_share() && few && rng_.chance(12)) {
+    if (d == per::element && !is_low_precision(t) && may_share() && few && rng_.chance(12)) {
       return reduce_shared(t, any_shared());
     }
     if (is_low_precision(t)) {
-      if (d == Domain::step && rng_.chance(40)) return b_.constant(t, interesting());
-      if (d == Domain::element && rng_.chance(60)) return b_.load(loadable(t));
+      if (d == per::step && rng_.chance(40)) return b_.constant(t, interesting());
+      if (d == per::element && rng_.chance(60)) return b_.load(loadable(t));
       return b_.cast(pick(DType::f32, d), t);
     }
-    switch (d) {
-      case Domain::step:
-        if (!rng_.chance(60)) return read({t, d});
-        return b_.constant(t, t != DType::boolean ? interesting() : rng_.chance(50) ? 1 : 0);
-      case Domain::group:
-      case Domain::row:
-      case Domain::column:
-        return read({t, d});
-      case Domain::tensor:
-        if (t == DType::boolean && rng_.chance(50)) return b_.present();
-        if (t == DType::i32 && rng_.chance(50)) return b_.tensor_index();
-        if (t == DType::i64 && rng_.chance(25)) return b_.column_count();
-        if (t == DType::i64 && rng_.chance(35)) return b_.element_count();
-        return read({t, d});
-      case Domain::element:
-        break;
+    if (d == per::step) {
+      if (!rng_.chance(60)) return read({t, d});
+      return b_.constant(t, t != DType::boolean ? interesting() : rng_.chance(50) ? 1 : 0);
     }
+    if (d == per::tensor) {
+      if (t == DType::boolean && rng_.chance(50)) return b_.present();
+      if (t == DType::i32 && rng_.chance(50)) return b_.tensor_index();
+      if (t == DType::i64 && rng_.chance(25)) return b_.column_count();
+      if (t == DType::i64 && rng_.chance(35)) return b_.element_count();
+    }
+    if (!is_tile(d)) return read({t, d});
     if (t == DType::boolean) {
       DType n = rng_.chance(70) ? DType::f32 : DType::i32;
       return b_.apply(rng_.pick({Op::lt, Op::le, Op::eq}),
-                      {pick(n, Domain::element), pick(n, up_to(Domain::element))});
+                      {pick(n, per::element), pick(n, up_to(per::element))});
     }
     if (t == DType::i32) {
       if (rng_.chance(30)) return random();
@@ -158,7 +151,7 @@ class Generator : RandomDeclarations {
   }
 
   Value random() {
-    auto coarse = [&](DType t) { return pick(t, up_to(Domain::tensor)); };
+    auto coarse = [&](DType t) { return pick(t, up_to(per::tensor)); };
     Value seed = coarse(DType::i64);
     Value count = coarse(DType::i64);
     return b_.random(seed, count, coarse(DType::i32));
@@ -202,15 +195,15 @@ class Generator : RandomDeclarations {
   }
 
   void grow() {
-    Domain d = any_domain();
-    if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({Domain::row, Domain::group}));
-    if (columns_ && rng_.chance(25)) return grow_cast(Domain::column);
+    Granularity d = any_domain();
+    if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({per::row, per::group}));
+    if (columns_ && rng_.chance(25)) return grow_cast(per::column);
     if (rows_ && columns_ && rng_.chance(10))  // together they are per element
-      return add(pick(DType::f32, Domain::row) * pick(DType::f32, Domain::column));
+      return add(pick(DType::f32, per::row) * pick(DType::f32, per::column));
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
   }
 
-  void grow(Op op, Domain d) {
+  void grow(Op op, Granularity d) {
     switch (info(op).rule) {
       case TypeRule::cast:
         return grow_cast(d);
@@ -243,7 +236,7 @@ class Generator : RandomDeclarations {
       }
       case TypeRule::reduce:
       case TypeRule::reduce_any: {
-        DType t = op == Op::reduce_any ? DType::boolean : number_in(Domain::element);
+        DType t = op == Op::reduce_any ? DType::boolean : number_in(per::element);
         if (!may_share() || (squares_ && reductions_ >= kMaxReductions)) return;
         return add(reduce_shared(t, any_shared()));
       }
@@ -256,7 +249,7 @@ class Generator : RandomDeclarations {
       case TypeRule::select: {
         DType t = rng_.chance(15) ? DType::boolean : number_in(d);
         size_t fine = rng_.below(3);
-        bool by_size = limit_ != 0 && d >= Domain::tensor && sizes_.chance(70);
+        bool by_size = limit_ != 0 && d.scope == Scope::tensor && sizes_.chance(70);
         Value c = by_size ? b_.apply(Op::lt, {b_.element_count(), b_.constant(DType::i64, limit_)})
                           : pick(DType::boolean, fine == 0 ? d : up_to(d));
         Value x = pick(t, fine == 1 ? d : up_to(d));
@@ -268,14 +261,14 @@ class Generator : RandomDeclarations {
     }
   }
 
-  std::pair<Value, Value> pick_two(DType first, DType second, Domain d) {
+  std::pair<Value, Value> pick_two(DType first, DType second, Granularity d) {
     bool is_fine = rng_.chance(50);
     Value a = pick(first, is_fine ? d : up_to(d));
     return {a, pick(second, is_fine ? up_to(d) : d)};
   }
 
   // Code that passes simplify, and code that only looks like it.
-  void grow_near_identity(Domain d) {
+  void grow_near_identity(Granularity d) {
     DType t = number_in(d);
     Value x = pick(t, d);
     auto [op, edge] = near_identity();
@@ -300,7 +293,7 @@ class Generator : RandomDeclarations {
   }
 
   // One operand has domain `d`, the others that or a coarser one; the same in pick_two.
-  void grow_same(Op op, DType t, Domain d) {
+  void grow_same(Op op, DType t, Granularity d) {
     int arity = info(op).arity;
     int fine = rng_.between(0, arity - 1);
     Value in[3];
@@ -310,7 +303,7 @@ class Generator : RandomDeclarations {
     add(b_.apply(op, {in[0], in[1], in[2]}));
   }
 
-  void grow_cast(Domain d) {
+  void grow_cast(Granularity d) {
     switch (rng_.weighted({35, 30, 20, 15, 45})) {
       case 0: {  // between arithmetic types
         DType from = rng_.chance(20) ? DType::boolean : number_in(d);
@@ -332,14 +325,14 @@ class Generator : RandomDeclarations {
         for (size_t i = 0; i < buffers.size(); ++i) {
           if (buffers[i].dtypes.size() < 2) continue;
           Value bound =
-              b_.cast_to_buffer(pick(DType::f32, Domain::element), {static_cast<int32_t>(i)});
+              b_.cast_to_buffer(pick(DType::f32, per::element), {static_cast<int32_t>(i)});
           return add(b_.cast(bound, DType::f32));
         }
         return grow_cast(d);
       }
     }
   }
-  void grow_bitcast(Domain d) {
+  void grow_bitcast(Granularity d) {
     DType real = rng_.pick({real_in(d), real_in(d), DType::f16, DType::bf16});
     DType integer = real == DType::f64 ? DType::i64 : DType::i32;
     if (rng_.chance(50)) std::swap(real, integer);
@@ -355,21 +348,21 @@ class Generator : RandomDeclarations {
     Op op =
         rng_.pick({Op::reduce_add, Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any});
     bool coarse = options_.coarse_reductions && rng_.chance(has_lines() ? 60 : 40);
-    Domain from = coarse ? reduced_coarse() : Domain::element;
+    Granularity from = coarse ? reduced_coarse() : per::element;
     DType t = op == Op::reduce_any ? DType::boolean : number_in(from);
     // Absent tensors take part in such a reduction, so it sometimes counts them.
-    bool counts = from == Domain::tensor && rng_.chance(20);
-    Value v = from == Domain::element ? pick_fine(t)
-              : !counts               ? pick(t, from)
-              : t == DType::boolean   ? !b_.present()
-                                      : b_.cast(b_.present(), t);
+    bool counts = from == per::tensor && rng_.chance(20);
+    Value v = from == per::element  ? pick_fine(t)
+              : !counts             ? pick(t, from)
+              : t == DType::boolean ? !b_.present()
+                                    : b_.cast(b_.present(), t);
     add(b_.reduce(op, v, reduced_to(from)));
     ++reductions_;
   }
 
   // --- effects
-  Value predicate(Domain guarded) {
-    if (guard_ && broadcasts(guard_.type().domain, guarded) && rng_.chance(50)) return guard_;
+  Value predicate(Granularity guarded) {
+    if (guard_ && broadcasts(guard_.type().at, guarded) && rng_.chance(50)) return guard_;
     if (rng_.chance(50)) return {};
     return pick(DType::boolean, up_to(guarded));
   }
@@ -394,7 +387,7 @@ class Generator : RandomDeclarations {
     if (free.empty()) free.push_back(add_state({any_scalar(), coarse_domain()}).slot);
     int32_t slot = rng_.pick(free);
     Type t = states[static_cast<size_t>(slot)].type;
-    write(slot, pick(t.dtype, rng_.chance(60) ? t.domain : up_to(t.domain)));
+    write(slot, pick(t.dtype, rng_.chance(60) ? t.at : up_to(t.at)));
   }
 
   void store(int32_t slot) {
@@ -402,11 +395,10 @@ class Generator : RandomDeclarations {
     BufferRef buffer{slot};
     const Buffer& declared = b_.program().buffers[static_cast<size_t>(slot)];
     DTypeSet types = declared.dtypes;
-    Type place = declared.place();
     DType held = types.size() == 1 ? types.only() : DType::bound;
-    Domain d = rng_.chance(80) ? Domain::element : up_to(columns_ ? Domain::column : Domain::row);
+    Granularity d = rng_.chance(80) ? per::element : up_to(columns_ ? per::column : per::row);
     Value v;
-    if (place.block > 1) return store_shared(buffer, held, place);
+    if (declared.at != per::element) return store_shared(buffer, held, declared.at);
     if (held == DType::i32) {
       v = pick(DType::i32, d);
     } else if (is_narrow_integer(held)) {
@@ -416,23 +408,23 @@ class Generator : RandomDeclarations {
     } else {
       v = b_.cast_to_buffer(pick(DType::f32, d), buffer);
     }
-    b_.store(buffer, v, predicate(Domain::element));
+    b_.store(buffer, v, predicate(per::element));
   }
 
-  Value shared_predicate(const Type& place) {
-    if (!place.is_square()) return pick_shared(DType::boolean, place);
-    return b_.apply(Op::lt, {reduce_shared(DType::f32, place), pick(DType::f32, Domain::tensor)});
+  Value shared_predicate(Granularity at) {
+    if (ordered_rows(at) == 0) return pick_shared(DType::boolean, at);
+    return b_.apply(Op::lt, {reduce_shared(DType::f32, at), pick(DType::f32, per::tensor)});
   }
-  void store_shared(BufferRef buffer, DType held, const Type& place) {
+  void store_shared(BufferRef buffer, DType held, Granularity at) {
     bool integer = held == DType::i32 || is_narrow_integer(held);
-    Value v = b_.cast_to_buffer(pick_shared(integer ? DType::i32 : DType::f32, place), buffer);
-    Value p = rng_.chance(50) ? predicate(Domain::tensor) : shared_predicate(place);
+    Value v = b_.cast_to_buffer(pick_shared(integer ? DType::i32 : DType::f32, at), buffer);
+    Value p = rng_.chance(50) ? predicate(per::tensor) : shared_predicate(at);
     b_.store(buffer, v, p);
   }
 
   void write(int32_t slot, Value v) {
     written_.insert(slot);
-    Domain d = b_.program().states[static_cast<size_t>(slot)].type.domain;
+    Granularity d = b_.program().states[static_cast<size_t>(slot)].type.at;
     b_.write({slot}, v, predicate(d));
   }
 
@@ -445,28 +437,28 @@ class Generator : RandomDeclarations {
       Type t = v.type();
       if (is_source(b_.program()[*it].op) || is_storage_only(t.dtype)) continue;
       --left;
-      if (t.domain != Domain::element) {
+      if (!is_tile(t.at)) {
         std::string name = fmt::format("r{}", b_.program().states.size());
-        StateRef r = t.domain >= Domain::row ? b_.state(name, t) : b_.report(name, t);
-        b_.write(r, v, rng_.chance(20) ? predicate(t.domain) : Value{});
+        StateRef r = splits_tensor(t.at) ? b_.state(name, t) : b_.report(name, t);
+        b_.write(r, v, rng_.chance(20) ? predicate(t.at) : Value{});
       } else if (t.dtype == DType::boolean) {
         if (reductions_++ >= kMaxReductions) continue;
-        StateRef r = b_.report(fmt::format("r{}", b_.program().states.size()),
-                               {DType::boolean, Domain::step});
-        Value fine = t.block == 1 ? v : b_.apply(Op::bit_and, {v, pick_fine(DType::boolean)});
+        StateRef r =
+            b_.report(fmt::format("r{}", b_.program().states.size()), {DType::boolean, per::step});
+        Value fine =
+            t.at == per::element ? v : b_.apply(Op::bit_and, {v, pick_fine(DType::boolean)});
         b_.write(r, b_.reduce(Op::reduce_any, fine));
       } else {
-        Type place = rng_.chance(50) ? t : Type{};
-        bool in_part = place.is_square() && rng_.chance(50);
-        Value p = in_part ? shared_predicate(place)
-                          : predicate(place.block > 1 ? Domain::tensor : Domain::element);
-        b_.store(add_buffer(t.dtype, Access::out, place), v, p);
+        Granularity at = rng_.chance(50) ? t.at : per::element;
+        bool in_part = ordered_rows(at) > 0 && rng_.chance(50);
+        Value p = in_part ? shared_predicate(at) : predicate(at == per::element ? at : per::tensor);
+        b_.store(add_buffer(t.dtype, Access::out, at), v, p);
       }
     }
   }
 
   ProgramOptions options_;
-  std::map<std::pair<DType, Domain>, Pool> pools_;
+  std::map<std::pair<DType, uint32_t>, Pool> pools_;  // by number_of()
   std::set<ValueId> unused_;
   std::set<int32_t> stored_;
   std::set<int32_t> written_;

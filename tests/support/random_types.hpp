@@ -13,8 +13,6 @@
 namespace stepfuse::testing {
 
 inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
-inline constexpr Domain kAllDomains[] = {Domain::step, Domain::group,  Domain::tensor,
-                                         Domain::row,  Domain::column, Domain::element};
 
 class RandomTypes {
  protected:
@@ -49,10 +47,10 @@ class RandomTypes {
     if (sizes_.chance(50)) return {0, limit};
     return {limit, Buffer::kAnySize};
   }
-  // The type of a value per block, or per square in programs with rows.
-  Type any_shared() {
-    if (squares_) return {DType::f32, Domain::element, -1, kSquareSide, kSquareSide};
-    return {DType::f32, Domain::element, -1, kBlocks[rng_.below(std::size(kBlocks))]};
+  // The tile of a value that several elements share: a block, or a square in programs with squares.
+  Granularity any_shared() {
+    if (squares_) return per::square(kSquareSide);
+    return per::block(kBlocks[rng_.below(std::size(kBlocks))]);
   }
   bool may_share() const { return !columns_ || squares_; }
 
@@ -94,41 +92,45 @@ class RandomTypes {
   DType any_scalar() {
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
   }
-  Domain any_domain() {
-    return kAllDomains[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, columns_ ? 24 : 0, 56})];
+  Granularity any_domain() {
+    return kGranularities[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, columns_ ? 24 : 0, 56})].at;
   }
-  Domain coarse_domain() { return kAllDomains[rng_.weighted({50, 20, 30, rows_ ? 30 : 0})]; }
-  Domain up_to(Domain d) {
-    Domain found = kAllDomains[rng_.below(static_cast<uint64_t>(d) + 1)];
-    bool drawn = found == Domain::row      ? rows_ && broadcasts(found, d)
-                 : found == Domain::column ? columns_
-                                           : true;
-    return drawn ? found : Domain::tensor;
+  Granularity coarse_domain() {
+    return kGranularities[rng_.weighted({50, 20, 30, rows_ ? 30 : 0})].at;
+  }
+  Granularity up_to(Granularity d) {
+    Granularity found = kGranularities[rng_.below(number_of(d) + uint64_t{1})].at;
+    bool drawn = found == per::row      ? rows_ && broadcasts(found, d)
+                 : found == per::column ? columns_
+                                        : true;
+    return drawn ? found : per::tensor;
   }
   // The domain that a reduction of coarse values starts from.
-  Domain reduced_coarse() {
-    if (rng_.chance(has_lines() ? 30 : 50)) return Domain::tensor;
-    if (!rows_ && !columns_) return Domain::group;
-    return columns_ && (!rows_ || rng_.chance(50)) ? Domain::column : Domain::row;
+  Granularity reduced_coarse() {
+    if (rng_.chance(has_lines() ? 30 : 50)) return per::tensor;
+    if (!rows_ && !columns_) return per::group;
+    return columns_ && (!rows_ || rng_.chance(50)) ? per::column : per::row;
   }
-  Domain reduced_to(Domain from) {
-    Domain to = from;
-    if (rng_.chance(has_lines() ? 30 : 60)) to = Domain::step;
-    if (from == Domain::element && columns_ && rng_.chance(40)) to = Domain::column;
-    if (from == Domain::column && rng_.chance(40)) to = rng_.pick({Domain::group, Domain::tensor});
+  Granularity reduced_to(Granularity from) {
+    Granularity to = from;
+    if (rng_.chance(has_lines() ? 30 : 60)) to = per::step;
+    if (from == per::element && columns_ && rng_.chance(40)) to = per::column;
+    if (from == per::column && rng_.chance(40)) to = rng_.pick({per::group, per::tensor});
     while (to == from) to = up_to(from);
     return to;
   }
   // True if pieces belong to one row.
   bool has_lines() const { return rows_ || columns_ || squares_; }
-  DType number_in(Domain d) {
+  DType number_in(Granularity d) {
     if (is_of_elements(d)) return rng_.chance(75) ? DType::f32 : DType::i32;
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
   }
-  DType integer_in(Domain d) {
+  DType integer_in(Granularity d) {
     return is_of_elements(d) || rng_.chance(60) ? DType::i32 : DType::i64;
   }
-  DType real_in(Domain d) { return is_of_elements(d) || rng_.chance(60) ? DType::f32 : DType::f64; }
+  DType real_in(Granularity d) {
+    return is_of_elements(d) || rng_.chance(60) ? DType::f32 : DType::f64;
+  }
   double interesting() {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     if (rng_.chance(25)) return rng_.unit() * 4 - 2;

@@ -32,7 +32,7 @@ Program table_program(const std::vector<float>& values) {
   int number = 0;
   auto keep = [&](Value v) {
     BufferRef out =
-        b.buffer("out" + std::to_string(number++), v.type().dtype, Access::out, v.type().block);
+        b.buffer("out" + std::to_string(number++), v.type().dtype, Access::out, v.type().at);
     b.store(out, v);
   };
   keep(b.nearest(table, x));
@@ -41,8 +41,8 @@ Program table_program(const std::vector<float>& values) {
   keep(b.nearest(table, b.bitcast(bits - one, DType::f32)));
   keep(b.lookup(table, place));
   keep(b.lookup(table, b.bitcast(x, DType::i32)));
-  keep(b.lookup(table, b.nearest(table, b.reduce_blocks(Op::reduce_max, x, 32))));
-  StateRef scale = b.state("scale", {DType::f32, Domain::tensor});
+  keep(b.lookup(table, b.nearest(table, b.reduce(Op::reduce_max, x, per::block(32)))));
+  StateRef scale = b.state("scale", {DType::f32, per::tensor});
   b.write(scale, b.lookup(table, b.nearest(table, b.read(scale))));
   return b.finish();
 }

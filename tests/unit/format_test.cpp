@@ -247,7 +247,7 @@ TEST_CASE("a step with its moments in a format has their parts for buffers") {
   REQUIRE(code >= 0);
   REQUIRE(scale >= 0);
   CHECK(p.buffers[static_cast<size_t>(code)].dtypes == DTypeSet(DType::f8e4m3));
-  CHECK(p.buffers[static_cast<size_t>(scale)].block == 256);
+  CHECK(p.buffers[static_cast<size_t>(scale)].at == per::block(256));
   CHECK(p.buffers[static_cast<size_t>(scale)].init == Buffer::Init::zero);
   CHECK(print(parse(print(p))) == print(p));
 

@@ -130,7 +130,7 @@ TEST_CASE("counts and means are per tensor, or over the present ones of a group 
   data.tensors[1].full_size = 6;  // a shard; other ranks hold the rest
   data.group_count = 2;
   for (const State& s : p.states) {
-    size_t members = s.type.domain == Domain::tensor ? 4 : s.type.domain == Domain::group ? 2 : 1;
+    size_t members = s.type.at == per::tensor ? 4 : s.type.at == per::group ? 2 : 1;
     data.states.emplace_back(members);
   }
   interpret(p, data);

@@ -72,7 +72,7 @@ TEST_CASE("arguments: those of the step, then a row for each group, then one for
   CHECK(args.word(4, 4, 3) == 12);
   KernelPlan plan = plan_of(p, Form::fused, {{DType::f32}});
   CHECK(plan.args == args);
-  CHECK(plan.phases[0].uniform.group[0].index == 0);
+  CHECK(plan.phases[0].uniform.of(per::group)[0].index == 0);
 }
 
 TEST_CASE("signatures share a body where its types are equal") {
@@ -126,7 +126,7 @@ TEST_CASE("the plan's verifier refuses what no emitter could write") {
     Edit edit;
   };
   const Fault faults[] = {
-      {"a value that is not computed", [](auto& p) { p.phases[1].uniform.step.clear(); }},
+      {"a value that is not computed", [](auto& p) { p.phases[1].uniform.set(per::step, {}); }},
       {"code behind its use",
        [](auto& p) {
          std::swap(p.phases[1].bodies[0].code.front(), p.phases[1].bodies[0].code.back());
@@ -148,10 +148,10 @@ TEST_CASE("the plan's verifier refuses what no emitter could write") {
       {"a reduction made twice",
        [](auto& p) { p.phases[0].reductions.push_back(p.phases[0].reductions[0]); }},
       {"a result before it is made",
-       [](auto& p) { p.phases[0].uniform.step = p.phases[1].uniform.step; }},
+       [](auto& p) { p.phases[0].uniform.set(per::step, p.phases[1].uniform.of(per::step)); }},
       {"another partition", [](auto& p) { p.reductions[0].partition = 5; }},
       {"a write among those of another domain",
-       [](auto& p) { p.finish.writes[0].domain = Domain::tensor; }},
+       [](auto& p) { p.finish.writes[0].at = per::tensor; }},
       {"a guard that skips work", [](auto& p) { p.phases[1].guards = plan::Guard::launch; }},
       {"a name that two things have", [](auto& p) { p.arrays[1].name = p.arrays[0].name; }},
       {"a name that is no word", [](auto& p) { p.arrays[1].name = "b_x.1"; }},

@@ -29,7 +29,7 @@ namespace {
 std::vector<int32_t> draw(StepTensor tensor, int64_t seed, int64_t count, int32_t stream) {
   Builder b("draw");
   BufferRef out = b.buffer("out", DType::i32, Access::out);
-  auto arg = [&](const char* name, DType t) { return b.arg(name, {t, Domain::step}); };
+  auto arg = [&](const char* name, DType t) { return b.arg(name, {t, per::step}); };
   Value s = arg("seed", DType::i64);
   Value c = arg("count", DType::i64);
   b.store(out, b.random(s, c, arg("stream", DType::i32)));

@@ -30,7 +30,7 @@ class Rig {
       }
     }
     for (const State& s : program.states) {
-      size_t count = s.type.domain == Domain::tensor ? 2 : 1;
+      size_t count = s.type.at == per::tensor ? 2 : 1;
       data_.states.emplace_back(count, s.initial);
     }
     for (const Arg& a : program.args) data_.args.push_back({a.fallback.value_or(Bits{})});

@@ -50,7 +50,7 @@ TEST_CASE("reference: every op, dtype, domain and rule is there") {
   }
   for (int t = 0; t < kDTypeCount; ++t)
     CHECK(has(text, "\"" + std::string(name(static_cast<DType>(t))) + "\""));
-  for (const DomainInfo& d : kDomains) {
+  for (const NamedGranularity& d : kGranularities) {
     CHECK(has(text, "| " + std::string(d.name) + " | "));
     CHECK(has(text, "`" + std::string(d.open) + "f32" + std::string(d.close) + "`"));
   }

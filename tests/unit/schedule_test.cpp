@@ -105,9 +105,9 @@ TEST_CASE("group and tensor values are reduced behind the phase that they depend
     CHECK(s.phases[1].rollups.empty());
     const auto& r = s.phases[0].rollups;
     REQUIRE(r.size() == 2);
-    CHECK(r[0].from == Domain::tensor);
+    CHECK(r[0].from == per::tensor);
     CHECK(r[0].reductions.size() == 3);
-    CHECK(r[1].from == Domain::group);
+    CHECK(r[1].from == per::group);
     CHECK(r[1].reductions.size() == 1);
     CHECK(s.reductions.size() == 5);
   }
@@ -135,7 +135,7 @@ TEST_CASE(
     Schedule s = make_schedule(p, {.form = form, .signatures = signatures_of(p)});
     const auto& r = s.phases[0].rollups;
     REQUIRE(r.size() == 3);
-    for (const Rollup& rollup : r) CHECK(rollup.from == Domain::tensor);
+    for (const Rollup& rollup : r) CHECK(rollup.from == per::tensor);
     CHECK(r[0].reductions.size() == 2);  // of the groups, and of all
     CHECK(r[1].reductions.size() == 1);
     CHECK(r[2].reductions.size() == 1);

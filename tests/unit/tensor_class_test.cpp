@@ -90,7 +90,7 @@ bool computes(const plan::Body& body, Op op) {
 // True if the body tests the tensor's class for each element.
 bool asks_for_size(const KernelPlan& plan, const plan::Body& body) {
   return std::any_of(body.code.begin(), body.code.end(), [&](const plan::Inst& inst) {
-    return inst.op == Op::select && plan[inst.operands[0]].domain == Domain::tensor;
+    return inst.op == Op::select && plan[inst.operands[0]].at == per::tensor;
   });
 }
 
@@ -199,7 +199,8 @@ TEST_CASE("kernels know of each tensor which buffers it has, and compute nothing
     }
     CHECK_FALSE(computes(small, Op::nearest));
     CHECK(computes(large, Op::nearest));
-    for (const plan::Inst& inst : update.uniform.tensor) CHECK(inst.op != Op::element_count);
+    for (const plan::Inst& inst : update.uniform.of(per::tensor))
+      CHECK(inst.op != Op::element_count);
   }
 }
 

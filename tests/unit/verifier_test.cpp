@@ -38,12 +38,12 @@ TEST_CASE("V1: operands are defined before their use, and are no effects") {
     breaks_v1(p);
   }
   p = good;  // an effect as operand
-  p.insts.push_back({.op = Op::neg, .type = {DType::f32, Domain::element}, .operands = {2}});
+  p.insts.push_back({.op = Op::neg, .type = {DType::f32, per::element}, .operands = {2}});
   p.names.push_back("z");
   p.locs.emplace_back();
   breaks_v1(p);
   p = good;  // a bound type of no buffer
-  p.insts[0].type = {DType::bound, Domain::element, 9};
+  p.insts[0].type = {DType::bound, per::element, 9};
   breaks_v1(p);
 }
 
@@ -77,10 +77,10 @@ TEST_CASE("a program made by hand with a number that its enum does not have is r
     std::vector<Program> bad(7, good);
     bad[0].insts[2].op = static_cast<Op>(std::min(n + 100, 255));
     bad[1].insts[2].type.dtype = static_cast<DType>(std::min(n + 1, 255));
-    bad[2].insts[1].type.domain = static_cast<Domain>(n);
+    bad[2].insts[1].type.at.scope = static_cast<Scope>(n);
     bad[3].buffers[0].access = static_cast<Access>(n);
     bad[4].buffers[0].init = static_cast<Buffer::Init>(n);
-    bad[5].states[0].type.domain = static_cast<Domain>(n);
+    bad[5].states[0].type.at.scope = static_cast<Scope>(n);
     bad[6].args[0].type.dtype = static_cast<DType>(std::min(n + 1, 255));
     for (const Program& p : bad) {
       std::vector<Diagnostic> found = find_violations(p);

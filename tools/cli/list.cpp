@@ -71,7 +71,7 @@ int list(bool json) {
   return kOk;
 }
 
-std::string bracketed(std::string_view dtype, Domain domain) {
+std::string bracketed(std::string_view dtype, Granularity domain) {
   return fmt::format("{}{}{}", info(domain).open, dtype, info(domain).close);
 }
 
@@ -103,7 +103,7 @@ Json describe(const Program& p, const Optimizer* optimizer) {
   for (const Arg& a : p.args) {
     std::string value = a.fallback ? literal_text(*a.fallback, a.type.dtype) : "must be given";
     all["arguments"].push_back({{"name", a.name},
-                                {"type", bracketed(name(a.type.dtype), a.type.domain)},
+                                {"type", bracketed(name(a.type.dtype), a.type.at)},
                                 {"default", value},
                                 {"meaning", meaning(a.name)}});
   }
@@ -121,7 +121,7 @@ Json describe(const Program& p, const Optimizer* optimizer) {
   for (const State& s : p.states) {
     all[s.report ? "reports" : "states"].push_back(
         {{"name", s.name},
-         {"type", bracketed(name(s.type.dtype), s.type.domain)},
+         {"type", bracketed(name(s.type.dtype), s.type.at)},
          {"shared", s.shared ? "shared" : ""},
          {"meaning", meaning(s.name)}});
   }

@@ -52,14 +52,14 @@ Bytes count(const Explanation& e) {
     auto n = static_cast<double>(e.elements[s]);
     for (size_t b = 0; b < variant.program.buffers.size(); ++b) {
       const Buffer& buffer = variant.program.buffers[b];
-      double size =
-          n * static_cast<double>(size_of(variant.signatures[s][b])) / buffer.block / buffer.rows;
+      double size = n * static_cast<double>(size_of(variant.signatures[s][b])) / buffer.at.rows /
+                    buffer.at.columns;
       const std::string& name = buffer.name;
       (name == "grad" ? bytes.gradients : name == "weight" ? bytes.weights : bytes.state) += size;
     }
   }
   for (const plan::Reduction& r : variant.plan.reductions) {
-    if (r.first_level && r.to == Domain::step) ++bytes.sums;
+    if (r.first_level && r.to == per::step) ++bytes.sums;
   }
   double pieces = std::ceil(static_cast<double>(e.parameters) / kPieceElements);
   bytes.pieces = 4 * pieces * static_cast<double>(bytes.sums);

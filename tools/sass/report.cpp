@@ -29,8 +29,9 @@ std::vector<Candidate> candidates_of(const Variant& variant, const plan::Kernel&
       Candidate place{p, static_cast<int>(k)};
       for (const ArrayTraffic& a : traffic[k].phases[static_cast<size_t>(p)].arrays) {
         const auto buffer = static_cast<size_t>(a.buffer);
-        const int block =
-            a.buffer < 0 ? 1 : variant.plan.arrays[buffer].block * variant.plan.arrays[buffer].rows;
+        const int block = a.buffer < 0 ? 1
+                                       : variant.plan.arrays[buffer].at.rows *
+                                             variant.plan.arrays[buffer].at.columns;
         (block > 1 ? place.moved.shared : place.moved.read) += static_cast<int>(a.read * block);
         if (block == 1) place.moved.written += static_cast<int>(a.written);
       }

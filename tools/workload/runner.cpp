@@ -37,7 +37,7 @@ const Arg* tensor_arg(const Program& program, const std::string& name) {
   int i = program.find_arg(name);
   if (i < 0) return nullptr;
   const Arg& arg = program.args[static_cast<size_t>(i)];
-  if (arg.type.domain == Domain::tensor) return &arg;
+  if (arg.type.at == per::tensor) return &arg;
   throw Error(ErrorKind::usage,
               fmt::format("argument '{0}' of step @{1} has no value for each tensor; with "
                           "--per-tensor={0} there is '{0}_scale'",
@@ -56,9 +56,9 @@ class Arguments {
       if (!is_fractional(a.type.dtype) || is_policy(a.name)) continue;
       ArgId id = step_.arg(a.name);
       const Layout& layout = step_.layout();
-      int members = a.type.domain == Domain::group    ? layout.group_count()
-                    : a.type.domain == Domain::tensor ? static_cast<int>(layout.size())
-                                                      : 1;
+      int members = a.type.at == per::group    ? layout.group_count()
+                    : a.type.at == per::tensor ? static_cast<int>(layout.size())
+                                               : 1;
       for (int m = 0; m < members; ++m) {
         RandomStream random(plan_.inputs.seed, a.name, static_cast<uint64_t>(m));
         double factor = 0.9 + 0.1 * random.uniform(static_cast<uint64_t>(index));

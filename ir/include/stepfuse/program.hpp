@@ -23,15 +23,6 @@ inline constexpr ValueId kNoValue = -1;
 enum class Access : uint8_t { in, out, inout };
 std::string_view name(Access a);
 
-// Squares in so many elements of rows of so many columns each: those of the first rows first. The
-// last ones of a row, and of the tensor, may be smaller.
-constexpr uint64_t square_count(uint64_t elements, uint64_t columns) {
-  if (elements == 0) return 0;
-  constexpr uint64_t kSide = kSquareSide;
-  uint64_t rows = (elements + columns - 1) / columns;
-  return (rows + kSide - 1) / kSide * ((columns + kSide - 1) / kSide);
-}
-
 // One array per tensor, owned by the caller. Its storage type is fixed per tensor by the layout
 // and is one of `dtypes`.
 struct Buffer {
@@ -44,8 +35,7 @@ struct Buffer {
   Access access = Access::in;
   Init init = Init::none;
   int32_t init_from = -1;  // with Init::copy: an earlier buffer
-  int32_t block = 1;       // so many elements share a value of it (Type::block),
-  int32_t rows = 1;        // those of so many rows (Type::rows)
+  Granularity at = per::element;
   // Only tensors of so many elements have it, of a shard the full tensor's: `from 4096`, `below
   // 4096`. To others a load gives zeros, and a store is nothing.
   uint64_t from = 0;
@@ -54,15 +44,12 @@ struct Buffer {
 
   bool is_of(uint64_t full_tensor) const { return from <= full_tensor && full_tensor < below; }
   bool is_of_all() const { return from == 0 && below == kAnySize; }
-  bool is_square() const { return rows > 1; }
-  // Values in the array of a tensor, or shard, of so many elements, in rows of so many columns each.
+  // Values in the array of a tensor, or shard, of so many elements, in rows of so many columns each. Blocks are
+  // counted from element 0, where they do not end at rows.
   uint64_t count(uint64_t elements, uint64_t columns) const {
-    if (is_square()) return square_count(elements, columns);
-    auto n = static_cast<uint64_t>(block);
-    return (elements + n - 1) / n;
+    return tile_count(at,
+                      needs_rows(at) ? shape_of(elements, columns) : shape_of(elements, elements));
   }
-  // What its values are values of.
-  Type place() const { return {DType::f32, Domain::element, -1, block, rows}; }
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
@@ -135,35 +122,21 @@ struct Program {
   }
 };
 
-// A reduction to blocks within a row is computed where its elements are.
+// Whether a reduction is computed where its elements are: it is to blocks within a row.
 constexpr bool reduces_blocks(const Inst& inst) {
-  return is_reduction(inst.op) && inst.type.domain == Domain::element && !inst.type.is_square();
+  return is_reduction(inst.op) && is_tile(inst.type.at) && ordered_rows(inst.type.at) == 0;
 }
-// The result of any other is made of what all elements, or the members of a domain, leave.
+// Whether its result is made of what all elements, or the members of a granularity, leave.
 constexpr bool is_folded(const Inst& inst) {
   return is_reduction(inst.op) && !reduces_blocks(inst);
 }
-constexpr bool reduces_squares(const Inst& inst) {
-  return is_reduction(inst.op) && inst.type.is_square();
-}
 
-// Whether some value is one of this domain.
-inline bool has_values_of(const Program& p, Domain d) {
-  auto is_of = [d](const auto& x) { return x.type.domain == d; };
-  return std::any_of(p.insts.begin(), p.insts.end(), is_of) ||
-         std::any_of(p.states.begin(), p.states.end(), is_of);
-}
-inline bool has_columns(const Program& p) { return has_values_of(p, Domain::column); }
-inline bool has_squares(const Program& p) {
-  return std::any_of(p.buffers.begin(), p.buffers.end(),
-                     [](const Buffer& b) { return b.is_square(); }) ||
-         std::any_of(p.insts.begin(), p.insts.end(),
-                     [](const Inst& inst) { return inst.type.is_square(); });
-}
-// Whether some value is one of rows, columns or squares: then each piece is of one row.
-inline bool has_rows(const Program& p) {
-  return has_values_of(p, Domain::row) || has_columns(p) || has_squares(p);
-}
+// The granularities of a program's values, states and buffers, each once.
+std::vector<Granularity> granularities_of(const Program& program);
+// Whether it sees tensors as matrices: then each piece lies in one row.
+bool has_rows(const Program& program);
+// Rows that one worker does one after the other, because something combines them; 0: rows are in any order.
+int32_t rows_in_order(const Program& program);
 
 // Of each class of tensors that have the same buffers the smallest count of elements, rising from 0.
 std::vector<uint64_t> tensor_classes(const Program& program);

@@ -1,4 +1,4 @@
-// Value types of the IR: storage types, domains and literal bits. Knows only std.
+// Value types of the IR: storage types, granularities and literal bits. Knows only std.
 #pragma once
 
 #include <bit>
@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <stepfuse/granularity.hpp>
 
 #pragma GCC visibility push(default)
 namespace stepfuse {
@@ -45,74 +47,23 @@ inline constexpr DTypeInfo kDTypes[] = {
 };
 inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
 
-// Coarse to fine. A value of a coarser domain broadcasts into every finer one.
-//   step    one value                        written  f32
-//   group   one value per parameter group    written {f32}
-//   tensor  one value per parameter tensor   written <f32>
-//   row     one value per row of a tensor    written <f32/row>
-//   column  one value per column of a tensor written <f32/column>
-//   element one value per parameter element  written [f32]
-// Neither rows nor columns are coarser than the other: what has both is of elements.
-// An element value may be one that the elements of a block share, written <f32/256>, or those of a
-// square of 128 rows and as many columns, written <f32/128x128>: see Type::block and rows.
-enum class Domain : uint8_t { step, group, tensor, row, column, element };
-
-struct DomainInfo {
-  Domain domain;
-  std::string_view name;
-  std::string_view open, close;  // brackets around the dtype in the text
-};
-inline constexpr DomainInfo kDomains[] = {
-    {Domain::step, "step", "", ""},
-    {Domain::group, "group", "{", "}"},
-    {Domain::tensor, "tensor", "<", ">"},
-    {Domain::row, "row", "<", "/row>"},
-    {Domain::column, "column", "<", "/column>"},
-    {Domain::element, "element", "[", "]"},
-};
-inline constexpr const DomainInfo& info(Domain d) { return kDomains[static_cast<int>(d)]; }
-
+// A value's dtype, and how many elements share it.
 struct Type {
   DType dtype = DType::f32;
-  Domain domain = Domain::step;
+  Granularity at = per::step;
   int32_t buffer = -1;  // only with DType::bound
-  // Of the element domain: so many elements, counted from element 0 of the full tensor, share a value.
-  // A power of two; 1: each has its own.
-  int32_t block = 1;
-  // Of a block: that of so many rows, counted from row 0 of the full tensor, at the same columns,
-  // counted from the row's element 0. kSquareSide, with as large a block: a square; 1: it is within
-  // one row.
-  int32_t rows = 1;
-  constexpr bool is_square() const { return rows > 1; }
-  // The same of another dtype.
-  constexpr Type of(DType other) const { return {other, domain, -1, block, rows}; }
+  // The same with another dtype.
+  constexpr Type of(DType other) const { return {other, at}; }
   friend bool operator==(const Type&, const Type&) = default;
 };
-inline constexpr int32_t kSmallestBlock = 16;
-inline constexpr int32_t kLargestBlock = 256;
-inline constexpr int32_t kSquareSide = 128;
 
-// Whether values of one domain are also values of another, which is the same or finer.
-constexpr bool broadcasts(Domain from, Domain to) {
-  return from <= to && !(from == Domain::row && to == Domain::column);
-}
-// The coarsest domain that values of both are values of.
-constexpr Domain join(Domain a, Domain b) {
-  if (broadcasts(a, b)) return b;
-  return broadcasts(b, a) ? a : Domain::element;
-}
-// The same of types, where smaller blocks are finer. A square has more than one row, and column.
-constexpr bool broadcasts(const Type& from, const Type& to) {
-  if (from.domain == to.domain) return from.block >= to.block && from.rows >= to.rows;
-  return broadcasts(from.domain, to.domain) && !(to.is_square() && from.domain >= Domain::row);
-}
+// Whether a value of one type is, by its granularity, also one of the other.
+constexpr bool broadcasts(const Type& from, const Type& to) { return broadcasts(from.at, to.at); }
 // With the dtype of the finer one, or of `a`.
 constexpr Type join(const Type& a, const Type& b) {
   if (broadcasts(b, a)) return a;
-  return broadcasts(a, b) ? b : Type{a.dtype, Domain::element, -1, 1};
+  return broadcasts(a, b) ? b : Type{a.dtype, per::element};
 }
-// Whether elements compute with it as with their own values: it has no f64, i64 or power.
-constexpr bool is_of_elements(Domain d) { return d >= Domain::column; }
 
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view text);
