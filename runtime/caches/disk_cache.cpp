@@ -2,7 +2,6 @@
 #include "runtime/caches/disk_cache.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,8 +15,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runtime/files/new_file.hpp"
 #include "runtime/files/trusted_file.hpp"
-#include "runtime/files/write_all.hpp"
 
 namespace stepfuse {
 namespace fs = std::filesystem;
@@ -26,7 +25,6 @@ namespace {
 constexpr char kMagic[16] = {'s', 't', 'e', 'p', 'f', 'u', 's', 'e',
                              '-', 'v', 'a', 'r', ' ', '1', '\n'};
 constexpr std::string_view kSuffix = ".variant";
-constexpr std::string_view kTemporary = ".partial";
 constexpr size_t kDigits = 32;
 constexpr uint64_t kLargestBody = uint64_t{1} << 28;  // hundreds of times the largest kernel
 
@@ -150,19 +148,13 @@ bool is_entry(const fs::path& p) {
   return name.size() == kDigits + kSuffix.size() && name.ends_with(kSuffix) &&
          name.find_first_not_of("0123456789abcdef") == kDigits;
 }
-bool is_temporary(const fs::path& p) {  // <digits of the entry>.<process>.<number>.partial
-  std::string name = p.filename().string();
-  if (name.size() < kDigits + kTemporary.size() || !name.ends_with(kTemporary)) return false;
-  std::string_view middle(name);
-  middle.remove_suffix(kTemporary.size());
-  if (middle.find_first_not_of("0123456789abcdef") != kDigits || middle[kDigits] != '.') {
-    return false;
-  }
-  middle.remove_prefix(kDigits + 1);
-  size_t dot = middle.find_first_not_of("0123456789");
-  return dot != 0 && dot != std::string_view::npos && middle[dot] == '.' &&
-         dot + 1 < middle.size() &&
-         middle.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+bool is_temporary(const fs::path& p) {  // <entry>.<process>.<number>.partial, as NewFile names it
+  auto is_number = [](const std::string& extension) {
+    return extension.size() > 1 && extension.find_first_not_of("0123456789", 1) == extension.npos;
+  };
+  fs::path numbered = p.stem(), of_process = numbered.stem();
+  return p.extension() == ".partial" && is_number(numbered.extension()) &&
+         is_number(of_process.extension()) && is_entry(of_process.stem());
 }
 bool is_file(const fs::directory_entry& e) {
   std::error_code ec;
@@ -232,28 +224,19 @@ std::optional<std::string> DiskCache::load(const std::string& preimage) try {
 
 void DiskCache::store(const std::string& preimage, const std::string& payload) noexcept try {
   if (!problem_.empty() || preimage.size() + payload.size() > kLargestBody) return;
-  static std::atomic<uint64_t> counter{0};
-  fs::path path = path_of(preimage);
-  fs::path partial = folder_ / fmt::format("{}.{}.{}{}", path.stem().string(), ::getpid(),
-                                           counter.fetch_add(1), kTemporary);
   Header h{};
   std::memcpy(h.magic, kMagic, sizeof kMagic);
   h.preimage_size = preimage.size();
   h.payload_size = payload.size();
   h.checksum = checksum(h.preimage_size, h.payload_size, preimage + payload);
-  bool written = false;
-  {
-    File file(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-    written = file && write_all(file.get(), &h, sizeof h) &&
-              write_all(file.get(), preimage.data(), preimage.size()) &&
-              write_all(file.get(), payload.data(), payload.size());
-  }
-  std::error_code ec;
-  if (written) fs::rename(partial, path, ec);
-  if (!written || ec) fs::remove(partial, ec);
-  if (written) evict();
+  NewFile file(path_of(preimage).string(), kPrivateFile);
+  file.write(&h, sizeof h);
+  file.write(preimage.data(), preimage.size());
+  file.write(payload.data(), payload.size());
+  file.commit(NewFile::Sync::no);  // the checksum tells what a loss of power has left
+  evict();
 } catch (...) {
-  // Out of memory or an odd path: the variant stays uncached.
+  // Out of memory, a full disk or an odd path: the variant stays uncached.
 }
 
 void DiskCache::remove(const std::string& preimage) noexcept try {

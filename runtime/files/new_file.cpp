@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,9 +14,31 @@
 
 #include <stepfuse/error.hpp>
 
-#include "runtime/files/write_all.hpp"
-
 namespace stepfuse {
+namespace {
+
+// All of it, at the file's position; or false, with what is wrong in errno. Beyond RLIMIT_FSIZE a
+// write would end the process by SIGXFSZ.
+bool write_all(int fd, const void* data, size_t bytes) {
+  struct rlimit limit = {};
+  off_t at = ::lseek(fd, 0, SEEK_CUR);
+  if (at >= 0 && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      static_cast<uint64_t>(at) + bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    ssize_t n = ::write(fd, from, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    from += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+}  // namespace
 
 void NewFile::fail() const {
   throw Error(ErrorKind::device, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
@@ -64,10 +87,12 @@ void NewFile::write_at(uint64_t offset, const void* data, size_t bytes) {
   if (::pwrite(fd_, data, bytes, static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes)) fail();
 }
 
-void NewFile::commit() {
-  if (::fsync(fd_) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) fail();
+void NewFile::commit(Sync sync) {
+  if (sync == Sync::yes && ::fsync(fd_) != 0) fail();
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail();
   ::close(fd_);
   fd_ = -1;
+  if (sync == Sync::no) return;
   // The new name outlives a loss of power, where the file system can promise that.
   size_t slash = path_.rfind('/');
   std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);

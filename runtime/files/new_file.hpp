@@ -22,7 +22,8 @@ class NewFile {
 
   void write(const void* data, size_t bytes);
   void write_at(uint64_t offset, const void* data, size_t bytes);  // over what was written
-  void commit();
+  enum class Sync : uint8_t { yes, no };
+  void commit(Sync sync = Sync::yes);  // without sync, a loss of power may leave part of the file
 
  private:
   [[noreturn]] void fail() const;
