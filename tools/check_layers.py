@@ -32,14 +32,15 @@ LIBRARIES = ("tools/ptx_machine/",)
 IR = ("ir/", "stepfuse/")
 PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
 EMITTER = ("compiler/plan/plan.hpp", "compiler/plan/expansions.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
-           "compiler/names.hpp", "compiler/text.hpp", "ir/semantics/random.hpp", "ir/semantics/reduction.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+           "compiler/names.hpp", "compiler/text.hpp", "ir/semantics/random.hpp", "ir/semantics/reduction.hpp",
+           "ir/text/words.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
 SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
          "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
          "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")
 MACHINE = ("runtime/caches/", "runtime/device/", "runtime/files/", "runtime/process/", "runtime/tables/",
            "runtime/saved/reproducer.hpp")
 ROOMS = {
-    "ir/program/": ("stepfuse/", "ir/semantics/", "ir/text/printable.hpp"),
+    "ir/program/": ("stepfuse/", "ir/semantics/", "ir/text/printable.hpp", "ir/text/words.hpp"),
     "ir/text/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/"),
     "ir/semantics/": ("stepfuse/", "ir/formats/code_table.hpp"),
     "ir/formats/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/"),

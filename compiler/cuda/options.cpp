@@ -9,6 +9,8 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/text/words.hpp"
+
 namespace stepfuse {
 namespace {
 
@@ -87,11 +89,7 @@ std::string print(const CudaOptions& options) {
 }
 
 CudaOptions with_options(CudaOptions base, std::string_view text) {
-  while (!text.empty()) {
-    size_t comma = text.find(',');
-    apply(base, text.substr(0, comma));
-    text = comma == text.npos ? std::string_view() : text.substr(comma + 1);
-  }
+  for (std::string_view setting : split(text, ",")) apply(base, setting);
   return base;
 }
 

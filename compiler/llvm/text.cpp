@@ -1,22 +1,20 @@
 // Types, literals and names of LLVM IR text. Knows ir, fmt and the target.
 #include "compiler/llvm/text.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include <stepfuse/error.hpp>
+
+#include "ir/text/words.hpp"
 
 namespace stepfuse::llvm {
 namespace {
 
 // Whether "+name" stands in a feature list "+a,-b,…".
 bool has_feature(std::string_view features, std::string_view name) {
-  while (!features.empty()) {
-    size_t comma = features.find(',');
-    std::string_view item = features.substr(0, comma);
-    if (item.size() == name.size() + 1 && item[0] == '+' && item.substr(1) == name) return true;
-    features = comma == std::string_view::npos ? "" : features.substr(comma + 1);
-  }
-  return false;
+  std::vector<std::string_view> items = split(features, ",");
+  return std::find(items.begin(), items.end(), fmt::format("+{}", name)) != items.end();
 }
 
 std::string vector_text(std::string_view element, int lanes) {

@@ -2,12 +2,12 @@
 #include "ir/program/builder.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "ir/program/verifier.hpp"
 #include "ir/semantics/semantics.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -44,10 +44,8 @@ void Builder::free_name(const std::string& name) {
   size_t dot = name.rfind('.');
   if (dot == std::string::npos) return;
   auto first = first_number_.find(name.substr(0, dot));
-  int number = 0;
-  auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), number);
-  bool is_number = error == std::errc() && end == name.data() + name.size() && number > 0;
-  if (first != first_number_.end() && is_number) first->second = std::min(first->second, number);
+  int number = parse_number<int>(std::string_view(name).substr(dot + 1)).value_or(0);
+  if (first != first_number_.end() && number > 0) first->second = std::min(first->second, number);
 }
 
 Builder::Builder(std::string name) { program_.name = std::move(name); }

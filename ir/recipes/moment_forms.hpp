@@ -1,10 +1,11 @@
 // What option --moments says, taken apart. Knows ir only.
 #pragma once
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "ir/text/words.hpp"
 
 namespace stepfuse::recipes {
 
@@ -13,10 +14,7 @@ namespace stepfuse::recipes {
 inline std::vector<std::pair<std::string_view, std::string_view>> moment_forms(
     std::string_view text) {
   std::vector<std::pair<std::string_view, std::string_view>> forms;
-  while (!text.empty()) {
-    size_t end = std::min(text.find_first_of("|,"), text.size());
-    std::string_view choice = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (std::string_view choice : split(text, "|,")) {
     size_t equals = choice.find('=');
     bool all = equals == std::string_view::npos;
     forms.emplace_back(all ? "" : choice.substr(0, equals),

@@ -1,6 +1,5 @@
 // The table of recipe options. Knows ir and fmt.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
 #include "ir/recipes/moment_forms.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -79,16 +79,14 @@ RecipeOption choice(std::string_view name, Member Options::* member, const Choic
 // A set of storage types separated by '|' or ','.
 void set_grad(Options& o, std::string_view text) {
   DTypeSet set;
-  while (!text.empty()) {
-    size_t end = std::min(text.find_first_of("|,"), text.size());
-    std::optional<DType> t = dtype_from_name(text.substr(0, end));
+  for (std::string_view word : split(text, "|,")) {
+    std::optional<DType> t = dtype_from_name(word);
     if (!t || !kFloatStorage.contains(*t)) {
       throw Error(ErrorKind::usage,
-                  fmt::format("--grad: '{}' is not one of {}; several are written f16,f32",
-                              text.substr(0, end), names(kFloatStorage, ", ")));
+                  fmt::format("--grad: '{}' is not one of {}; several are written f16,f32", word,
+                              names(kFloatStorage, ", ")));
     }
     set = set | *t;
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (set.empty()) {
     throw Error(ErrorKind::usage,
@@ -116,12 +114,9 @@ RecipeOption names_option(std::string_view name, std::vector<std::string> Option
       [member](Options& o, std::string_view text) {
         std::vector<std::string>& list = o.*member;
         list.clear();
-        while (!text.empty()) {
-          size_t end = std::min(text.find_first_of("|,"), text.size());
-          std::string word(text.substr(0, end));
+        for (std::string_view word : split(text, "|,")) {
           bool known = std::find(list.begin(), list.end(), word) != list.end();
-          if (!word.empty() && !known) list.push_back(std::move(word));
-          text.remove_prefix(std::min(end + 1, text.size()));
+          if (!word.empty() && !known) list.emplace_back(word);
         }
       },
       [member](const Options& o) { return fmt::format("{}", fmt::join(o.*member, "|")); }};
@@ -162,10 +157,9 @@ RecipeOption moments_below_option() {
       "",
       "with a format in --moments: tensors with fewer elements keep f32 moments",
       [](Options& o, std::string_view text) {
-        auto [end, error] =
-            std::from_chars(text.data(), text.data() + text.size(), o.moments_below);
-        if (error == std::errc() && end == text.data() + text.size() &&
-            o.moments_below <= kMostElements) {
+        auto elements = parse_number<uint64_t>(text);
+        if (elements && *elements <= kMostElements) {
+          o.moments_below = *elements;
           return;
         }
         throw Error(

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ir/semantics/semantics.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -87,12 +88,9 @@ Bits literal_bits(const Lexer& lexer, const Literal& literal, DType type) {
   if (!literal.raw) return parse_word(lexer, literal.token, type);
   std::string_view digits = literal.token.text;
   if (digits.starts_with("0x")) digits.remove_prefix(2);
-  Bits bits;
-  auto [p, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), bits.raw, 16);
-  if (ec != std::errc() || p != digits.data() + digits.size()) {
-    lexer.fail(literal.token.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
-  }
-  return bits;
+  constexpr int kHex = 16;
+  if (auto raw = parse_number<uint64_t>(digits, kHex)) return {*raw};
+  lexer.fail(literal.token.loc, "bits(…) takes a hexadecimal number such as 0x7fc00001");
 }
 
 }  // namespace stepfuse

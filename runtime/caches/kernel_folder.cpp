@@ -12,6 +12,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/caches/disk_cache.hpp"
 #include "runtime/caches/variant_key.hpp"
 #include "runtime/files/trusted_file.hpp"
@@ -34,11 +35,8 @@ Folders& folders() {
 std::vector<std::string> from_environment() {
   std::vector<std::string> out;
   const char* set = ::secure_getenv("STEPFUSE_KERNELS");
-  std::string_view rest = set != nullptr ? set : "";
-  while (!rest.empty()) {
-    size_t end = std::min(rest.find(':'), rest.size());
-    if (end != 0) out.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (std::string_view folder : split(set != nullptr ? set : "", ":")) {
+    if (!folder.empty()) out.emplace_back(folder);
   }
   return out;
 }

@@ -2,8 +2,9 @@
 #include "runtime/cuda/resources.hpp"
 
 #include <cctype>
-#include <charconv>
 #include <optional>
+
+#include "ir/text/words.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -15,9 +16,7 @@ int number_before(std::string_view line, std::string_view unit) {
   size_t end = at;
   size_t begin = end;
   while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1])) != 0) --begin;
-  int value = 0;
-  std::from_chars(line.data() + begin, line.data() + end, value);
-  return value;
+  return parse_number<int>(line.substr(begin, end - begin)).value_or(0);
 }
 
 // The text between the quotes of "Compiling entry function 'name' for 'sm_90'".
@@ -37,10 +36,7 @@ bool is_report_line(std::string_view line) {
 
 ResourceLog parse_resource_log(std::string_view log) {
   ResourceLog out;
-  while (!log.empty()) {
-    size_t end = log.find('\n');
-    std::string_view line = log.substr(0, end);
-    log.remove_prefix(end == log.npos ? log.size() : end + 1);
+  for (std::string_view line : split(log, "\n")) {
     while (!line.empty() && (line.back() == '\0' || line.back() == '\r')) line.remove_suffix(1);
     if (!is_report_line(line)) {
       if (line.find_first_not_of(" \t") != line.npos) out.rest += std::string(line) + "\n";

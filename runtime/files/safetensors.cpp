@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/files/hash128.hpp"
 #include "runtime/files/json_text.hpp"
 
@@ -211,12 +211,9 @@ const std::string& TensorReader::text(const std::string& key) const {
 }
 
 uint64_t TensorReader::number(const std::string& key) const {
-  const std::string& digits = text(key);
-  const char* end = digits.data() + digits.size();
-  uint64_t value = 0;
-  auto [stop, problem] = std::from_chars(digits.data(), end, value);
-  if (problem != std::errc() || stop != end) refuse(fmt::format("its {} is not a number", key));
-  return value;
+  auto value = parse_number<uint64_t>(text(key));
+  if (!value) refuse(fmt::format("its {} is not a number", key));
+  return *value;
 }
 
 const TensorReader::Array& TensorReader::at(const std::string& array) const {

@@ -1,6 +1,5 @@
 // A checkpoint's moments from one form into another, file to file. Knows ir and the files.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "ir/formula/resolve.hpp"
 #include "ir/recipes/moment_forms.hpp"
 #include "ir/semantics/interpreter.hpp"
+#include "ir/text/words.hpp"
 #include "runtime/files/safetensors.hpp"
 #include "runtime/saved/checkpoint_names.hpp"
 
@@ -96,8 +96,8 @@ class Conversion {
       auto form = forms.find(at.moment);
       if (at.moment.empty() || form == forms.end()) continue;
       used_.insert(form->first);
-      uint64_t tensor = std::strtoull(std::string(at.tensor).c_str(), nullptr, 10);
-      if (tensor >= sizes.size()) fail(array, "is of no tensor of the layout");
+      uint64_t tensor = parse_number<uint64_t>(at.tensor).value_or(sizes.size());
+      if (tensor >= sizes.size()) fail(array, "belongs to no tensor of the layout");
       std::string from = at.form.empty() ? form_of(stored) : std::string(at.form);
       std::string to = full_sizes[tensor] < below ? "f32" : form->second;
       if (from == to) continue;
@@ -170,13 +170,11 @@ class Conversion {
   template <class Make>
   static std::vector<uint64_t> numbers_of(const std::string& words, Make&& make) {
     std::vector<uint64_t> numbers;
-    for (const char* at = words.c_str(); *at != '\0';) {
-      char* end = nullptr;
-      uint64_t size = std::strtoull(at, &end, 10);
-      uint64_t offset = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 0;
-      numbers.push_back(make(size, offset));
-      while (*at != '\0' && *at != ' ') ++at;
-      while (*at == ' ') ++at;
+    for (std::string_view word : split(words, " ")) {
+      std::vector<std::string_view> parts = split(word, ":#");
+      parts.resize(2);
+      numbers.push_back(make(parse_number<uint64_t>(parts[0]).value_or(0),
+                             parse_number<uint64_t>(parts[1]).value_or(0)));
     }
     return numbers;
   }

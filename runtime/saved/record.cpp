@@ -1,7 +1,6 @@
 // Capturing, replaying and comparing recorded steps. Knows the runtime's parts.
 #include "runtime/saved/record.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "runtime/process/say.hpp"
 #include "runtime/step/loss_scaler.hpp"
 #include "runtime/step/numbers.hpp"
@@ -187,16 +187,14 @@ std::optional<Recorder> Recorder::from_environment() {
   std::string_view when = colon == std::string_view::npos ? "" : v.substr(colon + 1);
   if (when.starts_with("step=") || when.starts_with("when=step=")) {
     std::string_view number = when.substr(when.rfind('=') + 1);
-    uint64_t step = 0;
-    auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), step);
-    if (problem != std::errc() || end != number.data() + number.size()) {
+    recorder.wanted_ = parse_number<uint64_t>(number);
+    if (!recorder.wanted_) {
       throw Error(
           ErrorKind::usage,
           fmt::format("STEPFUSE_RECORD={}: step={} is not a number of a step: name one from "
                       "0 to 2^64 - 1",
                       text, number));
     }
-    recorder.wanted_ = step;
   } else if (!when.empty() && when != "when=nonfinite") {
     throw Error(ErrorKind::usage, fmt::format("STEPFUSE_RECORD={}: it is folder, "
                                               "folder:when=nonfinite or folder:step=N",

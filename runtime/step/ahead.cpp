@@ -2,11 +2,11 @@
 // compilers and the folder of kernels.
 #include "runtime/step/ahead.hpp"
 
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "runtime/caches/kernel_folder.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
 #include "runtime/cuda/step_code.hpp"
@@ -27,8 +27,8 @@ std::optional<cuda::CodeTarget> cuda_target(std::string_view name, const std::st
     return std::nullopt;
   }
   std::string_view digits = name.substr(name.find('_') + 1);
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), target.arch);
-  if (error != std::errc{} || end != digits.data() + digits.size() || target.arch < 75) {
+  target.arch = parse_number<int>(digits).value_or(0);
+  if (target.arch < 75) {
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a target; write sm_90 for a cubin, "
                                               "compute_90 for PTX, or a processor level",
                                               name.substr(0, 40)));

@@ -11,22 +11,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "tests/source_dir.hpp"
 
 namespace stepfuse::testing {
 namespace {
 
 using Lines = std::vector<std::string_view>;
-
-Lines split(std::string_view text) {
-  Lines lines;
-  while (!text.empty()) {
-    size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 bool updating() {
   const char* value = std::getenv("STEPFUSE_UPDATE_FILETESTS");
@@ -48,8 +39,8 @@ void print_lines(std::string& out, char mark, const Lines& lines, size_t begin, 
 
 std::string line_difference(std::string_view expected, std::string_view actual) {
   if (expected == actual) return "";
-  Lines e = split(expected);
-  Lines a = split(actual);
+  Lines e = split(expected, "\n");
+  Lines a = split(actual, "\n");
   size_t same = 0;
   while (same < std::min(e.size(), a.size()) && e[same] == a[same]) ++same;
   size_t tail = 0;

@@ -1,13 +1,12 @@
 // Adds and reads --form, --arch, --cuda-options and --cpu-level. Knows CLI11 and fmt.
 #include "tools/cli/cuda_code.hpp"
 
-#include <charconv>
-
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
 
+#include "ir/text/words.hpp"
 #include "tools/cli/source.hpp"
 
 namespace stepfuse::cli {
@@ -17,10 +16,8 @@ int parse_arch(const std::string& text) {
   for (std::string_view prefix : {"sm_", "compute_"}) {
     if (digits.starts_with(prefix)) digits.remove_prefix(prefix.size());
   }
-  int arch = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), arch);
-  bool ok = error == std::errc{} && end == digits.data() + digits.size();
-  if (!ok || arch < 75 || arch > 999) {
+  int arch = parse_number<int>(digits).value_or(0);
+  if (arch < 75 || arch > 999) {
     throw Error(
         ErrorKind::usage,
         fmt::format("--arch {}: write a compute capability from 7.5 on, as in sm_90", text));

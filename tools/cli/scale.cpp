@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ir/semantics/reduction.hpp"
+#include "ir/text/words.hpp"
 #include "tools/cli/table.hpp"
 
 namespace stepfuse::cli {
@@ -30,12 +30,9 @@ Assumptions
 
 // An error message starts with `rule` and ends with `whole`.
 double number(std::string_view text, std::string_view rule, std::string_view whole) {
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0)) {
-    throw Error(ErrorKind::usage, fmt::format("{}; got '{}'", rule, whole));
-  }
-  return value;
+  double value = parse_number<double>(text).value_or(0);
+  if (value > 0) return value;
+  throw Error(ErrorKind::usage, fmt::format("{}; got '{}'", rule, whole));
 }
 
 // Bytes of all parameters, by purpose.

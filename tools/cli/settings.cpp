@@ -2,7 +2,6 @@
 #include "tools/cli/settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include <stepfuse/error.hpp>
 
 #include "ir/text/near_names.hpp"
+#include "ir/text/words.hpp"
 #include "tools/cli/hints.hpp"
 
 namespace stepfuse::cli {
@@ -24,18 +24,19 @@ ArgSetting parse_setting(const std::string& text, const Program& program) {
   if (equals == std::string::npos)
     fail("write NAME=VALUE, NAME[GROUP]=VALUE or NAME[TENSOR]=VALUE");
   ArgSetting s{.name = text.substr(0, equals)};
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data() + equals + 1, end, s.value);
-  if (error != std::errc{} || rest != end) fail("the value is not a number");
+  auto value = parse_number<double>(std::string_view(text).substr(equals + 1));
+  if (!value) fail("the value is not a number");
+  s.value = *value;
   size_t bracket = s.name.find('[');
   if (bracket != std::string::npos) {
     if (s.name.back() != ']' || s.name.size() < bracket + 3) {
       fail("the brackets must hold a group's number or a tensor's name, as in lr[1]=0.01");
     }
     s.tensor = s.name.substr(bracket + 1, s.name.size() - bracket - 2);
-    const char* close = s.tensor.data() + s.tensor.size();
-    auto [stop, e] = std::from_chars(s.tensor.data(), close, s.member);
-    if (e == std::errc{} && stop == close && s.member >= 0) s.tensor.clear();
+    if (auto member = parse_number<int>(s.tensor); member && *member >= 0) {
+      s.member = *member;
+      s.tensor.clear();
+    }
     s.name.resize(bracket);
   }
   if (program.find_arg(s.name) < 0) {

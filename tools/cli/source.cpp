@@ -14,6 +14,7 @@
 
 #include "ir/text/near_names.hpp"
 #include "ir/text/printable.hpp"
+#include "ir/text/words.hpp"
 #include "runtime/tables/tables.hpp"
 #include "tools/workload/text_file.hpp"
 
@@ -66,11 +67,7 @@ void bind_one(Source& source, std::string_view entry) {
 
 void bind_all(Source& source, const std::vector<std::string>& entries) {
   for (std::string_view list : entries) {
-    while (!list.empty()) {
-      size_t end = std::min(list.find(','), list.size());
-      bind_one(source, list.substr(0, end));
-      list.remove_prefix(std::min(end + 1, list.size()));
-    }
+    for (std::string_view entry : split(list, ",")) bind_one(source, entry);
   }
 }
 
@@ -120,10 +117,8 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
 template <class Number>
 CLI::Validator in_range(Number low, Number high) {
   auto check = [low, high](std::string& text) -> std::string {
-    Number value{};
-    const char* end = text.data() + text.size();
-    auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc{} && rest == end && value >= low && value <= high) return "";
+    auto value = parse_number<Number>(text);
+    if (value && *value >= low && *value <= high) return "";
     return fmt::format("expected a {}number from {} to {}; got '{}'",
                        std::is_integral_v<Number> ? "whole " : "", low, high, text);
   };

@@ -1,9 +1,10 @@
 // Reads line information. Both texts name a source line once, for all lines up to the next name.
 #include "tools/explore/line_info.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
+
+#include "ir/text/words.hpp"
 
 namespace stepfuse::explore {
 namespace {
@@ -89,13 +90,8 @@ std::string narrowed(std::string_view line) {
 }  // namespace
 
 std::vector<std::string> split_lines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
+  std::vector<std::string_view> lines = split(text, "\n");
+  return {lines.begin(), lines.end()};
 }
 
 std::vector<CodeLine> read_ptx(std::string_view ptx) {

@@ -18,6 +18,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/files/beside_program.hpp"
 #include "runtime/files/trusted_file.hpp"
 
@@ -95,12 +96,9 @@ std::string find_disassembler() {
   if (const char* named = std::getenv("STEPFUSE_NVDISASM"); named != nullptr && *named != '\0')
     return named;
   const char* path = std::getenv("PATH");
-  std::string_view rest = path != nullptr ? path : "";
-  while (!rest.empty()) {
-    size_t end = std::min(rest.find(':'), rest.size());
-    std::filesystem::path program = std::filesystem::path(rest.substr(0, end)) / "nvdisasm";
+  for (std::string_view folder : split(path != nullptr ? path : "", ":")) {
+    std::filesystem::path program = std::filesystem::path(folder) / "nvdisasm";
     if (access(program.c_str(), X_OK) == 0) return program;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   // The user did not name this file, so it must not be one that other users can write.
   for (const std::filesystem::path& folder : folders_beside_program("nvdisasm")) {

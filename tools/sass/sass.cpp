@@ -1,13 +1,14 @@
 // Reads nvdisasm's text line by line: labels, instructions, and the two words after each.
 #include "tools/sass/sass.hpp"
 
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+
+#include "ir/text/words.hpp"
 
 namespace stepfuse::sass {
 namespace {
@@ -25,10 +26,9 @@ std::optional<uint64_t> take_number(std::string_view& s) {
   if (!s.starts_with("/*") || end == std::string_view::npos) return std::nullopt;
   std::string_view digits = trimmed(s.substr(2, end - 2));
   if (digits.starts_with("0x")) digits.remove_prefix(2);
-  uint64_t value = 0;
-  auto [rest, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (failed != std::errc() || rest != digits.data() + digits.size()) return std::nullopt;
-  s.remove_prefix(end + 2);
+  constexpr int kHex = 16;
+  auto value = parse_number<uint64_t>(digits, kHex);
+  if (value) s.remove_prefix(end + 2);
   return value;
 }
 
@@ -46,10 +46,9 @@ Control control_of(uint64_t high) {
 class Reader {
  public:
   std::vector<Function> read(std::string_view text) {
-    for (; !text.empty(); ++line_) {
-      size_t end = std::min(text.find('\n'), text.size());
-      line(text.substr(0, end));
-      text.remove_prefix(std::min(end + 1, text.size()));
+    for (std::string_view each : split(text, "\n")) {
+      line(each);
+      ++line_;
     }
     finish();
     if (functions_.empty()) fail("there is no code in it");
