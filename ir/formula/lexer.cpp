@@ -33,9 +33,9 @@ void Lexer::advance() {
   char c = text_[pos_];
   if (is_letter(c) || is_digit(c) || c == '.') {
     size_t end = word_end();
-    token_.kind = is_letter(c) ? TokenKind::name : TokenKind::number;
+    token_.kind = is_letter(c) ? TokenKind::word : TokenKind::number;
     token_.text = text_.substr(pos_, end - pos_);
-    if (token_.kind == TokenKind::name && token_.text.size() > kMaxName) {
+    if (token_.kind == TokenKind::word && token_.text.size() > kMaxName) {
       fail(here(),
            fmt::format("this name has {} characters, and {} are the most; take a shorter one",
                        token_.text.size(), kMaxName));

@@ -2,7 +2,6 @@
 #include "ir/formula/parser.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "ir/formula/lexer.hpp"
 #include "ir/semantics/fp_env.hpp"
 #include "ir/text/near_names.hpp"
+#include "ir/text/token_reader.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse::formula {
 namespace {
@@ -30,17 +31,17 @@ struct Level {
 constexpr Level kLevels[] = {
     {{"||"}}, {{"&&"}}, {{"==", "!="}}, {{"<", "<=", ">", ">="}}, {{"+", "-"}}, {{"*", "/", "%"}}};
 
-class Parser {
+class Parser : TokenReader<Lexer> {
  public:
   Parser(std::string_view text, std::string_view file, FindBase find_base)
-      : lexer_(text, file), find_base_(find_base) {
+      : TokenReader(text, file), find_base_(find_base) {
     formula_.text = formula_.formula_text = text;
     formula_.file = file;
   }
 
   Formula parse() {
     expect_word("optimizer");
-    formula_.name = expect_name("the optimizer's name").text;
+    formula_.name = expect(TokenKind::word, "the optimizer's name").text;
     formula_.help = parse_help();
     if (take("=")) {
       parse_variant();
@@ -48,7 +49,7 @@ class Parser {
       expect("{");
       while (!take("}")) parse_statement(formula_.body);
     }
-    if (lexer_.peek().kind != TokenKind::end) {
+    if (!at(TokenKind::end)) {
       fail("text after the optimizer's closing '}'; a file holds one optimizer");
     }
     return std::move(formula_);
@@ -57,71 +58,36 @@ class Parser {
  private:
   // --- tokens
 
-  [[noreturn]] void fail(std::string_view message) { lexer_.fail(lexer_.peek().loc, message); }
   // Fails at a word that other languages have in an expression.
-  void check_foreign_word() {
+  void check_foreign_word() const {
     const Token& t = lexer_.peek();
-    if (t.kind != TokenKind::name) return;
+    if (t.kind != TokenKind::word) return;
     if (t.text == "and") fail("there is no 'and'; write a && b");
     if (t.text == "or") fail("there is no 'or'; write a || b");
   }
-  [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") {
-    const Token& t = lexer_.peek();
+  [[noreturn]] void fail_expected(std::string_view what) const override {
     check_foreign_word();
-    fail(t.kind == TokenKind::end
-             ? fmt::format("expected {}, but the text ends here{}", what, hint)
-             : fmt::format("expected {}, found '{}'{}", what, t.text.substr(0, 40), hint));
-  }
-  bool at(std::string_view sign) const {
-    return lexer_.peek().kind == TokenKind::sign && lexer_.peek().text == sign;
-  }
-  bool at_word(std::string_view word) const {
-    return lexer_.peek().kind == TokenKind::name && lexer_.peek().text == word;
-  }
-  bool take(std::string_view sign) {
-    if (!at(sign)) return false;
-    lexer_.next();
-    return true;
-  }
-  bool take_word(std::string_view word) {
-    if (!at_word(word)) return false;
-    lexer_.next();
-    return true;
-  }
-  void expect(std::string_view sign) {
-    if (!take(sign)) fail_expected(fmt::format("'{}'", sign));
-  }
-  void expect_word(std::string_view word) {
-    if (!take_word(word)) fail_expected(fmt::format("'{}'", word));
-  }
-  Token expect_name(std::string_view what) {
-    if (lexer_.peek().kind != TokenKind::name) fail_expected(what);
-    return lexer_.next();
+    fail_found(what);
   }
   // A name that the formula gives something. Words that a value or a block follows are no names: `where(g)`
   // would be a call or a guard by the blank before its parenthesis alone.
   std::string declare_name(std::string_view what) {
-    Token t = expect_name(what);
+    Token t = expect(TokenKind::word, what);
     for (std::string_view word : {"if", "else", "where", "return"}) {
       if (t.text != word) continue;
       lexer_.fail(t.loc, fmt::format("'{}' is a word of the language; take another name", word));
     }
     return std::string(t.text);
   }
-  std::string parse_help() {
-    return lexer_.peek().kind == TokenKind::text ? std::string(lexer_.next().text) : "";
-  }
+  std::string parse_help() { return at(TokenKind::text) ? std::string(next().text) : ""; }
 
   double parse_number() {
-    if (lexer_.peek().kind != TokenKind::number) fail_expected("a number");
+    if (!at(TokenKind::number)) fail_expected("a number");
     const Token& t = lexer_.peek();
-    double v = 0;
-    auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), v);
-    if (error != std::errc() || end != t.text.data() + t.text.size()) {
-      fail(fmt::format("'{}' is no number", t.text.substr(0, 40)));
-    }
-    lexer_.next();
-    return v;
+    auto v = stepfuse::parse_number<double>(t.text);
+    if (!v) fail(fmt::format("'{}' is no number", t.text.substr(0, 40)));
+    next();
+    return *v;
   }
   double parse_default() {
     if (take_word("true")) return 1;
@@ -186,7 +152,7 @@ class Parser {
     Depth depth(*this);
     Expr condition = parse_binary(0);
     if (!at("?")) return condition;
-    Token t = lexer_.next();
+    Token t = next();
     Expr yes = parse_expr();
     expect(":");
     Expr no = parse_expr();
@@ -203,7 +169,7 @@ class Parser {
       return false;
     };
     while (here()) {
-      Token t = lexer_.next();
+      Token t = next();
       if (t.text == "*" && at("*")) fail("there is no '**'; write a^b");
       Expr right = parse_binary(level + 1);
       left = make(Expr::Kind::binary, t, std::move(left), std::move(right));
@@ -214,7 +180,7 @@ class Parser {
   Expr parse_unary() {
     if (!at("-") && !at("!")) return parse_power();
     Depth depth(*this);
-    Token t = lexer_.next();
+    Token t = next();
     return make(Expr::Kind::unary, t, parse_unary());
   }
 
@@ -222,7 +188,7 @@ class Parser {
     Expr base = parse_primary();
     if (!at("^")) return base;
     Depth depth(*this);
-    Token t = lexer_.next();
+    Token t = next();
     Expr exponent = parse_unary();
     return make(Expr::Kind::binary, t, std::move(base), std::move(exponent));
   }
@@ -239,10 +205,10 @@ class Parser {
       e.number = parse_number();
       return e;
     }
-    if (take("@")) return make(Expr::Kind::name, expect_name("grad"));
-    if (t.kind != TokenKind::name) fail_expected("a value");
-    lexer_.next();
-    bool has_operand = lexer_.peek().kind == TokenKind::name || at("(");
+    if (take("@")) return make(Expr::Kind::name, expect(TokenKind::word, "grad"));
+    if (t.kind != TokenKind::word) fail_expected("a value");
+    next();
+    bool has_operand = at(TokenKind::word) || at("(");
     if (t.text == "not" && has_operand) lexer_.fail(t.loc, "there is no 'not'; write !a");
     // The parenthesis of a call touches its name: what else begins with one begins a line.
     if (!at("(") || !lexer_.peek().touches) return make(Expr::Kind::name, t);
@@ -293,19 +259,19 @@ class Parser {
     }
     Statement s = begin(Kind::assign);
     s.name =
-        expect_name(
-            "hyper, moment, input, output, state, option, let, def, report, if, NAME = … or '}'")
+        expect(TokenKind::word,
+               "hyper, moment, input, output, state, option, let, def, report, if, NAME = … or '}'")
             .text;
     for (std::string_view sign : {"+", "-", "*", "/", "%"}) {
       if (!at(sign)) continue;
       fail(fmt::format("a value is assigned by '=' alone; write {0} = {0} {1} …",
                        s.name.substr(0, 40), sign));
     }
-    if (!at("=")) {
-      fail_expected(fmt::format("'=' after '{}'", s.name.substr(0, 40)),
-                    did_you_mean(s.name, kStatements));
+    if (!take("=")) {
+      check_foreign_word();
+      fail_found(fmt::format("'=' after '{}'", s.name.substr(0, 40)),
+                 did_you_mean(s.name, kStatements));
     }
-    lexer_.next();
     s.value = parse_expr();
     if (take_word("where")) s.guard = parse_expr();
     to.push_back(std::move(s));
@@ -334,7 +300,7 @@ class Parser {
     s.at = parse_domain();
     bool columns = s.at == per::column;
     s.dtype = columns ? DType::f32 : DType::f64;
-    if (lexer_.peek().kind == TokenKind::name && dtype_from_name(lexer_.peek().text)) {
+    if (at(TokenKind::word) && dtype_from_name(lexer_.peek().text)) {
       s.dtype = dtype_from_name(lexer_.peek().text);
       bool known = s.dtype == DType::f64 || s.dtype == DType::f32 || s.dtype == DType::i64 ||
                    s.dtype == DType::boolean;
@@ -342,7 +308,7 @@ class Parser {
       if (columns && size_of(*s.dtype) == 8) {
         fail("a state of columns is f32 (said or not) or bool: they compute as elements do");
       }
-      lexer_.next();
+      next();
     }
     if (take("=")) s.number = parse_default();
   }
@@ -382,7 +348,7 @@ class Parser {
       if (!s.dtype || !kFloatStorage.contains(*s.dtype)) {
         fail_expected(fmt::format("one of {}", names(kFloatStorage, ", ")));
       }
-      lexer_.next();
+      next();
     }
     expect("=");
     s.value = parse_expr();
@@ -408,7 +374,7 @@ class Parser {
     if (take("{")) {
       while (take_word("let")) parse_items(s.body, Kind::let);
       if (!at_word("return")) fail_expected("let or return");
-      lexer_.next();
+      next();
       s.value = parse_expr();
       expect("}");
     } else {
@@ -436,7 +402,7 @@ class Parser {
 
   // The base's statements; what follows gives other defaults.
   void parse_variant() {
-    Token name = expect_name("the optimizer to begin from");
+    Token name = expect(TokenKind::word, "the optimizer to begin from");
     std::optional<Formula> base = find_base_(name.text);
     if (!base) {
       lexer_.fail(name.loc, fmt::format("there is no built-in optimizer '{}' to begin from",
@@ -461,7 +427,7 @@ class Parser {
   }
 
   void replace_defaults() {
-    lexer_.next();
+    next();
     std::vector<Statement> given;
     parse_items(given, Kind::hyper);
     for (const Statement& g : given) {
@@ -483,7 +449,6 @@ class Parser {
     return found;
   }
 
-  Lexer lexer_;
   FindBase find_base_;
   Formula formula_;
   int depth_ = 0;

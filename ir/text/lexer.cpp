@@ -23,7 +23,7 @@ void Lexer::advance() {
                                "@names, %names and {{}} [] <> : , = | ( ) /",
                                static_cast<unsigned char>(c)));
     }
-    token_.kind = TokenKind::punctuation;
+    token_.kind = TokenKind::sign;
     token_.text = text_.substr(pos_++, 1);
     return;
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <set>
 #include <span>
@@ -18,11 +17,12 @@
 #include "ir/semantics/fp_env.hpp"
 #include "ir/text/literal.hpp"
 #include "ir/text/token_reader.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
 
-class Parser : TokenReader {
+class Parser : TokenReader<Lexer> {
  public:
   Parser(std::string_view text, std::string_view file, const std::vector<Table>& tables = {})
       : TokenReader(text, file) {
@@ -32,11 +32,10 @@ class Parser : TokenReader {
   Program parse_program() {
     expect_word("step");
     program_.name = expect(TokenKind::at_name, "the step's @name").text;
-    expect_punctuation("{");
-    while (!at_punctuation("}")) parse_statement();
-    next();
-    if (lexer_.peek().kind != TokenKind::end) {
-      lexer_.fail(lexer_.peek().loc, "text after the step's closing '}'; a file holds one step");
+    expect("{");
+    while (!take("}")) parse_statement();
+    if (!at(TokenKind::end)) {
+      fail("text after the step's closing '}'; a file holds one step");
     }
     name_literals();
     return std::move(program_);
@@ -49,6 +48,15 @@ class Parser : TokenReader {
 
  private:
   using PartLocs = std::array<SourceLoc, kType + 1>;
+
+  // A part of a statement is missing where its line ends, not where the next line begins.
+  [[noreturn]] void fail_expected(std::string_view what) const override {
+    SourceLoc end = lexer_.last_end();
+    if (!at(TokenKind::end) && lexer_.peek().loc.line > end.line && end.line > 0) {
+      lexer_.fail(end, fmt::format("expected {}, but the line ends here", what));
+    }
+    fail_found(what);
+  }
 
   // --- types
 
@@ -68,22 +76,21 @@ class Parser : TokenReader {
     for (const NamedGranularity& d : kGranularities) {
       // Values of rows, columns and blocks say so behind their dtype.
       bool opens = !d.open.empty() && d.close.front() != '/';
-      if (opens && at_punctuation(d.open)) domain = &d;
+      if (opens && at(d.open)) domain = &d;
     }
     type.at = domain->at;
     if (!domain->open.empty()) next();
-    if (lexer_.peek().kind == TokenKind::at_name) {
+    if (at(TokenKind::at_name)) {
       Token t = next();
       type.dtype = DType::bound;
       type.buffer = find_buffer(t);
     } else {
       type.dtype = parse_dtype();
     }
-    if (type.at == per::tensor && at_punctuation("/")) {
-      next();
+    if (type.at == per::tensor && take("/")) {
       type.at = parse_part_of_tensor();
     }
-    if (!domain->close.empty()) expect_punctuation(domain->close);
+    if (!domain->close.empty()) expect(domain->close);
     return type;
   }
 
@@ -111,8 +118,7 @@ class Parser : TokenReader {
   }
 
   Type parse_type_after_colon(SourceLoc* loc = nullptr) {
-    if (!at_punctuation(":")) fail_expected("its type, as in ': [f32]'");
-    next();
+    if (!take(":")) fail_expected("its type, as in ': [f32]'");
     if (loc != nullptr) *loc = lexer_.peek().loc;
     return parse_type();
   }
@@ -151,11 +157,10 @@ class Parser : TokenReader {
 
   Literal parse_literal() {
     Literal literal{expect(TokenKind::word, "a number, true or false")};
-    literal.raw = literal.token.text == "bits" && at_punctuation("(");
+    literal.raw = literal.token.text == "bits" && take("(");
     if (literal.raw) {
-      next();
       literal.token = expect(TokenKind::word, "a hexadecimal bit pattern");
-      expect_punctuation(")");
+      expect(")");
     }
     return literal;
   }
@@ -268,27 +273,23 @@ class Parser : TokenReader {
       if (t.text == "stage") return parse_stage();
       if (t.text == "store" || t.text == "write") return parse_effect();
     }
-    fail_expected("buffer, state, report, table, arg, stage, store, write, %value = … or '}'",
-                  true);
+    fail_found("buffer, state, report, table, arg, stage, store, write, %value = … or '}'");
   }
 
   void parse_buffer() {
     SourceLoc loc = next().loc;
     Buffer b;
     b.name = expect(TokenKind::at_name, "the buffer's @name").text;
-    expect_punctuation(":");
-    bool in_blocks = at_punctuation("<");
-    if (in_blocks) next();
+    expect(":");
+    bool in_blocks = take("<");
     b.dtypes = parse_dtype();
-    while (at_punctuation("|")) {
-      next();
+    while (take("|")) {
       b.dtypes = b.dtypes | parse_dtype();
     }
     if (in_blocks) {
-      if (!at_punctuation("/")) fail_expected("how many elements share a value, as in <f32/256>");
-      next();
+      if (!take("/")) fail_expected("how many elements share a value, as in <f32/256>");
       b.at = parse_tile();
-      expect_punctuation(">");
+      expect(">");
     }
     if (at_word("in"))
       b.access = Access::in;
@@ -299,7 +300,7 @@ class Parser : TokenReader {
     else
       fail_expected("in, out or inout");
     next();
-    if (at_punctuation("=")) parse_buffer_init(b);
+    if (at("=")) parse_buffer_init(b);
     if (at_word("from")) b.from = parse_tensor_size();
     if (at_word("below")) b.below = parse_tensor_size();
     buffers_.emplace(b.name, static_cast<int>(program_.buffers.size()));
@@ -311,19 +312,14 @@ class Parser : TokenReader {
   uint64_t parse_tensor_size() {
     next();
     Token t = expect(TokenKind::word, "how many elements a tensor has, as in 'below 4096'");
-    uint64_t size = 0;
-    auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), size);
-    if (error == std::errc() && end == t.text.data() + t.text.size() && size != 0 &&
-        size != Buffer::kAnySize) {
-      return size;
-    }
+    uint64_t size = parse_number<uint64_t>(t.text).value_or(0);
+    if (size != 0 && size != Buffer::kAnySize) return size;
     lexer_.fail(t.loc, fmt::format("'{}' is no count of elements from 1 on", t.text.substr(0, 40)));
   }
 
   void parse_buffer_init(Buffer& b) {
     next();
-    if (at_word("0")) {
-      next();
+    if (take_word("0")) {
       b.init = Buffer::Init::zero;
     } else {
       Token t = expect(TokenKind::at_name, "0 or the @buffer to copy");
@@ -334,8 +330,7 @@ class Parser : TokenReader {
 
   // `= literal` of a known type; nothing if there is no '='.
   std::optional<Bits> parse_given(Type type) {
-    if (!at_punctuation("=")) return std::nullopt;
-    next();
+    if (!take("=")) return std::nullopt;
     return literal_bits(lexer_, parse_literal(), type.dtype);
   }
 
@@ -345,10 +340,7 @@ class Parser : TokenReader {
     s.report = next().text == "report";
     s.name = expect(TokenKind::at_name, "the state's @name").text;
     s.type = parse_type_after_colon();
-    if (at_word("shared")) {
-      next();
-      s.shared = true;
-    }
+    s.shared = take_word("shared");
     s.initial = parse_given(s.type).value_or(Bits{});
     states_.emplace(s.name, static_cast<int>(program_.states.size()));
     program_.states.push_back(std::move(s));
@@ -359,14 +351,12 @@ class Parser : TokenReader {
     Table table;
     SourceLoc loc = next().loc;
     table.name = expect(TokenKind::at_name, "the table's @name").text;
-    expect_punctuation(":");
+    expect(":");
     expect_word("f32");
-    expect_punctuation("=");
-    while (true) {
+    expect("=");
+    do {
       table.values.push_back(literal_bits(lexer_, parse_literal(), DType::f32).f32());
-      if (!at_punctuation(",")) break;
-      next();
-    }
+    } while (take(","));
     declare(table, loc);
   }
   void declare(const Table& table, SourceLoc loc) {
@@ -398,13 +388,12 @@ class Parser : TokenReader {
     Token t = expect(TokenKind::at_name, "the @name to write to");
     bool store = inst.op == Op::store;
     inst.slot = store ? find_buffer(t, "write") : find_state(t, "store");
-    expect_punctuation(",");
+    expect(",");
     Operand value = parse_operand();
     inst.operands[0] = value_of(value, held_in(inst));
     inst.type = program_[inst.operands[0]].type;
     PartLocs parts{value.loc};
-    if (at_word("if")) {
-      next();
+    if (take_word("if")) {
       parts[kPredicate] = lexer_.peek().loc;
       inst.predicate = parse_value();
     }
@@ -420,7 +409,7 @@ class Parser : TokenReader {
 
   void parse_definition() {
     Token result = next();
-    expect_punctuation("=");
+    expect("=");
     Token word = expect(TokenKind::word, "an op");
     auto op = op_from_name(word.text);
     if (!op || is_effect(*op) || *op == Op::arg) {
@@ -440,11 +429,11 @@ class Parser : TokenReader {
       }
       if (reads_table(*op)) {
         inst.slot = find(tables_, expect(TokenKind::at_name, "a @table"), "table", {}, "", "");
-        expect_punctuation(",");
+        expect(",");
       }
       std::vector<Operand> operands;
       for (int i = 0; i < inst.arity(); ++i) {
-        if (i > 0) expect_punctuation(",");
+        if (i > 0) expect(",");
         operands.push_back(parse_operand());
       }
       inst.type = parse_type_after_colon(&parts[kType]);

@@ -59,7 +59,7 @@ std::vector<Piece> step_pieces(std::string_view text, std::string_view file) {
     Token t = lexer.next();
     bool sigil = t.kind == TokenKind::at_name || t.kind == TokenKind::percent_name;
     Piece p{{t.text.data() - (sigil ? 1 : 0), t.text.size() + (sigil ? 1 : 0)}, t.loc.line};
-    if (t.kind == TokenKind::punctuation) {
+    if (t.kind == TokenKind::sign) {
       char c = t.text[0];
       bool behind_colon = !out.empty() && out.back().raw == ":";
       if (c == ',')
@@ -85,9 +85,8 @@ std::vector<Piece> step_pieces(std::string_view text, std::string_view file) {
   return out;
 }
 
-Role formula_role(const formula::Token& t, const std::vector<Piece>& before) {
-  using formula::TokenKind;
-  if (t.kind == TokenKind::name) {
+Role formula_role(const Token& t, const std::vector<Piece>& before) {
+  if (t.kind == TokenKind::word) {
     return is_one_of(t.text, {"where", "return", "if"}) ? Role::asks : Role::word;
   }
   if (t.kind != TokenKind::sign) return Role::word;
@@ -105,9 +104,9 @@ Role formula_role(const formula::Token& t, const std::vector<Piece>& before) {
 std::vector<Piece> formula_pieces(std::string_view text, std::string_view file) {
   std::vector<Piece> out;
   formula::Lexer lexer(text, file);
-  while (lexer.peek().kind != formula::TokenKind::end) {
-    formula::Token t = lexer.next();
-    int quotes = t.kind == formula::TokenKind::text ? 1 : 0;
+  while (lexer.peek().kind != TokenKind::end) {
+    Token t = lexer.next();
+    int quotes = t.kind == TokenKind::text ? 1 : 0;
     std::string_view raw(t.text.data() - quotes, t.text.size() + 2 * static_cast<size_t>(quotes));
     bool goes_on = quotes != 0 || raw == "where";
     out.push_back({raw, t.loc.line, formula_role(t, out), t.touches, goes_on});

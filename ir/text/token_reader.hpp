@@ -1,64 +1,61 @@
-// What a parser of steps asks of its tokens, and how it says what is missing. Knows fmt.
+// How the parsers of both languages ask for tokens, and say which one is missing. Knows fmt.
 #pragma once
 
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "ir/text/lexer.hpp"
+#include "ir/text/lexer_base.hpp"
 
 namespace stepfuse {
 
+template <class Lexer>
 class TokenReader {
  protected:
   TokenReader(std::string_view text, std::string_view file) : lexer_(text, file) {}
+  virtual ~TokenReader() = default;
 
-  Token next() {
-    Token t = lexer_.next();
-    int width = static_cast<int>(t.text.size());
-    bool sigil = t.kind == TokenKind::at_name || t.kind == TokenKind::percent_name;
-    last_end_ = {t.loc.line, t.loc.column + width + (sigil ? 1 : 0)};
-    return t;
+  Token next() { return lexer_.next(); }
+  bool at(TokenKind kind) const { return lexer_.peek().kind == kind; }
+  bool at(TokenKind kind, std::string_view text) const {
+    return at(kind) && lexer_.peek().text == text;
   }
-
-  bool at_punctuation(std::string_view p) const {
-    return lexer_.peek().kind == TokenKind::punctuation && lexer_.peek().text == p;
+  bool at(std::string_view sign) const { return at(TokenKind::sign, sign); }
+  bool at_word(std::string_view word) const { return at(TokenKind::word, word); }
+  bool take(std::string_view sign) { return take_if(at(sign)); }
+  bool take_word(std::string_view word) { return take_if(at_word(word)); }
+  void expect(std::string_view sign) {
+    if (!take(sign)) fail_expected(fmt::format("'{}'", sign));
   }
-  bool at_word(std::string_view w) const {
-    return lexer_.peek().kind == TokenKind::word && lexer_.peek().text == w;
-  }
-  // What is missing within a statement is missing where its line ends, not where the next begins.
-  [[noreturn]] void fail_expected(std::string_view what, bool begins_statement = false) {
-    const Token& t = lexer_.peek();
-    if (!begins_statement && t.kind != TokenKind::end && t.loc.line > last_end_.line &&
-        last_end_.line > 0) {
-      lexer_.fail(last_end_, fmt::format("expected {}, but the line ends here", what));
-    }
-    std::string_view sigil = t.kind == TokenKind::at_name        ? "@"
-                             : t.kind == TokenKind::percent_name ? "%"
-                                                                 : "";
-    lexer_.fail(t.loc,
-                t.kind == TokenKind::end
-                    ? fmt::format("expected {}, but the text ends here", what)
-                    : fmt::format("expected {}, found '{}{}'", what, sigil, t.text.substr(0, 40)));
+  void expect_word(std::string_view word) {
+    if (!take_word(word)) fail_expected(fmt::format("'{}'", word));
   }
   Token expect(TokenKind kind, std::string_view what) {
-    if (lexer_.peek().kind != kind) fail_expected(what);
+    if (!at(kind)) fail_expected(what);
     return next();
   }
-  void expect_word(std::string_view w) {
-    if (!at_word(w)) fail_expected(fmt::format("'{}'", w));
-    next();
+
+  [[noreturn]] void fail(std::string_view message) const {
+    lexer_.fail(lexer_.peek().loc, message);
   }
-  void expect_punctuation(std::string_view p) {
-    if (!at_punctuation(p)) fail_expected(fmt::format("'{}'", p));
-    next();
+  // A language may know better what is wrong.
+  [[noreturn]] virtual void fail_expected(std::string_view what) const { fail_found(what); }
+  [[noreturn]] void fail_found(std::string_view what, std::string_view hint = "") const {
+    const Token& t = lexer_.peek();
+    if (at(TokenKind::end)) {
+      fail(fmt::format("expected {}, but the text ends here{}", what, hint));
+    }
+    std::string_view sigil = at(TokenKind::at_name) ? "@" : at(TokenKind::percent_name) ? "%" : "";
+    fail(fmt::format("expected {}, found '{}{}'{}", what, sigil, t.text.substr(0, 40), hint));
   }
 
   Lexer lexer_;
 
  private:
-  SourceLoc last_end_;  // behind the last token
+  bool take_if(bool there) {
+    if (there) next();
+    return there;
+  }
 };
 
 }  // namespace stepfuse

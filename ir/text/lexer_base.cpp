@@ -1,16 +1,16 @@
 // Blanks, comments and errors of a text. Knows ir errors.
-#include "ir/text/text_cursor.hpp"
+#include "ir/text/lexer_base.hpp"
 
 #include <algorithm>
 
 namespace stepfuse {
 
-void TextCursor::fail(SourceLoc loc, std::string_view message) const {
+void LexerBase::fail(SourceLoc loc, std::string_view message) const {
   constexpr size_t kMaxMessage = 400;  // names in a text of noise may be megabytes long
   throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
 }
 
-void TextCursor::skip_blanks() {
+void LexerBase::skip_blanks() {
   while (pos_ < text_.size()) {
     char c = text_[pos_];
     if (c == '\n') {
