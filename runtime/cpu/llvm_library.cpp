@@ -3,12 +3,13 @@
 #include "runtime/cpu/llvm_library.hpp"
 
 #include <cstdlib>
-#include <dlfcn.h>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+
+#include "runtime/process/shared_library.hpp"
 
 namespace stepfuse {
 
@@ -37,26 +38,15 @@ std::vector<std::string> candidates() {
   return names;
 }
 
-// "" if all functions were found, else the first that was not.
-std::string look_up(void* handle, LlvmLibrary& f) {
-#define X(symbol)                                                          \
-  f.symbol = reinterpret_cast<decltype(f.symbol)>(dlsym(handle, #symbol)); \
-  if (f.symbol == nullptr) return #symbol;
+// "" if `file` can be used.
+std::string try_open(const std::string& file, Loaded& loaded) {
+  SharedLibrary library(file);
+#define X(symbol) library.find(loaded.functions.symbol, #symbol);
   STEPFUSE_LLVM_FUNCTIONS(X)
   STEPFUSE_LLVM_TARGET_FUNCTIONS(X)
 #undef X
-  return "";
-}
-
-// "" if `file` can be used.
-std::string try_open(const std::string& file, Loaded& loaded) {
-  void* handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) return dlerror();
-  std::string missing = look_up(handle, loaded.functions);
-  std::string problem;
-  if (!missing.empty()) {
-    problem = fmt::format("{}: has no function {}", file, missing);
-  } else {
+  std::string problem = library.problem();
+  if (problem.empty()) {
     unsigned major = 0;
     unsigned minor = 0;
     unsigned patch = 0;
@@ -68,12 +58,10 @@ std::string try_open(const std::string& file, Loaded& loaded) {
     }
   }
   if (!problem.empty()) {
-    dlclose(handle);
+    library.close();
     return problem;
   }
-  Dl_info where{};
-  bool known = dladdr(reinterpret_cast<void*>(loaded.functions.LLVMGetVersion), &where) != 0;
-  loaded.status.library = known && where.dli_fname != nullptr ? where.dli_fname : file;
+  loaded.status.library = library.path();
   loaded.status.available = true;
 #define X(symbol) loaded.functions.symbol();
   STEPFUSE_LLVM_TARGET_FUNCTIONS(X)

@@ -10,6 +10,7 @@
 #include "runtime/caches/remembered.hpp"
 #include "runtime/files/beside_program.hpp"
 #include "runtime/files/trusted_file.hpp"
+#include "runtime/process/shared_library.hpp"
 
 namespace stepfuse::cuda {
 namespace {
@@ -68,15 +69,6 @@ void open_builtins(const Place& place) {
   }
 }
 
-bool resolve(void* handle, NvrtcLibrary* library, std::string* missing) {
-#define X(name, result, parameters)                                             \
-  library->name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
-  if (library->name == nullptr && missing->empty()) *missing = #name;
-  STEPFUSE_NVRTC_FUNCTIONS(X)
-#undef X
-  return missing->empty();
-}
-
 }  // namespace
 
 std::string describe_nvrtc_search() {
@@ -113,24 +105,18 @@ NvrtcLibrary open_nvrtc(std::string* problem) {
         }
         open_builtins(place);
       }
-      void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle == nullptr) {
-        *problem += std::string(dlerror()) + "\n";
-        continue;
-      }
+      SharedLibrary opened(file.string());
       NvrtcLibrary library;
-      std::string missing;
-      if (resolve(handle, &library, &missing)) {
-        library.path = file.string();
-        Dl_info where{};
-        if (dladdr(reinterpret_cast<void*>(library.nvrtcVersion), &where) != 0) {
-          library.path = where.dli_fname;
-        }
+#define X(name, result, parameters) opened.find(library.name, #name);
+      STEPFUSE_NVRTC_FUNCTIONS(X)
+#undef X
+      library.path = opened.path();
+      if (opened.problem().empty()) {
         problem->clear();
         return library;
       }
-      *problem += file.string() + ": has no " + missing + "\n";
-      dlclose(handle);
+      *problem += opened.problem() + "\n";
+      opened.close();
     }
   }
   return {};

@@ -9,7 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <dlfcn.h>
+
+#include "runtime/process/shared_library.hpp"
 
 namespace stepfuse::nvtx {
 namespace {
@@ -67,10 +68,9 @@ Functions ask_profiler() {
     if (i < kCoreFunctions) g_core_table[i] = &g_core[i];
     g_unused_table[i] = &g_unused[i];
   }
-  void* library = dlopen(path, RTLD_LAZY);
-  if (library == nullptr) return {};  // a profiler's trouble is no reason to stop training
-  using Initialize = int (*)(const void* (*)(uint32_t));
-  auto initialize = reinterpret_cast<Initialize>(dlsym(library, "InitializeInjectionNvtx2"));
+  // A profiler's trouble is no reason to stop training.
+  int (*initialize)(const void* (*)(uint32_t)) = nullptr;
+  SharedLibrary(path).find(initialize, "InitializeInjectionNvtx2");
   if (initialize == nullptr || initialize(&export_table) == 0) return {};
   Functions f{reinterpret_cast<PushFunction>(g_core[kPushA]),
               reinterpret_cast<PopFunction>(g_core[kPop])};

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <mutex>
 #include <thread>
 
@@ -11,6 +10,7 @@
 #include <stepfuse/ranks.hpp>
 
 #include "runtime/process/fork_watch.hpp"
+#include "runtime/process/shared_library.hpp"
 
 namespace stepfuse {
 namespace {
@@ -57,26 +57,18 @@ Library open_library() {
   Library library;
   const char* named = ::secure_getenv("STEPFUSE_NCCL_LIBRARY");
   const char* name = named != nullptr && *named != '\0' ? named : "libnccl.so.2";
-  void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    library.problem = dlerror();
-    return library;
-  }
-  auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, symbol));
-    if (function == nullptr && library.problem.empty()) {
-      library.problem = fmt::format("{} has no {}: it takes NCCL 2.14 or later", name, symbol);
-    }
-  };
-  find(library.get_unique_id, "ncclGetUniqueId");
-  find(library.init_rank, "ncclCommInitRankConfig");
-  find(library.all_reduce, "ncclAllReduce");
-  find(library.all_gather, "ncclAllGather");
-  find(library.async_error, "ncclCommGetAsyncError");
-  find(library.finalize, "ncclCommFinalize");
-  find(library.destroy, "ncclCommDestroy");
-  find(library.abort, "ncclCommAbort");
-  find(library.error_string, "ncclGetErrorString");
+  SharedLibrary file(name);
+  file.find(library.get_unique_id, "ncclGetUniqueId");
+  file.find(library.init_rank, "ncclCommInitRankConfig");
+  file.find(library.all_reduce, "ncclAllReduce");
+  file.find(library.all_gather, "ncclAllGather");
+  file.find(library.async_error, "ncclCommGetAsyncError");
+  file.find(library.finalize, "ncclCommFinalize");
+  file.find(library.destroy, "ncclCommDestroy");
+  file.find(library.abort, "ncclCommAbort");
+  file.find(library.error_string, "ncclGetErrorString");
+  library.problem = file.problem();
+  if (file && !file.problem().empty()) library.problem += ": it takes NCCL 2.14 or later";
   return library;
 }
 

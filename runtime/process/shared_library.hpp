@@ -1,0 +1,41 @@
+// Opens a library and finds its functions. Knows the dynamic loader.
+#pragma once
+
+#include <dlfcn.h>
+#include <string>
+
+namespace stepfuse {
+
+// It stays open when this object ends, since its functions are in use, unless close() is called.
+class SharedLibrary {
+ public:
+  // Resolves functions when they are called: libLLVM has thousands.
+  explicit SharedLibrary(const std::string& file)
+      : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)), path_(file) {
+    if (handle_ == nullptr) problem_ = dlerror();
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+  // The function of that name, or null. A required one that is missing is a problem.
+  template <class Result, class... Parameters>
+  void find(Result (*&function)(Parameters...), const char* name, bool required = true) {
+    void* found = handle_ != nullptr ? dlsym(handle_, name) : nullptr;
+    function = reinterpret_cast<Result (*)(Parameters...)>(found);
+    Dl_info where{};
+    if (found != nullptr && dladdr(found, &where) != 0) path_ = where.dli_fname;
+    if (found == nullptr && required && problem_.empty()) problem_ = path_ + " has no " + name;
+  }
+  // Why it could not be opened, or the first function that is missing; empty otherwise.
+  const std::string& problem() const { return problem_; }
+  const std::string& path() const { return path_; }  // the loaded file's, once a function was found
+  void close() {
+    if (handle_ != nullptr) dlclose(handle_);
+    handle_ = nullptr;
+  }
+
+ private:
+  void* handle_;
+  std::string path_;
+  std::string problem_;
+};
+
+}  // namespace stepfuse
