@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times stepfuse's step beside PyTorch's whole pipeline, and optax's: one table, one SVG.
 
-    pip install torch==2.13.0 numpy && ninja -C build torch_bridge stepfuse_core && tools/compare_torch.py --out build
+    pip install torch==2.13.0 numpy && ninja -C build stepfuse_core && tools/compare_torch.py --out build
     pip install jax optax                                    # for the optax contestant
     tools/compare_torch.py --device cuda --out build         # on a GPU; written without one, not run on one yet
 

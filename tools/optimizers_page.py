@@ -2,7 +2,7 @@
 """Writes docs/optimizers.md: what each built-in optimizer costs and how near it is to its peer; knows the tool and tools/peers.
 
     tools/optimizers_page.py                     what costs nothing: lines, phases, bytes; the rest stays as it is
-    tools/optimizers_page.py --draws 200         the comparisons too (PyTorch, torch_bridge and the peers)
+    tools/optimizers_page.py --draws 200         the comparisons too (PyTorch, the peers, and PYTHONPATH of the package)
     tools/optimizers_page.py --times             and the times (PYTHONPATH of the package; a build with -O3, a quiet machine)
     tools/optimizers_page.py --check             whether lines, phases, bytes and peers on the page are true
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares every recipe with real PyTorch on the CPU and writes docs/parity.md.
 
-    pip install torch==2.13.0 numpy && ninja -C build torch_bridge && tools/parity.py --write
+    pip install torch==2.13.0 numpy && ninja -C build stepfuse_core && PYTHONPATH=build/python tools/parity.py --write
 
-Needs the library torch_bridge (STEPFUSE_BUILD names the build folder, default build/). Without --write it prints.
+Needs the Python package (PYTHONPATH names it). Without --write it prints.
 """
 
 import argparse
@@ -25,7 +25,7 @@ except ImportError:
     print("skipped: PyTorch is not installed (pip install torch==2.13.0 numpy)")
     sys.exit(77)
 
-import bridge  # noqa: E402
+import c_api  # noqa: E402
 import compare  # noqa: E402
 import formulas  # noqa: E402
 import norms  # noqa: E402
@@ -225,10 +225,10 @@ class Varying(compare.Pair):
 def varying(run, backend):
     rows = []
     for case, implementation in ((compare.CASES[0], "fused"), (compare.CASES[6], "for-loop"), (compare.CASES[8], "fused")):
-        before = bridge.library().sf_compiled()
+        before = c_api.compiled()
         result = run(case, implementation, steps=100, pair_class=Varying, exact_sqrt=implementation != "fused",
                      sizes=(64, 32, 48, 16, 80, 128))
-        compiled = bridge.library().sf_compiled() - before
+        compiled = c_api.compiled() - before
         rows.append([case.name, implementation, cell(result), compiled if backend.startswith("cpu") else "-"])
     return rows
 

@@ -3,7 +3,7 @@ and scales. Compares copies in 128x128 blocks, and MXFP8 rounded up, with Transf
 
     tests/torch/formats_check.py [--steps N] [--backend cpu]
 
-Needs PyTorch, torchao and the library torch_bridge. The formula is torchao's own, in its order of operations; decay rates
+Needs PyTorch, torchao and the Python package (PYTHONPATH). The formula is torchao's own, in its order of operations; decay rates
 are those whose powers are exact in f32, since torch rounds powers as its C library does; square roots are rounded
 correctly (docs/parity.md).
 """

@@ -3,7 +3,7 @@ peer is elementwise.
 
     tests/torch/formulas_check.py [--draws N] [NAME...]
 
-Needs PyTorch and the library torch_bridge; other peers (tools/peers/cases.py) where they are installed.
+Needs PyTorch and the Python package (PYTHONPATH); other peers (tools/peers/cases.py) where they are installed.
 """
 
 import argparse

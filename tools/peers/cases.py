@@ -1,6 +1,6 @@
 """Built-in formulas and their peers: who they are, how hyperparameters are drawn, and one comparison of a draw.
 
-Needs PyTorch, the library torch_bridge and the peers only where something is compared.
+Needs PyTorch, the Python package and the peers only where something is compared.
 """
 
 import contextlib
