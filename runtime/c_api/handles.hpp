@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <variant>
 
 #include <stepfuse/monitor.hpp>
 #include <stepfuse/stepfuse.h>
@@ -25,7 +26,7 @@ struct stepfuse_step {
   mutable std::string partial_name = {};  // of the partial that was last read
 };
 struct stepfuse_args {
-  stepfuse::Args value;
+  std::variant<stepfuse::Args, stepfuse::DeviceArgs> value;  // the host's, or a block on the device
 };
 struct stepfuse_stats {
   stepfuse::StepStats value;

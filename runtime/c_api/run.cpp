@@ -8,59 +8,57 @@
 using namespace stepfuse;
 using namespace stepfuse::c_api;
 
+namespace {
+
+// Calls `run` with the arguments, or with none for those of set_args.
+template <class Run>
+stepfuse_status guard_run(const stepfuse_args* args, Run&& run) {
+  return guard([&] {
+    if (args == nullptr) return run();
+    std::visit([&](const auto& value) { run(value); }, args->value);
+  });
+}
+
+}  // namespace
+
 stepfuse_status stepfuse_step_run(stepfuse_step* step, void* const* gradients, size_t count,
                                   const stepfuse_args* args, stepfuse_stream stream) {
-  return guard([&] {
-    auto pointers = pointers_of(gradients, count);
-    if (args != nullptr) {
-      step_of(step).run(pointers, args->value, stream);
-    } else {
-      step_of(step).run(pointers, stream);
-    }
+  return guard_run(args, [&](const auto&... from) {
+    step_of(step).run(pointers_of(gradients, count), from..., stream);
   });
 }
 
 stepfuse_status stepfuse_step_observe(stepfuse_step* step, size_t first, void* const* gradients,
                                       size_t count, const stepfuse_args* args,
                                       stepfuse_stream stream) {
-  return guard([&] {
-    auto pointers = pointers_of(gradients, count);
-    if (args != nullptr) {
-      step_of(step).observe(first, pointers, args->value, stream);
-    } else {
-      step_of(step).observe(first, pointers, stream);
-    }
+  return guard_run(args, [&](const auto&... from) {
+    step_of(step).observe(first, pointers_of(gradients, count), from..., stream);
   });
 }
 
 stepfuse_status stepfuse_step_reduce(stepfuse_step* step, void* const* gradients, size_t count,
                                      const stepfuse_args* args, stepfuse_stream stream) {
-  return guard([&] {
-    auto pointers = pointers_of(gradients, count);
-    if (args != nullptr) {
-      step_of(step).reduce(pointers, args->value, stream);
-    } else {
-      step_of(step).reduce(pointers, stream);
-    }
+  return guard_run(args, [&](const auto&... from) {
+    step_of(step).reduce(pointers_of(gradients, count), from..., stream);
   });
 }
 
 stepfuse_status stepfuse_step_run_at(stepfuse_step* step, void* const* gradients, size_t count,
-                                     const void* args, stepfuse_stream stream) {
-  return guard([&] { step_of(step).run(pointers_of(gradients, count), DeviceArgs{args}, stream); });
+                                     const void* block, stepfuse_stream stream) {
+  stepfuse_args args{DeviceArgs{block}};
+  return stepfuse_step_run(step, gradients, count, &args, stream);
 }
 
 stepfuse_status stepfuse_step_observe_at(stepfuse_step* step, size_t first, void* const* gradients,
-                                         size_t count, const void* args, stepfuse_stream stream) {
-  return guard([&] {
-    step_of(step).observe(first, pointers_of(gradients, count), DeviceArgs{args}, stream);
-  });
+                                         size_t count, const void* block, stepfuse_stream stream) {
+  stepfuse_args args{DeviceArgs{block}};
+  return stepfuse_step_observe(step, first, gradients, count, &args, stream);
 }
 
 stepfuse_status stepfuse_step_reduce_at(stepfuse_step* step, void* const* gradients, size_t count,
-                                        const void* args, stepfuse_stream stream) {
-  return guard(
-      [&] { step_of(step).reduce(pointers_of(gradients, count), DeviceArgs{args}, stream); });
+                                        const void* block, stepfuse_stream stream) {
+  stepfuse_args args{DeviceArgs{block}};
+  return stepfuse_step_reduce(step, gradients, count, &args, stream);
 }
 
 stepfuse_status stepfuse_step_partials(const stepfuse_step* step, void** block, size_t* bytes,

@@ -73,7 +73,14 @@ std::vector<std::string> names_of(const char* const* names, size_t count) {
   return out;
 }
 
-const Args& args_of(const stepfuse_args* args) { return need(args, "the args").value; }
+// Arguments of the host.
+template <class Handle>
+auto& args_of(Handle* args) {
+  if (auto* found = std::get_if<Args>(&need(args, "the args").value)) return *found;
+  throw Error(ErrorKind::usage,
+              "these arguments are a block in device memory: write to the block, at "
+              "stepfuse_step_arg_offset");
+}
 
 }  // namespace
 
@@ -208,17 +215,17 @@ void stepfuse_args_destroy(stepfuse_args* args) { delete args; }
 stepfuse_status stepfuse_args_copy(const stepfuse_args* args, stepfuse_args** copy) {
   return guard([&] {
     auto& out = result(copy);
-    out = new stepfuse_args{args_of(args)};
+    out = new stepfuse_args{need(args, "the args").value};
   });
 }
 
 stepfuse_status stepfuse_args_set(stepfuse_args* args, int32_t arg, double value) {
-  return guard([&] { need(args, "the args").value.set(ArgId{arg}, value); });
+  return guard([&] { args_of(args).set(ArgId{arg}, value); });
 }
 
 stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg, int32_t group,
                                         double value) {
-  return guard([&] { need(args, "the args").value.set(ArgId{arg}, group, value); });
+  return guard([&] { args_of(args).set(ArgId{arg}, group, value); });
 }
 
 stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg, int32_t group,
@@ -239,6 +246,15 @@ stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg,
   return guard([&] {
     auto& out = result(address);
     out = step_of(step).device_arg(ArgId{arg}, group);
+  });
+}
+
+stepfuse_status stepfuse_step_args_at(const stepfuse_step* step, const void* block,
+                                      stepfuse_args** args) {
+  return guard([&] {
+    step_of(step);
+    auto& out = result(args);
+    out = new stepfuse_args{DeviceArgs{block}};
   });
 }
 

@@ -183,7 +183,7 @@ static void test_a_run(int32_t kind) {
 static void test_every_way_to_run(void) {
   stepfuse_step_options observing = STEPFUSE_STEP_OPTIONS;
   trainer *a, *b, *c, *d, *e;
-  stepfuse_args* copy;
+  stepfuse_args *copy, *block_args;
   int32_t lr;
   uint64_t words[64];
   size_t bytes, offset;
@@ -239,10 +239,13 @@ static void test_every_way_to_run(void) {
   OK(stepfuse_step_write_args(e->step, e->args, words, stepfuse_step_args_bytes(e->step) / 8));
   OK(stepfuse_step_observe_at(e->step, 0, e->gradients, 2, words, NULL));
   OK(stepfuse_step_reduce_at(e->step, e->gradients, 2, words, NULL));
-  OK(stepfuse_step_run_at(e->step, e->gradients, 2, words, NULL));
+  OK(stepfuse_step_args_at(e->step, words, &block_args));
+  FAILS(STEPFUSE_ERROR_USAGE, "block in device memory", stepfuse_args_set(block_args, lr, 1.0));
+  OK(stepfuse_step_run(e->step, e->gradients, 2, block_args, NULL));
   CHECK(same_numbers(a, e));
 
   stepfuse_args_destroy(copy);
+  stepfuse_args_destroy(block_args);
   free_trainer(a);
   free_trainer(b);
   free_trainer(c);

@@ -250,7 +250,6 @@ STEPFUSE_API stepfuse_status stepfuse_scaler_update(stepfuse_scaler* scaler, dou
 
 typedef struct stepfuse_step stepfuse_step;
 typedef struct stepfuse_args stepfuse_args;
-
 enum { STEPFUSE_FUSED = 0, STEPFUSE_SPLIT = 1, STEPFUSE_UNFUSED = 2 };
 typedef struct stepfuse_step_options {
   size_t size;
@@ -347,8 +346,10 @@ STEPFUSE_API stepfuse_status stepfuse_step_set_args(stepfuse_step* step, const s
                                                     stepfuse_stream stream);
 STEPFUSE_API stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg,
                                                       int32_t group, void** address);
-// A block of the caller's: its bytes, an argument's offset in it, and its contents in words of 8
-// bytes.
+// A block of the caller's: its bytes, an argument's offset in it, and its contents in words of 8 bytes.
+// Arguments made with args_at are read from the block by every run that is given them.
+STEPFUSE_API stepfuse_status stepfuse_step_args_at(const stepfuse_step* step, const void* block,
+                                                   stepfuse_args** args);
 STEPFUSE_API size_t stepfuse_step_args_bytes(const stepfuse_step* step);
 STEPFUSE_API stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg,
                                                       int32_t group, size_t* offset);
@@ -358,9 +359,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_write_args(const stepfuse_step* step,
 
 // --- run
 
-// One step. One gradient per tensor, NULL where it has none this time; other addresses at every
-// call are welcome. After the first, allocates, locks, waits for nothing. args NULL: those of
-// set_args.
+// One step. One gradient per tensor, NULL if it has none this time; addresses may change at every call.
+// After the first, it neither allocates, locks nor waits. args NULL: those of set_args.
 STEPFUSE_API stepfuse_status stepfuse_step_run(stepfuse_step* step, void* const* gradients,
                                                size_t count, const stepfuse_args* args,
                                                stepfuse_stream stream);
@@ -369,12 +369,12 @@ STEPFUSE_API stepfuse_status stepfuse_step_observe(stepfuse_step* step, size_t f
                                                    void* const* gradients, size_t count,
                                                    const stepfuse_args* args,
                                                    stepfuse_stream stream);
-// The rest of the first phase and its reductions; what stepfuse_step_partial names may then be
-// replaced on the stream, before a run with the same gradients goes on from it.
+// The rest of the first phase and its reductions. What stepfuse_step_partial names may then be replaced on
+// the stream, before a run with the same gradients continues from it.
 STEPFUSE_API stepfuse_status stepfuse_step_reduce(stepfuse_step* step, void* const* gradients,
                                                   size_t count, const stepfuse_args* args,
                                                   stepfuse_stream stream);
-// The same three with arguments at an address in device memory: see stepfuse_step_args_bytes.
+// The same three, with the block itself instead of arguments made with args_at.
 STEPFUSE_API stepfuse_status stepfuse_step_run_at(stepfuse_step* step, void* const* gradients,
                                                   size_t count, const void* args,
                                                   stepfuse_stream stream);
