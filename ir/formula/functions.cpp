@@ -64,6 +64,13 @@ Operand pow(Values& v, SourceLoc loc, Operands o) {
   return v.number(loc, Op::pow, o, true);
 }
 
+// Uniform in [0, 1): the upper 24 of 32 random bits, which an f32 holds.
+Operand random(Values& v, SourceLoc loc, Operands) {
+  Value bits = v.made(loc, v.c.random_bits()).value;
+  Value upper = v.made(loc, v.c.b.apply(Op::shr, {bits, v.c.i32(8)})).value;
+  return v.made(loc, v.made(loc, v.c.b.cast(upper, DType::f32)).value * v.c.f32(0x1p-24));
+}
+
 struct Function {
   std::string_view name;
   size_t arity;
@@ -92,6 +99,7 @@ constexpr Function kFunctions[] = {
     {"f64", 1, to_f64},
     {"lerp", 3, lerp},
     {"ema_square", 3, ema_square},
+    {"random", 0, random},
 };
 
 const Function* find(std::string_view name) {

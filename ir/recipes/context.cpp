@@ -76,4 +76,11 @@ Value Context::count_before() {
   return count_before_;
 }
 
+Value Context::seed() {
+  if (seed_) return seed_;
+  return seed_ = b.read(b.state("seed", {DType::i64, per::step})).named("seed");
+}
+
+Value Context::random_bits() { return b.random(seed(), count(), i32(streams_++)); }
+
 }  // namespace stepfuse::recipes

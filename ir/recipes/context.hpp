@@ -94,6 +94,12 @@ class Context {
   Value count();
   Value count_before();  // the same without this one
 
+  // The state that chooses random numbers, one i64 for the step.
+  Value seed();
+  // 32 random bits per element, others at each call. With the count of good steps, a skipped step draws nothing
+  // that the next one will not.
+  Value random_bits();
+
   Builder& b;
   const Settings& settings;
   Value gradient;  // f32, after unscale and clip, negated for maximize
@@ -119,6 +125,8 @@ class Context {
   std::map<std::string, Value, std::less<>> narrowed_;
   Value count_before_;
   Value count_;
+  Value seed_;
+  int32_t streams_ = 1;  // of random numbers; 0 rounds the weights
   std::string stage_;
 };
 

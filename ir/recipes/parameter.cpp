@@ -66,9 +66,7 @@ Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
   if (rounding == WeightRounding::nearest) {
     stored = c.b.cast(new_weight, c.settings.model).named("w_stored");
   } else if (rounding == WeightRounding::stochastic) {
-    // The count is of this tensor's good steps: a skipped one draws nothing that the next will not.
-    Value seed = c.b.read(c.b.state("seed", {DType::i64, per::step})).named("seed");
-    Value bits = c.b.random(seed, c.count(), c.i32(0)).named("w_random");
+    Value bits = c.b.random(c.seed(), c.count(), c.i32(0)).named("w_random");
     stored = c.b.cast_sr(new_weight, bits, c.settings.model).named("w_stored");
   }
   c.b.store(c.weight_buffer, stored, c.applied);

@@ -313,3 +313,37 @@ def test_examples_of_the_page(page):
         first = (names["model"](names["x"]) - names["y"]).square().mean()
         exec(code, names)
         assert names["loss"] < 0.5 * first
+
+
+class Noisy(Formula):
+    formula = """
+    optimizer noisy "the gradient with uniform noise" {
+      hyper lr = 0.1
+      w = w - lr * (g + random() - random())
+    }
+    """
+
+
+def test_random_numbers_follow_from_the_seed():
+    def train(seed, steps, state=None):
+        p = torch.nn.Parameter(torch.zeros(5000))
+        optimizer = Noisy([p], seed=seed)
+        if state is not None:
+            p.data.copy_(state[0])
+            optimizer.load_state_dict(state[1])
+        moved = []
+        for _ in range(steps):
+            before = p.detach().clone()
+            p.grad = torch.zeros(5000)
+            optimizer.step()
+            moved.append(p.detach() - before)
+        return p.detach().clone(), optimizer.state_dict(), moved
+
+    weights, _, (first, second) = train(3, 2)
+    assert torch.equal(weights, train(3, 2)[0])
+    assert not torch.equal(weights, train(4, 2)[0])
+    assert not torch.equal(first, second)
+    # A difference of two uniform numbers has mean 0 and variance 1/6.
+    assert first.abs().max() <= 0.1 and abs(first.mean()) < 0.005 and abs(first.var() - 0.01 / 6) < 1e-4
+    half = train(3, 1)
+    assert torch.equal(train(3, 1, half[:2])[0], weights)

@@ -173,3 +173,36 @@ TEST_CASE("% has the sign of the right side, and is exact") {
 TEST_CASE("% binds as * and / do, from the left") {
   CHECK(of_tensors("x * 7 % 4 * 2 + 1", {3})[0] == 3);  // ((21 % 4) * 2) + 1
 }
+
+TEST_CASE("random() is uniform in [0, 1), and others at each call and each step") {
+  constexpr size_t kCount = 20000;
+  for (float v : of_elements("random()", std::vector<float>(kCount))) {
+    REQUIRE(v >= 0);
+    REQUIRE(v < 1);
+  }
+  Program p = step_of("w = random() + 2 * floor(1024 * random())");
+  std::vector<float> x(kCount), result(kCount);
+  StepData data;
+  data.tensors.push_back({.size = kCount, .data = {x.data(), result.data()}});
+  data.tensors.back().dtypes = {DType::f32, DType::f32};
+  for (size_t i = 0; i < p.states.size(); ++i) data.states.emplace_back(1);
+  std::vector<float> before;
+  for (int step = 0; step < 2; ++step) {
+    interpret(p, data);
+    double first = 0, second = 0, square = 0;
+    for (float v : result) {
+      double u = std::fmod(v, 2.0);
+      REQUIRE(u >= 0);
+      REQUIRE(u <= 1.0);  // rounded
+      double other = (v - u) / 2048;
+      first += u;
+      second += other;
+      square += (u - 0.5) * (other - 0.5);
+    }
+    CHECK(std::abs(first / kCount - 0.5) < 0.01);
+    CHECK(std::abs(second / kCount - 0.5) < 0.01);
+    CHECK(std::abs(square / kCount) < 0.005);  // 1/12 where both calls drew the same
+    CHECK(before != result);
+    before = result;
+  }
+}

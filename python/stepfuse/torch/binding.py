@@ -193,7 +193,7 @@ class Binding:
         return [*([f"per-tensor={'|'.join(names)}"] if names else []), *recipe_options(group)]
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
-        draws = group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
+        draws = self.optimizer._draws or group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
         return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes else None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:

@@ -134,6 +134,10 @@ class Formula(Fused):
     def _recipe(self) -> str:
         return self.formula
 
+    @property
+    def _draws(self) -> bool:
+        return re.search(r"\brandom\s*\(", self.formula) is not None
+
     def _options(self, group: dict[str, Any]) -> list[str]:
         options = [f"profile={self.profile}", *chosen([o for o in declared(self.formula).options if group.get(o)])]
         return [*options, "maximize"] if group.get("maximize") else options

@@ -66,6 +66,7 @@ class Fused(Weights, torch.optim.Optimizer):
     _ranks: Ranks | None = None
     _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
     _at_once = False  # all parameters have state from the first step on, gradient or not
+    _draws = False  # random numbers, other than to round weights
     _pieces: Exchange | None = None  # ranks exchange them instead of sums
     _engine: Engine | None = None
     _engine_type = Engine
@@ -103,6 +104,8 @@ class Fused(Weights, torch.optim.Optimizer):
             keywords["capturable"] = options["capturable"]
         super().__init__(*args, **keywords)
         self.defaults.update(group_defaults(options))
+        if self._draws:
+            self.defaults.update(seed=int(options["seed"]))
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:

@@ -42,7 +42,7 @@ class OptimizerOptions(TypedDict, total=False):
         weight_rounding: of a group. Parameters below f32 have no master copy; their new values are rounded "nearest",
             "stochastic" (at random, so that small steps arrive on average) or "kahan" (state `kahan` keeps what
             rounding takes away).
-        seed: of a group, for "stochastic". The same seed gives the same bits, also after load_state_dict().
+        seed: of a group, for "stochastic" and random() in formulas. The same seed gives the same bits, also after load_state_dict().
         skip_nonfinite: skip steps with an inf or NaN in a gradient. None: where the step reads the gradients ahead anyway,
             for max_norm, skip_norm, monitor or scaler.
         skip_norm: skip steps whose gradients' norm is above this. The property of this name changes it.
