@@ -1,6 +1,7 @@
 // LLVM IR text to an object, and an object to functions. Knows libLLVM's C API.
 #include "runtime/cpu/llvm_compiler.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -8,6 +9,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/caches/kernel_size.hpp"
 #include "runtime/cpu/llvm_library.hpp"
 #include "runtime/cpu/llvm_module.hpp"
@@ -55,13 +57,28 @@ auto owned(T* p, F dispose) {
   return std::unique_ptr<T, F>(p, dispose);
 }
 
+// LLVM's schedulers take quadratic time in the memory operations of one block: 6 s for 4,000. Only steps with
+// hundreds of buffers exceed this, and they wait for memory whatever the order of instructions is.
+constexpr size_t kMostScheduled = 1500;
+
+size_t largest_block(std::string_view text) {
+  size_t largest = 0, operations = 0;
+  for (std::string_view line : split(text, "\n")) {
+    if (line.ends_with(':')) operations = 0;
+    operations += line.starts_with("  store ") || line.find(" = load ") != line.npos ? 1 : 0;
+    largest = std::max(largest, operations);
+  }
+  return largest;
+}
+
 class Compilation {
  public:
   Compilation(const std::string& text, const CpuTarget& target)
       : l_(llvm_library()), context_(owned(l_.LLVMContextCreate(), l_.LLVMContextDispose)) {
     Clock::time_point start = Clock::now();
     parse(text);
-    make_machine(target);
+    make_machine(target, largest_block(text) > kMostScheduled ? LLVMCodeGenLevelNone
+                                                              : LLVMCodeGenLevelDefault);
     times_.parse_ms = ms_since(start);
   }
 
@@ -108,7 +125,7 @@ class Compilation {
     l_.LLVMDisposeMessage(message);
   }
 
-  void make_machine(const CpuTarget& target) {
+  void make_machine(const CpuTarget& target, LLVMCodeGenOptLevel level) {
     char* message = nullptr;
     auto triple = owned(l_.LLVMGetDefaultTargetTriple(), l_.LLVMDisposeMessage);
     LLVMTargetRef backend = nullptr;
@@ -117,7 +134,7 @@ class Compilation {
     }
     machine_ = Owned<LLVMOpaqueTargetMachine>(
         l_.LLVMCreateTargetMachine(backend, triple.get(), target.cpu.c_str(),
-                                   target.features.c_str(), LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                   target.features.c_str(), level, LLVMRelocPIC,
                                    LLVMCodeModelDefault),
         l_.LLVMDisposeTargetMachine);
     l_.LLVMSetTarget(module_.get(), triple.get());

@@ -36,6 +36,14 @@ bool counts_elements(const Program& program) {
          });
 }
 
+// Whether it counts the elements of a tensor for which something holds, which it does in 32 bits.
+bool counts_true(const Program& program) {
+  return std::any_of(program.insts.begin(), program.insts.end(), [&](const Inst& inst) {
+    return inst.op == Op::reduce_add && inst.type.dtype == DType::i32 &&
+           is_of_elements(program[inst.operands[0]].type.at);
+  });
+}
+
 }  // namespace
 
 bool TensorSpec::* tensor_flag(const State& state) {
@@ -68,7 +76,8 @@ LayoutCheck::LayoutCheck(const Program& program)
     : program_(&program),
       can_exclude_(has_flag(program, &TensorSpec::counted)),
       can_freeze_(has_flag(program, &TensorSpec::updated)),
-      counts_elements_(counts_elements(program)) {
+      counts_elements_(counts_elements(program)),
+      counts_true_(counts_true(program)) {
   for (Granularity g : granularities_of(program)) {
     if (needs_rows(g) && g != per::row) matrix_.push_back({g});
   }
@@ -99,6 +108,12 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
     refuse(spec, index,
            "is a shard, and step @{} asks how many elements its tensor has: say so in full_size",
            program_->name);
+  }
+  if (counts_true_ && spec.size >> 32 != 0) {
+    refuse(spec, index,
+           "has {} elements, and step @{} counts those for which a condition holds: it may have "
+           "2^32 - 1; cut it into shards",
+           spec.size, program_->name);
   }
   for (Counted& c : matrix_) c.count += tile_count(c.at, shape);
 }

@@ -27,7 +27,7 @@ class LayoutCheck {
 
   const Program* program_;
   bool can_exclude_, can_freeze_;  // tensors from norm and finite check, and from the update
-  bool counts_elements_;
+  bool counts_elements_, counts_true_;
   struct Counted {
     Granularity at;
     uint64_t count = 0;  // values, so far

@@ -69,6 +69,19 @@ TEST_CASE("an array of another device, or of the host, is refused by name") {
                        doctest::Contains("allocator"), Error);
 }
 
+TEST_CASE("an array that is shorter than its tensor is refused by its last byte") {
+  STEPFUSE_NEEDS_FAKE_DEVICE();
+  Layout layout;
+  constexpr uint64_t kFar = uint64_t{1} << 30;  // its end is no memory of the device
+  layout.add({.name = "bias", .size = kFar});
+  DeviceArray small(0);
+  Step step(make_recipe("sgd"), layout, Device::cuda(0));
+  std::vector<void*> pointers = {small.pointer()};
+  CHECK_THROWS_WITH_AS(step.bind("weight", pointers),
+                       doctest::Contains("has 4294967296 bytes, and its last one is host memory"),
+                       Error);
+}
+
 TEST_CASE("steps on two devices in turns, whatever context is current") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   const Trainer::Sizes sizes = {300, 1, 17};

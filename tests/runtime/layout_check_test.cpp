@@ -58,6 +58,7 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
   Program rows = program_of("state v : row f32\n v = v + norm(g, row)\n w = w - v * g");
   Program columns = program_of("state v : column\n v = v + norm(g, column)\n w = w - v * g");
   Program counts = program_of("w = w - mean(g, tensor) * g / count(tensor)");
+  Program positive = program_of("w = w - sum(g > 0, tensor) * g");
   Program broken = rows;
   broken.insts.back().operands[0] = 10000;
   constexpr uint64_t kMany = uint64_t{1} << 33;
@@ -65,6 +66,7 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
       {rows, of({{.size = 10, .full_size = 20, .columns = 4}}), {}, "ends within a row"},
       {columns, of({{.size = 8, .full_size = 16, .columns = 4}}), {}, "give it whole tensors"},
       {columns, of({{.size = 4, .full_size = kMany, .columns = 2}}), {}, "give it whole tensors"},
+      {positive, of({{.size = kMany / 2}}), {}, "it may have 2^32 - 1"},
       {counts, of({{.size = 8, .offset = 16384}}), {}, "say so in full_size"},
       {counts, of({{.size = 8, .updated = false}}), {}, "no such state"},
       {counts, of({{.size = 8}}), {.form = static_cast<Form>(77)}, "none of fused"},
