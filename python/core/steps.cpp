@@ -182,6 +182,16 @@ PyObject* step_read_state(PyObject* self, PyObject* name) {
   });
 }
 
+template <auto function>
+PyObject* step_with_file(PyObject* self, PyObject* path) {
+  return guarded([&] {
+    const char* file = to_text(path);
+    stepfuse_step* step = self_of<Step>(self).handle.get();
+    check_unlocked([&] { return function(file, step); });
+    return none();
+  });
+}
+
 // Shows Python the f32 counts of a step on the CPU, where the state is in host memory. Runs update
 // them as well.
 PyObject* step_show_counts(PyObject* self, PyObject* args) {
@@ -357,6 +367,9 @@ PyMethodDef step_methods[] = {
      "them"},
     {"write_state", step_write_state, METH_VARARGS, "write_state(name, integers)"},
     {"read_state", step_read_state, METH_O, "read_state(name): integers; waits for the device"},
+    {"save", step_with_file<stepfuse_save_checkpoint>, METH_O, "save(path): a checkpoint's file"},
+    {"load", step_with_file<stepfuse_load_checkpoint>, METH_O,
+     "load(path): from a checkpoint's file"},
     {"show_counts", step_show_counts, METH_VARARGS,
      "show_counts(f32 tensor, its address): where every run writes its counts, of a step on the "
      "CPU"},

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from . import library
+from .checkpoint import load_checkpoint, save_checkpoint
 from .optimizer import LossScale, Optimizer, adam, adamw, lion, optimizer, sgd
 from .state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LossScale", "Optimizer", "State", "adam", "adamw", "lion", "optimizer", "sgd"]
+__all__ = ["LossScale", "Optimizer", "State", "adam", "adamw", "lion", "load_checkpoint", "optimizer", "save_checkpoint", "sgd"]
 
 if library.FILE.exists():
     library.load()  # so that a program that jax.export has made runs after this import
