@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMostDefinitions = 256;  // of a process; the oldest ones are forgotten
 constexpr size_t kMostInstances = 16;     // that wait for calls with their addresses
+constexpr uint64_t kPiece = 16384;        // elements that the language reduces at once
 
 stepfuse_buffer describe_buffer(const stepfuse_program* program, size_t index) {
   stepfuse_buffer buffer = STEPFUSE_BUFFER;
@@ -25,6 +26,10 @@ stepfuse_buffer describe_buffer(const stepfuse_program* program, size_t index) {
 // Rows are those of the first dimension, as in the package for PyTorch.
 uint64_t count_columns(std::span<const int64_t> dims, uint64_t elements) {
   return dims.size() > 1 && dims[0] > 0 ? elements / static_cast<uint64_t>(dims[0]) : 0;
+}
+
+bool is_sharded(const Attributes& attributes, size_t tensor) {
+  return attributes.devices != 0 && attributes.sharded[tensor] != 0;
 }
 
 // The types of one tensor's arrays in buffers that allow several.
@@ -40,20 +45,33 @@ std::vector<stepfuse_storage> choose_storage(const stepfuse_program* program, co
   return storage;
 }
 
-Layout make_layout(const stepfuse_program* program, const Attributes& attributes,
+// Lines of a text, without their ends.
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+Layout make_layout(const stepfuse_program* program, const Attributes& attributes, int32_t index,
                    std::span<const Array> weights, std::span<const Array> gradients) {
   stepfuse_layout* made = nullptr;
   check(stepfuse_layout_create(&made));
   Layout layout(made);
-  std::string_view names = attributes.names;
+  std::vector<std::string> names = split_lines(attributes.names);
+  names.resize(weights.size());
   for (size_t t = 0; t < weights.size(); ++t) {
-    size_t end = std::min(names.find('\n'), names.size());
-    std::string name(names.substr(0, end));
-    names.remove_prefix(std::min(end + 1, names.size()));
     std::vector<stepfuse_storage> storage = choose_storage(program, weights[t], gradients[t]);
     stepfuse_tensor tensor = STEPFUSE_TENSOR;
-    tensor.name = name.c_str();
+    tensor.name = names[t].c_str();
     tensor.elements = weights[t].elements();
+    if (is_sharded(attributes, t)) {
+      tensor.offset = static_cast<uint64_t>(index) * tensor.elements;
+      tensor.full_size = static_cast<uint64_t>(attributes.devices) * tensor.elements;
+    }
     tensor.group = attributes.groups[t];
     tensor.storage = storage.data();
     tensor.storage_count = storage.size();
@@ -74,16 +92,21 @@ uint64_t Array::elements() const {
                          [](uint64_t n, int64_t d) { return n * static_cast<uint64_t>(d); });
 }
 
-Definition::Definition(const Attributes& attributes, std::span<const Array> weights,
-                       std::span<const Array> gradients) {
+Definition::Definition(const Attributes& attributes, int32_t index, std::span<const Array> weights,
+                       std::span<const Array> gradients)
+    : exchanged_(split_lines(attributes.exchanged)) {
   stepfuse_program* program = nullptr;
   check(stepfuse_parse(std::string(attributes.text).c_str(), nullptr, &program));
   program_.reset(program);
   if (weights.size() != attributes.groups.size() || gradients.size() != weights.size()) {
     throw Failure("the call has another number of parameters than its layout");
   }
-  layout_ = make_layout(program, attributes, weights, gradients);
+  if (attributes.devices != 0 && attributes.sharded.size() != weights.size()) {
+    throw Failure("the call does not say for each parameter whether it is sharded");
+  }
+  layout_ = make_layout(program, attributes, index, weights, gradients);
   for (const Array& weight : weights) sizes_.push_back(weight.elements());
+  if (!exchanged_.empty()) place_pieces(attributes, index);
   for (size_t b = 0; b < stepfuse_program_buffer_count(program); ++b) {
     stepfuse_buffer buffer = describe_buffer(program, b);
     if (std::string_view(buffer.name) == "grad") continue;
@@ -91,7 +114,8 @@ Definition::Definition(const Attributes& attributes, std::span<const Array> weig
     own.name = buffer.name;
     own.initialised = buffer.initialised != 0;
     for (size_t t = 0; t < sizes_.size(); ++t) {
-      if (sizes_[t] >= buffer.from && sizes_[t] < buffer.below) own.tensors.push_back(t);
+      uint64_t full = is_sharded(attributes, t) ? sizes_[t] * attributes.devices : sizes_[t];
+      if (full >= buffer.from && full < buffer.below) own.tensors.push_back(t);
     }
     array_count_ += own.tensors.size();
   }
@@ -136,11 +160,25 @@ void Definition::give_back(std::unique_ptr<Instance> instance) {
   }
 }
 
-void Definition::step(const Attributes& attributes, const Arrays& call) {
+// Whole parameters are the same on all devices, and the first device says their pieces.
+void Definition::place_pieces(const Attributes& attributes, int32_t index) {
+  for (size_t t = 0; t < sizes_.size(); ++t) {
+    size_t own = (sizes_[t] + kPiece - 1) / kPiece;
+    bool split = is_sharded(attributes, t);
+    for (size_t i = 0; i < own; ++i) {
+      size_t place = all_pieces_ + (split ? static_cast<size_t>(index) * own : 0) + i;
+      pieces_.push_back(split || index == 0 ? place : kOthers);
+    }
+    all_pieces_ += split ? own * static_cast<size_t>(attributes.devices) : own;
+  }
+}
+
+template <class Use>
+void Definition::use_instance(const Attributes& attributes, const Arrays& call, Use&& use) {
   std::unique_ptr<Instance> instance = take(call.arrays.empty() ? nullptr : call.arrays[0].data);
   try {
     if (instance == nullptr) instance = std::make_unique<Instance>(*this, attributes);
-    instance->step(attributes, call);
+    use(*instance);
   } catch (...) {
     // A step that has failed is made again: nothing is known of its bindings.
     give_back(nullptr);
@@ -149,33 +187,38 @@ void Definition::step(const Attributes& attributes, const Arrays& call) {
   give_back(std::move(instance));
 }
 
+void Definition::step(const Attributes& attributes, const Arrays& call) {
+  use_instance(attributes, call, [&](Instance& i) { i.step(attributes, call); });
+}
+
+void Definition::reduce(const Attributes& attributes, const Arrays& call) {
+  use_instance(attributes, call, [&](Instance& i) { i.reduce(attributes, call); });
+}
+
 // A new step: one that has run has other values in the states that only the caller writes.
 void Definition::init(const Attributes& attributes, const Arrays& call) {
   Instance(*this, attributes).init(call);
 }
 
-std::shared_ptr<Definition> find_definition(const Attributes& attributes,
+std::shared_ptr<Definition> find_definition(const Attributes& attributes, int32_t index,
                                             std::span<const Array> weights,
                                             std::span<const Array> gradients) {
-  struct Text {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
   struct Entry {
     std::shared_ptr<Definition> definition;
     std::list<std::string>::iterator place;
   };
   static std::mutex mutex;
   static std::list<std::string> newest_first;
-  static std::unordered_map<std::string, Entry, Text, std::equal_to<>> known;
+  static std::unordered_map<std::string, Entry> known;
+  std::string key = std::string(attributes.key) + ":" + std::to_string(index);
   std::scoped_lock lock(mutex);
-  auto found = known.find(attributes.key);
+  auto found = known.find(key);
   if (found != known.end()) {
     newest_first.splice(newest_first.begin(), newest_first, found->second.place);
     return found->second.definition;
   }
-  auto definition = std::make_shared<Definition>(attributes, weights, gradients);
-  newest_first.emplace_front(attributes.key);
+  auto definition = std::make_shared<Definition>(attributes, index, weights, gradients);
+  newest_first.push_front(std::move(key));
   known[newest_first.front()] = {definition, newest_first.begin()};
   if (known.size() > kMostDefinitions) {
     known.erase(newest_first.back());

@@ -38,6 +38,10 @@ struct Attributes {
   std::span<const int32_t> set_args;   // (argument, group or -1) for each of set_values
   std::span<const double> set_values;  // numbers that are known when the call is compiled
   std::span<const int32_t> dynamic;  // (argument, group or -1) for each number of the first operand
+  int32_t devices = 0;               // of the axis over which parameters are sharded; 0: no axis
+  std::span<const int32_t>
+      sharded;                 // [tensor] 1: this device has its rows, 0: every device has all rows
+  std::string_view exchanged;  // reductions over all elements that devices exchange, one per line
   double init_scale = 0;
   int32_t device = STEPFUSE_CPU;
   int32_t threads = 0;
@@ -45,7 +49,11 @@ struct Attributes {
 
 // The operands and results of a call, in the order of Python's side.
 struct Arrays {
-  Array numbers;                     // f32 or f64, see Attributes::dynamic
+  Array numbers;      // f32 or f64, see Attributes::dynamic
+  int32_t index = 0;  // of the device along the axis
+  // [exchanged reduction][piece of the full tensors], as bits: of all devices before a step; and what reduce()
+  // writes, with 0 for the pieces of other devices.
+  Array all_pieces, own_pieces;
   std::span<const Array> gradients;  // [tensor]
   // [buffer without the gradient, the weight first][tensor that has it]
   std::vector<Array> arrays;
@@ -69,12 +77,14 @@ class Instance;
 
 class Definition {
  public:
-  Definition(const Attributes& attributes, std::span<const Array> weights,
+  Definition(const Attributes& attributes, int32_t index, std::span<const Array> weights,
              std::span<const Array> gradients);
   ~Definition();
 
   // One step, in place.
   void step(const Attributes& attributes, const Arrays& call);
+  // The pieces of the exchanged reductions, before a step() with those of all devices.
+  void reduce(const Attributes& attributes, const Arrays& call);
   // The initial values of states and arrays.
   void init(const Attributes& attributes, const Arrays& call);
 
@@ -93,6 +103,9 @@ class Definition {
     std::string name;
     stepfuse_dtype dtype = 0;
   };
+  void place_pieces(const Attributes& attributes, int32_t index);
+  template <class Use>
+  void use_instance(const Attributes& attributes, const Arrays& call, Use&& use);
   std::unique_ptr<Instance> take(void* first_array);
   void give_back(std::unique_ptr<Instance> instance);
 
@@ -101,14 +114,19 @@ class Definition {
   std::vector<uint64_t> sizes_;  // [tensor]
   std::vector<Buffer> buffers_;  // without the gradient
   std::vector<State> states_;
+  std::vector<std::string> exchanged_;  // names of reductions
+  // [piece of this device] its number among those of the full tensors, or kOthers if a different device says it.
+  static constexpr size_t kOthers = ~size_t{0};
+  std::vector<size_t> pieces_;
+  size_t all_pieces_ = 0;
   size_t array_count_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Instance>> idle_;
   size_t made_ = 0;
 };
 
-// The definition with that key, made when it is first asked for.
-std::shared_ptr<Definition> find_definition(const Attributes& attributes,
+// The definition with that key for that device of the axis, made when it is first asked for.
+std::shared_ptr<Definition> find_definition(const Attributes& attributes, int32_t index,
                                             std::span<const Array> weights,
                                             std::span<const Array> gradients);
 

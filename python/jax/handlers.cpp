@@ -1,4 +1,4 @@
-// The XLA FFI handlers of the CPU: a step in place, and the initial state. Knows XLA's header-only API.
+// The XLA FFI handlers of the CPU: a step in place, its first phase, and the initial state. Knows XLA's header-only API.
 #include <exception>
 #include <xla/ffi/api/ffi.h>
 
@@ -88,32 +88,56 @@ void append(std::vector<Array>& to, std::span<const Array> arrays) {
   to.insert(to.end(), arrays.begin(), arrays.end());
 }
 
-// Operands: numbers, weights, gradients, states, other arrays. Results: weights, states, other arrays, in the
-// operands' memory.
+struct Call {
+  std::shared_ptr<Definition> definition;
+  Arrays arrays;
+};
+
+// Operands: numbers, the device's index if there is an axis, all devices' pieces if `has_pieces`, weights,
+// gradients, states, other arrays.
+Call read_call(const Attributes& attributes, std::span<const Array> operands, bool has_pieces) {
+  Front in(operands);
+  Call call;
+  size_t tensors = attributes.groups.size();
+  call.arrays.numbers = in.take(1)[0];
+  if (attributes.devices != 0) {
+    call.arrays.index = *static_cast<const int32_t*>(in.take(1)[0].data);
+  }
+  if (has_pieces) call.arrays.all_pieces = in.take(1)[0];
+  std::span<const Array> weights = in.take(tensors);
+  call.arrays.gradients = in.take(tensors);
+  call.definition = find_definition(attributes, call.arrays.index, weights, call.arrays.gradients);
+  append(call.arrays.arrays, weights);
+  call.arrays.values = in.take(call.definition->state_count());
+  append(call.arrays.arrays, in.take(call.definition->array_count() - tensors));
+  return call;
+}
+
+// Results: weights, states, other arrays, in the operands' memory.
 void step(const Attributes& attributes, std::span<const Array> operands,
           std::span<const Array> results) {
-  Front in(operands), out(results);
+  Call call = read_call(attributes, operands, !attributes.exchanged.empty());
+  Front out(results);
   size_t tensors = attributes.groups.size();
-  Arrays call;
-  call.numbers = in.take(1)[0];
-  std::span<const Array> weights = in.take(tensors);
-  call.gradients = in.take(tensors);
-  auto definition = find_definition(attributes, weights, call.gradients);
-  size_t others = definition->array_count() - tensors;
-  append(call.arrays, weights);
-  call.values = in.take(definition->state_count());
-  append(call.arrays, in.take(others));
   std::vector<Array> written;
   append(written, out.take(tensors));
-  call.new_values = out.take(definition->state_count());
-  append(written, out.take(others));
+  call.arrays.new_values = out.take(call.definition->state_count());
+  append(written, out.take(call.definition->array_count() - tensors));
   for (size_t i = 0; i < written.size(); ++i) {
-    if (written[i].data != call.arrays[i].data) {
+    if (written[i].data != call.arrays.arrays[i].data) {
       throw Failure(
           "XLA gave an array and its new value different memory; the step works in place");
     }
   }
-  definition->step(attributes, call);
+  call.definition->step(attributes, call.arrays);
+}
+
+// Result: what each piece of the gradients leaves for the exchanged reductions.
+void reduce(const Attributes& attributes, std::span<const Array> operands,
+            std::span<const Array> results) {
+  Call call = read_call(attributes, operands, false);
+  call.arrays.own_pieces = Front(results).take(1)[0];
+  call.definition->reduce(attributes, call.arrays);
 }
 
 // Operands: weights. Results: states, other arrays.
@@ -122,7 +146,7 @@ void init(const Attributes& attributes, std::span<const Array> operands,
   Front in(operands), out(results);
   Arrays call;
   std::span<const Array> weights = in.take(attributes.groups.size());
-  auto definition = find_definition(attributes, weights, weights);
+  auto definition = find_definition(attributes, 0, weights, weights);
   call.new_values = out.take(definition->state_count());
   append(call.arrays, weights);
   append(call.arrays, out.take(definition->array_count() - weights.size()));
@@ -133,6 +157,7 @@ template <auto body>
 ffi::Error call(std::string_view key, std::string_view text, std::string_view names,
                 ffi::Span<const int32_t> groups, ffi::Span<const int32_t> set_args,
                 ffi::Span<const double> set_values, ffi::Span<const int32_t> dynamic,
+                int32_t devices, ffi::Span<const int32_t> sharded, std::string_view exchanged,
                 double init_scale, int32_t device, int32_t threads, ffi::RemainingArgs operands,
                 ffi::RemainingRets results) {
   try {
@@ -143,6 +168,9 @@ ffi::Error call(std::string_view key, std::string_view text, std::string_view na
                           .set_args = {set_args.begin(), set_args.size()},
                           .set_values = {set_values.begin(), set_values.size()},
                           .dynamic = {dynamic.begin(), dynamic.size()},
+                          .devices = devices,
+                          .sharded = {sharded.begin(), sharded.size()},
+                          .exchanged = exchanged,
                           .init_scale = init_scale,
                           .device = device,
                           .threads = threads};
@@ -162,6 +190,9 @@ auto binding() {
       .Attr<ffi::Span<const int32_t>>("set_args")
       .Attr<ffi::Span<const double>>("set_values")
       .Attr<ffi::Span<const int32_t>>("dynamic")
+      .Attr<int32_t>("devices")
+      .Attr<ffi::Span<const int32_t>>("sharded")
+      .Attr<std::string_view>("exchanged")
       .Attr<double>("init_scale")
       .Attr<int32_t>("device")
       .Attr<int32_t>("threads")
@@ -173,6 +204,7 @@ auto binding() {
 
 #pragma GCC visibility push(default)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_step, call<step>, binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_reduce, call<reduce>, binding());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_init, call<init>, binding());
 #pragma GCC visibility pop
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include <stepfuse/pieces.h>
+
 namespace stepfuse_jax {
 namespace {
 
@@ -47,6 +49,7 @@ Instance::Instance(const Definition& definition, const Attributes& attributes)
     scaler_.reset(scaler);
     options.scaler = scaler;
   }
+  options.observe = definition.exchanged_.empty() ? 0 : 1;
   stepfuse_device device = STEPFUSE_DEVICE;
   device.kind = attributes.device;
   device.threads = attributes.threads;
@@ -105,6 +108,7 @@ void Instance::bind(const Arrays& call) {
     bool same = std::equal(arrays.begin(), arrays.end(), bound.begin(),
                            [](const Array& a, void* b) { return a.data == b; });
     if (same && !first) continue;
+    reduced_ = false;
     std::fill(buffer_.begin(), buffer_.end(), nullptr);
     for (size_t i = 0; i < arrays.size(); ++i) {
       size_t tensor = buffer.tensors[i];
@@ -139,11 +143,91 @@ void Instance::write_values(const Arrays& call) const {
   }
 }
 
-void Instance::step(const Attributes& attributes, const Arrays& call) {
+void Instance::load(const Attributes& attributes, const Arrays& call) {
   bind(call);
   read_values(call);
   set_numbers(attributes, call.numbers);
-  for (size_t t = 0; t < gradients_.size(); ++t) gradients_[t] = call.gradients[t].data;
+  for (size_t t = 0; t < gradients_.size(); ++t) {
+    reduced_ = reduced_ && gradients_[t] == call.gradients[t].data;
+    gradients_[t] = call.gradients[t].data;
+  }
+}
+
+// Leaves the results of the gradients' pieces, which stay until the rest of the first phase runs.
+void Instance::observe() {
+  check(stepfuse_step_observe(step_.get(), 0, gradients_.data(), gradients_.size(), args_.get(),
+                              nullptr));
+}
+
+template <class Use>
+void Instance::for_each_exchanged(Use&& use) const {
+  void* block = nullptr;
+  size_t bytes = 0, count = 0, found = 0;
+  check(stepfuse_step_partials(step_.get(), &block, &bytes, &count));
+  for (size_t i = 0; i < count; ++i) {
+    stepfuse_partial partial = STEPFUSE_PARTIAL;
+    check(stepfuse_step_partial(step_.get(), i, &partial));
+    const std::vector<std::string>& names = definition_.exchanged_;
+    auto name = std::find(names.begin(), names.end(), partial.full_name);
+    if (name == names.end()) continue;
+    if (partial.piece_count != definition_.pieces_.size()) {
+      throw Failure("the pieces of '" + *name + "' are not those of its parameters");
+    }
+    ++found;
+    use(i, partial, static_cast<size_t>(name - names.begin()));
+  }
+  if (found != definition_.exchanged_.size()) {
+    throw Failure(
+        "a formula reduces over all elements after the norm, which devices do not exchange: leave "
+        "the parameters whole");
+  }
+}
+
+void Instance::reduce(const Attributes& attributes, const Arrays& call) {
+  load(attributes, call);
+  observe();
+  auto* out = static_cast<uint32_t*>(call.own_pieces.data);
+  size_t all = definition_.all_pieces_;
+  std::fill_n(out, definition_.exchanged_.size() * all, 0);
+  for_each_exchanged([&](size_t, const stepfuse_partial& partial, size_t number) {
+    size_t size = stepfuse_dtype_size(partial.dtype);
+    for (size_t i = 0; i < partial.piece_count; ++i) {
+      size_t place = definition_.pieces_[i];
+      if (place == Definition::kOthers) continue;
+      std::memcpy(&out[number * all + place], static_cast<const char*>(partial.pieces) + i * size,
+                  size);
+    }
+  });
+  check(stepfuse_step_reduce(step_.get(), gradients_.data(), gradients_.size(), args_.get(),
+                             nullptr));
+  reduced_ = true;
+}
+
+// Makes the reductions of all devices' pieces those of the step.
+void Instance::fold(const Array& all_pieces) {
+  size_t all = definition_.all_pieces_;
+  std::vector<char> packed;
+  for_each_exchanged([&](size_t index, const stepfuse_partial& partial, size_t number) {
+    size_t size = stepfuse_dtype_size(partial.dtype);
+    packed.resize(all * size);
+    const auto* words = static_cast<const uint32_t*>(all_pieces.data) + number * all;
+    for (size_t i = 0; i < all; ++i) std::memcpy(&packed[i * size], &words[i], size);
+    check(stepfuse_step_fold_pieces(step_.get(), index, packed.data(), all));
+  });
+}
+
+void Instance::step(const Attributes& attributes, const Arrays& call) {
+  load(attributes, call);
+  if (!definition_.exchanged_.empty()) {
+    // XLA has copied the arrays since reduce(), if they were not donated.
+    if (!reduced_) {
+      observe();
+      check(stepfuse_step_reduce(step_.get(), gradients_.data(), gradients_.size(), args_.get(),
+                                 nullptr));
+    }
+    fold(call.all_pieces);
+    reduced_ = false;
+  }
   check(stepfuse_step_run(step_.get(), gradients_.data(), gradients_.size(), args_.get(), nullptr));
   write_values(call);
 }

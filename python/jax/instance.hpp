@@ -10,6 +10,7 @@ class Instance {
   Instance(const Definition& definition, const Attributes& attributes);
 
   void step(const Attributes& attributes, const Arrays& call);
+  void reduce(const Attributes& attributes, const Arrays& call);
   void init(const Arrays& call);
   void* first_array() const { return bound_.empty() ? nullptr : bound_.front(); }
 
@@ -18,7 +19,13 @@ class Instance {
     void* address = nullptr;
     size_t count = 0;
   };
+  void load(const Attributes& attributes, const Arrays& call);
   void bind(const Arrays& call);
+  void observe();
+  void fold(const Array& all_pieces);
+  // Calls use(index of the reduction, its description, its number) for each exchanged one.
+  template <class Use>
+  void for_each_exchanged(Use&& use) const;
   void set(std::span<const int32_t> target, double value);
   void set_numbers(const Attributes& attributes, const Array& numbers);
   void read_values(const Arrays& call);
@@ -33,6 +40,7 @@ class Instance {
   std::vector<void*> bound_;   // [array], as in Arrays::arrays
   std::vector<void*> buffer_;  // [tensor] while a buffer is bound
   std::vector<void*> gradients_;
+  bool reduced_ = false;  // for the addresses that are bound, since the last run
 };
 
 }  // namespace stepfuse_jax

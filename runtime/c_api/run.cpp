@@ -1,8 +1,13 @@
 // The C API: runs, their parts, and what they report. Knows the handles.
 #include <cstdio>
+#include <cstring>
 
 #include <fmt/format.h>
 
+#include <stepfuse/pieces.h>
+
+#include "ir/semantics/fp_env.hpp"
+#include "ir/semantics/reduction.hpp"
 #include "runtime/c_api/handles.hpp"
 
 using namespace stepfuse;
@@ -104,6 +109,28 @@ stepfuse_status stepfuse_step_partial_at(const stepfuse_step* step, const char* 
   return guard([&] {
     Partials partials = step_of(step).partials();
     write_partial(partial, step, partials.at(text_of(name, "the partial's name")));
+  });
+}
+
+stepfuse_status stepfuse_step_fold_pieces(stepfuse_step* step, size_t index, const void* pieces,
+                                          size_t count) {
+  return guard([&] {
+    FpEnvGuard fp;
+    Partials partials = step_of(step).partials();
+    const Partial& p = declared(partials.all, index, "partial", "the step has");
+    if (step_of(step).device().kind() == Device::Kind::cuda || p.count != 1) {
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("the pieces of '{}' cannot be folded: that takes a step in host memory, "
+                      "and a reduction over all of its tensors",
+                      p.name));
+    }
+    size_t size = size_of(p.dtype);
+    const char* from = &need(static_cast<const char*>(pieces), "the array of pieces");
+    std::vector<Bits> values(count);
+    for (size_t i = 0; i < count; ++i) std::memcpy(&values[i], from + i * size, size);
+    Bits total = fold_values(p.op, p.dtype, std::move(values));
+    std::memcpy(static_cast<char*>(partials.block) + p.offset, &total, size);
   });
 }
 

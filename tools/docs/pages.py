@@ -24,7 +24,7 @@ HEADERS = {
                         "ir/include/stepfuse/parser.hpp", "ir/include/stepfuse/printer.hpp",
                         "compiler/include/stepfuse/form.hpp"]),
     "c": ("C API", ["runtime/include/stepfuse/stepfuse.h", "runtime/include/stepfuse/formula.h",
-                    "runtime/include/stepfuse/format.h", "runtime/include/stepfuse/groups.h",
+                    "runtime/include/stepfuse/format.h", "runtime/include/stepfuse/groups.h", "runtime/include/stepfuse/pieces.h",
                     "runtime/include/stepfuse/kernels.h"]),
 }
 GENERATED = {"command_line": "Command line", "environment": "Environment variables", "cpp": "C++ API", "c": "C API",

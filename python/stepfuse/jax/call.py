@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import library
-from .state import NAMES, DTYPES, Program, State, Tensor, make_program
+from .state import NAMES, DTYPES, PIECE, Program, State, Tensor, make_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 FLOATS = ("f32", "bf16", "f16")
 
 
+class Axis(NamedTuple):
+    """The axis of a mesh along which the first dimension of parameters is sharded."""
+
+    name: Any
+    devices: int
+
+
 class Plan(NamedTuple):
     """An optimizer for a pytree of parameters."""
 
@@ -27,6 +34,12 @@ class Plan(NamedTuple):
     tensors: tuple[Tensor, ...]
     tree: Any
     groups: tuple[str, ...]  # the first one is the default
+    axis: Axis | None  # over which parameters are sharded
+
+    @property
+    def exchanged(self) -> tuple[str, ...]:
+        """Reductions over all elements, whose pieces the devices of the axis exchange."""
+        return self.program.reductions()[0] if self.axis else ()
 
     def results(self) -> list[jax.ShapeDtypeStruct]:
         """The arrays of the state, in the order of the operands: values, then arrays."""
@@ -80,8 +93,10 @@ def make_plan(tx: Optimizer, params: Any, grads: Any = None) -> tuple[Plan, list
         raise ValueError("params has no leaves: give the parameters as a pytree of arrays")
     gradients = leaves if grads is None else flatten_gradients(tree, params, grads)
     groups = ("", *tx.groups)
-    tensors = []
-    for name, leaf, gradient in zip(names, leaves, gradients):
+    tensors: list[Tensor] = []
+    specs = flatten_specs(tx, tree)
+    axis = find_axis(names, specs)
+    for name, leaf, gradient, spec in zip(names, leaves, gradients, specs):
         dtype = check_array("parameter", name, leaf)
         if dtype != tensors[0].dtype if tensors else False:
             raise TypeError(f"parameter {name} is {dtype}, parameter {tensors[0].name} is {tensors[0].dtype}: one optimizer takes "
@@ -89,8 +104,49 @@ def make_plan(tx: Optimizer, params: Any, grads: Any = None) -> tuple[Plan, list
         of = check_array("the gradient of", name, gradient)
         if gradient.shape != leaf.shape:
             raise ValueError(f"the gradient of {name} is {describe(gradient)}, the parameter {describe(leaf)}: they must have one shape")
-        tensors.append(Tensor(name, tuple(leaf.shape), dtype, of, group_index(tx, groups, name, leaf)))
-    return Plan(find_program(tx, tensors), tuple(tensors), tree, groups), leaves, gradients
+        tensors.append(Tensor(name, tuple(leaf.shape), dtype, of, group_index(tx, groups, name, leaf), axis.devices if axis and spec else 1))
+    program = find_program(tx, tensors)
+    if axis:
+        check_shards(tx, program, tensors)
+    return Plan(program, tuple(tensors), tree, groups, axis), leaves, gradients
+
+
+def flatten_specs(tx: Optimizer, tree: Any) -> list[Any]:
+    """For each parameter the axis along which its first dimension is sharded, or None."""
+    if tx.specs is None:
+        return [None] * tree.num_leaves
+    try:
+        specs = tree.flatten_up_to(tx.specs)
+    except ValueError as error:
+        raise ValueError("specs is not a pytree like params: give a PartitionSpec for each parameter") from error
+    for spec in specs:
+        if any(axis is not None for axis in spec[1:]):
+            raise ValueError(f"specs: expected parameters sharded along their first dimension, as in PartitionSpec('data'); got {spec}")
+    return [spec[0] if len(spec) else None for spec in specs]
+
+
+def find_axis(names: Sequence[str], specs: Sequence[Any]) -> Axis | None:
+    found = {spec: name for name, spec in zip(names, specs) if spec is not None}
+    if not found:
+        return None
+    if len(found) > 1:
+        (one, first), (two, second), *_ = found.items()
+        raise ValueError(f"specs: {first} is sharded along {one!r} and {second} along {two!r}; one optimizer takes one axis")
+    axis = next(iter(found))
+    try:
+        return Axis(axis, jax.lax.psum(1, axis))
+    except NameError as error:
+        raise ValueError(f"specs: there is no axis {axis!r} here: call init() and step() inside of jax.shard_map") from error
+
+
+def check_shards(tx: Optimizer, program: Program, tensors: Sequence[Tensor]) -> None:
+    if program.reductions()[1]:
+        raise ValueError(f"specs: {tx.name} reduces over the elements, rows or columns of each parameter, so its parameters must be whole: "
+                         "give each the spec PartitionSpec()")
+    for t in tensors:
+        if t.shards > 1 and t.elements % PIECE:
+            raise ValueError(f"specs: a shard of {t.name} has {t.elements} elements; it must be a multiple of {PIECE}, or the parameter "
+                             "whole, with the spec PartitionSpec()")
 
 
 def flatten_gradients(tree: Any, params: Any, grads: Any) -> list[Any]:
@@ -178,6 +234,9 @@ def attributes(tx: Optimizer, plan: Plan, settings: Settings) -> dict[str, Any]:
         "set_args": np.array(settings.set_args, np.int32).reshape(-1),
         "set_values": np.array(settings.set_values, np.float64),
         "dynamic": np.array(settings.dynamic, np.int32).reshape(-1),
+        "devices": np.int32(plan.axis.devices if plan.axis else 0),
+        "sharded": np.array([t.shards > 1 for t in plan.tensors], np.int32),
+        "exchanged": "\n".join(plan.exchanged),
         "init_scale": np.float64(tx.init_scale),
         "device": np.int32(tx.device),
         "threads": np.int32(tx.threads),
@@ -206,13 +265,32 @@ def step(tx: Optimizer, params: Any, state: State, grads: Any, hyper: Mapping[st
     settings = make_settings(tx, plan, state.count, hyper)
     kept = plan.operands(state)
     numbers = jnp.stack([jnp.asarray(v).astype(number_type(settings.traced)) for v in settings.traced]) if settings.traced else jnp.zeros(0)
-    operands = [numbers, *leaves, *gradients, *kept]
-    results = [*(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves), *plan.results()]
-    aliases = {1 + i: i for i in range(len(leaves))}
-    aliases.update({1 + 2 * len(leaves) + i: len(leaves) + i for i in range(len(kept))})
     made = attributes(tx, plan, settings)
+    arrays = [*leaves, *gradients, *kept]
+    first = [numbers, *([jax.lax.axis_index(plan.axis.name)] if plan.axis else [])]
+    if plan.axis and plan.exchanged:
+        pieces = jax.ShapeDtypeStruct((len(plan.exchanged), sum(t.pieces for t in plan.tensors)), jnp.int32)
+        own = jax.ffi.ffi_call(library.REDUCE, pieces)(*first, *arrays, **made)
+        # Each piece is one device's and 0 on the others. As integers they are added without rounding.
+        first.append(jax.lax.psum(own, plan.axis.name))
+    operands = [*first, *arrays]
+    results = [*(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves), *plan.results()]
+    aliases = {len(first) + i: i for i in range(len(leaves))}
+    aliases.update({len(first) + 2 * len(leaves) + i: len(leaves) + i for i in range(len(kept))})
     new = jax.ffi.ffi_call(library.STEP, results, input_output_aliases=aliases)(*operands, **made)
     return plan.tree.unflatten(new[:len(leaves)]), plan.state(state.count + 1, new[len(leaves):])
+
+
+def state_specs(tx: Optimizer, params: Any) -> State:
+    """The PartitionSpecs of a state for whole parameters, like what init() returns."""
+    if tx.specs is None:
+        raise ValueError("specs: the optimizer was made without them; give specs=, a PartitionSpec for each parameter")
+    plan, _, _ = make_plan(tx._replace(specs=None), params)
+    whole = jax.sharding.PartitionSpec()
+    specs = [jax.sharding.PartitionSpec(axis) if axis else whole for axis in flatten_specs(tx, plan.tree)]
+    arrays = {b.name: plan.tree.unflatten([spec if b.is_of(t) else None for t, spec in zip(plan.tensors, specs)])
+              for b in plan.program.buffers}
+    return State(whole, arrays, {v.name: whole for v in plan.program.values})
 
 
 def number_type(values: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ import jax
 
 from .. import _core
 
-STEP, INIT = "stepfuse_step", "stepfuse_init"
+STEP, REDUCE, INIT = "stepfuse_step", "stepfuse_reduce", "stepfuse_init"
 FILE = pathlib.Path(__file__).parent.parent / "_jax.so"
 
 
@@ -22,5 +22,5 @@ def load() -> None:
     if not hasattr(jax, "ffi"):
         raise _core.Error(f"stepfuse.jax: jax {jax.__version__} has no jax.ffi; install jax 0.5 or later")
     library = ctypes.CDLL(str(FILE))
-    for name, symbol in ((STEP, library.stepfuse_jax_step), (INIT, library.stepfuse_jax_init)):
+    for name, symbol in ((STEP, library.stepfuse_jax_step), (REDUCE, library.stepfuse_jax_reduce), (INIT, library.stepfuse_jax_init)):
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(symbol), platform="cpu")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 import jax
 
 from .. import _core
-from .call import init, step
+from .call import init, state_specs, step
 from .state import State
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         profile: str
         options: Sequence[str]
         seed: int
+        specs: Any
         device: str
         threads: int
         beta1: Hyper
@@ -69,6 +70,7 @@ class Optimizer(NamedTuple):
     seed: int
     device: int
     threads: int
+    specs: Any = None
 
     @property
     def name(self) -> str:
@@ -84,6 +86,10 @@ class Optimizer(NamedTuple):
         `hyper` replaces hyperparameters for this call, with numbers or traced values, as in `lr=lr * 0.1`.
         """
         return step(self, params, state, grads, hyper)
+
+    def state_specs(self, params: Any) -> State:
+        """The PartitionSpecs of the state for shard_map, from whole parameters or their shapes and dtypes."""
+        return state_specs(self, params)
 
     def as_optax(self) -> Any:
         """An optax.GradientTransformation. It returns differences, so it costs a copy of the parameters and an addition."""
@@ -108,7 +114,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
               moments_min: int = MOMENTS_MIN, master: bool | str = False, weight_rounding: str | None = None,
               loss_scale: LossScale | str | None = None, skip_nonfinite: bool = False,
               groups: Mapping[str, Mapping[str, Hyper]] | None = None, group_of: Callable[[str, Any], str | None] | None = None,
-              profile: str = "standard", options: Sequence[str] = (), seed: int = 0, device: str = "cpu", threads: int = 0,
+              profile: str = "standard", options: Sequence[str] = (), seed: int = 0, specs: Any = None, device: str = "cpu", threads: int = 0,
               **hyper: Any) -> Optimizer:
     """An optimizer by the name of a built-in one, or from the text of a formula.
 
@@ -127,6 +133,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
         profile: the library whose order of rounding is followed: "standard", "torch-foreach", "torch-fused", "apex".
         options: more options, as `stepfuse list` shows them: "ema", "clip-per-group".
         seed: of stochastic rounding.
+        specs: a PartitionSpec for each parameter, for a step inside of shard_map on shards along the first dimension.
         device: "cpu", or "interpreter", which defines the bits and is slow.
         threads: of the step; 0: all that the process may use.
         hyper: the formula's hyperparameters and options by their names; a hyperparameter may be a schedule.
@@ -172,7 +179,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
     if (groups is None) != (group_of is None):
         raise TypeError("groups and group_of: give both or neither; group_of(path, parameter) returns a group's name or None")
     return Optimizer(formula, tuple(chosen), hyper, {name: dict(values) for name, values in (groups or {}).items()}, group_of,
-                     scaling.init_scale if scaling else 0.0, seed, DEVICES[device], threads)
+                     scaling.init_scale if scaling else 0.0, seed, DEVICES[device], threads, specs)
 
 
 def adamw(lr: Hyper = 1e-3, **options: Unpack[Options]) -> Optimizer:

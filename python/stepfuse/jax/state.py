@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ DTYPES = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "f8e4m3"
           "f8e5m2": jnp.float8_e5m2, "u8": jnp.uint8, "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "bool": jnp.bool_}
 NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = range(5)
+PIECE = 16384  # elements that the language reduces at once
 
 
 class State(NamedTuple):
@@ -34,11 +37,11 @@ class Buffer(NamedTuple):
     name: str
     dtype: str
     block: int  # elements that share a value
-    least: int  # elements of a tensor that has it, and
+    least: int  # elements of a full tensor that has it, and
     below: int  # the first count of one that does not
 
     def is_of(self, tensor: Tensor) -> bool:
-        return self.least <= tensor.elements < self.below
+        return self.least <= tensor.elements * tensor.shards < self.below
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         return tensor.shape if self.block == 1 else (-(-tensor.elements // self.block),)
@@ -63,20 +66,23 @@ class Value(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A parameter."""
+    """A parameter, or one device's shard of it."""
 
     name: str  # its path in the pytree
     shape: tuple[int, ...]
     dtype: str
     gradient: str  # its gradient's dtype
     group: int
+    shards: int = 1  # devices that its rows are cut for
 
     @property
     def elements(self) -> int:
-        count = 1
-        for n in self.shape:
-            count *= n
-        return count
+        return math.prod(self.shape)
+
+    @property
+    def pieces(self) -> int:
+        """Results that a reduction leaves of the full parameter, before they are folded."""
+        return -(-self.elements // PIECE) * self.shards
 
     @property
     def rows(self) -> int:
@@ -95,6 +101,15 @@ class Program(NamedTuple):
     buffers: tuple[Buffer, ...]  # without the weight and the gradient
     values: tuple[Value, ...]
     args: dict[str, float | None]  # defaults, by name in the order of their indices
+    native: Any  # _core.Program
+
+    def reductions(self) -> tuple[tuple[str, ...], bool]:
+        """Names of those over all elements, and whether there are others for which a device needs whole parameters."""
+        types = dict(re.findall(r"^  %(\S+) = .* : (\S+)$", self.text, re.MULTILINE))
+        found = [(name, types[name]) for name, operand in re.findall(r"^  %(\S+) = reduce_\w+ %(\S+) : ", self.text, re.MULTILINE)
+                 if types[operand].startswith("[")]
+        whole = any(type[0] in "<{" and not re.search(r"/\d+>$", type) for _, type in found)
+        return tuple(name for name, type in found if type[0] not in "<{"), whole
 
 
 @functools.lru_cache(maxsize=256)
@@ -107,4 +122,4 @@ def make_program(formula: str, options: tuple[str, ...]) -> Program:
         raise _core.Error(f"stepfuse.jax: the step has no buffer '{missing.pop()}'; it needs gradients and weights")
     others = tuple(b for name, b in buffers.items() if name not in ("grad", "weight"))
     values = tuple(Value(name, dtype, domain) for name, (dtype, domain, _, _) in made.states().items())
-    return Program(made.text(), buffers["weight"], others, values, made.args())
+    return Program(made.text(), buffers["weight"], others, values, made.args(), made)
