@@ -125,7 +125,7 @@ void Groups::set(PyObject* groups) {
     stepfuse_args* args = self_of<Step>(number.step.get()).args.get();
     if ((number.group < 0
              ? stepfuse_args_set(args, number.arg, now)
-             : stepfuse_args_set_group(args, number.arg, number.group, now)) != STEPFUSE_OK) {
+             : stepfuse_args_set_member(args, number.arg, number.group, now)) != STEPFUSE_OK) {
       refuse(PyExc_ValueError, number.index, number.key.get(), number.place, value.get(),
              rule_of(stepfuse_error_message()));
     }

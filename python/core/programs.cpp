@@ -3,9 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include <stepfuse/format.h>
-#include <stepfuse/formula.h>
-
 #include "python/core/capsule.hpp"
 #include "python/core/objects.hpp"
 

@@ -31,16 +31,18 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     unsigned long long offset = 0;  // of a shard in its tensor
     unsigned long long full_size = 0;
     unsigned long long columns = 0;
-    if (PyArg_ParseTuple(item, "sKipO|KKK", &name, &elements, &tensor.group, &tensor.uncounted,
-                         &number, &offset, &full_size, &columns) == 0) {
+    int uncounted = 0;
+    if (PyArg_ParseTuple(item, "sKipO|KKK", &name, &elements, &tensor.group, &uncounted, &number,
+                         &offset, &full_size, &columns) == 0) {
       throw Raised();
     }
     uint32_t id = to_id(number);
     tensor.id = &id;
+    tensor.counted = uncounted == 0;
     tensor.name = name;
     tensor.elements = elements;
     tensor.offset = offset;
-    tensor.full_size = full_size;
+    tensor.full_elements = full_size;
     tensor.columns = columns;
     check(stepfuse_layout_add(layout, &tensor));
   });
@@ -124,7 +126,7 @@ PyObject* step_set(PyObject* self, PyObject* args) {
     if (PyArg_ParseTuple(args, "iid:set", &arg, &group, &value) == 0) throw Raised();
     stepfuse_args* all = self_of<Step>(self).args.get();
     check(group < 0 ? stepfuse_args_set(all, arg, value)
-                    : stepfuse_args_set_group(all, arg, group, value));
+                    : stepfuse_args_set_member(all, arg, group, value));
     return none();
   });
 }
@@ -342,7 +344,7 @@ PyObject* step_stats(PyObject* self, PyObject* args) {
     stepfuse_stream handle = to_address(stream);
     int32_t found = 0;
     if (wait != 0) {
-      check_unlocked([&] { return stepfuse_step_wait(step.handle.get(), handle, stats, &found); });
+      check_unlocked([&] { return stepfuse_step_stats(step.handle.get(), handle, stats, &found); });
     } else {
       check(stepfuse_step_latest(step.handle.get(), stats, &found));
     }

@@ -70,7 +70,7 @@ Layout make_layout(const stepfuse_program* program, const Attributes& attributes
     tensor.elements = weights[t].elements();
     if (is_sharded(attributes, t)) {
       tensor.offset = static_cast<uint64_t>(index) * tensor.elements;
-      tensor.full_size = static_cast<uint64_t>(attributes.devices) * tensor.elements;
+      tensor.full_elements = static_cast<uint64_t>(attributes.devices) * tensor.elements;
     }
     tensor.group = attributes.groups[t];
     tensor.storage = storage.data();

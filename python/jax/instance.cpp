@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include <stepfuse/pieces.h>
+#include <stepfuse/stepfuse.h>
 
 namespace stepfuse_jax {
 namespace {
@@ -81,7 +81,7 @@ Instance::Instance(const Definition& definition, const Attributes& attributes)
 void Instance::set(std::span<const int32_t> target, double value) {
   int32_t arg = target[0], group = target[1];
   bool one = group >= 0 && per_group_.at(static_cast<size_t>(arg));
-  check(one ? stepfuse_args_set_group(args_.get(), arg, group, value)
+  check(one ? stepfuse_args_set_member(args_.get(), arg, group, value)
             : stepfuse_args_set(args_.get(), arg, value));
 }
 

@@ -74,14 +74,14 @@ void refuse_index(const char* what, size_t index, const char* has, size_t count)
 void check_struct(const void* given, size_t given_size, size_t known, const char* name) {
   if (given_size < sizeof(size_t)) {
     throw Error(ErrorKind::usage,
-                fmt::format("{} has no size: begin it with its initialiser, as in "
+                fmt::format("{} has struct_size 0: begin it with its initialiser, as in "
                             "`stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
                             name));
   }
   constexpr size_t kLargest = 4096;  // a size beyond it is not a later version's, but memory of old
   if (given_size > kLargest) {
     throw Error(ErrorKind::usage,
-                fmt::format("{} has size {}, and none is larger than {}: begin it with its "
+                fmt::format("{} has struct_size {}, and none is larger than {}: begin it with its "
                             "initialiser, as in `stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
                             name, given_size, kLargest));
   }

@@ -88,9 +88,9 @@ void check_struct(const void* given, size_t given_size, size_t known, const char
 template <class S>
 S read_struct(const S* given, const char* name) {
   const S& from = need(given, name);
-  check_struct(&from, from.size, sizeof(S), name);
+  check_struct(&from, from.struct_size, sizeof(S), name);
   S out{};
-  std::memcpy(&out, &from, std::min(from.size, sizeof(S)));
+  std::memcpy(&out, &from, std::min(from.struct_size, sizeof(S)));
   return out;
 }
 
@@ -98,9 +98,9 @@ S read_struct(const S* given, const char* name) {
 template <class S>
 void write_struct(S* to, S value, const char* name) {
   S& out = need(to, name);
-  size_t size = out.size;
+  size_t size = out.struct_size;
   if (size < sizeof size || size > sizeof(S)) check_struct(&out, size, size, name);
-  value.size = size;
+  value.struct_size = size;
   std::memcpy(&out, &value, std::min(size, sizeof(S)));
 }
 

@@ -1,12 +1,17 @@
 // The C API: layouts, loss scalers, monitors. Knows the handles.
 #include <fmt/format.h>
 
-#include <stepfuse/groups.h>
-
 #include "runtime/c_api/handles.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::c_api;
+
+namespace {
+// Whether the caller's header has `counted` and `updated`. Older ones have only `uncounted` and `frozen`.
+bool has_new_words(const stepfuse_tensor& tensor) {
+  return tensor.struct_size >= offsetof(stepfuse_tensor, updated) + sizeof tensor.updated;
+}
+}  // namespace
 
 TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
   stepfuse_tensor t = read_struct(tensor, "the stepfuse_tensor");
@@ -14,10 +19,14 @@ TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
                   .size = t.elements,
                   .group = t.group,
                   .offset = t.offset,
-                  .full_size = t.full_size,
+                  .full_size = t.full_elements,
                   .columns = t.columns,
                   .counted = t.uncounted == 0,
                   .updated = t.frozen == 0};
+  if (has_new_words(t)) {
+    spec.counted = spec.counted && t.counted != 0;
+    spec.updated = spec.updated && t.updated != 0;
+  }
   if (t.id != nullptr) spec.id = *t.id;
   for (size_t i = 0; i < t.storage_count; ++i) {
     const stepfuse_storage& s = (&need(t.storage, "the array of storage types"))[i];
@@ -60,23 +69,26 @@ stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t ind
   return guard([&] {
     const stepfuse_layout& l = need(layout, "the layout");
     const TensorSpec& t = declared(l.value.tensors(), index, "tensor", "the layout has");
+    bool old = !has_new_words(need(tensor, "the stepfuse_tensor"));
     l.storage.clear();
     for (const auto& [buffer, dtype] : t.dtypes) {
       l.storage.push_back({buffer.c_str(), static_cast<stepfuse_dtype>(dtype)});
     }
     write_struct(tensor,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .name = t.name.c_str(),
                   .elements = t.size,
                   .group = t.group,
                   .offset = t.offset,
-                  .uncounted = !t.counted,
-                  .frozen = !t.updated,
+                  .uncounted = old && !t.counted,
+                  .frozen = old && !t.updated,
                   .storage = l.storage.data(),
                   .storage_count = l.storage.size(),
-                  .full_size = t.full_size,
+                  .full_elements = t.full_size,
                   .id = t.id ? &*t.id : nullptr,
-                  .columns = t.columns},
+                  .columns = t.columns,
+                  .counted = t.counted,
+                  .updated = t.updated},
                  "the stepfuse_tensor");
   });
 }
@@ -118,7 +130,7 @@ stepfuse_status stepfuse_scaler_get_options(const stepfuse_scaler* scaler,
   return guard([&] {
     const LossScaler::Options& o = need(scaler, "the scaler").value.options();
     write_struct(options,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .init_scale = o.init_scale,
                   .growth_factor = o.growth_factor,
                   .backoff_factor = o.backoff_factor,

@@ -1,9 +1,7 @@
 // The C API: dtypes, programs and recipes. Knows the handles.
 #include <fmt/format.h>
 
-#include <stepfuse/format.h>
 #include <stepfuse/format.hpp>
-#include <stepfuse/formula.h>
 
 #include "ir/formula/resolve.hpp"
 #include "runtime/c_api/handles.hpp"
@@ -167,7 +165,7 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
     const Buffer& b = declaration(program, &Program::buffers, index, "buffer");
     write_struct(
         buffer,
-        {.size = 0,
+        {.struct_size = 0,
          .name = b.name.c_str(),
          .dtypes = b.dtypes.mask(),
          .is_written = b.access != Access::in,
@@ -186,7 +184,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
   return guard([&] {
     const State& s = declaration(program, &Program::states, index, "state");
     write_struct(state,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .name = s.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(s.type.dtype),
                   .domain = domain_of(s.type.at),
@@ -202,7 +200,7 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
   return guard([&] {
     const Arg& a = declaration(program, &Program::args, index, "argument");
     write_struct(arg,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .name = a.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(a.type.dtype),
                   .domain = domain_of(a.type.at),

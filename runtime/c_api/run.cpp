@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <stepfuse/pieces.h>
 
 #include "ir/semantics/fp_env.hpp"
 #include "ir/semantics/reduction.hpp"
@@ -162,9 +161,14 @@ stepfuse_status stepfuse_step_latest(const stepfuse_step* step, stepfuse_stats* 
   return guard([&] { report(step_of(step).latest(), stats, found); });
 }
 
+stepfuse_status stepfuse_step_stats(const stepfuse_step* step, stepfuse_stream stream,
+                                    stepfuse_stats* stats, int32_t* found) {
+  return guard([&] { report(step_of(step).stats(stream), stats, found); });
+}
+
 stepfuse_status stepfuse_step_wait(const stepfuse_step* step, stepfuse_stream stream,
                                    stepfuse_stats* stats, int32_t* found) {
-  return guard([&] { report(step_of(step).stats(stream), stats, found); });
+  return stepfuse_step_stats(step, stream, stats, found);
 }
 
 stepfuse_status stepfuse_step_history(const stepfuse_step* step,

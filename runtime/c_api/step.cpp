@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
-#include <stepfuse/groups.h>
 
 #include "runtime/c_api/handles.hpp"
 
@@ -61,6 +60,9 @@ StepOptions options_of(const stepfuse_step_options* given) {
   if (o.scaler != nullptr) options.scaler = &o.scaler->value;
   options.gradient = text_or(o.gradient, "grad");
   options.check_args = o.unchecked_args == 0;
+  if (o.struct_size >= offsetof(stepfuse_step_options, check_args) + sizeof o.check_args) {
+    options.check_args = options.check_args && o.check_args != 0;
+  }
   options.allocator = allocator_of(o);
   return options;
 }
@@ -106,7 +108,7 @@ stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
   return guard([&] {
     const CompileReport& r = step_of(step).compile_report();
     write_struct(report,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .from_memory_cache = r.from_memory_cache,
                   .from_disk_cache = r.from_disk_cache,
                   .from_kernel_folder = r.from_kernel_folder,
@@ -184,7 +186,7 @@ stepfuse_status stepfuse_step_device(const stepfuse_step* step, stepfuse_device*
   return guard([&] {
     const Device& d = step_of(step).device();
     write_struct(device,
-                 {.size = 0,
+                 {.struct_size = 0,
                   .kind = static_cast<int32_t>(d.kind()),
                   .threads = d.threads(),
                   .ordinal = d.ordinal(),
@@ -223,16 +225,21 @@ stepfuse_status stepfuse_args_set(stepfuse_args* args, int32_t arg, double value
   return guard([&] { args_of(args).set(ArgId{arg}, value); });
 }
 
-stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg, int32_t group,
-                                        double value) {
-  return guard([&] { args_of(args).set(ArgId{arg}, group, value); });
+stepfuse_status stepfuse_args_set_member(stepfuse_args* args, int32_t arg, int32_t member,
+                                         double value) {
+  return guard([&] { args_of(args).set(ArgId{arg}, member, value); });
 }
 
-stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg, int32_t group,
+stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg, int32_t member,
+                                        double value) {
+  return stepfuse_args_set_member(args, arg, member, value);
+}
+
+stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg, int32_t member,
                                   double* value) {
   return guard([&] {
     double& out = need(value, "the place for the result");
-    out = args_of(args).get(ArgId{arg}, group);
+    out = args_of(args).get(ArgId{arg}, member);
   });
 }
 
@@ -241,11 +248,11 @@ stepfuse_status stepfuse_step_set_args(stepfuse_step* step, const stepfuse_args*
   return guard([&] { step_of(step).set_args(args_of(args), stream); });
 }
 
-stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg, int32_t group,
+stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg, int32_t member,
                                          void** address) {
   return guard([&] {
     auto& out = result(address);
-    out = step_of(step).device_arg(ArgId{arg}, group);
+    out = step_of(step).device_arg(ArgId{arg}, member);
   });
 }
 
@@ -262,11 +269,11 @@ size_t stepfuse_step_args_bytes(const stepfuse_step* step) {
   return step != nullptr ? step->value.args_bytes() : 0;
 }
 
-stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg, int32_t group,
+stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg, int32_t member,
                                          size_t* offset) {
   return guard([&] {
     size_t& out = need(offset, "the place for the result");
-    out = step_of(step).arg_offset(ArgId{arg}, group);
+    out = step_of(step).arg_offset(ArgId{arg}, member);
   });
 }
 
@@ -344,9 +351,10 @@ stepfuse_status stepfuse_use_kernels(const char* folder) {
   return guard([&] { use_kernels(std::string(text_of(folder, "the folder's name"))); });
 }
 
-stepfuse_status stepfuse_cache_stats(stepfuse_cache* stats) {
+stepfuse_status stepfuse_cache_stats(stepfuse_cache_counts* counts) {
   return guard([&] {
     CacheStats s = cache_stats();
-    write_struct(stats, {.size = 0, .compiled = s.compiled, .hits = s.hits}, "the stepfuse_cache");
+    write_struct(counts, {.struct_size = 0, .compiled = s.compiled, .hits = s.hits},
+                 "the stepfuse_cache_counts");
   });
 }

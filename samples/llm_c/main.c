@@ -62,7 +62,7 @@ static void set(const fused* f, const char* name, int group, double value) {
   int32_t arg;
   ok(stepfuse_step_arg(f->step, name, &arg));
   ok(group < 0 ? stepfuse_args_set(f->args, arg, value)
-               : stepfuse_args_set_group(f->args, arg, group, value));
+               : stepfuse_args_set_member(f->args, arg, group, value));
 }
 
 static fused make_fused(gpt* model, float* m, float* v) {

@@ -1,8 +1,6 @@
 // The C API from C, what a trainer asks for now and then: torch's scaler update, unchecked arguments,
 // reports of groups, rules of its own, checkpoints that do not quite fit, sizes known before a step is
 // made, what a step is made of, how it was compiled, and forms of moments. Argument: a folder for files.
-#include <stepfuse/format.h>
-#include <stepfuse/groups.h>
 
 #include "tests/c_abi/trainer.h"
 
@@ -33,7 +31,7 @@ static void test_unchecked_args(void) {
   trainer *a, *b;
   int32_t lr;
   double value;
-  unchecked.unchecked_args = 1;
+  unchecked.check_args = 0;
   a = make_trainer(STEPFUSE_INTERPRETER, NULL);
   b = make_trainer(STEPFUSE_INTERPRETER, &unchecked);
   OK(stepfuse_step_arg(a->step, "lr", &lr));
@@ -42,7 +40,7 @@ static void test_unchecked_args(void) {
   OK(stepfuse_args_get(b->args, lr, 0, &value));
   CHECK(value == -1);
   // A caller from before there was such a field.
-  unchecked.size = offsetof(stepfuse_step_options, unchecked_args);
+  unchecked.struct_size = offsetof(stepfuse_step_options, unchecked_args);
   free_trainer(b);
   b = make_trainer(STEPFUSE_INTERPRETER, &unchecked);
   FAILS(STEPFUSE_ERROR_USAGE, "cannot be -1", stepfuse_args_set(b->args, lr, -1));
@@ -112,7 +110,7 @@ static void test_reports_of_groups(void) {
   make_small(&s, options, 2);
   run_small(&s);
   OK(stepfuse_stats_create(&stats));
-  OK(stepfuse_step_wait(s.step, NULL, stats, &found));
+  OK(stepfuse_step_stats(s.step, NULL, stats, &found));
   OK(stepfuse_stats_list(stats, "grad_norm", &norms, &count));
   REQUIRE(count == 2);
   CHECK(norms[0] > 1.7320 && norms[0] < 1.7321 && norms[1] == 2);  // of 3 and of 4 ones
@@ -156,7 +154,7 @@ static void test_checkpoints_that_differ(const char* folder) {
   OK(stepfuse_save_checkpoint(path, averaged.step));
   FAILS(STEPFUSE_ERROR_USAGE, "ema", stepfuse_load_checkpoint_with(path, plain.step, NULL));
   memset(&options, 0, sizeof options);
-  options.size = sizeof options;
+  options.struct_size = sizeof options;
   options.ignored = names;
   options.ignored_count = 1;
   OK(stepfuse_load_checkpoint_with(path, plain.step, &options));
@@ -181,7 +179,7 @@ static void test_what_a_step_is_made_of(void) {
   tensor.elements = 7;
   tensor.group = 2;
   tensor.offset = 16384;
-  tensor.full_size = 16400;
+  tensor.full_elements = 16400;
   tensor.columns = 41;
   tensor.storage = storage;
   tensor.storage_count = 1;
@@ -194,7 +192,6 @@ static void test_what_a_step_is_made_of(void) {
   FAILS(STEPFUSE_ERROR_USAGE, "kind of device",
         stepfuse_workspace_bytes(program, layout, NULL, 9, &bytes));
   tensor.name = "late";
-  tensor.frozen = 0;
   OK(stepfuse_step_append(step, &tensor));
   OK(stepfuse_step_set_group(step, 0, 1));
   FAILS(STEPFUSE_ERROR_BIND, "group 7 does not exist", stepfuse_step_set_group(step, 0, 7));
@@ -211,8 +208,8 @@ static void test_what_a_step_is_made_of(void) {
   CHECK(stepfuse_layout_group_count(copy) == 3 && stepfuse_layout_element_count(copy) == 14);
   OK(stepfuse_layout_tensor(copy, 1, &read));
   CHECK(strcmp(read.name, "late") == 0 && read.elements == 7 && read.group == 2);
-  CHECK(read.offset == 16384 && read.full_size == 16400 && read.columns == 41 && !read.uncounted &&
-        !read.frozen && read.size == sizeof read);
+  CHECK(read.offset == 16384 && read.full_elements == 16400 && read.columns == 41 && read.counted &&
+        read.updated && read.struct_size == sizeof read);
   REQUIRE(read.storage_count == 1);
   CHECK(strcmp(read.storage[0].buffer, "grad") == 0 && read.storage[0].dtype == STEPFUSE_BF16);
   OK(stepfuse_layout_add(layout, &read));  // what was read can be added
@@ -274,9 +271,9 @@ static void test_long_names_and_sizes(void) {
   OK(stepfuse_step_partial_at(step, partial.full_name, &partial));
   OK(stepfuse_program_state(program, 0, &state));
   CHECK(state.domain == STEPFUSE_PER_GROUP && STEPFUSE_PER_GROUP == 1);
-  tensor.size = (size_t)1 << 40;
+  tensor.struct_size = (size_t)1 << 40;
   FAILS(STEPFUSE_ERROR_USAGE, "none is larger than 4096", stepfuse_layout_add(layout, &tensor));
-  partial.size = (size_t)1 << 40;
+  partial.struct_size = (size_t)1 << 40;
   FAILS(STEPFUSE_ERROR_USAGE, "none is larger than 4096", stepfuse_step_partial(step, 0, &partial));
   stepfuse_step_destroy(step);
   stepfuse_layout_destroy(layout);
@@ -376,7 +373,7 @@ static void test_compile_report(void) {
     OK(stepfuse_step_compile_report(again, &report));
     CHECK(report.from_memory_cache && report.codegen_ms == 0);
     // A caller from before there were parts gets what it knows, and nothing behind it.
-    early.size = offsetof(stepfuse_compile_report, passes_ms);
+    early.struct_size = offsetof(stepfuse_compile_report, passes_ms);
     early.codegen_ms = 5;
     OK(stepfuse_step_compile_report(step, &early));
     CHECK(early.prepare_ms > 0 && early.codegen_ms == 5 && early.key == NULL);

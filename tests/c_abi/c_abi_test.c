@@ -35,17 +35,17 @@ static void test_errors(void) {
   tensor.elements = 5;
   tensor.group = -1;
   FAILS(STEPFUSE_ERROR_BIND, "group", stepfuse_layout_add(layout, &tensor));
-  tensor.size = 0;
-  FAILS(STEPFUSE_ERROR_USAGE, "no size", stepfuse_layout_add(layout, &tensor));
+  tensor.struct_size = 0;
+  FAILS(STEPFUSE_ERROR_USAGE, "struct_size 0", stepfuse_layout_add(layout, &tensor));
   // A caller of a later version with a new field: first unset, then set.
   memset(&newer, 0, sizeof newer);
-  newer.known.size = sizeof newer;
+  newer.known.struct_size = sizeof newer;
   newer.known.elements = 5;
   OK(stepfuse_layout_add(layout, &newer.known));
   newer.later = 1;
   FAILS(STEPFUSE_ERROR_USAGE, "later version", stepfuse_layout_add(layout, &newer.known));
   // A caller of an earlier version, whose struct ends after name and elements.
-  tensor.size = offsetof(stepfuse_tensor, group);
+  tensor.struct_size = offsetof(stepfuse_tensor, group);
   OK(stepfuse_layout_add(layout, &tensor));
   stepfuse_layout_destroy(layout);
   stepfuse_layout_destroy(NULL);
@@ -127,7 +127,7 @@ static double report_of(const trainer* t, const char* name) {
   double value = -1;
   int32_t found;
   OK(stepfuse_stats_create(&stats));
-  OK(stepfuse_step_wait(t->step, NULL, stats, &found));
+  OK(stepfuse_step_stats(t->step, NULL, stats, &found));
   CHECK(found);
   OK(stepfuse_stats_get(stats, name, &value));
   stepfuse_stats_destroy(stats);
@@ -143,10 +143,10 @@ static void test_a_run(int32_t kind) {
   OK(stepfuse_step_arg(t->step, "lr", &lr));
   FAILS(STEPFUSE_ERROR_USAGE, "lr", stepfuse_step_arg(t->step, "rl", &lr));
   OK(stepfuse_args_set(t->args, lr, 0.25));
-  OK(stepfuse_args_set_group(t->args, lr, 1, 0));
+  OK(stepfuse_args_set_member(t->args, lr, 1, 0));
   OK(stepfuse_args_get(t->args, lr, 0, &value));
   CHECK(value == 0.25);
-  FAILS(STEPFUSE_ERROR_USAGE, "group", stepfuse_args_set_group(t->args, lr, 2, 0));
+  FAILS(STEPFUSE_ERROR_USAGE, "group", stepfuse_args_set_member(t->args, lr, 2, 0));
   OK(stepfuse_step_run(t->step, t->gradients, 2, t->args, NULL));
   // Adam's first step has the size lr; group 1 has lr 0.
   CHECK(fabs(fabs((double)t->master[0] - before) - 0.25) < 0.01);
@@ -424,7 +424,7 @@ static void test_allocator_and_append(void) {
 static void test_the_cpu(void) {
   stepfuse_device device = STEPFUSE_DEVICE;
   stepfuse_compile_report report = STEPFUSE_COMPILE_REPORT;
-  stepfuse_cache cache = STEPFUSE_CACHE;
+  stepfuse_cache_counts cache = STEPFUSE_CACHE_COUNTS;
   stepfuse_program* program;
   stepfuse_layout* layout = make_layout();
   stepfuse_step* step;
@@ -437,7 +437,8 @@ static void test_the_cpu(void) {
   } else {
     CHECK(status == STEPFUSE_OK);
     OK(stepfuse_step_compile_report(step, &report));
-    CHECK(report.prepare_ms > 0 && report.size == sizeof report && !report.from_kernel_folder);
+    CHECK(report.prepare_ms > 0 && report.struct_size == sizeof report &&
+          !report.from_kernel_folder);
     OK(stepfuse_cache_stats(&cache));
     CHECK(cache.compiled > 0);
     test_a_run(STEPFUSE_CPU);

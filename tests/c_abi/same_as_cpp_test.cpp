@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <stepfuse/formula.h>
 #include <stepfuse/printer.hpp>
 #include <stepfuse/stepfuse.h>
 #include <stepfuse/stepfuse.hpp>
@@ -116,7 +115,7 @@ TEST_CASE("every report of a step, of groups too, is the same in C") {
     c.run();
     StepStats expected = cpp.step.stats().value();
     int32_t found = 0;
-    ok(stepfuse_step_wait(c.step.get(), nullptr, stats.get(), &found));
+    ok(stepfuse_step_stats(c.step.get(), nullptr, stats.get(), &found));
     REQUIRE(found == 1);
     REQUIRE(stepfuse_stats_count(stats.get()) == expected.values.size());
     for (const auto& [name, value] : expected.values) {

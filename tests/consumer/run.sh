@@ -69,7 +69,7 @@ case $mode in
     ;;
   headers)
     includes=(-I"$source/ir/include" -I"$source/compiler/include" -I"$source/runtime/include" -I"$here" -I"$source")
-    warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only)
+    warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fsyntax-only)
     for compiler in g++ clang++-19; do
       command -v $compiler >/dev/null || { echo "skipped: no $compiler" && continue; }
       for standard in 20 23; do

@@ -23,9 +23,7 @@ HEADERS = {
                         "ir/include/stepfuse/types.hpp", "ir/include/stepfuse/program.hpp",
                         "ir/include/stepfuse/parser.hpp", "ir/include/stepfuse/printer.hpp",
                         "compiler/include/stepfuse/form.hpp"]),
-    "c": ("C API", ["runtime/include/stepfuse/stepfuse.h", "runtime/include/stepfuse/formula.h",
-                    "runtime/include/stepfuse/format.h", "runtime/include/stepfuse/groups.h", "runtime/include/stepfuse/pieces.h",
-                    "runtime/include/stepfuse/kernels.h"]),
+    "c": ("C API", ["runtime/include/stepfuse/stepfuse.h", "runtime/include/stepfuse/version.h"]),
 }
 GENERATED = {"command_line": "Command line", "environment": "Environment variables", "cpp": "C++ API", "c": "C API",
              "python": "Python API"}
@@ -111,7 +109,7 @@ def blocks_of(lines):
     for line in lines:
         bare = line.strip()
         if bare.startswith("//") and not bare.startswith("// ---") and not code:
-            comment.append(bare[2:].removeprefix(" "))
+            comment.append(bare.removeprefix("///" if bare.startswith("///") else "//").removeprefix(" "))
         elif not bare or bare.startswith("// ---"):
             # A blank line ends a declaration, not the body of a class.
             if code and sum(x.count("{") - x.count("}") for x in code) > 0:
@@ -125,17 +123,27 @@ def blocks_of(lines):
         yield comment, code
 
 
+# Doxygen's commands, and how they read on the page.
+COMMANDS = {"@return ": "Returns ", "@throws ": "Throws ", "@thread ": "Threads: "}
+
+
 def prose(comment):
-    """A comment as Markdown; an indented part of it is a program."""
-    parts, program = [], []
+    """A comment as Markdown. An indented part of it is a program, or continues one of Doxygen's commands."""
+    parts, program, command = [], [], False
     for line in [*comment, ""]:
+        word = next((w for w in COMMANDS if line.startswith(w)), None)
+        if word:
+            line = f"\n*{COMMANDS[word].strip()}* {line.removeprefix(word)}"
+        command = word is not None or (command and line.startswith("  "))
+        if command and word is None:
+            line = line.lstrip()
         if line.startswith("  "):
             program.append(line)
             continue
         if program:
             parts.append("\n```cpp\n" + "\n".join(program) + "\n```\n")
             program = []
-        parts.append(re.sub(r"([<>*_\[\]])", r"\\\1", line))
+        parts.append(line if word else re.sub(r"([<>*_\[\]])", r"\\\1", line))
     return "\n".join(parts)
 
 
