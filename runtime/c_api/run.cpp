@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-
 #include "ir/semantics/fp_env.hpp"
 #include "ir/semantics/reduction.hpp"
 #include "runtime/c_api/handles.hpp"

@@ -1,11 +1,11 @@
 // Numbers are read whole or not at all; lists are split at separators that end an item.
+#include "ir/text/words.hpp"
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "ir/text/words.hpp"
 
 using namespace stepfuse;
 
