@@ -53,8 +53,8 @@ std::vector<std::vector<float>> run(const Program& program, const Device& device
 
 }  // namespace
 
-TEST_CASE("3,000 buffers compile in seconds") {
-  Program program = make_chain(3000);
+TEST_CASE("2,500 buffers compile in seconds") {
+  Program program = make_chain(2500);
   ProcessorTime time;
   auto found = run(program, Device::cpu(1));
   MESSAGE(time.seconds() << " s");
