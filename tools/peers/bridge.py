@@ -113,7 +113,7 @@ class Step:
         """The tensors so far, by buffer; every buffer but grad. Called again after an append."""
         assert all(name in self.declared for name in buffers), list(buffers)
         described = [self.describe(t, groups[t], buffers) for t in range(self.count, len(groups))]
-        self.count = len(groups)
+        self.count, self.buffers = len(groups), buffers  # the arrays live as long as they are bound
         if self.step is None:
             layout = make("layout_create")
             for tensor, _ in described:
