@@ -47,6 +47,7 @@ class Shared(NamedTuple):
     count: int
     own: Span  # elements; none of a copy that is another rank's to count
     cut: tuple[int, ...]  # pieces that several ranks have elements of, the same on all ranks
+    lengths: tuple[int, ...]  # their elements
     row: int  # elements of a row if no piece has elements of two rows, else 0
 
 
@@ -60,7 +61,7 @@ def share(p: Tensor, counted: bool, by_rows: bool) -> Shared:
     edges = {span.begin for span in (span_at(p, place) for place in places) if span.begin < span.end}
     cut = () if row else tuple(sorted({edge // PIECE for edge in edges if edge % PIECE}))
     own = span_at(p, tuple(mesh.get_coordinate() or ())) if counted else Span(0, 0)
-    return Shared(count, own, cut, row)
+    return Shared(count, own, cut, tuple(min(PIECE, p.numel() - piece * PIECE) for piece in cut), row)
 
 
 def in_pieces(values: Tensor, row: int) -> Tensor:
@@ -113,7 +114,7 @@ class ExactNorm:
             mine = self.contribution(part, shares, engine.mode.norm, inverse, largest) if norm else words.new_zeros(0)
             everything = torch.cat([words, mine])
             ranks.all_reduce("the exchange of pieces", everything, largest)
-            total = dict(zip(total, everything))
+            total = dict(zip(total, everything[:len(words)]))
             if norm:
                 total[norm] = self.total(shares, everything[len(words):], largest)
             totals.append(total)
@@ -130,9 +131,8 @@ class ExactNorm:
 
     def contribution(self, part: Part, shares: list[Shared], norm: str | None, inverse: Tensor | None, largest: bool) -> Tensor:
         """This rank's pieces of all parameters, and its elements of those that are cut; zeros elsewhere."""
-        count, edges = sum(s.count for s in shares), sum(len(s.cut) for s in shares)
-        sums = torch.zeros(count, device=part.device)
-        elements = torch.zeros((edges, PIECE), device=part.device)
+        sums = torch.zeros(sum(s.count for s in shares), device=part.device)
+        elements = torch.zeros(sum(sum(s.lengths) for s in shares), device=part.device)
         at = edge = 0
         for p, s in zip(part.params, shares):
             gradient = p.grad._local_tensor if p.grad is not None and s.own.begin < s.own.end else None
@@ -143,15 +143,15 @@ class ExactNorm:
                     folded = fold(in_pieces(values, s.row), largest)
                     sums[at + first:at + first + len(folded)] = folded
                 else:
-                    self.add_pieces(values, s, sums[at:at + s.count], elements[edge:edge + len(s.cut)], largest)
-            at, edge = at + s.count, edge + len(s.cut)
-        return torch.cat([sums, elements.flatten()])
+                    self.add_pieces(values, s, sums[at:at + s.count], elements[edge:edge + sum(s.lengths)], largest)
+            at, edge = at + s.count, edge + sum(s.lengths)
+        return torch.cat([sums, elements])
 
     def add_pieces(self, values: Tensor, s: Shared, sums: Tensor, elements: Tensor, largest: bool) -> None:
-        for slot, piece in enumerate(s.cut):
-            low, high = max(s.own.begin, piece * PIECE), min(s.own.end, (piece + 1) * PIECE)
+        for piece, room in zip(s.cut, elements.split(s.lengths) if s.cut else ()):
+            low, high = max(s.own.begin, piece * PIECE), min(s.own.end, piece * PIECE + len(room))
             if low < high:
-                elements[slot, low - piece * PIECE:high - piece * PIECE] = values[low - s.own.begin:high - s.own.begin]
+                room[low - piece * PIECE:high - piece * PIECE] = values[low - s.own.begin:high - s.own.begin]
         first = -(-s.own.begin // PIECE)
         last = -(-s.own.end // PIECE)
         if first < last:
@@ -162,13 +162,13 @@ class ExactNorm:
 
     def total(self, shares: list[Shared], everything: Tensor, largest: bool) -> Tensor:
         count = sum(s.count for s in shares)
-        sums, elements = everything[:count], everything[count:].reshape(-1, PIECE)
-        at = edge = 0
-        for s in shares:
-            if s.cut:
-                where = torch.tensor([at + piece for piece in s.cut], device=sums.device)
-                sums[where] = fold(elements[edge:edge + len(s.cut)], largest)
-            at, edge = at + s.count, edge + len(s.cut)
+        sums, elements = everything[:count], everything[count:]
+        lengths = [length for s in shares for length in s.lengths]
+        begins = itertools.accumulate((s.count for s in shares), initial=0)
+        where = [begin + piece for begin, s in zip(begins, shares) for piece in s.cut]
+        if where:
+            padded = torch.nn.utils.rnn.pad_sequence([*elements.split(lengths), elements.new_zeros(PIECE)], batch_first=True)
+            sums[torch.tensor(where, device=sums.device)] = fold(padded[:-1], largest)
         return fold(sums, largest)
 
 
