@@ -75,6 +75,7 @@ def test_into_a_step_of_the_c_api_and_back(keywords, dtype, tmp_path):
 
 
 IN_TORCH = """
+import sys
 import numpy as np, torch
 sys.path.insert(0, sys.argv[1])
 import torch_checkpoint
