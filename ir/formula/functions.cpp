@@ -16,7 +16,8 @@ Operand to_f32(Values& v, SourceLoc, Operands o) { return {o[0].loc, v.to(o[0], 
 
 Operand to_f64(Values& v, SourceLoc loc, Operands o) {
   if (is_of_elements(o[0].domain())) {
-    v.fail(loc, fmt::format("{}s have no f64; they compute in f32", info(o[0].domain()).name));
+    v.fail(loc, fmt::format("per-{} values have no f64; they are computed in f32",
+                            info(o[0].domain()).name));
   }
   return {o[0].loc, v.to(o[0], DType::f64), {}};
 }
@@ -29,7 +30,8 @@ Operand select(Values& v, SourceLoc loc, Operands o) { return v.choose(loc, o[0]
 
 // Of elements with a share that is not one.
 void check_share(Values& v, const Operand& share) {
-  if (is_of_elements(share.domain())) v.fail(share.loc, "this is one number for all elements");
+  if (is_of_elements(share.domain()))
+    v.fail(share.loc, "the share must be one number for all elements");
 }
 
 // As torch.lerp rounds it.
@@ -59,7 +61,7 @@ Operand number(Values& v, SourceLoc loc, Operands o) {
 
 Operand pow(Values& v, SourceLoc loc, Operands o) {
   if (is_of_elements(join(o[0].domain(), o[1].domain()))) {
-    v.fail(loc, "pow is not of elements; they have x^2 and sqrt(x), or exp(y * log(x))");
+    v.fail(loc, "pow takes no per-element values; write x^2, sqrt(x) or exp(y * log(x))");
   }
   return v.number(loc, Op::pow, o, true);
 }
@@ -182,7 +184,8 @@ std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand
   const auto* fold = std::ranges::find(kFolds, call.text, &Fold::name);
   if (fold == std::end(kFolds)) return std::nullopt;
   if (broadcasts(x.domain(), to) || !broadcasts(to, x.domain())) {
-    v.fail(x.loc, fmt::format("this is already one value for each {}", info(x.domain()).name));
+    v.fail(x.loc, fmt::format("this already has one value per {}; there is nothing to reduce",
+                              info(x.domain()).name));
   }
   if (fold->op == Op::reduce_any) {
     return v.made(call.loc, v.c.b.reduce(fold->op, v.to_bool(x), to));

@@ -36,9 +36,8 @@ void Lexer::advance() {
     token_.kind = is_letter(c) ? TokenKind::word : TokenKind::number;
     token_.text = text_.substr(pos_, end - pos_);
     if (token_.kind == TokenKind::word && token_.text.size() > kMaxName) {
-      fail(here(),
-           fmt::format("this name has {} characters, and {} are the most; take a shorter one",
-                       token_.text.size(), kMaxName));
+      fail(here(), fmt::format("this name has {} characters; it can have at most {}",
+                               token_.text.size(), kMaxName));
     }
     pos_ = end;
   } else if (c == '"') {
@@ -55,10 +54,10 @@ void Lexer::advance() {
     bool pair =
         two == "==" || two == "!=" || two == "<=" || two == ">=" || two == "&&" || two == "||";
     if (!pair && (c == '&' || c == '|')) {
-      fail(here(), fmt::format("'{0}' stands for nothing; write {0}{0} between conditions", c));
+      fail(here(), fmt::format("there is no '{0}'; write {0}{0} between conditions", c));
     }
     if (!pair && std::string_view("{}(),:?=+-*/%^<>!@").find(c) == std::string_view::npos) {
-      fail(here(), fmt::format("unexpected character (code {}); a formula is written in names, "
+      fail(here(), fmt::format("unexpected character (code {}); a formula consists of names, "
                                "numbers, \"texts\" and {{}} () + - * / % ^ ? : = < > ! && || ,",
                                static_cast<unsigned char>(c)));
     }

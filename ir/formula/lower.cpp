@@ -50,7 +50,7 @@ class Lowering {
       return s->kind == Kind::hyper && s->name == "lr";
     });
     if (c.settings.weight_decay == WeightDecay::decoupled && !has_lr) {
-      f_.fail({}, "decoupled weight decay is lr * weight_decay of the weight: declare hyper lr");
+      f_.fail({}, "decoupled weight decay multiplies lr and weight_decay: declare hyper lr");
     }
     if (c.weight) begin("weight", c.weight);
     begin("gradient", c.gradient);
@@ -76,8 +76,8 @@ class Lowering {
     for (const auto& [name, entry] : names_) {
       // What begins as a copy of the weight may stay one.
       if (entry.declared != nullptr && !entry.assigned && !entry.declared->from_weight) {
-        f_.fail(entry.declared->loc, fmt::format("'{}' is kept, but nothing is assigned to it: "
-                                                 "write {} = …",
+        f_.fail(entry.declared->loc, fmt::format("'{}' is never assigned: write {} = …, "
+                                                 "or remove it",
                                                  name, name));
       }
     }
@@ -93,7 +93,7 @@ class Lowering {
                 name == "false";
     auto [it, is_new] = names_.try_emplace(name);
     if (!is_new || word) {
-      f_.fail(loc, fmt::format("'{}' already has a meaning; take another name", name));
+      f_.fail(loc, fmt::format("there is already a '{}'; choose a different name", name));
     }
     it->second.now.loc = loc;
     return it->second;
@@ -140,13 +140,16 @@ class Lowering {
       }
       case Kind::def:
         if (is_builtin(s.name) || !functions_.emplace(s.name, &s).second) {
-          f_.fail(s.loc, fmt::format("there is a function '{}' already", s.name));
+          f_.fail(s.loc,
+                  fmt::format("there is already a function '{}'; choose a different name", s.name));
         }
         return;
       case Kind::report: {
         Value value = concrete(computed(s), DType::f32);
         if (splits_tensor(value.type().at)) {
-          f_.fail(s.loc, "a report is of a tensor, group or step: reduce it, as in norm(x, step)");
+          f_.fail(
+              s.loc,
+              "a report has one value per tensor, group or step: reduce this, as in norm(x, step)");
         }
         c.b.write(c.b.report(s.name, value.type()), value);
         return;
@@ -190,13 +193,18 @@ class Lowering {
 
   Operand& define_local(const Statement& s) {
     auto [it, is_new] = locals_->try_emplace(s.name);
-    if (!is_new) f_.fail(s.loc, fmt::format("'{}' already has a meaning here", s.name));
+    if (!is_new)
+      f_.fail(
+          s.loc,
+          fmt::format("there is already a '{}' in this function; choose a different name", s.name));
     return it->second;
   }
 
   void assign_weight(const Statement& s) {
-    if (s.guard) f_.fail(s.guard->loc, "the weight is always assigned: write w = p ? a : w");
-    if (new_weight_) f_.fail(s.loc, "the weight is assigned twice");
+    if (s.guard)
+      f_.fail(s.guard->loc, "the weight cannot be assigned with where: write w = p ? a : w");
+    if (new_weight_)
+      f_.fail(s.loc, "the weight is assigned twice; write one w = … from parts that let names");
     new_weight_ = v_.to(computed(s), DType::f32);
     begin("w", new_weight_);
   }
@@ -208,7 +216,7 @@ class Lowering {
       for (const auto& [name, entry] : names_) {
         if (entry.declared != nullptr) kept.push_back(name);
       }
-      f_.fail(s.loc, fmt::format("'{}' is not kept from step to step: write let {} = …, or declare "
+      f_.fail(s.loc, fmt::format("'{}' is not a moment or a state: write let {} = …, or declare "
                                  "moment {}{}",
                                  s.name, s.name, s.name, did_you_mean(s.name, kept)));
     }
@@ -236,7 +244,7 @@ class Lowering {
     Value v = is_bool ? v_.to_bool(value) : v_.to(value, *s.dtype);
     Granularity finest = join(v.type().at, guard ? guard.type().at : per::step);
     if (!broadcasts(finest, s.at)) {
-      f_.fail(value.loc, fmt::format("'{}' has one value for each {}, this has one for each {}: "
+      f_.fail(value.loc, fmt::format("'{}' has one value per {}, but this has one per {}: "
                                      "reduce it, as in sum(x, {})",
                                      s.name, info(s.at).name, info(finest).name, info(s.at).name));
     }
@@ -253,18 +261,19 @@ class Lowering {
     if (++evaluated_ > kMaxEvaluated) {
       f_.fail(e.loc,
               fmt::format("this formula evaluates more than {} names, numbers and operators, "
-                          "those of its functions at each call; call them less often",
+                          "counting functions at each call; call them less often",
                           kMaxEvaluated));
     }
     if (++height_ > kMaxHeight) {
-      f_.fail(e.loc, fmt::format("this is nested more than {} deep, calls included; name its parts "
-                                 "with let",
-                                 kMaxHeight));
+      f_.fail(e.loc,
+              fmt::format("this is nested more than {} deep, including calls; name its parts "
+                          "with let",
+                          kMaxHeight));
     }
     Operand result = evaluate_here(e);
     if (c.b.program().size() > kMaxOperations) {
       f_.fail(e.loc,
-              fmt::format("this formula makes too many operations for one step; {} are the most",
+              fmt::format("this formula makes too many operations for one step, which can have {}",
                           kMaxOperations));
     }
     --height_;
@@ -339,9 +348,9 @@ class Lowering {
     if (auto domain = reduction_domain(e)) {
       Operand x = evaluate(e.operands[0]);
       if (auto reduced = call_reduction(v_, e, x, *domain)) return *reduced;
-      f_.fail(
-          e.loc,
-          fmt::format("'{}' is no reduction; there are sum, mean, norm, max, min and any", e.text));
+      f_.fail(e.loc,
+              fmt::format("'{}' is not a reduction; there are sum, mean, norm, max, min and any",
+                          e.text));
     }
     if (e.text == "round") return round(e);
     std::vector<Operand> operands;
@@ -400,7 +409,11 @@ class Lowering {
                                  def.params.size() == 1 ? "" : "s", operands.size()));
     }
     if (!active_.insert(&def).second) {
-      f_.fail(e.loc, fmt::format("{} calls itself, at last", def.name));
+      f_.fail(
+          e.loc,
+          fmt::format(
+              "{} calls itself, directly or through a different function; a formula cannot recurse",
+              def.name));
     }
     std::map<std::string, Operand> mine;
     for (size_t i = 0; i < operands.size(); ++i) mine[def.params[i]] = operands[i];
@@ -426,7 +439,8 @@ class Lowering {
                                      DType::f32));
     }
     auto dtype = dtype_from_name(to.text);
-    if (!dtype || !is_low_precision(*dtype)) f_.fail(to.loc, "rounding is to @grad, bf16 or f16");
+    if (!dtype || !is_low_precision(*dtype))
+      f_.fail(to.loc, "round() rounds to @grad, bf16 or f16");
     return v_.made(e.loc, c.b.cast(v_.made(e.loc, c.b.cast(x, *dtype)).value, DType::f32));
   }
 

@@ -75,7 +75,8 @@ class Parser : TokenReader<Lexer> {
     Token t = expect(TokenKind::word, what);
     for (std::string_view word : {"if", "else", "where", "return"}) {
       if (t.text != word) continue;
-      lexer_.fail(t.loc, fmt::format("'{}' is a word of the language; take another name", word));
+      lexer_.fail(t.loc,
+                  fmt::format("'{}' is a word of the language; choose a different name", word));
     }
     return std::string(t.text);
   }
@@ -85,7 +86,7 @@ class Parser : TokenReader<Lexer> {
     if (!at(TokenKind::number)) fail_expected("a number");
     const Token& t = lexer_.peek();
     auto v = stepfuse::parse_number<double>(t.text);
-    if (!v) fail(fmt::format("'{}' is no number", t.text.substr(0, 40)));
+    if (!v) fail(fmt::format("'{}' is not a number", t.text.substr(0, 40)));
     next();
     return *v;
   }
@@ -121,7 +122,7 @@ class Parser : TokenReader<Lexer> {
     if (++nodes_ <= kMaxNodes) return;
     fail(
         fmt::format("this formula has more than {} names, numbers, operators and statements, "
-                    "which is no optimizer; leave out what it does not need",
+                    "more than any optimizer needs; make it shorter",
                     kMaxNodes));
   }
 
@@ -264,8 +265,7 @@ class Parser : TokenReader<Lexer> {
             .text;
     for (std::string_view sign : {"+", "-", "*", "/", "%"}) {
       if (!at(sign)) continue;
-      fail(fmt::format("a value is assigned by '=' alone; write {0} = {0} {1} …",
-                       s.name.substr(0, 40), sign));
+      fail(fmt::format("there is no '{1}='; write {0} = {0} {1} …", s.name.substr(0, 40), sign));
     }
     if (!take("=")) {
       check_foreign_word();
@@ -304,9 +304,9 @@ class Parser : TokenReader<Lexer> {
       s.dtype = dtype_from_name(lexer_.peek().text);
       bool known = s.dtype == DType::f64 || s.dtype == DType::f32 || s.dtype == DType::i64 ||
                    s.dtype == DType::boolean;
-      if (!known) fail("a state is f64 (said or not), f32, i64 or bool");
+      if (!known) fail("the type of a state must be f64 (the default), f32, i64 or bool");
       if (columns && size_of(*s.dtype) == 8) {
-        fail("a state of columns is f32 (said or not) or bool: they compute as elements do");
+        fail("the type of a column state must be f32 (the default) or bool");
       }
       next();
     }
@@ -323,12 +323,12 @@ class Parser : TokenReader<Lexer> {
     } while (take(","));
     std::optional<DType> dtype;
     if (take(":")) {
-      if (!take_word("f32")) fail_expected("f32 (without a type it is stored as --moments says)");
+      if (!take_word("f32")) fail_expected("f32 (without a type, --moments selects the storage)");
       dtype = DType::f32;
     }
     bool from_weight = take("=");
     if (from_weight && !take_word("w")) {
-      fail_expected("w: a moment begins as zeros, or with '= w' as a copy of the weight");
+      fail_expected("w: a moment starts as zeros, or with '= w' as a copy of the weight");
     }
     std::string help = parse_help();
     for (Statement& s : std::span(to).subspan(first)) {
@@ -402,10 +402,10 @@ class Parser : TokenReader<Lexer> {
 
   // The base's statements; what follows gives other defaults.
   void parse_variant() {
-    Token name = expect(TokenKind::word, "the optimizer to begin from");
+    Token name = expect(TokenKind::word, "the optimizer to start from");
     std::optional<Formula> base = find_base_(name.text);
     if (!base) {
-      lexer_.fail(name.loc, fmt::format("there is no built-in optimizer '{}' to begin from",
+      lexer_.fail(name.loc, fmt::format("there is no built-in optimizer '{}' to start from",
                                         name.text.substr(0, 40)));
     }
     formula_.body = base->body;
@@ -420,8 +420,7 @@ class Parser : TokenReader<Lexer> {
       } else if (at_word("hyper")) {
         replace_defaults();
       } else {
-        fail_expected(
-            "hyper, decay or '}': what else is another formula stands in a file of its own");
+        fail_expected("hyper, decay or '}'; a formula with other changes needs its whole text");
       }
     }
   }

@@ -77,9 +77,10 @@ class Resolver {
         std::find(options_.begin(), options_.end(), e.text) != options_.end()) {
       return is_on(e.text);
     }
-    formula_.fail(e.loc, fmt::format("'if' asks what is known before the step runs: an option{}, "
-                                     "profile == …, decay == …; of values write p ? a : b",
-                                     did_you_mean(e.text, options_)));
+    formula_.fail(e.loc,
+                  fmt::format("'if' tests only what is known before the step runs: an option{}, "
+                              "profile == … or decay == …; for values write p ? a : b",
+                              did_you_mean(e.text, options_)));
   }
 
   bool is_on(const std::string& option) const {
@@ -93,7 +94,7 @@ class Resolver {
     const Expr& word = e.operands[1];
     bool profile = what.text == "profile";
     if (!profile && what.text != "decay") {
-      formula_.fail(what.loc, "'if' compares profile or decay with one of their values");
+      formula_.fail(what.loc, "'if' compares only profile or decay, with one of their values");
     }
     std::vector<std::string> values;
     if (profile) {
@@ -102,7 +103,7 @@ class Resolver {
       values.assign(std::begin(kDecays), std::end(kDecays));
     }
     if (std::find(values.begin(), values.end(), word.text) == values.end()) {
-      formula_.fail(word.loc, fmt::format("'{}' is no {}{}", word.text, what.text,
+      formula_.fail(word.loc, fmt::format("'{}' is not a {}{}", word.text, what.text,
                                           did_you_mean(word.text, values)));
     }
     if (!profile) return word.text == kDecays[static_cast<size_t>(settings_.weight_decay)];
@@ -207,7 +208,7 @@ void check_used(const Formula& formula) {
                     s.kind == Kind::moment || s.kind == Kind::input || s.kind == Kind::state ||
                     s.kind == Kind::option;
     if (!declares || read.contains(s.name)) return;
-    formula.fail(s.loc, fmt::format("'{}' is never used: leave it out", s.name));
+    formula.fail(s.loc, fmt::format("'{}' is never used: remove it", s.name));
   });
 }
 
@@ -232,7 +233,7 @@ void check_known(const Formula& formula) {
         formula.fail(
             e.loc,
             fmt::format(
-                "a branch that these options do not take asks for {} '{}', which there is not{}",
+                "a branch that these options do not take uses {} '{}', which does not exist{}",
                 call ? "function" : "value", e.text,
                 did_you_mean(e.text, std::vector<std::string>(all.begin(), all.end()))));
       }

@@ -43,8 +43,8 @@ Value Values::to(const Operand& o, DType t) {
   if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
   if (is_integer(t)) {
     fail(o.loc,
-         "this is no whole number, and a state of whole numbers is meant; a literal is whole "
-         "where it meets one: p ? k + 1 : k - 1, not k + (p ? 1 : -1)");
+         "this is not a whole number, but the state is one; a literal is whole only if it meets a "
+         "whole number: write p ? k + 1 : k - 1, not k + (p ? 1 : -1)");
   }
   if (t != DType::f32) return made(o.loc, c.b.cast(o.value, t)).value;
   Value& known = narrowed_[o.value.id];  // rounded once, however often it meets elements
@@ -107,14 +107,16 @@ Operand Values::choose(SourceLoc loc, const Operand& p, const Operand& a, const 
 Operand Values::power(SourceLoc loc, const Operand& base, const Operand& exponent) {
   bool whole =
       exponent.literal ? is_whole(*exponent.literal) : is_integer(exponent.value.type().dtype);
-  if (!whole) fail(exponent.loc, "the exponent of ^ is whole, as t or 2; write pow(a, b)");
+  if (!whole)
+    fail(exponent.loc,
+         "the exponent of ^ must be a whole number, as in t or 2; for others write pow(a, b)");
   if (!is_of_elements(join(base.domain(), exponent.domain()))) {
     Value b = to(base, real(common({&base, 1})));
     Value e = exponent.literal ? c.i64(*exponent.literal) : exponent.value;
     return made(loc, powi(b, e));
   }
   if (!exponent.literal || *exponent.literal < 1 || *exponent.literal > 64) {
-    fail(exponent.loc, "elements are raised to powers from 1 to 64, written as a number");
+    fail(exponent.loc, "the exponent of a per-element value must be a number from 1 to 64");
   }
   Operand square = base;
   std::optional<Operand> result;

@@ -22,7 +22,7 @@ std::vector<Diagnostic> find_unused(const Program& p) {
   auto declared = [&](std::string_view kind, size_t i, const std::string& name,
                       const std::vector<SourceLoc>& locs) {
     SourceLoc loc = i < locs.size() ? locs[i] : SourceLoc{};
-    found.push_back({0, loc, fmt::format("{} @{} is never used: leave it out", kind, name)});
+    found.push_back({0, loc, fmt::format("{} @{} is never used: remove it", kind, name)});
   };
   for (size_t i = 0; i < p.buffers.size(); ++i) {
     if (!buffers[i]) declared("buffer", i, p.buffers[i].name, p.buffer_locs);
@@ -40,7 +40,7 @@ std::vector<Diagnostic> find_unused(const Program& p) {
                             : is_reduction(p[v].op) ? "the reduction"
                                                     : "the value";
     found.push_back(
-        {0, p.locs[i], fmt::format("{} %{} is never used: leave it out", what, p.names[i]), v});
+        {0, p.locs[i], fmt::format("{} %{} is never used: remove it", what, p.names[i]), v});
   }
   return found;
 }

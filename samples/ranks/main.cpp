@@ -147,7 +147,7 @@ void train(const Options& o, MpiRanks& ranks) {
     ranks.all_gather(&own, digests.data(), sizeof own, nullptr);
     if (std::count(digests.begin(), digests.end(), own) != ranks.size()) {
       throw sf::Error(sf::ErrorKind::usage,
-                      "the ranks' weights have gone apart in step " + std::to_string(i));
+                      "the ranks' weights differ after step " + std::to_string(i));
     }
     sf::StepStats stats = *step.latest();
     if (ranks.rank() == 0 && (i % 10 == 9 || stats.at("skipped") != 0)) {

@@ -65,8 +65,8 @@ void MpiRanks::fail(const char* what) {
   }
   throw sf::Error(
       sf::ErrorKind::device,
-      "rank " + std::to_string(rank_) + ": the " + what + " has not come back; " +
-          (silent.empty() ? "all ranks answer, so it is too slow"
+      "rank " + std::to_string(rank_) + ": the " + what + " did not finish in time; " +
+          (silent.empty() ? "all ranks answer, so increase --timeout"
                           : "no answer from rank" + silent + ": dead, or stuck elsewhere"));
 }
 
@@ -86,8 +86,8 @@ void MpiRanks::all_reduce(float* values, size_t count, sf::Op op, sf::Stream) {
 void MpiRanks::all_gather(const void* mine, void* all, size_t bytes, sf::Stream) {
   if (bytes > static_cast<size_t>(std::numeric_limits<int>::max())) {
     throw sf::Error(sf::ErrorKind::usage, "all_gather: " + std::to_string(bytes) +
-                                              " bytes of each rank are more than MPI counts in "
-                                              "int: gather them in portions");
+                                              " bytes per rank exceed MPI's int: gather them in "
+                                              "portions");
   }
   MPI_Request request = MPI_REQUEST_NULL;
   auto* own = static_cast<char*>(all) + static_cast<size_t>(rank_) * bytes;

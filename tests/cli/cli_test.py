@@ -250,7 +250,7 @@ class MachineCode(Case):
         beside.write_text("#!/bin/sh\necho it is asked\n")
         self.need("nvrtc")
         environment["STEPFUSE_NVRTC_DIR"] = str(pathlib.Path(ENV["nvrtc"]["path"]).parent)
-        for mode, expected in ((0o755, "does not say its version"), (0o777, "pip install nvidia-cuda-nvdisasm")):
+        for mode, expected in ((0o755, "printed no version"), (0o777, "pip install nvidia-cuda-nvdisasm")):
             beside.chmod(mode)
             done = subprocess.run([tool, "explain", "adamw", "--no-compile", "--sass"], capture_output=True, env=environment,
                                   text=True, check=False)
@@ -420,7 +420,7 @@ class Run(Case):
         self.fails(2, "the value is not a number", *base, "--set", "lr=fast")
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
         self.fails(2, "group 2 does not exist", *base, "--set", "lr[2]=1")
-        self.fails(2, "'lr' of step @adamw has no value for each tensor", *base, "--set", "lr[x]=1")
+        self.fails(2, "'lr' of step @adamw is not per tensor", *base, "--set", "lr[x]=1")
         self.fails(2, "the brackets must hold", *base, "--set", "lr[1=1")
         scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]
         plain = self.ok(*scaled)

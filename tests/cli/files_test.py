@@ -98,8 +98,8 @@ class Meaning(Case):
         for word in ("where", "if", "return"):
             text = f"optimizer o {{\n  def {word}(x) = x\n  w = w - {word}(g)\n}}\n"
             path = self.file("mine.opt", text)
-            self.fails(1, f"'{word}' is a word of the language; take another name", "check", path)
-            self.fails(1, f"'{word}' is a word of the language; take another name", "fmt", path)
+            self.fails(1, f"'{word}' is a word of the language; choose a different name", "check", path)
+            self.fails(1, f"'{word}' is a word of the language; choose a different name", "fmt", path)
             self.assertEqual(path.read_text(), text)
         for path in sorted((SOURCE / "ir" / "optimizers").glob("*.opt")):
             self.ok("check", path)

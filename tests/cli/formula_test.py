@@ -99,7 +99,7 @@ class Formula(Case):
                                     "  %sum = reduce_add %x : f32\n  store @w, 0\n}\n")
         done = call("check", path)
         self.assertEqual(done.returncode, 0)
-        self.assertIn(f"{path}:4:3: warning: the reduction %sum is never used: leave it out\n", done.err)
+        self.assertIn(f"{path}:4:3: warning: the reduction %sum is never used: remove it\n", done.err)
 
 
 if __name__ == "__main__":

@@ -51,12 +51,11 @@ TEST_CASE("a branch that is not taken is looked at, too") {
   auto said = [&](const std::string& branch) {
     return error_of(head + "if amsgrad { " + branch + " } else { " + rest + " }");
   };
-  CHECK(
-      has(said("w = w - lrr * g"), "asks for value 'lrr', which there is not; did you mean 'lr'?"));
-  CHECK(has(said("w = w - sqr(g)"), "function 'sqr', which there is not; did you mean 'sqrt'?"));
+  CHECK(has(said("w = w - lrr * g"), "uses value 'lrr', which does not exist; did you mean 'lr'?"));
+  CHECK(has(said("w = w - sqr(g)"), "function 'sqr', which does not exist; did you mean 'sqrt'?"));
   CHECK(has(said("w = w - g where zeta > 1"),
-            "a branch that these options do not take asks for value 'zeta'"));
-  CHECK(has(said("def f(x) = x + y\nw = w - f(g)"), "value 'y', which there is not"));
+            "a branch that these options do not take uses value 'zeta'"));
+  CHECK(has(said("def f(x) = x + y\nw = w - f(g)"), "value 'y', which does not exist"));
   CHECK(has(said("if centred { w = w - g } else { w = w + g }"), "did you mean 'centered'?"));
   CHECK(has(said("if profile == torch { w = w - g } else { w = w + g }"), "'torch' is no profile"));
   CHECK(has(error_of(head + "if amsgrad && centred { w = w - g } else { " + rest + " }"),

@@ -199,10 +199,10 @@ TEST_CASE("what nothing needs is named") {
   std::vector<std::string> said;
   for (const Diagnostic& d : find_unused(p)) said.push_back(d.message);
   REQUIRE(said.size() == 4);
-  CHECK(said[0] == "buffer @old is never used: leave it out");
-  CHECK(said[1] == "state @k is never used: leave it out");
-  CHECK(said[2] == "arg %lr is never used: leave it out");
-  CHECK(said[3] == "the reduction %sum is never used: leave it out");
+  CHECK(said[0] == "buffer @old is never used: remove it");
+  CHECK(said[1] == "state @k is never used: remove it");
+  CHECK(said[2] == "arg %lr is never used: remove it");
+  CHECK(said[3] == "the reduction %sum is never used: remove it");
 }
 
 TEST_CASE("malformed: the caret stands under the column, in a window of a long line") {

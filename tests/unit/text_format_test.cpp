@@ -113,7 +113,7 @@ TEST_CASE("what is put into form means the same: words of the language are no na
           "def f(" + name + ") = g\nw = w - f(g)", "hyper " + name + " = 1\nw = w - g",
           "moment " + name + "\nw = w - g", "output " + name + " = g"}) {
       CHECK_THROWS_WITH_AS(format_formula("optimizer o {\n" + line + "\n}\n", "o.opt"),
-                           doctest::Contains("is a word of the language; take another name"),
+                           doctest::Contains("is a word of the language; choose a different name"),
                            Error);
     }
   }

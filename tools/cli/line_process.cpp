@@ -1,6 +1,7 @@
 // Starts the process with two pipes. Knows POSIX.
 #include "tools/cli/line_process.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -22,11 +23,12 @@ LineProcess::LineProcess(const std::vector<std::string>& words) : name_(words[0]
   std::signal(SIGPIPE, SIG_IGN);
   int in[2];
   int out[2];
-  if (pipe2(in, O_CLOEXEC) != 0) throw Error(ErrorKind::device, "there are no pipes to be had");
+  if (pipe2(in, O_CLOEXEC) != 0)
+    throw Error(ErrorKind::device, fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   if (pipe2(out, O_CLOEXEC) != 0) {
     close(in[0]);
     close(in[1]);
-    throw Error(ErrorKind::device, "there are no pipes to be had");
+    throw Error(ErrorKind::device, fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -53,8 +53,9 @@ StepRecord expected(const Options& o, const StepRecord& record) {
   if (o.compare.empty()) return replay(record, Device::interpreter(), Form::fused);
   StepRecord given = load_record(o.compare);
   if (!same_step(given, record)) {
-    throw Error(ErrorKind::usage,
-                fmt::format("{} is not a result of {}: another step or layout", o.compare, o.file));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--compare {}: its step or layout differs from that of {}", o.compare, o.file));
   }
   return given;
 }

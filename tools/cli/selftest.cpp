@@ -129,7 +129,7 @@ class SelfTest {
       for (Form form : {Form::fused, Form::split, Form::unfused}) {
         try {
           if (digest(all[k], device, form) == expected_[k]) continue;
-          fail(name, fmt::format("{}, form {}: other bits than the interpreter's", all[k].name,
+          fail(name, fmt::format("{}, form {}: the bits differ from the interpreter's", all[k].name,
                                  stepfuse::name(form)));
         } catch (const Error& e) {
           fail(name, fmt::format("{}, form {}: {}", all[k].name, stepfuse::name(form), e.what()));

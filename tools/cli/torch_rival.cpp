@@ -50,7 +50,8 @@ std::string_view torch_name(DType t) {
     case DType::bf16:
       return "bfloat16";
     default:
-      fail(fmt::format("PyTorch's optimizers do not work on gradients of {}", name(t)));
+      fail(fmt::format("--against torch: PyTorch takes gradients in f32, f16 or bf16, not in {}",
+                       name(t)));
   }
 }
 
@@ -60,23 +61,24 @@ Json work_of(const Source& source, const SourceArguments& a, const LayoutFile& l
                                   [&](const Peer& p) { return p.recipe == a.what; });
   if (peer == std::end(kPeers)) {
     fail(fmt::format(
-        "torch.optim has no optimizer for {}; take adamw, adam, sgd, rmsprop or adagrad",
+        "--against torch: {} has no peer in torch.optim; use adamw, adam, sgd, rmsprop or adagrad",
         source.title));
   }
   RecipeOptions options = recipe_options(a.recipe);
   if (options.clip != Clip::none && options.clip != Clip::l2) {
-    fail("the classic pipeline clips by the l2 norm, or not at all");
+    fail("--against torch: PyTorch clips by the l2 norm; use --clip=l2 or --clip=none");
   }
   StepTables tables =
       make_tables(source.program, make_layout(layout, source.program, source.bindings));
-  if (tables.signatures.size() != 1) fail("tensors of several storage types are not compared");
+  if (tables.signatures.size() != 1)
+    fail("--against torch: all gradients of the layout must have one type");
   int grad = source.program.find_buffer("grad");
   DType dtype = tables.signatures[0][static_cast<size_t>(grad)];
   bool master = source.program.find_buffer("master") >= 0;
   if (dtype != DType::f32 && !master) {
     fail(
-        "16-bit gradients are compared with --master: a copy to f32 gradients, the pipeline, a "
-        "copy back");
+        "--against torch: 16-bit gradients need --master; PyTorch then copies them to f32, steps "
+        "and copies the weights back");
   }
   std::vector<uint64_t> sizes;
   for (const TensorEntry& t : layout.tensors) {

@@ -50,7 +50,7 @@ void write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t n = write(file, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw Error(ErrorKind::device, "no memory for a copy of the cubin");
+    if (n <= 0) throw Error(ErrorKind::device, "out of memory for a copy of the cubin");
     bytes.remove_prefix(static_cast<size_t>(n));
   }
 }
@@ -85,7 +85,7 @@ std::string output_of(const std::vector<std::string>& words) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    fail(words[0], text.empty() ? "it failed without a word" : text.substr(0, 400));
+    fail(words[0], text.empty() ? "it failed and printed nothing" : text.substr(0, 400));
   }
   return text;
 }
@@ -123,7 +123,7 @@ std::string disassembler_version(const std::string& program) {
   constexpr std::string_view kBefore = "release ";
   std::string text = output_of({program, "--version"});
   size_t begin = text.find(kBefore);
-  if (begin == std::string::npos) fail(program, "it does not say its version");
+  if (begin == std::string::npos) fail(program, "it printed no version");
   begin += kBefore.size();
   return text.substr(begin, text.find(',', begin) - begin);
 }

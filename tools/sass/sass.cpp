@@ -51,7 +51,7 @@ class Reader {
       ++line_;
     }
     finish();
-    if (functions_.empty()) fail("there is no code in it");
+    if (functions_.empty()) fail("it has no code");
     return std::move(functions_);
   }
 
@@ -59,7 +59,7 @@ class Reader {
   [[noreturn]] void fail(std::string_view what) const {
     throw Error(
         ErrorKind::usage,
-        fmt::format("line {} of the disassembly: {}; it has to be what `nvdisasm -c -hex` prints",
+        fmt::format("line {} of the disassembly: {}; expected the output of `nvdisasm -c -hex`",
                     line_, what));
   }
 
@@ -80,11 +80,11 @@ class Reader {
 
   void words(std::string_view s) {
     std::optional<uint64_t> number = take_number(s);
-    if (!number || functions_.empty()) fail("no number where one is expected");
+    if (!number || functions_.empty()) fail("expected a number");
     std::vector<Instruction>& code = functions_.back().code;
     size_t semicolon = s.find(';');
     if (semicolon == std::string_view::npos) {  // the upper word of the previous instruction
-      if (code.empty()) fail("a word without an instruction");
+      if (code.empty()) fail("a control word without its instruction");
       code.back().control = control_of(*number);
       return;
     }

@@ -39,8 +39,8 @@ const Arg* tensor_arg(const Program& program, const std::string& name) {
   const Arg& arg = program.args[static_cast<size_t>(i)];
   if (arg.type.at == per::tensor) return &arg;
   throw Error(ErrorKind::usage,
-              fmt::format("argument '{0}' of step @{1} has no value for each tensor; with "
-                          "--per-tensor={0} there is '{0}_scale'",
+              fmt::format("argument '{0}' of step @{1} is not per tensor; with --per-tensor={0} "
+                          "there is '{0}_scale'",
                           name, program.name));
 }
 
