@@ -15,7 +15,6 @@ events (optax: of block_until_ready), and the JSON also has the host's time per 
 """
 
 import argparse
-import html
 import importlib.util
 import json
 import math
@@ -26,6 +25,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import charts
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = pathlib.Path(os.environ.get("STEPFUSE_BUILD", ROOT / "build")) / "python"  # the package as built
@@ -159,41 +160,6 @@ def table(results, names):
     return "\n".join(lines) + "\n"
 
 
-COLOURS = {"stepfuse": "#0b6e4f", "native": "#3a9d7c", "deferred": "#8ecdb5", "fused": "#c8553d", "foreach": "#8d99ae", "compile": "#e0a458", "optax": "#5b5ea6"}
-LABELS = {"native": "stepfuse, Python", "deferred": "stepfuse, Python, deferred", "fused": "torch fused=True", "foreach": "torch foreach=True",
-          "compile": "torch.compile", "optax": "optax, jax.jit"}
-CUT = 8  # a bar longer than this many times stepfuse's is cut
-
-
-def svg(results, device):
-    """A bar for each contestant's time, in units of stepfuse's time with that layout; on white, so that dark pages show it, too."""
-    bar, left, unit, top = 20, 190, 62, 78
-    rows = sum(len(r["rows"]) for r in results)
-    height = top + rows * bar + len(results) * 34 + 26
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="16" y="24" font-size="15">Time of the whole optimizer step, in units of stepfuse\'s time (shorter is better)</text>',
-           '<text x="16" y="44" fill="#555">The step: unscale, finite check, clip by norm, AdamW, update of the loss scale.</text>',
-           f'<text x="16" y="60" fill="#555">{html.escape(device)}.</text>']
-    y = top
-    for r in results:
-        out.append(f'<text x="16" y="{y + 16}" font-weight="bold">{r["layout"]}: {r["parameters"]:,} parameters in {r["tensors"]:,} tensors</text>')
-        y += 24
-        for n, v in r["rows"].items():
-            length = unit * min(CUT, v["ratio"])
-            cut = " (bar cut)" if v["ratio"] > CUT else ""
-            out.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{LABELS.get(n, n)}</text>')
-            out.append(f'<rect x="{left}" y="{y}" width="{length:.0f}" height="{bar - 4}" fill="{COLOURS[n]}"/>')
-            out.append(f'<text x="{left + length + 6:.0f}" y="{y + 13}">{v["median_s"] * 1e3:.4g} ms, {v["ratio"]:.3g}x{cut}</text>')
-            y += bar
-        x = left + unit
-        out.append(f'<line x1="{x}" y1="{y - bar * len(r["rows"])}" x2="{x}" y2="{y - 4}" stroke="#222" stroke-dasharray="3"/>')
-        y += 10
-    for times in range(CUT + 1):
-        out.append(f'<text x="{left + unit * times}" y="{y + 12}" text-anchor="middle" fill="#555">{times}x</text>')
-    return "\n".join(out) + "\n</svg>\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("layouts", nargs="*", default=["16M", "64M", "resnet50", "gpt2", "tiny_10000"],
@@ -205,12 +171,7 @@ def main():
                         help="a contestant whose first step takes longer is left out of that layout (default 600)")
     parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build", help="folder for the table and the SVG")
-    parser.add_argument("--draw", type=pathlib.Path, metavar="FILE.json", help="only draw a file of results again, to standard output")
     args = parser.parse_args()
-    if args.draw:
-        saved = json.loads(args.draw.read_text())
-        sys.stdout.write(svg(saved["results"], saved["machine"]))
-        return 0
     try:
         import torch
     except ImportError:
@@ -241,8 +202,9 @@ def main():
         text += f"\nOther programs were running when it began (load {others:.1f}): only ratios mean something.\n"
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "compare_torch.md").write_text(text)
-    (args.out / "compare_torch.svg").write_text(svg(results, what))
-    (args.out / "compare_torch.json").write_text(json.dumps({"machine": what, "results": results}, indent=1) + "\n")
+    found = {"machine": what, "results": results}
+    (args.out / "compare_torch.svg").write_text(charts.compare_torch(found))
+    (args.out / "compare_torch.json").write_text(json.dumps(found, indent=1) + "\n")
     print(text)
     return 0
 

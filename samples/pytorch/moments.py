@@ -3,12 +3,13 @@
 
 Seeds, batches and AdamW are the same; only the storage of weights and moments differs. With fp8 weights, the matrices
 are 8-bit copies of f32 masters, and forward and backward use the copies. Prints losses and measured bytes per
-parameter, and draws the losses with --svg.
+parameter. --json writes them to a file, from which tools/charts.py draws the picture of the documentation.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import pathlib
 import sys
@@ -16,25 +17,25 @@ import sys
 import torch
 from torch.nn.functional import cross_entropy
 from train_gpt import BATCH, CONTEXT, TEXT, Gpt, groups
-from weight_rounding import TRAIN, digits, kept_bytes, network, panel, svg
+from weight_rounding import TRAIN, digits, kept_bytes, network
 
 import stepfuse.torch
 
 LOW, EIGHT = torch.bfloat16, torch.float8_e4m3fn
-WAYS = {  # the weights' type, what the optimizer is told, and a colour
-    "f32": (torch.float32, {}, "#222222"),
-    "bf16 remainder": (LOW, {"master": "remainder"}, "#e377c2"),
-    "bf16 ecc24": (LOW, {"master": "ecc24"}, "#bcbd22"),
-    "bf16 stochastic": (LOW, {"weight_rounding": "stochastic"}, "#2ca02c"),
-    "bf16 kahan": (LOW, {"weight_rounding": "kahan"}, "#9467bd"),
-    "moments bf16": (torch.float32, {"moments": "bf16"}, "#8c564b"),
-    "moments fp8": (torch.float32, {"moments": "fp8"}, "#1f77b4"),
-    "moments int8": (torch.float32, {"moments": "int8"}, "#d62728"),
-    "moments 8 bits": (torch.float32, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u"}, "#ff7f0e"),
-    "moments 4 bits": (torch.float32, {"moments": "exp_avg=dyn4|exp_avg_sq=lin4"}, "#7f7f7f"),
-    "8 bits, stochastic": (LOW, {"moments": "exp_avg=dyn8|exp_avg_sq=dyn8u", "weight_rounding": "stochastic"}, "#17becf"),
-    "weights fp8 delayed": (EIGHT, {"copy_scale": "delayed"}, "#006d2c"),
-    "weights mxfp8": (EIGHT, {"copy_scale": "mx"}, "#7b3294"),
+WAYS = {  # the weights' type and the optimizer's options
+    "f32": (torch.float32, {}),
+    "bf16 remainder": (LOW, {"master": "remainder"}),
+    "bf16 ecc24": (LOW, {"master": "ecc24"}),
+    "bf16 stochastic": (LOW, {"weight_rounding": "stochastic"}),
+    "bf16 kahan": (LOW, {"weight_rounding": "kahan"}),
+    "moments bf16": (torch.float32, {"moments": "bf16"}),
+    "moments fp8": (torch.float32, {"moments": "fp8"}),
+    "moments int8": (torch.float32, {"moments": "int8"}),
+    "moments 8 bits": (torch.float32, {"moments": "exp_avg=dyn8,exp_avg_sq=dyn8u"}),
+    "moments 4 bits": (torch.float32, {"moments": "exp_avg=dyn4,exp_avg_sq=lin4"}),
+    "8 bits, stochastic": (LOW, {"moments": "exp_avg=dyn8,exp_avg_sq=dyn8u", "weight_rounding": "stochastic"}),
+    "weights fp8 delayed": (EIGHT, {"copy_scale": "delayed"}),
+    "weights mxfp8": (EIGHT, {"copy_scale": "mx"}),
 }
 
 
@@ -47,7 +48,7 @@ class LowPrecision:
     """An f32 model whose weights and moments are stored as `way` says. Call it like the model."""
 
     def __init__(self, way: str, model: torch.nn.Module, divided, lr: float, seed: int) -> None:
-        dtype, told, _ = WAYS[way]
+        dtype, told = WAYS[way]
         self.model = model
         self.eight = {name: p for name, p in model.named_parameters() if dtype == EIGHT and p.dim() > 1}
         self.input = torch.float32 if dtype == EIGHT else dtype
@@ -120,24 +121,35 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--svg", type=pathlib.Path)
+    parser.add_argument("--seeds", type=int, default=4, help="f32 runs for the range that --json writes (default 4)")
+    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    tasks = {"digits": (on_digits, options.epochs, f"digits: training loss over {options.epochs} epochs"),
-             "GPT": (on_text, options.steps, f"small GPT: training loss over {options.steps} steps, means of 10")}
+    tasks = {"digits": (on_digits, options.epochs, f"digits: training loss after {options.epochs} epochs", 0.005),
+             "GPT": (on_text, options.steps, f"small GPT: training loss after {options.steps} steps", 0.01)}
     runs: dict[str, dict] = {task: {} for task in tasks}
-    for task, (train, length, _) in tasks.items():
+    for task, (train, length, _, _) in tasks.items():
         for way in WAYS:
             print(f"{task}, {way} …", file=sys.stderr)
             runs[task][way] = train(way, length, options.seed)
-    print("| kept | digits: last loss | state, bytes a parameter | with weights | GPT: last loss | state | with weights |\n"
+    print("| kept | digits: last loss | state, bytes per parameter | with weights | GPT: last loss | state | with weights |\n"
           "|---|---|---|---|---|---|---|")
     for way in WAYS:
         cells = [f"{run['losses'][-1]:.4f} | {run['state']:.2f} | {run['bytes']:.2f}" for run in (runs["digits"][way], runs["GPT"][way])]
         print(f"| {way} | {' | '.join(cells)} |")
-    if options.svg is not None:
-        colors = {way: color for way, (_, _, color) in WAYS.items()}
-        options.svg.write_text(svg(*(panel(runs[task], colors, caption) for task, (_, _, caption) in tasks.items())), encoding="utf-8")
+    if options.json is not None:
+        found = [{"title": title, "tick": tick, "f32": f32_range(train, length, options.seeds, runs[task]["f32"]["losses"][-1]),
+                  "rows": [{"name": way, "loss": round(run["losses"][-1], 4), "state": round(run["state"], 2), "bytes": round(run["bytes"], 2)}
+                           for way, run in runs[task].items()]}
+                 for task, (train, length, title, tick) in tasks.items()]
+        command = f"samples/pytorch/moments.py --epochs {options.epochs} --steps {options.steps}, seed {options.seed}"
+        options.json.write_text(json.dumps({"run": command, "seeds": f"1 to {options.seeds}", "tasks": found}, indent=1) + "\n", encoding="utf-8")
+
+
+def f32_range(train, length: int, seeds: int, known: float) -> list[float]:
+    """The smallest and the largest final loss of f32 over several seeds; `known` is that of the main run."""
+    losses = [known, *(train("f32", length, seed)["losses"][-1] for seed in range(2, seeds + 1))]
+    return [round(min(losses), 4), round(max(losses), 4)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The sample samples/pytorch: what it saves and resumes from, and its comparison."""
 
 import importlib.util
+import json
 import pathlib
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch"
+DOCS = SAMPLES.parents[1] / "docs"
 
 
 def sample_of(name, monkeypatch):
@@ -62,14 +64,32 @@ def test_tells_tensorboard(train, tmp_path):
     assert all(v > 0 for v in values["grad_norm"] + values["loss_scale"])
 
 
+def test_the_page_about_moments_has_the_charts_numbers():
+    shown = json.loads((DOCS / "moments.json").read_text(encoding="utf-8"))["tasks"]
+    rows = [f"| {a['name']} | {a['loss']:.4f} | {a['state']:.2f} | {a['bytes']:.2f} | {b['loss']:.4f} | {b['state']:.2f} | {b['bytes']:.2f} |"
+            for a, b in zip(*(task["rows"] for task in shown))]
+    assert "\n".join(rows) in (DOCS / "formats.md").read_text(encoding="utf-8")
+
+
+def test_rounds_weights_in_bf16(monkeypatch, tmp_path):
+    sample_of("weight_rounding", monkeypatch)("--epochs", 2, "--json", tmp_path / "runs.json")
+    made, shown = (json.loads(file.read_text(encoding="utf-8"))["runs"] for file in (tmp_path / "runs.json", DOCS / "weight_rounding.json"))
+    assert [(r["name"], r["bytes"]) for r in made] == [(r["name"], r["bytes"]) for r in shown]
+    for a, b in zip(made, shown):
+        assert a["losses"][0] == pytest.approx(b["losses"][0], rel=0.02), a["name"]
+
+
 def test_trains_with_state_in_fewer_bytes(monkeypatch, tmp_path, capsys):
     train = sample_of("moments", monkeypatch)
     ways = importlib.import_module("moments").WAYS
-    train("--epochs", 2, "--steps", 10, "--svg", tmp_path / "losses.svg")
+    train("--epochs", 2, "--steps", 10, "--seeds", 1, "--json", tmp_path / "moments.json")
     rows = {cells[0].strip(): [float(c) for c in cells[1:7]]
             for cells in (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines()[2:])}
     assert list(rows) == list(ways)
-    assert (tmp_path / "losses.svg").read_text().count("<polyline") == 2 * len(ways)
+    made, shown = (json.loads(file.read_text(encoding="utf-8"))["tasks"] for file in (tmp_path / "moments.json", DOCS / "moments.json"))
+    assert [[(r["name"], r["state"], r["bytes"]) for r in task["rows"]] for task in made] \
+        == [[(r["name"], r["state"], r["bytes"]) for r in task["rows"]] for task in shown]
+    assert made[0]["f32"] == [made[0]["rows"][0]["loss"]] * 2
     exact, same = rows["f32"], rows["bf16 remainder"]
     assert (exact[1:3], same[1:3]) == ([8, 12], [10, 12])
     for name, (loss, _, whole, text_loss, _, text_whole) in rows.items():

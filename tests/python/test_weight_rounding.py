@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import json
 import pathlib
 import sys
 
@@ -177,14 +178,14 @@ def test_the_sample_trains_in_every_way(monkeypatch, capsys, tmp_path):
     spec = importlib.util.spec_from_file_location("weight_rounding", path)
     sample = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sample)
-    monkeypatch.setattr(sys, "argv", [str(path), "--epochs", "4", "--svg", str(tmp_path / "losses.svg")])
+    monkeypatch.setattr(sys, "argv", [str(path), "--epochs", "4", "--json", str(tmp_path / "losses.json")])
     threads = torch.get_num_threads()
     sample.main()
     torch.set_num_threads(threads)
     rows = {row[1].strip(): row for row in (line.split("|") for line in capsys.readouterr().out.splitlines())}
-    assert [float(rows[name][5]) for name in sample.COLORS] == [12, 14, 10, 10, 12]
-    assert all(float(rows[name][3]) < 0.5 * float(rows[name][2]) for name in sample.COLORS)
-    assert (tmp_path / "losses.svg").read_text().count("<polyline") == len(sample.COLORS)
+    assert [float(rows[name][5]) for name in sample.WAYS] == [12, 14, 10, 10, 12]
+    assert all(float(rows[name][3]) < 0.5 * float(rows[name][2]) for name in sample.WAYS)
+    assert [len(r["losses"]) for r in json.loads((tmp_path / "losses.json").read_text())["runs"]] == [4] * len(sample.WAYS)
 
 
 def test_each_group_draws_from_its_own_seed():
