@@ -50,8 +50,7 @@ class Explore(Case):
         file = self.page("sgd", "--clip")
         stages = self.data_of(file)["stages"]
         line = next(i for i, text in enumerate(stages[0]["lines"], 1) if "%g_square = mul" in text[0])
-        call = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{file}#line={line}"]
-        dom = subprocess.run(call, capture_output=True, text=True, timeout=120, check=True).stdout
+        dom = self.dom(file, f"L{line}")
         self.assertIn("sgd --clip", dom)
         for index, stage in enumerate(stages):
             section = re.search(f'<section[^>]* id="stage{index}".*?</section>', dom, re.S).group(0)
@@ -60,6 +59,48 @@ class Explore(Case):
             self.assertEqual(lit, expected, stage["name"])
             if stage["lines"]:
                 self.assertTrue(lit, stage["name"])
+
+    def dom(self, file, address, size="1360,800"):
+        call = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}", "--dump-dom", f"file://{file}#{address}"]
+        return subprocess.run(call, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    @unittest.skipUnless(BROWSER, "no Chromium here")
+    def test_the_address_has_the_line_and_the_stages(self):
+        file = self.page("sgd", "--clip")
+        ir = self.data_of(file)["stages"][0]["lines"]
+        line = next(i for i, text in enumerate(ir, 1) if "store @weight" in text[0])
+        dom = self.dom(file, f"L{line}&show=plan,c")
+        hidden = {n: "hidden" in attributes for attributes, n in re.findall(r'<section([^>]* id="stage(\d)"[^>]*)>', dom)}
+        self.assertEqual([n for n, is_hidden in hidden.items() if not is_hidden], ["3", "8"])
+        details = re.search(r"<aside.*?</aside>", dom, re.S)[0]
+        for term, description in (("type", "f32"), ("one value per", "element"), ("stage", "optimizer"), ("memory", "4 bytes per element written")):
+            self.assertIn(f"<dt>{term}</dt><dd>{description}</dd>", details)
+        self.assertIn("phase</dt><dd>update", details)
+
+    @unittest.skipUnless(BROWSER, "no Chromium here")
+    def test_a_phone_shows_one_stage_with_tabs(self):
+        file = self.page("sgd", "--clip")
+        for size, tabs in (("390,844", 1), ("820,1180", 3), ("1600,900", 3)):
+            dom = self.dom(file, "show=ir,plan,c", size)
+            self.assertEqual(len(re.findall(r'aria-pressed="true"', dom)), tabs, size)
+            self.assertEqual("<details id=\"about\" open" in dom, tabs == 3, size)
+            self.assertEqual(len(re.findall(r'<section[^>]*class="current"', dom)), 1)
+
+    def test_open_calls_the_desktops_program(self):
+        said, file = self.file("said", ""), self.file("page.html", "")
+        opener = self.file("xdg-open", f'#!/bin/sh\necho "$1" > {said}\nexit ${{CODE:-0}}\n')
+        opener.chmod(0o755)
+        environment = {"PATH": f"{opener.parent}:/usr/bin:/bin"}
+        self.ok("explore", "sgd", "--open", "-o", file, environment=environment)
+        self.assertEqual(said.read_text().strip(), str(file))
+        self.fails(3, ["--open: xdg-open could not open", "open the file in a browser"], "explore", "sgd", "--open", "-o", file,
+                   environment={**environment, "CODE": "4"})
+
+    def test_the_page_names_the_command_that_makes_it(self):
+        file = self.page("sgd", "--clip", "--form", "split", "--cuda-options", "unroll=2")
+        data = self.data_of(file)
+        self.assertEqual(data["command"], f"stepfuse explore sgd --clip=l2 --form split --cuda-options unroll=2 -o {file}")
+        self.assertRegex(data["version"], r"^stepfuse \d+\.\d+\.\d+, \d{4}-\d\d-\d\d$")
 
 
 if __name__ == "__main__":

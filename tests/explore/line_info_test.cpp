@@ -63,4 +63,10 @@ TEST_CASE("SASS: notes in a row are a chain of calls, and a new one replaces the
   CHECK(code[4].sources.empty());
   CHECK(code[5].sources == Lines{881});  // a label changes nothing
   CHECK(code[7].sources.empty());        // a new function resets it
+  CHECK(function_name(code[0].text) == "sf_a");
+  CHECK(function_name(code[4].text).empty());
+  CHECK(address_of(code[1].text) == 0x80);
+  CHECK(address_of(code[3].text) == 0xa0);
+  CHECK_FALSE(address_of("/* 0x000fe20000000f00 */").has_value());
+  CHECK_FALSE(address_of(code[4].text).has_value());
 }

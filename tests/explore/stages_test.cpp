@@ -85,6 +85,18 @@ TEST_CASE("instructions that passes fold have no line afterwards, and the others
   CHECK(kept < known);  // some constants and casts are merged
 }
 
+TEST_CASE("machine instructions have issue cycles, and no other line has") {
+  Stages all = stages_of("sgd", {});
+  for (const Stage& s : all.all) {
+    auto timed = std::ranges::count_if(s.lines, [](const Line& l) { return l.cycles > 0; });
+    if (s.name != "SASS" || s.lines.empty()) {
+      CHECK_MESSAGE(timed == 0, s.name);
+    } else {
+      CHECK(timed > 20);
+    }
+  }
+}
+
 TEST_CASE("PTX belongs to the lines in the compiler's line information") {
   Stages all = stages_of("sgd", {});
   const Stage& ptx = stage(all, "PTX");

@@ -1,7 +1,14 @@
 // `stepfuse explore`: a page with the stages of a step side by side. Knows the explorer, the
 // traffic and the machine code's report.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <memory>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/Option.hpp>
 #include <fmt/format.h>
@@ -18,16 +25,19 @@
 #include "tools/sass/report.hpp"
 #include "tools/workload/text_file.hpp"
 
+extern char** environ;
+
 namespace stepfuse::cli {
 namespace {
 
 constexpr std::string_view kFooter = R"(Examples:
   stepfuse explore adamw --grad f16 --master --clip --loss-scale -o adamw.html
-  stepfuse explore my.opt --clip --arch sm_100 -o my.html
+  stepfuse explore my.opt --clip --arch sm_100 -o my.html --open
   stepfuse explore my_step.sf --form unfused --cpu-level x86-64-v3 -o my_step.html
 
 The page is one file and needs no network. Hover over a line to highlight its counterparts in all stages.
-The links are exact: instructions keep their line through the passes, emitters write the instruction beside
+Click it to see its type, phase and cost; the address then leads back to it. Press / to search.
+The links are exact: instructions keep their line through the passes, emitters write the instruction next to
 its code, and PTX and SASS have the compiler's line information.
 SASS needs nvdisasm: in the PATH, named in STEPFUSE_NVDISASM, or in the build folder.)";
 
@@ -35,7 +45,59 @@ struct Options {
   SourceArguments source;
   KernelWords kernel;
   std::string output;
+  bool open = false;
 };
+
+// The word as a shell reads it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-=,./:+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+// The command that makes the page again. The title has the recipe with its options.
+std::string command_of(const std::string& title, const Options& o) {
+  const KernelWords defaults;
+  std::string out = "stepfuse explore ";
+  out += o.source.recipe.empty() ? quoted(o.source.what) : title;
+  auto add = [&](std::string_view flag, const std::string& value, const std::string& standard) {
+    if (value != standard) out += fmt::format(" {} {}", flag, quoted(value));
+  };
+  add("--form", o.kernel.form, defaults.form);
+  add("--arch", o.kernel.arch, defaults.arch);
+  add("--cuda-options", o.kernel.cuda_options, defaults.cuda_options);
+  add("--cpu-level", o.kernel.cpu_level, defaults.cpu_level);
+  for (const std::string& b : o.source.bind) add("--bind", b, "");
+  add("--layout", o.source.layout_file, "");
+  return out + " -o " + quoted(o.output);
+}
+
+std::string version_and_date() {
+  std::time_t now = std::time(nullptr);
+  std::tm day = {};
+  localtime_r(&now, &day);
+  return fmt::format("stepfuse " STEPFUSE_VERSION ", {}-{:02}-{:02}", day.tm_year + 1900,
+                     day.tm_mon + 1, day.tm_mday);
+}
+
+// Opens the file with the program that the desktop uses for it.
+void open_in_browser(const std::string& file) {
+  std::string program = "xdg-open", path = std::filesystem::absolute(file);
+  char* words[] = {program.data(), path.data(), nullptr};
+  pid_t child = -1;
+  int error = posix_spawnp(&child, words[0], nullptr, nullptr, words, environ);
+  int status = 0;
+  while (error == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (error != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    throw Error(ErrorKind::device,
+                fmt::format("--open: xdg-open could not open '{}'{}; open the file in a browser",
+                            path, error != 0 ? fmt::format(" ({})", std::strerror(error)) : ""));
+  }
+}
 
 constexpr uint64_t kElements = 100'000'000;  // the size for which times are predicted
 
@@ -133,11 +195,18 @@ int explore_step(const Options& o) {
       explore::make_stages(request, [&](std::string_view what) { progress.show(-1, what); });
   explore::Facts facts = facts_of(stages, o, request.arch);
   progress.clear();
-  write_file(o.output, explore::page(source.title, stages.all, facts));
+  write_file(o.output, explore::page({.title = source.title,
+                                      .version = version_and_date(),
+                                      .command = command_of(source.title, o)},
+                                     stages, facts));
   for (const explore::Stage& s : stages.all) {
     if (s.lines.empty()) complain(fmt::format("{} is {}\n", s.name, s.note));
   }
-  fmt::print("wrote {}: open it in a browser\n", o.output);
+  if (o.open) {
+    open_in_browser(o.output);
+  } else {
+    fmt::print("wrote {}: open it in a browser\n", o.output);
+  }
   return kOk;
 }
 
@@ -151,6 +220,7 @@ void add_explore(CLI::App& app, Action& action) {
   verb->add_option("-o,--output", o->output, "File for the page")
       ->type_name("FILE.html")
       ->required();
+  verb->add_flag("--open", o->open, "Open the page in the desktop's browser");
   add_kernel_words(*verb, o->kernel);
   add_source(*verb, o->source, false);
   verb->add_option("--layout", o->source.layout_file,

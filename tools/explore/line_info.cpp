@@ -135,4 +135,20 @@ std::vector<CodeLine> read_sass(std::string_view disassembly) {
   return out;
 }
 
+std::string function_name(std::string_view line) {
+  constexpr std::string_view kLabel = ".text.";
+  std::string_view label = trimmed(line);
+  if (!label.starts_with(kLabel) || !label.ends_with(':')) return "";
+  return std::string(label.substr(kLabel.size(), label.size() - kLabel.size() - 1));
+}
+
+std::optional<uint64_t> address_of(std::string_view line) {
+  std::string_view code = trimmed(line);
+  if (!code.starts_with("/*")) return std::nullopt;
+  uint64_t address = 0;
+  auto [end, error] = std::from_chars(code.data() + 2, code.data() + code.size(), address, 16);
+  bool closed = std::string_view(end, code.data() + code.size()).starts_with("*/");
+  return error == std::errc() && closed ? std::optional(address) : std::nullopt;
+}
+
 }  // namespace stepfuse::explore

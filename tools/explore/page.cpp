@@ -18,8 +18,10 @@ json to_json(const Stage& s) {
   for (const Line& line : s.lines) {
     if (line.origins.empty()) {
       lines.push_back(line.text);
-    } else {
+    } else if (line.cycles == 0) {
       lines.push_back(json::array({line.text, line.origins}));
+    } else {
+      lines.push_back(json::array({line.text, line.origins, line.cycles}));
     }
   }
   return {{"name", s.name}, {"note", s.note}, {"lines", std::move(lines)}};
@@ -41,11 +43,17 @@ std::string safe(const json& data) {
 
 }  // namespace
 
-std::string page(const std::string& title, const std::vector<Stage>& stages, const Facts& facts) {
-  json all = json::array();
-  for (const Stage& s : stages) all.push_back(to_json(s));
-  json data = {{"title", title},
+std::string page(const Heading& heading, const Stages& stages, const Facts& facts) {
+  json all = json::array(), kernels = json::array();
+  for (const Stage& s : stages.all) all.push_back(to_json(s));
+  for (const cuda::KernelResources& k : stages.kernels) {
+    kernels.push_back({{"name", k.kernel}, {"registers", k.registers}});
+  }
+  json data = {{"title", heading.title},
+               {"version", heading.version},
+               {"command", heading.command},
                {"stages", std::move(all)},
+               {"kernels", std::move(kernels)},
                {"facts", {{"head", facts.head}, {"rows", facts.rows}, {"notes", facts.notes}}}};
   constexpr std::string_view kPlace = "/*DATA*/null";
   std::string out(page_text());

@@ -15,6 +15,12 @@ struct Facts {
   std::vector<std::string> notes;  // printed below the table
 };
 
-std::string page(const std::string& title, const std::vector<Stage>& stages, const Facts& facts);
+struct Heading {
+  std::string title;
+  std::string version;  // the tool's, and when the page was written
+  std::string command;  // makes the page again
+};
+
+std::string page(const Heading& heading, const Stages& stages, const Facts& facts);
 
 }  // namespace stepfuse::explore

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@
 #include "runtime/cuda/step_code.hpp"
 #include "tools/explore/line_info.hpp"
 #include "tools/sass/disassembler.hpp"
+#include "tools/sass/sass.hpp"
 
 namespace stepfuse::explore {
 namespace {
@@ -117,6 +119,16 @@ Stage ptx_stage(const Stage& cuda, const std::string& text, int arch) {
   return s;
 }
 
+// Issue cycles by function and address: the stalls in the control words, without any wait.
+std::map<std::string, std::map<uint64_t, int>> issue_cycles(const std::string& program,
+                                                            const cuda::StepCode& code) {
+  std::map<std::string, std::map<uint64_t, int>> out;
+  for (const sass::Function& f : sass::parse(sass::disassemble(program, code.code))) {
+    for (const sass::Instruction& i : f.code) out[f.name][i.address] = i.control.stall;
+  }
+  return out;
+}
+
 Stage sass_stage(const Stage& cuda, const cuda::StepCode& code) {
   Stage s{"SASS", "", {}};
   std::string program = sass::find_disassembler();
@@ -130,6 +142,15 @@ Stage sass_stage(const Stage& cuda, const cuda::StepCode& code) {
                        sass::disassembler_version(program));
   s.lines =
       through_cuda(read_sass(sass::disassemble(program, code.code, {"-c", "-gi"})), cuda.lines);
+  const auto cycles = issue_cycles(program, code);
+  std::string function;
+  for (Line& line : s.lines) {
+    if (std::string name = function_name(line.text); !name.empty()) function = name;
+    std::optional<uint64_t> address = address_of(line.text);
+    auto known = cycles.find(function);
+    if (!address || known == cycles.end()) continue;
+    if (auto at = known->second.find(*address); at != known->second.end()) line.cycles = at->second;
+  }
   return s;
 }
 

@@ -15,6 +15,7 @@ namespace stepfuse::explore {
 struct Line {
   std::string text;
   std::vector<int> origins;  // lines of the first stage, from 1, ascending
+  int cycles = 0;            // issue cycles of a machine instruction, if they are known
 };
 
 struct Stage {
