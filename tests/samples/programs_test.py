@@ -103,6 +103,47 @@ class Readme(unittest.TestCase):
         self.assertIn(f"{tiny} times with 10,000 small tensors", self.TEXT)
 
 
+class Pages(unittest.TestCase):
+    """Programs in C++ on the other pages."""
+
+    BUILD = BIN.parent
+
+    def blocks(self, page, language):
+        text = (SOURCE / "docs" / page).read_text(encoding="utf-8")
+        return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
+
+    @unittest.skipIf(SKIP, SKIP)
+    def test_the_tutorial_builds_and_minimises(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, language in (("main.cpp", "cpp"), ("CMakeLists.txt", "cmake")):
+                pathlib.Path(folder, name).write_text(self.blocks("tutorial_cpp.md", language)[0], encoding="utf-8")
+            command = self.blocks("tutorial_cpp.md", "sh")[0].replace("/path/to/stepfuse/build", str(self.BUILD.resolve()))
+            done = subprocess.run(["bash", "-euc", command], cwd=folder, capture_output=True, text=True, timeout=600)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for value in re.search(r"weight (\S+), bias (\S+)", done.stdout).groups():
+            self.assertLess(abs(float(value)), 0.1, done.stdout)
+
+    def test_parts_of_programs_compile(self):
+        """Each block in a function, with the names that its page takes for granted."""
+        given = """#include <cmath>
+#include <stepfuse/checkpoint.hpp>
+namespace sf = stepfuse;
+enum { ncclFloat, ncclSum };
+void ncclAllReduce(void*, void*, size_t, int, int, int, sf::Stream);
+int depth_of(int);
+double schedule(int);
+"""
+        parts = [("checkpoints.md", "sf::Step& step, const std::string& path"),
+                 ("cuda.md", "sf::Step& step, std::vector<void*>& gradients, const sf::Args& args, int comm, sf::Stream stream"),
+                 ("migration.md", "const sf::Layout& layout, int tensors, int i")]
+        for page, names in parts:
+            for k, block in enumerate(self.blocks(page, "cpp")):
+                given += f"void {page.split('.')[0]}_{k}({names}) {{\n{block}}}\n"
+        includes = [f"-I{SOURCE / layer / 'include'}" for layer in ("ir", "compiler", "runtime")]
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", *includes, "-x", "c++", "-"], input=given, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
 class TrainDigits(unittest.TestCase):
     def train(self, *options):
         with tempfile.TemporaryDirectory() as out:
