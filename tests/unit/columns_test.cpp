@@ -150,9 +150,9 @@ TEST_CASE("formulas reduce to columns and keep values of them") {
     return message_of(
         [&] { make_recipe(parse_optimizer("optimizer o \"\" {" + std::string(body) + "}")); });
   };
-  CHECK(has(error("report r = norm(g, column)\nw = w - g"), "reduce it"));
-  CHECK(has(error("w = w - sum(norm(g, row), column) * g"), "one value for each row"));
+  CHECK(has(error("report r = norm(g, column)\nw = w - g"), "reduce this"));
+  CHECK(has(error("w = w - sum(norm(g, row), column) * g"), "already has one value per row"));
   CHECK(has(error("state v : column f32\nv = norm(g, row)\nw = w - v * g"), "reduce it"));
   CHECK(has(error("state v : column f64\nv = norm(g, column)\nw = w - v * g"),
-            "a state of columns is f32"));
+            "the type of a column state must be f32"));
 }

@@ -128,5 +128,5 @@ TEST_CASE("formulas reduce to rows and keep values of them") {
               make_recipe(
                   parse_optimizer("optimizer o \"\" { report r = norm(g, row)\nw = w - g }"));
             }),
-            "reduce it"));
+            "reduce this"));
 }
