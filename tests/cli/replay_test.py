@@ -41,7 +41,7 @@ class Replay(Case):
             self.assertEqual(done.returncode, 1, done.err)
             self.assertRegex(done.stdout.decode(), r"differs from .* in \d+ values, first in @grad of tensor 0 .* element 0:")
             _, (other,) = self.record(f"{folder}/other", "--zero-grad")
-            self.fails(2, "another step or layout", "replay", other, "--backend=interpret", f"--compare={result}")
+            self.fails(2, "its step or layout differs", "replay", other, "--backend=interpret", f"--compare={result}")
 
     def test_what_is_no_record(self):
         with tempfile.TemporaryDirectory() as folder:
