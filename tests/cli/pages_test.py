@@ -31,6 +31,7 @@ ELSEWHERE = (
     (r"chromium-headless-shell .*--screenshot=docs/explore\.png", "tests/cli/explore_test.py"),
     (r"python3 -c \"import json, torch", "tests/python/test_docs.py"),
     (r"PYTHONPATH=build/python build/jax/bin/python tests/python_jax/run\.py", "tests/python_jax/run.py"),
+    (r"export PYTHONPATH=build/python", "tests/python/run.py"),
     (r"(tools|tests)/[\w/]+\.(sh|py)", ""),  # its name and options are checked
 )
 
