@@ -57,7 +57,8 @@ TEST_CASE("a branch that is not taken is looked at, too") {
             "a branch that these options do not take uses value 'zeta'"));
   CHECK(has(said("def f(x) = x + y\nw = w - f(g)"), "value 'y', which does not exist"));
   CHECK(has(said("if centred { w = w - g } else { w = w + g }"), "did you mean 'centered'?"));
-  CHECK(has(said("if profile == torch { w = w - g } else { w = w + g }"), "'torch' is not a profile"));
+  CHECK(has(said("if profile == torch { w = w - g } else { w = w + g }"),
+            "'torch' is not a profile"));
   CHECK(has(error_of(head + "if amsgrad && centred { w = w - g } else { " + rest + " }"),
             "did you mean 'centered'?"));
   CHECK(said("w = w - lr * norm(round(g, @grad), tensor) / count(step)") == "no error");

@@ -32,7 +32,11 @@ class Origins {
   explicit Origins(const Program& optimized) {
     for (size_t i = 0; i < optimized.insts.size(); ++i) {
       if (optimized.locs[i].line <= 0) continue;
-      lines_[print_inst(optimized, static_cast<ValueId>(i))].push_back(optimized.locs[i].line);
+      std::string text = print_inst(optimized, static_cast<ValueId>(i));
+      lines_[text].push_back(optimized.locs[i].line);
+      // The schedule writes a condition once, above all the stores that it guards.
+      size_t guard = text.rfind(" if %");
+      if (guard != text.npos) lines_[text.substr(0, guard)].push_back(optimized.locs[i].line);
     }
     for (auto& [text, lines] : lines_) normalize(&lines);
   }
