@@ -422,12 +422,12 @@ typedef struct stepfuse_step_options {
   void* (*allocate)(void* user, size_t bytes, stepfuse_stream stream);
   void (*release)(void* user, void* memory, size_t bytes, stepfuse_stream stream);
   void* user;
-  int32_t
-      unchecked_args;  ///< the word for check_args = 0 before there was `check_args`; leave it 0
-  int32_t check_args;  ///< 0: skip range checks on recipe arguments (allows a negative lr)
+  int32_t unchecked_args;  ///< the former word for check_args = 0; leave it 0
+  int32_t reserved;        ///< ignored: the padding at the end of the first version of this struct
+  int32_t check_args;      ///< 0: skip range checks on recipe arguments (allows a negative lr)
 } stepfuse_step_options;
 #define STEPFUSE_STEP_OPTIONS \
-  {sizeof(stepfuse_step_options), STEPFUSE_FUSED, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 1}
+  {sizeof(stepfuse_step_options), STEPFUSE_FUSED, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 1}
 
 /// Sets the defaults, as STEPFUSE_STEP_OPTIONS does.
 static inline void stepfuse_step_options_init(stepfuse_step_options* options) {
