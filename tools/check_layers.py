@@ -56,8 +56,8 @@ ROOMS = {
     "compiler/llvm/": EMITTER,
     "compiler/c/": EMITTER,
     "runtime/": SHOWN,
-    # What these rooms hold, and their order: process and files know no step; tables and caches know the compiled
-    # step; backends run it; step joins them all; saved, ranks and the C API stand on the step.
+    # The rooms in the order of their dependencies: process and files know no step; tables and caches know the compiled
+    # step; backends run it; step joins them all; saved, ranks and the C API use the step.
     "runtime/process/": IR,
     "runtime/files/": IR,
     "runtime/tables/": (*SHOWN, "runtime/device/device_memory.hpp", "runtime/process/"),
@@ -261,7 +261,7 @@ def check_circles(package):
                 found |= {node.module} if node.module else {alias.name for alias in node.names}
     while leaves := {name for name, imports in known.items() if not imports & known.keys()}:
         known = {name: imports for name, imports in known.items() if name not in leaves}
-    # What only imports a circle is in none: take away what nobody left imports.
+    # Modules that only import a circle are in none: remove modules that no remaining one imports.
     while roots := known.keys() - set().union(*known.values()):
         known = {name: imports for name, imports in known.items() if name not in roots}
     if known:

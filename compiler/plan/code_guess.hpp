@@ -23,7 +23,7 @@ struct CodeGuess {
   friend bool operator==(const CodeGuess&, const CodeGuess&) = default;
 };
 
-// Of rising bounds (ir/formats/code_table.hpp); nothing where lines do not come near enough.
+// Returns the guess for rising bounds (ir/formats/code_table.hpp), or nothing if lines do not come near enough.
 std::optional<CodeGuess> guess_of(std::span<const float> bounds);
 
 // The code of x, or one more.

@@ -39,15 +39,15 @@ struct Value {
 
 // An array that bodies walk along.
 struct Array {
-  // Whose memory it is in, and what `index` counts: the buffers of a tensor, scratch arrays of the unfused form,
-  // states, or reductions, of which there is an array of results and one of partial results.
+  // The owner of the memory says what `index` counts: the caller's buffers, scratch arrays of the unfused form,
+  // states, or reductions. A reduction has an array of results and one of partial results.
   enum class Owner : uint8_t { caller, scratch, state, result, partial };
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
   Owner owner = Owner::caller;
   int32_t index = 0;
-  uint32_t max_bytes =
-      0;  // of a value in the widest of its types; places in scratch arrays count in it
+  // Bytes of a value in the widest of its types, by which places in scratch arrays are counted.
+  uint32_t max_bytes = 0;
   Granularity at = per::element;
   bool scratch() const { return owner == Owner::scratch; }
   // Whether a reduction combines rows in it, one after the other. In the first row of a tile a load then gives
@@ -91,8 +91,8 @@ struct Reduction {
   DType dtype = DType::f32;
   Granularity from = per::element;
   Granularity to = per::step;
-  // What is folded, one value in each slot: pieces, strips, or the members of `from`. Without it rows are combined
-  // in the results themselves.
+  // The values that are folded, one in each slot: pieces, strips, or the members of `from`. Without them rows are
+  // combined in the results themselves.
   std::optional<Granularity> partials = per::piece;
   uint32_t partition = 0;  // of abi::Context::parts
   // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
@@ -278,7 +278,7 @@ struct KernelPlan {
     }
     return found;
   }
-  // Those that leave something to fold.
+  // The reductions of a phase that leave something to fold.
   std::vector<int32_t> folded_in(const Phase& p) const {
     std::vector<int32_t> found;
     for (int32_t r : p.reductions) {

@@ -61,7 +61,6 @@ TEST_CASE("values are numbered without gaps, and elements of one number share a 
 TEST_CASE("a value broadcasts if each of its tiles consists of whole finer tiles") {
   // No tile is cut by the end of such a tensor, which would hide that it ends elsewhere.
   TensorShape shape{512, 512};
-  std::map<uint64_t, std::set<std::pair<uint64_t, uint64_t>>> elements;
   for (Granularity from : all()) {
     for (Granularity to : all()) {
       CAPTURE(text(from, to));

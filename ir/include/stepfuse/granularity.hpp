@@ -1,8 +1,8 @@
 // How many elements share one value: the granularities of the IR, and what follows from one. Knows only std.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -73,13 +73,8 @@ constexpr Granularity join(Granularity a, Granularity b) {
   return broadcasts(a, b) ? b : per::element;
 }
 
-// How many values a row of consecutive elements has: one, one for each `columns` elements, or one for each element.
-enum class Span : uint8_t { constant, shared, each };
-constexpr Span span_in_row(Granularity g) {
-  return g.columns == kAll ? Span::constant : g.columns == 1 ? Span::each : Span::shared;
-}
-// Whether bodies compute with it element by element. There it has no f64, i64 or power.
-constexpr bool is_of_elements(Granularity g) { return span_in_row(g) != Span::constant; }
+// Whether it varies along a row, so that bodies compute with it element by element. There it has no f64, i64 or power.
+constexpr bool is_of_elements(Granularity g) { return g.columns != kAll; }
 // Whether its tiles end both within a row and within a column: elements, blocks and squares.
 constexpr bool is_tile(Granularity g) { return g.rows != kAll && g.columns != kAll; }
 // Elements of a row that share a value of a block or square; otherwise 1.
@@ -96,8 +91,8 @@ constexpr int32_t ordered_rows(Granularity g) {
   if (g.columns == kAll) return 0;
   return g.rows == kAll ? per::strip.rows : g.rows > 1 ? g.rows : 0;
 }
-// The partial results of a reduction over elements, which are folded to the result. None if elements are combined
-// in the result itself.
+// The partial results of a reduction over elements, which are folded to the result. Without a value, elements are
+// combined in the result itself.
 constexpr std::optional<Granularity> partials_of(Granularity to) {
   if (is_tile(to)) return {};
   return to.columns == kAll ? per::piece : per::strip;
@@ -126,8 +121,8 @@ constexpr uint64_t tile_index(Granularity g, TensorShape shape, uint64_t row, ui
   };
   return along(row, g.rows) * tiles_along(shape.columns, g.columns) + along(column, g.columns);
 }
-// The granularities that ranks cannot shard freely: whether the elements [offset, offset + size) of a tensor of
-// this shape are whole tiles.
+// Whether the elements [offset, offset + size) of a tensor of this shape are whole tiles, as a shard's must be. A
+// value of the whole tensor is reduced over ranks, and blocks are checked elsewhere: both fit every shard.
 constexpr bool is_whole(Granularity g, TensorShape full, uint64_t offset, uint64_t size) {
   uint64_t end = offset + size;
   uint64_t all = full.rows * full.columns;

@@ -17,7 +17,7 @@ std::string print_canonical(const Program& program);
 // One instruction, as it stands in print(): what emitters put into comments.
 std::string print_inst(const Program& program, ValueId v);
 
-// There is one value per …: step, group, tensor, row, column, element, block of 256, or square of 128x128.
+// The name of a granularity: step, group, tensor, row, column, element, block of 256, or square of 128x128.
 std::string granularity_name(Granularity at);
 
 // A block or square as it stands in a type: 256, or 128x128.

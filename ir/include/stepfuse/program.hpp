@@ -44,8 +44,8 @@ struct Buffer {
 
   bool is_of(uint64_t full_tensor) const { return from <= full_tensor && full_tensor < below; }
   bool is_of_all() const { return from == 0 && below == kAnySize; }
-  // Values in the array of a tensor, or shard, of so many elements, in rows of so many columns each. Blocks are
-  // counted from element 0, where they do not end at rows.
+  // The number of values in the array of a tensor, or shard, with this many elements and columns. Blocks are counted
+  // from element 0 and may span rows.
   uint64_t count(uint64_t elements, uint64_t columns) const {
     return tile_count(at,
                       needs_rows(at) ? shape_of(elements, columns) : shape_of(elements, elements));
@@ -126,7 +126,7 @@ struct Program {
 constexpr bool reduces_blocks(const Inst& inst) {
   return is_reduction(inst.op) && is_tile(inst.type.at) && ordered_rows(inst.type.at) == 0;
 }
-// Whether its result is made of what all elements, or the members of a granularity, leave.
+// Whether its result is folded from partial results, or combined row by row.
 constexpr bool is_folded(const Inst& inst) {
   return is_reduction(inst.op) && !reduces_blocks(inst);
 }
