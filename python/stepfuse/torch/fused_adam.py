@@ -161,7 +161,7 @@ class FusedAdam(AdamW):
 
     @contextlib.contextmanager
     def _shown_gradients(self) -> Iterator[None]:
-        """Parameters' `grad` is the attribute that the gradients are in, and what it was afterwards."""
+        """Shows the gradients as the parameters' `grad`, and restores `grad` afterwards."""
         before: list[tuple[Tensor, Tensor | None, torch.dtype | None]] = []
         try:
             for group in self.param_groups:
@@ -234,7 +234,7 @@ class FusedAdam(AdamW):
         return whole
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a state_dict() of this class, of TransformerEngine's or of Apex'."""
+        """Loads a state_dict() of this class, of TransformerEngine's or of Apex'."""
         self._pull()
         super().load_state_dict(state_dict)
         self._made.clear()  # the groups' `step` counts
@@ -253,7 +253,7 @@ class FusedAdam(AdamW):
 
 
 def moments_of(exp_avg: str, exp_avg_sq: str) -> str | None:
-    """What AdamW's `moments` is for these two forms."""
+    """Returns AdamW's `moments` for these two forms."""
     if exp_avg == exp_avg_sq:
         return None if exp_avg == "f32" else exp_avg
     if "bf16" in (exp_avg, exp_avg_sq):
@@ -262,7 +262,7 @@ def moments_of(exp_avg: str, exp_avg_sq: str) -> str | None:
 
 
 def show_gradient(p: Tensor, gradient: Tensor | None, attribute: str) -> None:
-    """Makes it the parameter's `grad`, in whatever dtype it is."""
+    """Makes `gradient` the parameter's `grad`, whatever its dtype is."""
     p.grad = None
     if gradient is not None and gradient.dtype != p.dtype:
         if not hasattr(p, "grad_dtype"):
