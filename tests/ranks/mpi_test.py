@@ -38,7 +38,7 @@ class Ranks(unittest.TestCase):
     def test_a_rank_that_hangs_is_named(self):
         done = run(4, "--stop", "2:5", "--timeout", "3")
         self.assertNotEqual(done.returncode, 0)
-        said = re.findall(r"rank (\d): the all-gather has not come back; no answer from rank 2: dead", done.stderr)
+        said = re.findall(r"rank (\d): the all-gather did not finish in time; no answer from rank 2: dead", done.stderr)
         self.assertTrue(said, done.stderr)
         self.assertNotIn("2", said)
         self.assertNotIn("digest", done.stdout)
