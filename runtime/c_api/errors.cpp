@@ -11,7 +11,7 @@ namespace {
 
 struct LastError {
   std::string text;
-  const char* message = "";  // of `text`, or a constant where there is no memory for one
+  const char* message = "";  // points to `text`, or to a constant if there is no memory for a copy
   SourceLoc place;
 };
 thread_local LastError last;
@@ -78,7 +78,7 @@ void check_struct(const void* given, size_t given_size, size_t known, const char
                             "`stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
                             name));
   }
-  constexpr size_t kLargest = 4096;  // a size beyond it is not a later version's, but memory of old
+  constexpr size_t kLargest = 4096;  // no version's struct is larger: such a size is uninitialised memory
   if (given_size > kLargest) {
     throw Error(ErrorKind::usage,
                 fmt::format("{} has struct_size {}, and none is larger than {}: begin it with its "

@@ -1,5 +1,5 @@
-// What the C API's handles hold, how it reads its structs, and the one place where exceptions end. Knows
-// the public API.
+// The C API's handles, the conversion of its structs, and the single place where exceptions become
+// statuses. Knows the public API.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@ struct stepfuse_program {
 };
 struct stepfuse_layout {
   stepfuse::Layout value;
-  mutable std::vector<stepfuse_storage> storage = {};  // of the tensor that was last read
+  mutable std::vector<stepfuse_storage> storage = {};  // the tensor that was read last
 };
 struct stepfuse_scaler {
   stepfuse::LossScaler value;
 };
 struct stepfuse_step {
   stepfuse::Step value;
-  mutable std::string partial_name = {};  // of the partial that was last read
+  mutable std::string partial_name = {};  // the partial that was read last
 };
 struct stepfuse_args {
-  std::variant<stepfuse::Args, stepfuse::DeviceArgs> value;  // the host's, or a block on the device
+  std::variant<stepfuse::Args, stepfuse::DeviceArgs> value;  // on the host, or a block on the device
 };
 struct stepfuse_stats {
   stepfuse::StepStats value;
@@ -64,7 +64,7 @@ inline std::string text_or(const char* text, const char* otherwise) {
   return text != nullptr ? text : otherwise;
 }
 
-// Where a new handle goes; null until it is there.
+// Returns where the new handle goes, and sets it to null until there is one.
 template <class T>
 T*& result(T** place) {
   T*& r = need(place, "the place for the result");
@@ -72,19 +72,19 @@ T*& result(T** place) {
   return r;
 }
 
-// The element of that index, or an error that says how many there are: "the program declares" 5.
+// Returns the element with that index, or throws an error with the count: "the program declares" 5.
 template <class T>
 const T& declared(const std::vector<T>& all, size_t index, const char* what, const char* has) {
   if (index < all.size()) return all[index];
   refuse_index(what, index, has, all.size());
 }
 
-// --- structs that begin with their size
+// --- structs whose first field is their size
 
-// Throws where the struct sets what this version does not have.
+// Throws if the struct sets a field that this version does not have.
 void check_struct(const void* given, size_t given_size, size_t known, const char* name);
 
-// The caller's struct as this version's: what an older one lacks is 0.
+// Converts the caller's struct to this version's. Fields that an older struct does not have are 0.
 template <class S>
 S read_struct(const S* given, const char* name) {
   const S& from = need(given, name);
@@ -94,7 +94,7 @@ S read_struct(const S* given, const char* name) {
   return out;
 }
 
-// Fills as much of the caller's struct as it has.
+// Writes the fields that the caller's struct has.
 template <class S>
 void write_struct(S* to, S value, const char* name) {
   S& out = need(to, name);

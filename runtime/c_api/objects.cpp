@@ -7,7 +7,8 @@ using namespace stepfuse;
 using namespace stepfuse::c_api;
 
 namespace {
-// Whether the caller's header has `counted` and `updated`. Older ones have only `uncounted` and `frozen`.
+// Tells whether the caller's header has `counted` and `updated`; older headers have `uncounted` and
+// `frozen`.
 bool has_new_words(const stepfuse_tensor& tensor) {
   return tensor.struct_size >= offsetof(stepfuse_tensor, updated) + sizeof tensor.updated;
 }

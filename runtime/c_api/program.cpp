@@ -13,7 +13,7 @@ using namespace stepfuse::c_api;
 
 namespace {
 
-// stepfuse.h numbers the dtypes as their table does.
+// The dtype numbers of stepfuse.h are the positions in the table of dtypes.
 #define X(enumerator, text, code, ...) \
   static_assert(STEPFUSE_##code == static_cast<int>(DType::enumerator));
 #include <stepfuse/dtypes.def>
@@ -35,7 +35,8 @@ const std::vector<RecipeInfo>& all_recipes() {
   static const std::vector<RecipeInfo> all = list_recipes();
   return all;
 }
-// Names and helps in our tables are literals, and so end in a zero. Null behind the last row.
+// Copies a table for C and ends it with a null row. Its names and help texts are literals, so they end in
+// a zero.
 template <class Table, class Row>
 const char* word(const Table& table, size_t index, std::string_view Row::* column) {
   return index < table.size() ? (table[index].*column).data() : nullptr;
@@ -54,7 +55,7 @@ RecipeOptions options_of(const char* const* options, size_t count) {
 
 }  // namespace
 
-// Written out, so that the header's numbers stay if the order of kGranularities changes.
+// The cases are written out, so that the header's numbers do not depend on the order of kGranularities.
 stepfuse_domain c_api::domain_of(Granularity at) {
   if (at == per::step) return STEPFUSE_PER_STEP;
   if (at == per::group) return STEPFUSE_PER_GROUP;

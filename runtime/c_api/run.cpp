@@ -1,4 +1,4 @@
-// The C API: runs, their parts, and what they report. Knows the handles.
+// The C API: runs, phases of runs, and their statistics. Knows the handles.
 #include <cstdio>
 #include <cstring>
 
@@ -13,7 +13,7 @@ using namespace stepfuse::c_api;
 
 namespace {
 
-// Calls `run` with the arguments, or with none for those of set_args.
+// Calls `run` with the given arguments, or without any to use those of set_args.
 template <class Run>
 stepfuse_status guard_run(const stepfuse_args* args, Run&& run) {
   return guard([&] {
@@ -136,7 +136,7 @@ stepfuse_status stepfuse_step_fold_pieces(stepfuse_step* step, size_t index, con
 
 namespace {
 
-// What there is to report goes to `to`; *found says whether there is.
+// Writes the statistics to `to`, if there are any, and sets *found.
 void report(std::optional<StepStats> stats, stepfuse_stats* to, int32_t* found) {
   StepStats& out = need(to, "the stats").value;
   int32_t& there = need(found, "the place that says whether there are any");
@@ -227,7 +227,7 @@ stepfuse_status stepfuse_stats_list(const stepfuse_stats* stats, const char* rep
     std::string_view name = text_of(report, "the report's name");
     const std::vector<double>* list = s.find_list(name);
     if (list == nullptr) {
-      s.at(name);  // says so if there is no such report at all
+      s.at(name);  // throws if the step has no such report
       throw Error(ErrorKind::usage,
                   fmt::format("'{}' is one value: read it with stepfuse_stats_get", name));
     }

@@ -1,4 +1,4 @@
-// The C API: making a step, its memory, arguments, states and checkpoints. Knows the handles.
+// The C API: steps, their memory, arguments, states and checkpoints. Knows the handles.
 #include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
@@ -75,7 +75,7 @@ std::vector<std::string> names_of(const char* const* names, size_t count) {
   return out;
 }
 
-// Arguments of the host.
+// Returns the host arguments of a handle.
 template <class Handle>
 auto& args_of(Handle* args) {
   if (auto* found = std::get_if<Args>(&need(args, "the args").value)) return *found;

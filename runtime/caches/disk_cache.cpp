@@ -78,7 +78,7 @@ struct Content {
 };
 
 Content read_entry(const fs::path& path, bool may_be_roots = false) {
-  // A pipe of that name would let open() wait for ever.
+  // A pipe with that name would block open() forever.
   File file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat s{};
   if (!file || ::fstat(file.get(), &s) != 0) return {};
@@ -91,7 +91,7 @@ Content read_entry(const fs::path& path, bool may_be_roots = false) {
   if (size < sizeof h) return content;
   if (!read_all(file.get(), reinterpret_cast<char*>(&h), sizeof h)) return {};
   uint64_t body_size = size - sizeof h;
-  // Before anything of that size is allocated: a file may claim a terabyte and take up nothing.
+  // Check the size before allocating it: a sparse file may claim a terabyte.
   bool sane = std::memcmp(h.magic, kMagic, sizeof kMagic) == 0 && body_size <= kLargestBody &&
               h.preimage_size <= body_size && h.payload_size == body_size - h.preimage_size;
   if (!sane) return content;
@@ -110,7 +110,7 @@ std::string file_name(const std::string& preimage) {
   return fmt::format("{:016x}{:016x}{}", h.high64, h.low64, kSuffix);
 }
 
-// Creates the folder if need be; returns what is wrong with it.
+// Creates the folder if necessary. Returns what is wrong with it, or "".
 std::string check_folder(const fs::path& folder) {
   if (folder.empty())
     return "no cache folder: neither STEPFUSE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set, or the "
@@ -142,7 +142,7 @@ fs::path folder_from_environment() {
   return {};
 }
 
-// Names that are ours to the letter: the folder may be one that somebody keeps other things in.
+// Accepts only names that this cache makes: the folder may hold other files as well.
 bool is_entry(const fs::path& p) {
   std::string name = p.filename().string();
   return name.size() == kDigits + kSuffix.size() && name.ends_with(kSuffix) &&
@@ -161,7 +161,7 @@ bool is_file(const fs::directory_entry& e) {
   return fs::is_regular_file(e.symlink_status(ec));
 }
 
-// What STEPFUSE_CACHE asks for; "" if the cache is to work.
+// Returns why the environment turns the cache off, or "" if it does not.
 std::string refusal_from_environment() {
   const char* set = std::getenv("STEPFUSE_CACHE");
   std::string_view mode = set != nullptr ? set : "";
@@ -211,9 +211,9 @@ std::optional<std::string> DiskCache::load(const std::string& preimage) try {
     fs::remove(path, ec);
     return std::nullopt;
   }
-  // Two preimages of one hash share a name; the newer has replaced the older.
+  // Two preimages with one hash share a file name, and the newer entry has replaced the older one.
   if (content.preimage != preimage) return std::nullopt;
-  // The time of the last use orders eviction; once a day is exact enough.
+  // The time of last use orders eviction. Updating it once a day is precise enough.
   auto now = fs::file_time_type::clock::now();
   auto used = fs::last_write_time(path, ec);
   if (!ec && now - used > std::chrono::hours(24)) fs::last_write_time(path, now, ec);
@@ -233,10 +233,10 @@ void DiskCache::store(const std::string& preimage, const std::string& payload) n
   file.write(&h, sizeof h);
   file.write(preimage.data(), preimage.size());
   file.write(payload.data(), payload.size());
-  file.commit(NewFile::Sync::no);  // the checksum tells what a loss of power has left
+  file.commit(NewFile::Sync::no);  // the checksum detects an entry that a loss of power has cut short
   evict();
 } catch (...) {
-  // Out of memory, a full disk or an odd path: the variant stays uncached.
+  // There is no memory, the disk is full, or the path is unusable: the variant stays uncached.
 }
 
 void DiskCache::remove(const std::string& preimage) noexcept try {
@@ -250,7 +250,7 @@ std::vector<DiskCache::Entry> DiskCache::list() const {
   std::error_code ec;
   for (fs::directory_iterator it(folder_, ec), end; !ec && it != end; it.increment(ec)) {
     if (!is_entry(it->path()) || !is_file(*it)) continue;
-    std::error_code gone;  // another process may clear it meanwhile
+    std::error_code gone;  // another process may remove the file in the meantime
     Entry e{it->path().stem().string(), it->file_size(gone), it->last_write_time(gone)};
     if (!gone) entries.push_back(std::move(e));
   }
@@ -281,8 +281,8 @@ size_t DiskCache::clear() {
   return removed;
 }
 
-// Oldest entries go until nine tenths of the capacity are left; so do the remains of writers that
-// were killed.
+// Removes the oldest entries until nine tenths of the capacity are left, and temporary files of processes
+// that were killed while writing.
 void DiskCache::evict() noexcept try {
   std::vector<Entry> entries = list();
   uint64_t total = 0;

@@ -1,4 +1,4 @@
-// Looks kernels up in the folders that this process was told of. Knows the disk cache's files.
+// Looks up kernels in the folders that this process was given. Knows the disk cache's files.
 #include "runtime/caches/kernel_folder.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 struct Folders {
   std::mutex mutex;
-  std::vector<std::string> named;  // by use_kernels(), the newest first
+  std::vector<std::string> named;  // folders of use_kernels(), newest first
 };
 
 Folders& folders() {
@@ -106,7 +106,7 @@ void ship(const std::string& folder, const std::string& target, const std::strin
   constexpr perms kRead = perms::owner_read | perms::group_read | perms::others_read;
   constexpr perms kEnter = perms::owner_exec | perms::group_exec | perms::others_exec;
   std::error_code ec;
-  // Whatever the umask says, the folders made here are of use to everybody and written by us alone.
+  // Set the mode whatever the umask is: everybody may read the folders, and only we may write them.
   for (const fs::path& made : {fs::path(folder), path}) {
     if (fs::create_directories(made, ec)) {
       fs::permissions(made, kRead | kEnter | perms::owner_write, ec);

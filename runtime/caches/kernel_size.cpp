@@ -1,4 +1,4 @@
-// Refuses kernels that no compiler should be asked for. Knows fmt and ir's errors.
+// Refuses kernels that are too large to compile. Knows fmt and ir's errors.
 #include "runtime/caches/kernel_size.hpp"
 
 #include <fmt/format.h>

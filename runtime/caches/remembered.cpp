@@ -1,4 +1,5 @@
-// Answers of libraries in the disk cache. Knows the disk cache, the file system and the environment.
+// Remembers answers of libraries in the disk cache. Knows the disk cache, the file system and the
+// environment.
 #include "runtime/caches/remembered.hpp"
 
 #include <cstdlib>
@@ -23,7 +24,7 @@ std::string describe_loader_search() {
                      file_identity("/etc/ld.so.cache"));
 }
 
-// "<identity of the file>\n<its path>\n<answer>"
+// An entry's text is "<identity of the file>\n<its path>\n<answer>".
 std::optional<std::string> recall_answer(const std::string& question) {
   auto stored = DiskCache::process().load(question);
   if (!stored) return std::nullopt;

@@ -1,4 +1,4 @@
-// Compiled variants of this process by key: compiled once, whoever asks. Knows only std.
+// Compiled variants of this process by key. Each is compiled once. Knows only std.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@
 
 namespace stepfuse {
 
-// `Kernel` is a loaded kernel. Concurrent requests for one key compile once, outside the lock; a
-// failure reaches all that wait for it and is then forgotten, so that the next request tries again.
-// The `most` variants that were asked for last stay loaded; older ones as long as somebody uses them.
+// `Kernel` is a loaded kernel. Concurrent requests for one key compile once, outside the lock. A failure
+// reaches all requests that wait for it and is then forgotten, so that the next request tries again. The
+// `most` variants used last stay loaded; older ones are unloaded when nobody uses them any more.
 template <class Kernel>
 class VariantCache {
  public:
@@ -47,7 +47,7 @@ class VariantCache {
 
   uint64_t compiled() const { return compiled_; }
   uint64_t hits() const { return hits_; }
-  // Keys that it remembers anything of.
+  // Returns the number of keys that have an entry.
   size_t known() const {
     std::lock_guard lock(mutex_);
     return entries_.size();
@@ -55,10 +55,10 @@ class VariantCache {
 
  private:
   struct Entry {
-    std::shared_future<Pointer> pending;  // valid while somebody compiles it
+    std::shared_future<Pointer> pending;  // valid while somebody compiles the variant
     std::weak_ptr<const Kernel> loaded;
-    Pointer kept;                                              // while it is among the newest
-    typename std::list<const std::string*>::iterator place{};  // in newest_, while kept
+    Pointer kept;                                              // set while the variant is new
+    typename std::list<const std::string*>::iterator place{};  // position in newest_, if kept
   };
 
   void compile_into(std::promise<Pointer>& promise, const std::string& key,
@@ -84,7 +84,7 @@ class VariantCache {
     }
   }
 
-  // Makes it the newest; returns the one that is one too many.
+  // Moves the variant to the front; returns the variant that no longer fits, if any.
   Pointer keep(const std::string& key, Entry& e, const Pointer& loaded) {
     if (e.kept) {
       newest_.splice(newest_.begin(), newest_, e.place);
@@ -95,7 +95,7 @@ class VariantCache {
     if (newest_.size() <= most_) return nullptr;
     Pointer oldest = std::move(entries_.find(*newest_.back())->second.kept);
     newest_.pop_back();
-    // Keys of those that nobody uses any more go now and then.
+    // Now and then, remove the keys of variants that nobody uses any more.
     if (entries_.size() / 2 > most_) {
       std::erase_if(entries_, [](const auto& entry) {
         const Entry& e = entry.second;

@@ -1,4 +1,4 @@
-// The readable preimage of a variant's key. Knows the variant, ir and fmt.
+// Builds the readable preimage of a variant's key. Knows the variant, ir and fmt.
 #include "runtime/caches/variant_key.hpp"
 
 #include <fmt/format.h>

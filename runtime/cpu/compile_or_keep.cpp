@@ -1,4 +1,4 @@
-// The reproducer of a failed CPU compile. Knows LLVM's compiler and fmt.
+// Writes the reproducer of a failed CPU compilation. Knows LLVM's compiler and fmt.
 #include "runtime/cpu/compile_or_keep.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Compiles a variant's LLVM IR, and keeps a reproducer where that fails. Knows the variant and LLVM's
+// Compiles a variant's LLVM IR, and keeps a reproducer if that fails. Knows the variant and LLVM's
 // compiler.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace stepfuse {
 
-// `level` is the target's name. Throws what compile_cpu() throws; an Error{compile} names the files
-// that were kept (.sf, .ll, a layout) and the command that replays them.
+// `level` is the target's name. Throws what compile_cpu() throws. An Error{compile} names the kept files
+// (.sf, .ll, a layout) and the command that replays them.
 CpuObject compile_or_keep(const Variant& variant, const std::string& text, const CpuTarget& target,
                           const std::string& level);
 

@@ -1,4 +1,4 @@
-// The CPU as a device: compiled by LLVM, run by oneTBB's threads. Knows the CPU kernel and the
+// The CPU as a device: LLVM compiles the kernel and oneTBB's threads run it. Knows the CPU kernel and the
 // backend interface.
 #include "runtime/cpu/cpu_backend.hpp"
 
@@ -69,10 +69,10 @@ class CpuBackend final : public Backend {
       kernel_->fold(context, executor_, p);
     }
   }
-  void collect(StatsRing&, bool, Stream) override {}  // run() is done on return
+  void collect(StatsRing&, bool, Stream) override {}  // run() has finished all work when it returns
 
  private:
-  // A kernel compiled ahead of time, of the best level that this processor and the device allow.
+  // Takes a kernel compiled ahead of time, for the best level that this processor and the device allow.
   bool take_shipped(const Variant& variant, CompileReport& report) {
     std::vector<std::string> targets = shipped_targets();
     if (targets.empty()) return false;
@@ -88,7 +88,7 @@ class CpuBackend final : public Backend {
         kernel_ = cpu_variants().get(
             key, [&] { return CpuKernel::load(*object, variant.plan); }, &report.from_memory_cache);
       } catch (const Error&) {
-        continue;  // whole, but it does not load here; another level's may
+        continue;  // the entry is intact but does not load here; that of a different level may
       }
       report.from_kernel_folder = true;
       report.load_ms = kernel_->load_ms();

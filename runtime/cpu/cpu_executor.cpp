@@ -1,4 +1,4 @@
-// Chunk ranges on oneTBB's threads. The only file that knows oneTBB.
+// Runs chunk ranges on oneTBB's threads. The only file that knows oneTBB.
 #include "runtime/cpu/cpu_executor.hpp"
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace stepfuse {
 
-// A worker takes tens of microseconds to move from one arena to another, which is as long as a
-// small step: executors of one thread count share an arena, and those that may use all threads work
+// Moving a worker from one arena to another takes tens of microseconds, which is as long as a small step.
+// Therefore executors with the same thread count share an arena, and those that may use all threads work
 // in the calling thread's own.
 struct CpuExecutor::Arena {
   explicit Arena(int threads) : arena(threads) { arena.initialize(); }
@@ -39,9 +39,9 @@ struct CpuExecutor::Arena {
 
 namespace {
 
-// How many of `wanted` threads, the calling one among them, this process may have. oneTBB starts its
-// threads when there is work, some of them from one another, where a failure would end the process:
-// so it is found out before, once for each number.
+// Returns how many of `wanted` threads, including the calling one, this process may have. oneTBB starts
+// threads when there is work, some of them from its own threads, where a failure would end the process.
+// Therefore this function tries it first, once per number.
 int obtainable_threads(int wanted) {
   static std::mutex mutex;
   static int known_good = 1;
@@ -77,8 +77,8 @@ void CpuExecutor::for_ranges(uint32_t begin, uint32_t end, uint32_t grain, Range
   // A forked process has none of its parent's threads.
   bool alone = threads_ == 1 || is_forked();
   if (alone || end - begin <= grain) return f(context, begin, end);
-  // Blocks of `grain` chunks handed out on demand: a thread that the machine holds up (another
-  // process, a hyperthread) then delays one block, not its static share.
+  // Blocks of `grain` chunks are handed out on demand. A thread that is held up (by a different process
+  // or a hyperthread) then delays one block instead of a static share of the work.
   std::atomic<uint64_t> next{begin};
   auto take_ranges = [&]() noexcept {
     for (uint64_t at = next.fetch_add(grain); at < end; at = next.fetch_add(grain)) {
@@ -88,14 +88,14 @@ void CpuExecutor::for_ranges(uint32_t begin, uint32_t end, uint32_t grain, Range
   };
   uint32_t ranges = (end - begin + grain - 1) / grain;
   int takers = static_cast<int>(std::min(ranges, static_cast<uint32_t>(threads_)));
-// oneTBB's library is not built for ThreadSanitizer, which then sees a race in every task: under it
-// the ranges are run by threads of our own.
+// oneTBB's library is not built for ThreadSanitizer, which would report a race in every task. Under
+// ThreadSanitizer our own threads run the ranges.
 #if defined(__SANITIZE_THREAD__)
   std::vector<std::jthread> others;
   for (int i = 1; i < takers; ++i) others.emplace_back(take_ranges);
 #else
   auto work = [&] {
-    // A task group of the caller's that is cancelled leaves no half of a step undone.
+    // Isolate the context: if the caller cancels its own task group, the step must still complete.
     tbb::task_group_context isolated(tbb::task_group_context::isolated);
     tbb::parallel_for(0, takers, [&](int) { take_ranges(); }, tbb::simple_partitioner(), isolated);
   };
@@ -104,7 +104,7 @@ void CpuExecutor::for_ranges(uint32_t begin, uint32_t end, uint32_t grain, Range
       arena_->arena.execute(work);
     else
       work();
-  } catch (...) {  // no thread could be started: those that there are do it
+  } catch (...) {  // no thread could be started: the existing ones do the work
   }
 #endif
   take_ranges();

@@ -1,4 +1,4 @@
-// Threads that share a range of chunks: a thin layer over oneTBB. Knows only std here.
+// Threads that share a range of chunks: a thin layer over oneTBB. This header knows only std.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace stepfuse {
 
 class CpuExecutor {
  public:
-  // 0 = as many threads as the process may use; more than the machine has, or than can be had, are
-  // not used. Threads are oneTBB's, shared by all executors of the process; the caller of for_ranges
-  // is one of them.
+  // 0 stands for all threads that the process may use. A larger number than the machine or the process
+  // can have is reduced. The threads are oneTBB's, and all executors of the process share them; the
+  // caller of for_ranges is one of them.
   explicit CpuExecutor(int threads = 0);
   ~CpuExecutor();
   CpuExecutor(const CpuExecutor&) = delete;
@@ -18,15 +18,15 @@ class CpuExecutor {
 
   int threads() const noexcept { return threads_; }
 
-  // Calls f(context, begin, end) for ranges that together are [begin, end), several at once, and
-  // returns when all are done. Ranges of at most `grain` run on the caller. `f` must not throw.
+  // Calls f(context, begin, end) for ranges that together are [begin, end), several at a time, and
+  // returns when all are done. A range of at most `grain` chunks runs on the caller. `f` must not throw.
   using RangeFunction = void (*)(const void* context, uint32_t begin, uint32_t end);
   void for_ranges(uint32_t begin, uint32_t end, uint32_t grain, RangeFunction f,
                   const void* context) const noexcept;
 
  private:
   struct Arena;
-  std::shared_ptr<Arena> arena_;  // null: the calling thread's own
+  std::shared_ptr<Arena> arena_;  // null if the calling thread's own arena is used
   int threads_;
 };
 

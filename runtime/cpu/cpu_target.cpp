@@ -1,5 +1,5 @@
-// Processors: the host's, and the x86-64 levels for tests and portable builds. Knows LLVM's names
-// of features.
+// Processors: the host's, and the x86-64 levels for tests and portable builds. Knows LLVM's feature
+// names.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ bool has(const CpuTarget& t, std::string_view feature) {
   return fmt::format(",{},", t.features).find(fmt::format(",+{},", feature)) != std::string::npos;
 }
 
-// All that the emitter asks about, spelled out, so that it need not know what a level implies.
+// All features that the emitter asks about are spelled out, so that it need not know what a level
+// implies.
 constexpr std::string_view kV3 =
     "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,"
     "+xsave";
@@ -74,7 +75,7 @@ std::vector<std::string> runnable_cpu_levels() {
 void require_runnable(std::string_view level) {
   std::vector<std::string> levels = runnable_cpu_levels();
   if (std::find(levels.begin(), levels.end(), level) != levels.end()) return;
-  cpu_target(level);  // throws where no processor has it
+  cpu_target(level);  // throws if no processor has this level
   throw Error(ErrorKind::device, fmt::format("this processor cannot run level '{}'; it runs {}",
                                              level, fmt::join(levels, ", ")));
 }

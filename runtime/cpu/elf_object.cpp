@@ -11,11 +11,11 @@
 namespace stepfuse {
 namespace {
 
-constexpr uint64_t kMost = uint64_t{1} << 30;  // a kernel is a few pages; also keeps sums in range
+constexpr uint64_t kMost = uint64_t{1} << 30;  // a kernel has a few pages; also keeps sums in range
 
 size_t align_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
-// Reads checked against the end of the bytes.
+// Reads from the bytes and checks each read against their end.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -45,7 +45,7 @@ class Placement {
  public:
   explicit Placement(std::string_view bytes) : in_(bytes) {}
 
-  // What is to be mapped; false if the object is not one of ours.
+  // Decides which sections are mapped. Returns false if this is not one of our objects.
   bool plan() {
     auto header = in_.at<Elf64_Ehdr>(0);
     bool ours = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
@@ -82,7 +82,7 @@ class Placement {
     return ELF64_ST_BIND(symbol.st_info) != STB_LOCAL && (home.sh_flags & SHF_EXECINSTR) != 0 &&
            symbol.st_value < home.sh_size && symbol.st_size <= home.sh_size - symbol.st_value;
   }
-  // Null for one that is not defined here.
+  // Returns null if the symbol is not defined here.
   char* address(const Elf64_Sym& symbol, char* memory) const {
     if (symbol.st_shndx >= places_.size() || places_[symbol.st_shndx] == kNowhere) return nullptr;
     if (symbol.st_value > sections_[symbol.st_shndx].sh_size) return nullptr;
@@ -94,14 +94,14 @@ class Placement {
  private:
   static constexpr size_t kNowhere = ~size_t{0};
 
-  // Constants first, code from a page of its own.
+  // Places constants first and code on a page of its own.
   bool place(bool code) {
     auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     if (code) code_begin_ = end_ = align_up(end_, page);
     for (size_t i = 0; i < sections_.size(); ++i) {
       const Elf64_Shdr& s = sections_[i];
       if ((s.sh_flags & SHF_ALLOC) == 0 || ((s.sh_flags & SHF_EXECINSTR) != 0) != code) continue;
-      // Nothing of ours is written, zeroed at first, or per thread.
+      // None of our sections is writable, zero-initialised or thread-local.
       bool plain = s.sh_type == SHT_PROGBITS && (s.sh_flags & (SHF_WRITE | SHF_TLS)) == 0;
       if (!plain || s.sh_size > kMost || !in_.has(s.sh_offset, s.sh_size)) return false;
       if (s.sh_addralign > page) return false;
@@ -128,7 +128,7 @@ class Placement {
 
   bool relocate(const Elf64_Shdr& list, char* memory) const {
     if (list.sh_info >= sections_.size() || list.sh_size > kMost) return false;
-    if (places_[list.sh_info] == kNowhere) return true;  // of a section that is not mapped
+    if (places_[list.sh_info] == kNowhere) return true;  // the section is not mapped
     const Elf64_Shdr& target = sections_[list.sh_info];
     char* base = memory + places_[list.sh_info];
     for (uint64_t at = 0; at < list.sh_size; at += sizeof(Elf64_Rela)) {
@@ -155,7 +155,7 @@ class Placement {
         return true;
       case R_X86_64_PC32:
       case R_X86_64_PLT32: {
-        // Not one that would reach elsewhere, which the narrowing would hide.
+        // Refuse a distance that does not fit, because the conversion would hide it.
         int32_t narrow = 0;
         if (__builtin_sub_overflow(value, reinterpret_cast<intptr_t>(place), &narrow)) return false;
         std::memcpy(place, &narrow, sizeof narrow);
@@ -168,7 +168,7 @@ class Placement {
 
   Reader in_;
   std::vector<Elf64_Shdr> sections_;
-  std::vector<size_t> places_;  // [section] in the mapping
+  std::vector<size_t> places_;  // [section] offset in the mapping
   std::vector<Elf64_Sym> symbols_;
   uint64_t names_ = 0;
   size_t code_begin_ = 0;
@@ -194,7 +194,7 @@ std::unique_ptr<ElfObject> ElfObject::load(std::string_view bytes) {
     if (address == nullptr || !name || !placement.is_function(s)) continue;
     object->functions_[*name] = {address, static_cast<size_t>(s.st_size)};
   }
-  // Never writable and executable at once.
+  // No page is ever writable and executable at the same time.
   size_t code = object->code_ = placement.code_begin();
   bool done = (code == 0 || ::mprotect(object->memory_, code, PROT_READ) == 0) &&
               ::mprotect(object->memory_ + code, object->bytes_ - code, PROT_READ | PROT_EXEC) == 0;

@@ -1,7 +1,7 @@
-// A relocatable ELF object placed into this process without a linker's library. Knows the ELF format.
+// Places a relocatable ELF object into this process without a linker library. Knows the ELF format.
 //
-// Our kernels are code and constants that refer to nothing outside of themselves, which takes three
-// kinds of relocation on x86-64. Whatever else turns up is left to LLVM's linker.
+// Our kernels are code and constants that refer to nothing outside of themselves, which takes three kinds
+// of relocation on x86-64. LLVM's linker handles any object that needs more.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace stepfuse {
 
 class ElfObject {
  public:
-  // Null if this is not such an object, or not of this machine.
+  // Returns null if this is not such an object, or one for a different machine.
   static std::unique_ptr<ElfObject> load(std::string_view bytes);
   ~ElfObject();
   ElfObject(const ElfObject&) = delete;
@@ -25,16 +25,16 @@ class ElfObject {
     void* address = nullptr;
     size_t bytes = 0;
   };
-  // The global ones by name, each within the pages of code.
+  // The global functions by name, each within the pages of code.
   const std::map<std::string, Function>& functions() const { return functions_; }
-  void* symbol(const std::string& name) const;  // of a function; null if there is none
+  void* symbol(const std::string& name) const;  // a function's address; null if there is none
   bool is_code(const void* address) const;
 
  private:
   ElfObject() = default;
   char* memory_ = nullptr;
   size_t bytes_ = 0;
-  size_t code_ = 0;  // from here on
+  size_t code_ = 0;  // offset at which the code starts
   std::map<std::string, Function> functions_;
 };
 

@@ -1,4 +1,4 @@
-// The fold of piece results. Knows the kernel ABI and the reduction order.
+// Folds the results of pieces. Knows the kernel ABI and the reduction order.
 #include "runtime/cpu/fold.hpp"
 
 #include <algorithm>
@@ -39,11 +39,11 @@ T identity() {
   return v;
 }
 
-// The lanes of one piece; only the first `used_` are not the identity.
+// The lanes of one piece. Only the first `used_` differ from the identity.
 template <class T, Op kOp>
 class Lanes {
  public:
-  // A row (or what is left of the last one) of at most kLanes values.
+  // Adds a row of kLanes values, or the shorter last row.
   void add_row(const T* values, size_t n) {
     grow(n);
     for (size_t l = 0; l < n; ++l) lanes_[l] = combine<T, kOp>(lanes_[l], values[l]);
@@ -58,7 +58,7 @@ class Lanes {
   bool is_full() const { return count_ == kPieceElements; }
   bool is_empty() const { return count_ == 0; }
 
-  // Returns the fold and starts anew.
+  // Returns the fold and resets the lanes.
   T take() {
     if (used_ == 0) return identity<T, kOp>();
     size_t size = std::bit_ceil(used_);
@@ -80,7 +80,7 @@ class Lanes {
   T lanes_[kLanes];
 };
 
-// Values to pieces, their results to pieces again, and so on.
+// Folds values into pieces, the pieces' results into pieces again, and so on.
 template <class T, Op kOp>
 class Folder {
  public:
@@ -127,7 +127,7 @@ T fold_range(Folder<T, kOp>& folder, const T* values, uint64_t count) {
 template <class T, Op kOp>
 struct Typed {};
 
-// Calls f with the Typed of a reduction.
+// Calls f with the Typed that belongs to a reduction.
 template <class F>
 void with_type(Op op, DType t, F&& f) {
   auto number = [&]<class T>(T) {
@@ -162,8 +162,8 @@ void with_folder(Op op, DType t, F&& f) {
   });
 }
 
-// Combines strips of `count` columns, `stride` values apart, into the first one. In place, as if the strips
-// were elements: where there is no strip, an identity would change nothing.
+// Combines strips of `count` columns, `stride` values apart, into the first one. It works in place, as if
+// the strips were elements: a missing strip would only contribute an identity.
 template <class T, Op kOp>
 void fold_columns(T* strips, uint64_t stride, uint64_t strip_count, size_t count) {
   auto into = [&](T* to, const T* from) {
@@ -204,7 +204,7 @@ void fold_slots(const abi::Context& c, int reduction, Op op, DType t, const abi:
     for (uint32_t m = first; m < last; ++m) {
       uint32_t begin = parts.begin[m];
       uint32_t end = parts.begin[m + 1];
-      if (end == begin + 1) {  // a tensor of one piece, as most are where there are many
+      if (end == begin + 1) {  // the tensor has one piece, as most have if there are many
         results[m] = Folder::of_one(slots[parts.members == nullptr ? begin : parts.members[begin]]);
       } else if (parts.members == nullptr) {
         results[m] = fold_range(folder, slots + begin, end - begin);

@@ -1,4 +1,5 @@
-// The Context of a step whose memory is the host's. Knows the kernel ABI and the backend interface.
+// The kernel's Context of a step whose memory is the host's. Knows the kernel ABI and the backend
+// interface.
 #pragma once
 
 #include "runtime/device/backend.hpp"
@@ -27,11 +28,11 @@ class HostContext {
     context_.tensor_count = static_cast<uint32_t>(tables.tensors.size());
     tables.parts.describe(&context_);
   }
-  // The arrays stay where they are, and the context with what it points to.
+  // Moving keeps the arrays in place, so the context's pointers stay valid.
   HostContext(HostContext&&) = default;
   HostContext& operator=(HostContext&&) = default;
 
-  // As of this run.
+  // Returns the context for this run.
   const abi::Context& of(const RunInputs& in) {
     context_.chunks = in.tables->chunks.data();
     context_.tensors = in.tables->tensors.data();

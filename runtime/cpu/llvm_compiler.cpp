@@ -1,4 +1,4 @@
-// LLVM IR text to an object, and an object to functions. Knows libLLVM's C API.
+// Compiles LLVM IR text to an object, and links an object. Knows libLLVM's C API.
 #include "runtime/cpu/llvm_compiler.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace stepfuse {
 namespace {
 
-// The code comes out of the emitter nearly as it should be; what is left is to make registers of
-// the function's memory and to move what does not change out of the loops.
+// The emitter's code is nearly final. These passes keep the function's memory in registers and move
+// invariant code out of the loops.
 constexpr const char* kPasses =
     "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),simplifycfg,early-cse)";
@@ -57,8 +57,8 @@ auto owned(T* p, F dispose) {
   return std::unique_ptr<T, F>(p, dispose);
 }
 
-// LLVM's schedulers take quadratic time in the memory operations of one block: 6 s for 4,000. Only steps with
-// hundreds of buffers exceed this, and they wait for memory whatever the order of instructions is.
+// LLVM's schedulers take quadratic time in the memory operations of one block: 6 s for 4,000. Only steps
+// with hundreds of buffers exceed this, and such steps wait for memory in any order of instructions.
 constexpr size_t kMostScheduled = 1500;
 
 size_t largest_block(std::string_view text) {
@@ -112,7 +112,7 @@ class Compilation {
   void parse(const std::string& text) {
     char* message = nullptr;
     LLVMModuleRef module = nullptr;
-    // Takes the buffer over, whatever comes of it.
+    // LLVM takes ownership of the buffer, even if it fails.
     LLVMMemoryBufferRef buffer =
         l_.LLVMCreateMemoryBufferWithMemoryRangeCopy(text.data(), text.size(), "kernel.ll");
     if (l_.LLVMParseIRInContext(context_.get(), buffer, &module, &message) != 0) {

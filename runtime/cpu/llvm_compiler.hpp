@@ -1,4 +1,4 @@
-// LLVM IR text to a relocatable object in memory, and what the host's processor is. Knows the
+// Compiles LLVM IR text to a relocatable object in memory, and describes the host's processor. Knows the
 // compiler's CpuTarget; LLVM itself is behind llvm_library.hpp.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stepfuse {
 
-// What LLVM is here, for `env` and for cache keys; never throws.
+// Describes the LLVM of this machine, for `env` and for cache keys. Making one never throws.
 struct LlvmStatus {
   bool available = false;
   std::string version;  // "19.1.7"
@@ -19,18 +19,19 @@ struct LlvmStatus {
 };
 const LlvmStatus& llvm_status();
 
-// The passes that compile_cpu runs, in LLVM's notation: part of what an object depends on.
+// The passes that compile_cpu() runs, in LLVM's notation. An object depends on them.
 std::string_view llvm_passes();
 
-// The processor this runs on; throws Error{device} without LLVM.
+// Returns the processor that this process runs on; throws Error{device} without LLVM.
 CpuTarget host_cpu_target();
 
-// "host", or one of the levels "x86-64", "x86-64-v3", "x86-64-v4" (x86-64 hosts only).
+// `level` is "host", "x86-64", "x86-64-v3" or "x86-64-v4" (the levels on x86-64 hosts only).
 CpuTarget cpu_target(std::string_view level);
 
-// The levels of the above, host included, whose instructions this processor has.
+// Returns those levels, including "host", whose instructions this processor has.
 std::vector<std::string> runnable_cpu_levels();
-// Throws Error{device} for another level, and what cpu_target() does where there is no such level.
+// Throws Error{device} if this processor cannot run the level, and what cpu_target() throws for an
+// unknown one.
 void require_runnable(std::string_view level);
 
 struct CompileTimes {
@@ -42,11 +43,11 @@ struct CompileTimes {
 };
 
 struct CpuObject {
-  std::string bytes;  // a relocatable ELF object without undefined symbols: what a cache keeps
+  std::string bytes;  // a relocatable ELF object without undefined symbols, as caches keep it
   CompileTimes times;
 };
 
-// Thread-safe. Throws Error{compile} with LLVM's message and the line of `text` it is about, and
+// Thread-safe. Throws Error{compile} with LLVM's message and the line of `text` that it concerns, and
 // Error{device} without LLVM.
 CpuObject compile_cpu(const std::string& text, const CpuTarget& target);
 

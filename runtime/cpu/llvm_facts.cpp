@@ -1,4 +1,4 @@
-// Remembers which LLVM a search finds, and what it calls this processor. Knows LLVM's front.
+// Remembers which LLVM a search finds, and how that LLVM describes this processor. Knows LLVM's front.
 #include "runtime/cpu/llvm_facts.hpp"
 
 #include <algorithm>

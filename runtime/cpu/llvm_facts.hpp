@@ -1,5 +1,5 @@
-// What a CPU variant's key has to know of LLVM and the processor, without opening LLVM where that can
-// be helped. Knows LLVM's front and the disk cache.
+// The facts about LLVM and the processor that a CPU variant's key needs, without opening LLVM if
+// possible. Knows LLVM's front and the disk cache.
 #pragma once
 
 #include <iosfwd>
@@ -15,18 +15,18 @@ struct LlvmFacts {
   CpuTarget host;
 };
 
-// Remembered on disk from an earlier process, for the same search, library file and processor; else
-// asked of LLVM, once per process.
+// Returns the facts, remembered on disk from an earlier process with the same search, library file and
+// processor. If there are none, it asks LLVM, once per process.
 const LlvmFacts& llvm_facts();
 
-// Before something is compiled and kept: whether LLVM, now opened, says the same. If not, the facts
-// are forgotten, and what this process compiles must not be kept under their name.
+// Call it before a compiled object is kept: it tells whether LLVM, which is open by then, confirms the
+// facts. If not, the facts are forgotten, and this process must not keep objects under their name.
 bool confirm_llvm_facts();
 
-// The lines of /proc/cpuinfo that say which processor it is and what it can do, of the first core.
+// Returns the lines of /proc/cpuinfo that identify the processor and its features, for the first core.
 std::string describe_processor(std::istream& cpuinfo);
 
-// "19.1.7\n512\nznver5\n+avx,…"; nothing for a text that no such facts print as.
+// The text is "19.1.7\n512\nznver5\n+avx,…". Reading a text that is not of this form returns nothing.
 std::string print_llvm_facts(const LlvmFacts& facts);
 std::optional<LlvmFacts> parse_llvm_facts(const std::string& text);
 

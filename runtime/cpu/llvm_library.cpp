@@ -28,7 +28,7 @@ std::vector<std::string> candidates() {
       named != nullptr && *named != 0) {
     return {named};
   }
-  // What distributions and LLVM's own packages call it.
+  // The names that distributions and LLVM's own packages use.
   std::vector<std::string> names;
   for (const char* version : {"19", "20", "21", "22"}) {
     names.push_back(fmt::format("libLLVM.so.{}.1", version));
@@ -38,7 +38,7 @@ std::vector<std::string> candidates() {
   return names;
 }
 
-// "" if `file` can be used.
+// Returns "" if `file` can be used, or else the reason.
 std::string try_open(const std::string& file, Loaded& loaded) {
   SharedLibrary library(file);
 #define X(symbol) library.find(loaded.functions.symbol, #symbol);

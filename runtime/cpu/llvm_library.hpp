@@ -1,6 +1,6 @@
-// libLLVM through its C API, opened when the first kernel is compiled. Together with its .cpp the
-// only place that knows LLVM's headers; where they are missing at build time, only the reason why
-// nothing can be compiled is left.
+// libLLVM through its C API, opened when the first kernel is compiled. This header and its .cpp are the
+// only files that know LLVM's headers. In a build without those headers they only report why nothing can
+// be compiled.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-// The functions that are used; a libLLVM that lacks one is refused by that name.
+// The functions that are used. A libLLVM that lacks one is refused, and the error names the function.
 #define STEPFUSE_LLVM_FUNCTIONS(X)              \
   X(LLVMContextCreate)                          \
   X(LLVMContextDispose)                         \
@@ -82,7 +82,7 @@ struct LlvmLibrary {
 #undef X
 };
 
-// Throws Error{device} naming what was tried.
+// Throws Error{device} that names every file tried.
 const LlvmLibrary& llvm_library();
 #endif
 

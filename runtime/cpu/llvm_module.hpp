@@ -1,4 +1,4 @@
-// An object linked into this process by LLVM. Knows only std here.
+// An object that LLVM has linked into this process. This header knows only std.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@ namespace stepfuse {
 
 class LlvmModule {
  public:
-  // Throws Error{compile} for bytes that cannot be linked.
+  // Throws Error{compile} if the bytes cannot be linked.
   explicit LlvmModule(std::string_view object);
   ~LlvmModule();
   LlvmModule(const LlvmModule&) = delete;
   LlvmModule& operator=(const LlvmModule&) = delete;
 
-  // The address of a function, valid while this lives; throws Error{compile} if there is none.
+  // Returns a function's address, valid while this object lives; throws Error{compile} if there is none.
   void* symbol(const std::string& name) const;
 
  private:

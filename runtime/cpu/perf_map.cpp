@@ -1,5 +1,5 @@
-// Writes /tmp/perf-PID.map, which all generators of code in a process append to. Knows the file system
-// and the environment variable STEPFUSE_PERF_MAP.
+// Writes /tmp/perf-PID.map, to which all code generators of a process append. Knows the file system and
+// the environment variable STEPFUSE_PERF_MAP.
 #include "runtime/cpu/perf_map.hpp"
 
 #include <cstdint>
@@ -26,17 +26,17 @@ void name_for_profilers(const void* code, size_t bytes, std::string_view step,
   if (!is_wanted()) return;
   std::string name = fmt::format("stepfuse:{}:{}", step, function);
   for (char& c : name) {
-    if (static_cast<unsigned char>(c) <= ' ') c = '_';  // an entry is a line
+    if (static_cast<unsigned char>(c) <= ' ') c = '_';  // an entry is one line
   }
   std::string line = fmt::format("{:x} {:x} {}\n", reinterpret_cast<uintptr_t>(code), bytes, name);
-  // Anybody may have made a file, pipe or link of that name: only a file of ours is written to.
+  // Anybody may have made a file, pipe or link with that name. Write only to a regular file of our own.
   std::string path = fmt::format("/tmp/perf-{}.map", ::getpid());
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                   0600);
   if (fd < 0) return;
   struct stat s{};
   if (::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == ::geteuid() && s.st_nlink == 1) {
-    // One write, so that entries of several threads stay whole.
+    // A single write keeps entries of several threads intact.
     static_cast<void>(::write(fd, line.data(), line.size()) == 0);
   }
   ::close(fd);

@@ -1,4 +1,4 @@
-// Names of generated code for profilers: /tmp/perf-PID.map, as perf and others read it. Knows the file
+// Names generated code for profilers: /tmp/perf-PID.map, which perf and others read. Knows the file
 // system and the environment variable STEPFUSE_PERF_MAP.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace stepfuse {
 
-// Does nothing unless STEPFUSE_PERF_MAP is 1. Never throws: a profile without names is no error.
+// Does nothing unless STEPFUSE_PERF_MAP is 1. Never throws: a profile may lack names.
 void name_for_profilers(const void* code, size_t bytes, std::string_view step,
                         std::string_view function) noexcept;
 

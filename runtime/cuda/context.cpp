@@ -10,8 +10,8 @@
 namespace stepfuse::cuda {
 namespace {
 
-// A driver before CUDA 12 has no numbers: then every Context counts as another one, which costs a
-// module per step.
+// Drivers before CUDA 12 do not number contexts. Then every Context gets an id of its own, which costs
+// one module per step.
 std::string id_of(CuContext context) {
   static std::atomic<uint64_t> unknown{0};
   uint64_t id = 0;

@@ -1,4 +1,4 @@
-// The CUDA context that a backend works in: the caller's, or the device's primary one. Knows the
+// The CUDA context that a backend works in: the caller's, or the device's primary context. Knows the
 // driver.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace stepfuse::cuda {
 
 class Context {
  public:
-  // The calling thread's current context if it is of this device, else the device's primary context,
-  // retained as long as this lives. Throws Error{device}.
+  // Takes the calling thread's current context if it belongs to this device, else the device's primary
+  // context, which is retained while this object lives. Throws Error{device}.
   explicit Context(int ordinal);
   ~Context();
   Context(const Context&) = delete;
@@ -21,10 +21,11 @@ class Context {
   int ordinal() const { return ordinal_; }
   const DeviceInfo& device() const { return *info_; }
   CuContext handle() const { return context_; }
-  // Of no other context of this process, living or destroyed; addresses are given out again.
+  // No other context of this process, living or destroyed, has this id. Addresses are no ids: they are
+  // reused.
   const std::string& id() const { return id_; }
 
-  // Makes the context current for a scope, and the caller's again afterwards.
+  // Makes the context current for a scope, and restores the caller's context afterwards.
   class Scope {
    public:
     explicit Scope(const Context& context);

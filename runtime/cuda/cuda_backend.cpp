@@ -1,5 +1,5 @@
-// A CUDA device as a backend: one cooperative launch per fused step, no allocation, lock or wait in
-// a run. Knows the kernel, the tables on the device and the backend interface.
+// A CUDA device as a backend. A fused step is one cooperative launch; a run does not allocate, lock or
+// wait. Knows the kernel, the tables on the device and the backend interface.
 #include "runtime/cuda/cuda_backend.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class CudaBackend final : public Backend {
       kernel_ = split_ = load(variant, report);
       return;
     }
-    // Without co-resident blocks there is no grid barrier.
+    // The grid barrier needs all blocks to be resident at the same time.
     bool cooperative = context_->device().cooperative;
     if (observe || !cooperative) load_split(report);
     kernel_ = cooperative ? load(variant, report) : split_;
@@ -56,7 +56,7 @@ class CudaBackend final : public Backend {
 
   void attach(const Variant& variant, const StepTables& tables, const DeviceBlock& block) override {
     Context::Scope scope(*context_);
-    wait();  // for what still uses the old tables, and writes the old reports
+    wait();  // earlier work uses the old tables and writes the old reports
     std::lock_guard lock(collecting_);
     tables_ = DeviceTables(variant.plan, tables);
     base_ = block.tables;
@@ -134,7 +134,7 @@ class CudaBackend final : public Backend {
       }
       wait();
     }
-    // Whoever asks writes the ring, which has one writer at a time.
+    // The reading thread writes the ring, which allows one writer at a time.
     std::lock_guard lock(collecting_);
     if (reports_) reports_->collect(ring, first_index_);
   }
@@ -142,7 +142,7 @@ class CudaBackend final : public Backend {
  private:
   static constexpr uint32_t kReports = 256;
 
-  // Modules belong to a context.
+  // Modules belong to a context, so the key names it.
   std::string in_context(const std::string& key) const {
     return fmt::format("{}context {}\n", key, context_->id());
   }
@@ -154,7 +154,7 @@ class CudaBackend final : public Backend {
       try {
         kernel = cuda_variants().get(in_context(code.preimage), make, &report.from_memory_cache);
       } catch (const Error&) {
-        return false;  // refused by this driver; another target's may do
+        return false;  // this driver refuses the code; that of a different target may load
       }
       report.key = code.preimage;
       report.from_kernel_folder = true;
@@ -173,7 +173,7 @@ class CudaBackend final : public Backend {
       try {
         return load_code(variant.plan, code, report);
       } catch (const Error&) {
-        // Whole, but refused: of another driver, say.
+        // The entry is intact, but the driver refuses it: a different driver made it, for example.
         DiskCache::process().remove(code.preimage);
         code = compile_step(variant, target, key);
         report.codegen_ms += code.compile_ms;
@@ -195,7 +195,8 @@ class CudaBackend final : public Backend {
     return kernel;
   }
 
-  // The same phases as kernels of their own: for observe(), and where the fused one cannot run.
+  // Loads the same phases as separate kernels: for observe(), and for devices that cannot run the fused
+  // kernel.
   std::shared_ptr<const CudaKernel> load_split(CompileReport& report) {
     if (split_ == nullptr) {
       split_ = load(make_variant(variant_->program, variant_->signatures, Form::split), report);
@@ -209,8 +210,8 @@ class CudaBackend final : public Backend {
     return status != 0;
   }
 
-  // Waits its turn, in the stream, and brings records and arguments to where the kernels look for
-  // them.
+  // Orders this work behind all earlier work, in the stream, and brings records and arguments to where
+  // the kernels read them.
   LastWork::Turn begin(const RunInputs& in) {
     stale_ |= in.tables_changed;
     bool capturing = is_capturing(in.stream);
@@ -229,7 +230,7 @@ class CudaBackend final : public Backend {
     return turn;
   }
 
-  // Whatever a capture would freeze into its graph has to be where it is.
+  // Checks that everything that a capture would freeze into its graph is in place already.
   void check_capture(const RunInputs& in) const {
     if (stale_) {
       throw Error(ErrorKind::usage,
@@ -272,13 +273,14 @@ class CudaBackend final : public Backend {
       return;
     }
     if (launch_all(*kernel_, 0, in.stream)) return;
-    // Only under a limit that occupancy knows nothing of (MPS): once, a run compiles after all.
+    // This happens only under a limit that occupancy does not know (MPS). This one run compiles a kernel.
     CompileReport unused;
     kernel_ = load_split(unused);
     launch_all(*kernel_, 0, in.stream);
   }
 
-  // False if the first kernel cannot be resident as a whole on this device, however small its grid.
+  // Returns false if the first kernel cannot be resident as a whole on this device, however small its
+  // grid is.
   bool launch_all(const CudaKernel& kernel, int first_phase, Stream stream) {
     const auto& entries = kernel.entries();
     for (const CudaKernel::Entry& entry : entries) {
@@ -289,7 +291,7 @@ class CudaBackend final : public Backend {
     return true;
   }
 
-  // What phases [0, end) rolled up, from results that somebody replaced.
+  // Recomputes the rollups of phases [0, end) after the caller has replaced results.
   void roll_up_again(int end, Stream stream) {
     CompileReport unused;
     abi::DeviceContext nothing = launch_;
@@ -346,21 +348,21 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Context> context_;
   std::shared_ptr<CudaMemory> memory_;
   std::shared_ptr<LastWork> work_;
-  std::string options_;  // of the emitter
+  std::string options_;  // the emitter's options
   const Variant* variant_ = nullptr;
-  std::shared_ptr<const CudaKernel> kernel_;  // of the form asked for
-  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase, and launches behind it
+  std::shared_ptr<const CudaKernel> kernel_;  // in the requested form
+  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase, and the launches behind the phases
   DeviceTables tables_;
   char* base_ = nullptr;
   uint64_t* passed_args_ = nullptr;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<ReportRing> reports_;
   abi::DeviceContext launch_{};
-  std::mutex collecting_;  // reports into the ring
+  std::mutex collecting_;  // held while reports go into the ring
   unsigned most_blocks_ = ~0U;
-  bool stale_ = true;  // the records on the device are older than the host's
+  bool stale_ = true;  // the host's records are newer than the device's
   bool launched_ = false;
-  std::atomic<uint64_t> first_index_{0};  // of the step that the first report is of
+  std::atomic<uint64_t> first_index_{0};  // index of the step with the first report
 };
 
 }  // namespace
@@ -378,8 +380,8 @@ size_t cuda_table_bytes(const KernelPlan& plan, const StepTables& tables) {
 }
 
 VariantCache<CudaKernel>& cuda_variants() {
-  // Leaked on purpose: the driver may be gone when static objects are destroyed.
-  // Bounded: each takes memory on the device.
+  // The cache is leaked on purpose: the driver may be gone when static objects are destroyed. It is
+  // bounded, because each kernel takes memory on the device.
   static auto* cache = new VariantCache<CudaKernel>(256);
   return *cache;
 }

@@ -1,4 +1,4 @@
-// Loads modules and asks for their occupancy. Knows the driver and the compiler's names.
+// Loads modules and queries their occupancy. Knows the driver and the compiler's names.
 #include "runtime/cuda/cuda_kernel.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using namespace cuda;
 
 namespace {
 
-// The usual reason.
+// Suggests the usual reason of a failed load.
 std::string_view advice() {
   bool newer = nvrtc_status().major > driver_status().version / 1000;
   return newer ? "; the driver is older than NVRTC: update it, or point STEPFUSE_NVRTC_DIR to an "
@@ -54,7 +54,7 @@ void CudaKernel::add(const KernelPlan& plan, const plan::Kernel& kernel, int32_t
   Entry entry;
   std::string name = cuda_entry_name(kernel.name, number);
   check(cu.cuModuleGetFunction(&entry.function, module_, name.c_str()), "cuModuleGetFunction");
-  // With lazy loading the first launch would load the function, perhaps inside a capture.
+  // With lazy loading the first launch would load the function, perhaps during a capture.
   if (cu.cuFuncLoad != nullptr) check(cu.cuFuncLoad(entry.function), "cuFuncLoad");
   int blocks = 0;
   check(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry.function, abi::kBlockThreads,

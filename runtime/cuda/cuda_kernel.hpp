@@ -1,4 +1,4 @@
-// A step's kernels, loaded into one context. Knows the driver and the plan.
+// The kernels of a step, loaded into one context. Knows the driver and the plan.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ class CudaKernel {
  public:
   struct Entry {
     cuda::CuFunction function = nullptr;
-    int32_t kernel = 0;  // of the plan
+    int32_t kernel = 0;  // index in the plan
     int32_t first_phase = 0;
     int32_t phase_count = 0;
-    bool behind = false;       // of plan::launches_behind
-    bool of_members = false;   // works on rows, columns and tensors, not on chunks
+    bool behind = false;       // it is one of plan::launches_behind
+    bool of_members = false;   // works on rows, columns and tensors instead of chunks
     bool cooperative = false;  // has a grid barrier: all its blocks must be resident
-    bool splits = false;  // has a phase that reduces nothing, which may work on parts of chunks
-    uint32_t rows_in_order = 0;  // where a phase may have some of a strip's rows
-    unsigned resident = 1;       // blocks that fit on the device
+    bool splits = false;  // has a phase without reductions, which may work on parts of chunks
+    uint32_t rows_in_order = 0;  // not 0 if a phase may take part of a strip's rows
+    unsigned resident = 1;       // number of blocks that fit on the device
   };
 
   CudaKernel(std::shared_ptr<cuda::Context> context, const cuda::StepCode& code,

@@ -1,4 +1,4 @@
-// Allocation and waiting copies; none of it happens while a step runs. Knows the driver and fmt.
+// Allocates and copies, waiting for the device; a step's run does neither. Knows the driver and fmt.
 #include "runtime/cuda/cuda_memory.hpp"
 
 #include <iterator>
@@ -75,7 +75,7 @@ std::string CudaMemory::problem_with(const void* p) {
   int attributes[] = {kPointerMemoryType,    kPointerIsManaged,  kPointerDeviceOrdinal,
                       kPointerDevicePointer, kPointerRangeStart, kPointerRangeSize};
   void* values[] = {&type, &managed, &ordinal, &device, &begin, &bytes};
-  // A driver that does not know is no reason to refuse.
+  // If the driver does not know the memory, there is no reason to refuse it.
   if (driver().cuPointerGetAttributes(std::size(attributes), attributes, values, address(p)) !=
       kSuccess) {
     return {};

@@ -26,12 +26,12 @@ class CudaMemory final : public DeviceMemory {
     uintptr_t begin = 0, end = 0;
   };
   std::shared_ptr<Context> context_;
-  // Allocations that were found to be in order: gradients move among few of them.
+  // Allocations already found to be valid: gradients move among a few of them.
   std::array<Range, 64> known_;
   size_t next_known_ = 0;
 };
 
-// Page-locked memory of the host that kernels of the context can write.
+// Page-locked host memory that kernels of the context can write.
 class PinnedMemory {
  public:
   PinnedMemory(std::shared_ptr<Context> context, size_t bytes);
@@ -39,7 +39,7 @@ class PinnedMemory {
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
   char* host() const { return host_; }
-  void* device() const { return device_; }  // the same memory in the device's addresses
+  void* device() const { return device_; }  // the same memory at its device address
 
  private:
   std::shared_ptr<Context> context_;

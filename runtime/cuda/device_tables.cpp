@@ -1,4 +1,4 @@
-// Lays out and fills the device's tables. Knows the kernel ABI and the host's tables.
+// Lays out and fills the tables on the device. Knows the kernel ABI and the host's tables.
 #include "runtime/cuda/device_tables.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<void*> pointers(char* base, const std::vector<size_t>& offsets) {
   return out;
 }
 
-// Position of the first chunk whose slot is not below `slot`.
+// Returns the position of the first chunk whose slot is at least `slot`.
 uint32_t position(const std::vector<abi::Chunk>& chunks, uint32_t slot) {
   auto it = std::lower_bound(chunks.begin(), chunks.end(), slot,
                              [](const abi::Chunk& c, uint32_t s) { return c.slot < s; });
@@ -38,7 +38,7 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   for (size_t i = 0; i < tables.chunks.size(); ++i) {
     const abi::Chunk& chunk = tables.chunks[i];
     const abi::Tensor& tensor = tables.tensors[chunk.tensor];
-    // A worker goes on from the first one of so many rows by itself.
+    // The worker of a strip's first row continues with the strip's other rows by itself.
     auto rows = static_cast<uint64_t>(tables.rows_in_order);
     if (rows > 0 && chunk.begin / tensor.columns % rows != 0) continue;
     bool in_warp = chunk.length <= abi::kWarpElements;
@@ -67,7 +67,7 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
   tensors_ = take(records_bytes_);
   pointers_ = tensors_ + tensor_bytes;
-  // Where a tensor may move to another group, there is room for members in any order.
+  // The space suffices for members in any order, because a tensor may move to a different group.
   for (size_t i = 0; i < abi::kPartitions; ++i) {
     parts_at_[i] = {take(parts_[i].begin.back() * sizeof(uint32_t)),
                     take(parts_[i].begin.size() * sizeof(uint32_t))};

@@ -1,5 +1,5 @@
-// The tables of a step in device memory: where each stands, and their first contents. Knows the
-// kernel ABI, the plan and the host's tables.
+// The tables of a step in device memory: their positions and first contents. Knows the kernel ABI, the
+// plan and the host's tables.
 #pragma once
 
 #include <array>
@@ -13,35 +13,35 @@
 
 namespace stepfuse::cuda {
 
-// Offsets in bytes from the start of the tables.
+// Positions are offsets in bytes from the start of the tables.
 class DeviceTables {
  public:
   DeviceTables() = default;
   DeviceTables(const KernelPlan& plan, const StepTables& tables);
 
   size_t bytes() const { return bytes_; }
-  uint64_t block_elements() const { return block_elements_; }  // of the chunks of blocks
+  uint64_t block_elements() const { return block_elements_; }  // elements in the chunks that blocks process
 
-  // Blocks that have something to do in a launch over tensors, rows and columns: a thread for each
-  // of these, a warp for each tensor.
+  // Returns the number of blocks with work in a launch over tensors, rows and columns, which has one
+  // thread per row or column and one warp per tensor.
   uint32_t member_units() const;
 
-  // The contents before the first run, for a block of slots, results and scratch at `workspace`.
+  // Returns the contents before the first run. Slots, results and scratch lie at `workspace`.
   std::vector<char> image(const StepTables& tables, const WorkspacePlan& plan, char* workspace,
                           const std::vector<void*>& states) const;
 
-  // All device pointers of a launch over every chunk.
+  // Returns the device pointers of a launch over all chunks.
   abi::DeviceContext context(char* base) const;
   // Limits a launch to chunks [begin, end) in bound order.
   void narrow(abi::DeviceContext* context, uint32_t begin, uint32_t end) const;
 
-  // What run() may have to upload: the tensor records and the pointers, one behind the other.
+  // The part that run() may have to upload: the tensor records, followed by the pointers.
   size_t records_offset() const { return tensors_; }
   size_t records_bytes() const { return records_bytes_; }
   static void write_records(const StepTables& tables, char* out);
 
  private:
-  std::vector<abi::Chunk> large_, small_;  // those of a block and of a warp, in bound order
+  std::vector<abi::Chunk> large_, small_;  // chunks for a block and for a warp, in bound order
   std::vector<abi::Chunk> columns_;        // abi::DeviceContext::parts, in bound order
   Partitions parts_;
   uint32_t slot_count_ = 0;

@@ -1,4 +1,4 @@
-// Driver start-up and errors. Knows the driver's functions, the error type and fmt.
+// Starts the driver and converts its errors. Knows the driver's functions, the error type and fmt.
 #include "runtime/cuda/driver.hpp"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ Instance start() {
 }
 
 const Instance& instance() {
-  // Leaked on purpose: steps that are destroyed late still need it.
+  // The instance is leaked on purpose: steps that are destroyed late still need it.
   static const auto* the = new Instance(start());
   return *the;
 }

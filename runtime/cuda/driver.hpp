@@ -1,4 +1,4 @@
-// The driver of this process: whether there is one, its devices, errors as exceptions. Knows the
+// The driver of this process: whether there is one, its devices, and its errors as exceptions. Knows the
 // driver's functions and the error type.
 #pragma once
 
@@ -23,14 +23,14 @@ struct DriverStatus {
   std::string path;
   int version = 0;  // 13000 is CUDA 13.0
   std::string
-      problem;  // if not available: the file or function that is missing, or what cuInit said
+      problem;  // if not available: the missing file or function, or cuInit's error
   std::vector<DeviceInfo> devices;
 };
 
 // Opens and initialises the driver once per process; never throws.
 const DriverStatus& driver_status();
 
-// The functions. Throws Error{device} with the problem if there is no driver.
+// Returns the functions. Throws Error{device} with the problem if there is no driver.
 const DriverLibrary& driver();
 
 // Throws Error{device} unless the call succeeded: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of …)".

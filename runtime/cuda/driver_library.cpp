@@ -6,7 +6,7 @@
 namespace stepfuse::cuda {
 
 DriverLibrary open_driver(std::string* problem) {
-  // The linker name "libcuda.so" is a stub of the toolkit on many machines: not tried.
+  // "libcuda.so" is not tried: on many machines that linker name is a stub of the toolkit.
   SharedLibrary library("libcuda.so.1");
   DriverLibrary driver;
 #define X(member, symbol, parameters) library.find(driver.member, #symbol);

@@ -19,7 +19,7 @@ using CuEvent = struct CuEventTag*;
 using CuGraph = struct CuGraphTag*;
 using CuUserObject = struct CuUserObjectTag*;
 
-// As in cuda.h; only what is used has a name.
+// The values are those of cuda.h; only used ones have a name here.
 inline constexpr CuResult kSuccess = 0;
 inline constexpr CuResult kOutOfMemory = 2;
 inline constexpr CuResult kNoBinaryForGpu = 209;
@@ -65,7 +65,7 @@ struct CuLaunchConfig {
 };
 static_assert(sizeof(CuLaunchConfig) == 56);
 
-// X(member, exported name, parameters). The exported names carry the version of the ABI meant here.
+// X(member, exported name, parameters). The exported names include the ABI version that is meant.
 #define STEPFUSE_DRIVER_FUNCTIONS(X)                                                          \
   X(cuInit, cuInit, (unsigned))                                                               \
   X(cuDriverGetVersion, cuDriverGetVersion, (int*))                                           \
@@ -110,7 +110,7 @@ static_assert(sizeof(CuLaunchConfig) == 56);
   X(cuMemGetInfo, cuMemGetInfo_v2, (size_t*, size_t*))                                        \
   X(cuEventDestroy, cuEventDestroy_v2, (CuEvent))
 
-// What a driver may lack: null then, and the step does without.
+// Functions that a driver may lack. They are null then, and the step works without them.
 #define STEPFUSE_OPTIONAL_DRIVER_FUNCTIONS(X)                                                      \
   X(cuCtxGetId, cuCtxGetId, (CuContext, uint64_t*))                                                \
   X(cuFuncLoad, cuFuncLoad, (CuFunction))                                                          \
@@ -130,7 +130,8 @@ struct DriverLibrary {
   std::string path;
 };
 
-// An empty one, and why in `problem`, if libcuda.so.1 does not open or lacks a function.
+// Returns an empty library, and the reason in `problem`, if libcuda.so.1 does not open or lacks a
+// function.
 DriverLibrary open_driver(std::string* problem);
 
 }  // namespace stepfuse::cuda

@@ -1,4 +1,4 @@
-// Counts live graphs by user objects that the graphs retain. Knows the driver.
+// Counts live graphs by means of user objects that the graphs retain. Knows the driver.
 #include "runtime/cuda/graph_uses.hpp"
 
 #include <chrono>
@@ -15,7 +15,7 @@ void GraphUses::release(void* held) {
   delete mine;
 }
 
-// A driver that cannot do this costs the protection, not the capture.
+// If the driver cannot do this, the capture works without the protection.
 void GraphUses::add(CuStream stream) {
   const DriverLibrary& cu = driver();
   bool known = cu.cuStreamGetCaptureInfo != nullptr && cu.cuUserObjectCreate != nullptr &&
@@ -27,7 +27,7 @@ void GraphUses::add(CuStream stream) {
     untold_ = true;
     return;
   }
-  if (graph == nullptr) return;  // the capture is invalid: it ends with an error of its own
+  if (graph == nullptr) return;  // the capture is invalid and ends with an error of its own
   auto held = std::make_unique<Held>(shared_);
   CuUserObject object = nullptr;
   shared_->live.fetch_add(1, std::memory_order_relaxed);
@@ -37,7 +37,7 @@ void GraphUses::add(CuStream stream) {
     untold_ = true;
     return;
   }
-  held.release();  // from here on release() ends it, whoever lets go of the object
+  held.release();  // from here on release() deletes it when the last reference goes
   if (cu.cuGraphRetainUserObject(graph, object, 1, kMoveUserObject) != kSuccess) {
     cu.cuUserObjectRelease(object, 1);
     untold_ = true;

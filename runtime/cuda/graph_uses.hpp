@@ -1,4 +1,4 @@
-// Whether captured graphs that contain a step's launches are alive. Knows the driver.
+// Tells whether captured graphs that contain a step's launches are alive. Knows the driver.
 #pragma once
 
 #include <atomic>
@@ -10,21 +10,21 @@ namespace stepfuse::cuda {
 
 class GraphUses {
  public:
-  // `stream` is being captured: its graph counts until it and every executable made of it are
-  // destroyed.
+  // Call it while `stream` is being captured. Its graph counts until the graph and every executable made
+  // from it are destroyed.
   void add(CuStream stream);
-  // Since the driver tells of a destroyed graph a little later, on a thread of its own, this waits a
-  // moment before it says that one is alive.
+  // The driver reports a destroyed graph a little later, on its own thread. Therefore this function waits
+  // a moment before it answers that a graph is alive.
   bool any() const;
-  // The same without the moment: no means that every replay is done. Yes also of a graph that the
-  // driver could not tell of.
+  // Does the same without waiting. False means that every replay has finished. True also if the driver
+  // could not report some graph.
   bool perhaps() const { return untold_ || shared_->live.load(std::memory_order_acquire) != 0; }
 
  private:
   struct Shared {
     std::atomic<int> live{0};
   };
-  // The driver's user object owns one of these; it may outlive the step.
+  // The driver's user object owns one of these, which may outlive the step.
   using Held = std::shared_ptr<Shared>;
   static void release(void* held);
   Held shared_ = std::make_shared<Shared>();

@@ -1,5 +1,5 @@
-// Host memory made accessible to a CUDA device: for tests and tools, whose arrays are on the host.
-// Knows the driver.
+// Makes host memory accessible to a CUDA device, for tests and tools whose arrays are on the host. Knows
+// the driver.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace stepfuse::cuda {
 
-// Page-locks the memory and maps it at its own address, as long as this lives. `memory` consists of
+// Page-locks the memory and maps it at its own address while this object lives. `memory` must consist of
 // whole pages. Throws Error{device}.
 class HostAccess {
  public:

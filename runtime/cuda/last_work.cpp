@@ -1,4 +1,4 @@
-// One event behind the newest work. Knows the driver.
+// Orders work by one event behind the newest piece. Knows the driver.
 #include "runtime/cuda/last_work.hpp"
 
 #include <utility>
@@ -19,7 +19,8 @@ LastWork::~LastWork() {
   }
 }
 
-// Also where it is the stream of the last piece: a destroyed stream's handle is given out again.
+// Wait even if the last piece was given to the same stream: the driver reuses handles of destroyed
+// streams.
 LastWork::Turn::Turn(LastWork& work, CuStream stream, bool capturing)
     : work_(&work), stream_(stream), capturing_(capturing) {
   if (capturing_) {

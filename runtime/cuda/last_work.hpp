@@ -1,5 +1,5 @@
-// What a step has under way: its work is one sequence, whatever streams it is given to, and the host
-// can wait for the end of it. Knows the driver.
+// The unfinished work of a step. All its work is one sequence, whatever streams it is given to, and the
+// host can wait for the end. Knows the driver.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,9 @@ class LastWork final : public PendingWork {
   LastWork(const LastWork&) = delete;
   LastWork& operator=(const LastWork&) = delete;
 
-  // Around a piece of work in a stream: it begins after all earlier ones, and later ones begin after
-  // it. In a capture it is part of a graph instead, whose replays the caller orders.
+  // Surrounds a piece of work in a stream. The piece starts after all earlier ones, and later ones start
+  // after it. During a capture it becomes part of a graph instead, and the caller orders the graph's
+  // replays.
   class Turn {
    public:
     Turn(LastWork& work, CuStream stream, bool capturing);
@@ -33,14 +34,14 @@ class LastWork final : public PendingWork {
     bool capturing_;
   };
 
-  // Also for replays of graphs that are alive.
+  // Also waits for replays of graphs that are alive.
   void wait() override;
   bool in_live_graph() const { return graphs_.any(); }
 
  private:
   std::shared_ptr<Context> context_;
-  CuEvent event_ = nullptr;  // behind the last piece
-  // A failure to record it, which the next piece reports: until somebody waits, none is ordered.
+  CuEvent event_ = nullptr;  // recorded behind the last piece
+  // The result of recording the event. The next piece reports a failure, because it could not be ordered.
   std::atomic<CuResult> recorded_{kSuccess};
   GraphUses graphs_;
 };

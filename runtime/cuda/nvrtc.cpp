@@ -1,4 +1,4 @@
-// The NVRTC front: options, compile, log. Knows the library's functions and the error type.
+// Calls NVRTC: options, compilation, log. Knows the library's functions and the error type.
 #include "runtime/cuda/nvrtc.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ const Front& front() {
   return instance;
 }
 
-// Destroys the program however the compile ends.
+// Destroys the program, however the compilation ends.
 class Program {
  public:
   Program(const NvrtcLibrary& nvrtc, const std::string& text, const std::string& name)
@@ -68,7 +68,7 @@ class Program {
     return nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
   }
 
-  // Log, PTX and cubin are all fetched as "size, then bytes".
+  // Log, PTX and cubin are all fetched by two calls: first the size, then the bytes.
   std::string fetch(int (*size_of)(NvrtcProgram, size_t*), int (*get)(NvrtcProgram, char*),
                     const char* what) const {
     size_t size = 0;
@@ -109,11 +109,12 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
       "-default-device",
   };
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
-  // NVRTC's own cache asks the driver, of which there may be only a part; we have our own.
+  // NVRTC's own cache queries the driver, of which only a part may be installed. We have a cache of our
+  // own.
   const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
     options.emplace_back("--no-cache");
-    // A fifth less compile time; the levels above do not unroll.
+    // This saves a fifth of the compile time; the higher levels do not unroll.
     if (!tuning_of(arch).optimise_fully) options.emplace_back("--Ofast-compile=min");
   }
   return options;

@@ -17,7 +17,7 @@ namespace {
 
 std::string question() { return "stepfuse: which NVRTC 1\n" + describe_nvrtc_search(); }
 
-// "13 0 75 80 90": the version, and what it compiles for.
+// The text is "13 0 75 80 90": the version, then the compute capabilities that NVRTC compiles for.
 std::optional<NvrtcFacts> recall() {
   auto answer = recall_answer(question());
   if (!answer) return std::nullopt;

@@ -1,5 +1,5 @@
-// What a variant's key has to know of NVRTC, without opening it where that can be helped: opening its
-// 100 MB takes longer than loading a kernel. Knows NVRTC and the disk cache.
+// The facts about NVRTC that a variant's key needs, without opening NVRTC if possible: opening its 100 MB
+// takes longer than loading a kernel. Knows NVRTC and the disk cache.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,13 @@ struct NvrtcFacts {
   std::vector<int> archs;  // as in NvrtcStatus; empty if there is no NVRTC
 };
 
-// Remembered on disk from an earlier process, for the same search (environment, the files it meets)
-// and the same library file (size, time, inode); else asked of NVRTC, once per process.
+// Returns the facts, remembered on disk from an earlier process with the same search (environment, files
+// found) and the same library file (size, time, inode). If there are none, it asks NVRTC, once per
+// process.
 const NvrtcFacts& nvrtc_facts();
 
-// Before something is compiled and kept: whether NVRTC, now opened, is what the facts say. If not,
-// they are forgotten, and what this process compiles must not be kept under their name.
+// Call it before compiled code is kept: it tells whether NVRTC, which is open by then, confirms the
+// facts. If not, they are forgotten, and this process must not keep code under their name.
 bool confirm_nvrtc_facts();
 
 }  // namespace stepfuse::cuda

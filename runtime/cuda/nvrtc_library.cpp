@@ -16,7 +16,7 @@ namespace stepfuse::cuda {
 namespace {
 namespace fs = std::filesystem;
 
-// Newest first.
+// The newest comes first.
 const char* const kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
 std::string environment(const char* name) {
@@ -26,7 +26,7 @@ std::string environment(const char* name) {
 
 struct Place {
   fs::path folder;     // empty: the loader's own search
-  bool found = false;  // found beside the program, not named by the user: it must be trusted
+  bool found = false;  // found next to the program, not named by the user: it must be trusted
 };
 
 std::vector<Place> search_places() {
@@ -52,13 +52,13 @@ std::vector<Place> search_places() {
   return places;
 }
 
-// Whoever can write the folder can put another file there.
+// Requires a trusted folder, because whoever can write it can exchange the library.
 bool may_open(const Place& place, const fs::path& file) {
   return !place.found || (is_trusted(place.folder) && is_trusted(file));
 }
 
-// libnvrtc finds its builtins by name only: unless the one of its own folder is open already,
-// every compile fails with error 7.
+// libnvrtc finds its builtins by name only. Unless the one from its own folder is open already, every
+// compilation fails with error 7.
 void open_builtins(const Place& place) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(place.folder, error)) {

@@ -33,12 +33,12 @@ struct NvrtcLibrary {
   std::string path;
 };
 
-// The first library of the search order that opens and has every function; else an empty one, with
-// one line per file tried in `problem`.
+// Returns the first library in search order that opens and has every function. If there is none, returns
+// an empty one, and `problem` has one line per file tried.
 NvrtcLibrary open_nvrtc(std::string* problem);
 
-// Everything that decides which library open_nvrtc() finds: files of named folders with their
-// identities, and what the loader's own search depends on.
+// Describes everything that decides which library open_nvrtc() finds: the files of named folders with
+// their identities, and whatever the loader's own search depends on.
 std::string describe_nvrtc_search();
 
 }  // namespace stepfuse::cuda

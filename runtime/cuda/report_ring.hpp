@@ -1,5 +1,5 @@
-// Where the device leaves the reports of finished steps: page-locked memory that the kernel's last
-// block writes and the host polls. Knows the driver and the ring.
+// Page-locked memory in which the device leaves the reports of finished steps. The kernel's last block
+// writes it, and the host polls it. Knows the driver and the ring.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class ReportRing {
   uint64_t* device() const { return static_cast<uint64_t*>(memory_.device()); }
   uint32_t capacity() const { return capacity_; }
 
-  // Moves finished records into `ring`; the first one is step `first_index`.
+  // Moves finished records into `ring`. Record 0 belongs to step `first_index`.
   void collect(StatsRing& ring, uint64_t first_index) noexcept {
     for (;;) {
       size_t record = static_cast<size_t>(next_ % capacity_) * width_;
@@ -31,7 +31,7 @@ class ReportRing {
       auto expected = static_cast<uint32_t>(next_ + 1);
       auto ahead = static_cast<int32_t>(number - expected);
       if (number == 0 || ahead < 0) return;
-      if (ahead > 0) {  // this record and those before it are gone
+      if (ahead > 0) {  // this record and those before it are overwritten
         next_ += static_cast<uint32_t>(ahead) - capacity_ + 1;
         continue;
       }
@@ -54,7 +54,7 @@ class ReportRing {
   uint32_t capacity_;
   PinnedMemory memory_;
   std::vector<uint64_t> raw_;
-  uint64_t next_ = 0;  // records read
+  uint64_t next_ = 0;  // number of records read
 };
 
 }  // namespace stepfuse::cuda

@@ -9,7 +9,7 @@
 namespace stepfuse::cuda {
 namespace {
 
-// The number before `unit` in "…, 40 bytes spill stores, …"; 0 if the line does not have it.
+// Returns the number before `unit` in "…, 40 bytes spill stores, …"; 0 if the line has none.
 int number_before(std::string_view line, std::string_view unit) {
   size_t at = line.find(unit);
   if (at == std::string_view::npos) return 0;
@@ -19,7 +19,7 @@ int number_before(std::string_view line, std::string_view unit) {
   return parse_number<int>(line.substr(begin, end - begin)).value_or(0);
 }
 
-// The text between the quotes of "Compiling entry function 'name' for 'sm_90'".
+// Returns the text between the quotes of "Compiling entry function 'name' for 'sm_90'".
 std::optional<std::string> entry_name(std::string_view line) {
   constexpr std::string_view kStart = "Compiling entry function '";
   size_t at = line.find(kStart);

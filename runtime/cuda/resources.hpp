@@ -1,4 +1,4 @@
-// What a kernel takes of a multiprocessor, as ptxas reports it. Knows only std.
+// A kernel's share of a multiprocessor's resources, as ptxas reports it. Knows only std.
 #pragma once
 
 #include <string>
@@ -16,16 +16,16 @@ struct KernelResources {
   int spill_load_bytes = 0;
   int barriers = 0;
   bool spills() const { return spill_store_bytes != 0 || spill_load_bytes != 0; }
-  // Registers did not suffice, whatever ptxas calls it.
+  // Whether the registers did not suffice, under any of ptxas's names for that.
   bool uses_local_memory() const { return spills() || stack_bytes != 0; }
 };
 
 struct ResourceLog {
   std::vector<KernelResources> kernels;
-  std::string rest;  // every line that is not part of the report: warnings
+  std::string rest;  // all lines outside the report: warnings
 };
 
-// Reads the text that `ptxas -v` writes.
+// Parses the text that `ptxas -v` writes.
 ResourceLog parse_resource_log(std::string_view log);
 
 }  // namespace stepfuse::cuda

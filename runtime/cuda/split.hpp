@@ -1,5 +1,5 @@
-// Into how many parts the chunks of a launch are cut where a phase reduces nothing, so that no
-// multiprocessor is without work while others have much. Knows the kernel ABI.
+// Decides into how many parts a launch cuts its chunks in a phase without reductions, so that no
+// multiprocessor is idle while others have much work. Knows the kernel ABI.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace stepfuse::cuda {
 
-// The logarithm. A turn of a block takes as long as the elements that its threads have one after
-// the other, by fours, and about one four more for what begins it; no part is smaller than two
-// fours of each thread.
+// Returns the logarithm of the number of parts. The model: a block's turn takes as long as the groups of
+// four elements that each thread processes in sequence, plus about one such group for its start. A part has
+// at least two groups per thread.
 constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t blocks) {
   constexpr uint64_t kFour = uint64_t{4} * abi::kBlockThreads;
   uint64_t mean = elements / std::max(1U, chunks);
@@ -29,8 +29,8 @@ constexpr uint32_t best_split(uint32_t chunks, uint64_t elements, uint32_t block
   return best;
 }
 
-// The same of strips of rows, in a phase that combines nothing from one row to the next: four parts
-// for each block, of four rows at the least.
+// Does the same for strips of rows, in a phase that combines nothing across rows: about four parts per
+// block, with at least four rows each.
 constexpr uint32_t rows_split(uint32_t strips, uint32_t blocks, uint32_t rows) {
   uint32_t split = 0;
   while (rows >> split > 4 && uint64_t{strips} << split < uint64_t{4} * blocks) ++split;

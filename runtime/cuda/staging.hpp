@@ -1,4 +1,4 @@
-// Uploads that are ordered with the stream and wait for nothing. Knows the driver.
+// Uploads that are ordered within the stream and do not block. Knows the driver.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace stepfuse::cuda {
 
-// A ring of page-locked buffers. A buffer is taken again only when the copy out of it is done: if the
-// device is `kDepth` uploads behind, take() waits for the oldest, as it would have to anyway.
+// A ring of page-locked buffers. A buffer is reused only when the copy out of it has finished: if the
+// device is `kDepth` uploads behind, take() waits for the oldest one.
 class Staging {
  public:
   static constexpr size_t kDepth = 8;
@@ -17,7 +17,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  char* take();  // to be filled, then uploaded
+  char* take();  // the caller fills it, then uploads it
   void upload(void* device, size_t bytes, Stream stream);
 
  private:

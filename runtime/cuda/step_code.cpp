@@ -1,5 +1,5 @@
-// Compiles a variant for one arch, or takes the code from disk. Knows the compiler, NVRTC, the disk
-// cache and fmt.
+// Compiles a variant for one arch, or reads the code from disk. Knows the compiler, NVRTC, the disk cache
+// and fmt.
 #include "runtime/cuda/step_code.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// More than so many bytes of a thread; a stack frame is one that is larger than what was spilled.
+// Whether a thread spills more than `most` bytes, or its stack frame is larger than its spilled registers.
 bool spills(const CompiledCode& code, int most) {
   return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const KernelResources& k) {
     return k.uses_local_memory() &&
@@ -48,7 +48,8 @@ CompiledCode compile_rung(const Variant& variant, const CodeTarget& target, cons
   return code;
 }
 
-// Whether a thread loads so many bytes at once for a tile of some phase that writes.
+// Whether some phase that writes loads at least `least` and fewer than `less_than` bytes per thread and
+// tile.
 bool loads(const KernelPlan& plan, uint32_t least, uint32_t less_than) {
   for (const PhaseTraffic& phase : traffic_of(plan, 0).phases) {
     double read = 0, written = 0;
@@ -62,18 +63,18 @@ bool loads(const KernelPlan& plan, uint32_t least, uint32_t less_than) {
   return false;
 }
 
-// Below 48 bytes there are registers for twice as many tiles, and they are needed; what loads 32
-// and less has several already.
+// Below 48 bytes the registers suffice for twice as many tiles, and unrolling is needed. A phase that loads
+// at most 32 bytes processes several tiles at a time already.
 bool wants_unrolling(const KernelPlan& plan) { return loads(plan, 33, 48); }
 
-// Three blocks have less than 56 KiB under way, and a fourth one's registers do not hold more than
-// this.
+// Three blocks have less than 56 KiB in flight, and the registers of a fourth block do not suffice for
+// larger loads than these.
 bool wants_four_blocks(const KernelPlan& plan) {
   return !wants_unrolling(plan) && loads(plan, 48, 72);
 }
 
-// Whether a turn encodes more than one value: it is long, and fits into three blocks' registers but
-// for a few.
+// Whether a turn encodes more than one value. Such a turn is long, and its registers almost fit for three
+// blocks.
 bool encodes_two(const KernelPlan& plan) {
   return std::any_of(plan.phases.begin(), plan.phases.end(), [](const plan::Phase& phase) {
     return std::any_of(phase.bodies.begin(), phase.bodies.end(),
@@ -81,7 +82,7 @@ bool encodes_two(const KernelPlan& plan) {
   });
 }
 
-// $STEPFUSE_CUDA_CODE: "ptx", "cubin", or nothing.
+// Returns $STEPFUSE_CUDA_CODE: "ptx", "cubin", or "".
 std::string_view forced_kind() {
   const char* forced = std::getenv("STEPFUSE_CUDA_CODE");
   std::string_view wanted = forced != nullptr ? forced : "";
@@ -182,7 +183,7 @@ CodeTarget choose_target(int device_arch) {
   const NvrtcFacts& nvrtc = nvrtc_facts();
   CodeTarget target;
   for (int arch : nvrtc.archs) {
-    // A cubin runs on later devices of its own major version.
+    // A cubin runs on later devices with the same major version.
     if (arch <= device_arch && arch / 10 == device_arch / 10) target.arch = arch;
   }
   std::string_view wanted = forced_kind();
@@ -192,7 +193,7 @@ CodeTarget choose_target(int device_arch) {
       if (arch <= device_arch) target.arch = arch;
     }
   }
-  if (target.arch == 0) target.arch = device_arch;  // and let NVRTC say that it does not know it
+  if (target.arch == 0) target.arch = device_arch;  // NVRTC then reports that it does not know it
   return target;
 }
 

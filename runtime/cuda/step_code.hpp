@@ -1,4 +1,4 @@
-// A variant as machine code: emission, the ladder of launch bounds, NVRTC, the disk cache. Knows the
+// Makes a variant's machine code: emission, the ladder of launch bounds, NVRTC, the disk cache. Knows the
 // compiler and NVRTC; needs no GPU.
 #pragma once
 
@@ -15,49 +15,49 @@ namespace stepfuse::cuda {
 struct StepCode {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
-  CudaOptions options;  // of the rung
+  CudaOptions options;  // the options of the ladder's rung that was taken
   std::string code;
-  std::vector<KernelResources> kernels;  // cubins compiled by this process only
+  std::vector<KernelResources> kernels;  // only of cubins that this process compiled
   bool from_disk = false;
-  std::string preimage;  // of its entry in the disk cache
+  std::string preimage;  // of the entry in the disk cache
   double emit_ms = 0;
-  double compile_ms = 0;  // of all rungs tried
+  double compile_ms = 0;  // over all rungs tried
 };
 
-// Which code a device gets: a cubin of its own arch, or of the nearest one that it runs; PTX where
-// it is newer than NVRTC. $STEPFUSE_CUDA_CODE = ptx or cubin forces either. Throws Error{device}.
+// The code that a device gets: a cubin for its own arch, or for the nearest one that it can run, or PTX if
+// the device is newer than NVRTC. $STEPFUSE_CUDA_CODE = ptx or cubin forces either. Throws Error{device}.
 struct CodeTarget {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
-  std::string options;  // of the emitter that are not left to us, as in compiler/cuda/options.hpp
-  bool line_info = false;   // of the text, for readers of the code; never for the disk cache
-  std::string key() const;  // for variant keys, with NVRTC's version and options
+  std::string options;  // options that the caller fixes for the emitter, as in compiler/cuda/options.hpp
+  bool line_info = false;   // adds line information of the text; never for the disk cache
+  std::string key() const;  // the target's part of a variant key, with NVRTC's version and options
 };
 CodeTarget choose_target(int device_arch);
 
-// nvrtc_compile() for a variant's text; an Error{compile} names the files that were kept (.sf, .cu, a
-// layout) and the command that replays them.
+// Compiles a variant's text by nvrtc_compile(). An Error{compile} names the files that were kept (.sf, .cu,
+// a layout) and the command that replays them.
 CompiledCode compile_or_keep(const Variant& variant, const std::string& text,
                              const CodeTarget& target);
 
-// Launch bounds and unrolling, best first: a step takes the first rung without a spill, or with a
-// small one where kSpilledWhereEncoded allows it. Begins where the step's live values lead one to
-// expect none; options that the target names hold on every rung.
+// Launch bounds and unrolling, best first. A step takes the first rung without spills, or with few spilled
+// bytes if kSpilledWhereEncoded allows them. The first rung is chosen by the step's number of live values.
+// Options that the target names apply to every rung.
 std::vector<CudaOptions> launch_ladder(const KernelPlan& plan, const CodeTarget& target);
-// The text of the first rung: what says in a key which emitter it was.
+// Returns the text of the first rung. In a key it identifies the emitter.
 std::string first_text(const KernelPlan& plan, const CodeTarget& target);
 
-// Compiles down the ladder, whatever the disk cache has; throws what compile_or_keep() throws.
+// Compiles down the ladder without reading the disk cache; throws what compile_or_keep() throws.
 StepCode compile_fresh(const Variant& variant, const CodeTarget& target);
 
-// What was compiled ahead of time for such a device, best first until `take` accepts one, which it
-// returns: a cubin of its own arch or of the nearest that it runs, then PTX of the nearest arch.
-// $STEPFUSE_CUDA_CODE holds here, too.
+// Offers `take` the code compiled ahead of time for such a device, best first: a cubin for its own arch or
+// for the nearest that it can run, then PTX of the nearest arch. Returns whether `take` accepted any.
+// $STEPFUSE_CUDA_CODE applies here, too.
 bool find_shipped_code(const Variant& variant, int device_arch, const std::string& options,
                        const std::function<bool(const StepCode&)>& take);
 
-// The same through the disk cache; `key` is the variant's. If the driver refuses what came from disk,
-// remove the entry `preimage` and ask again.
+// Reads the code from the disk cache or compiles it; `key` is the variant's. If the driver refuses code
+// from disk, remove the entry `preimage` and call this again.
 StepCode compile_step(const Variant& variant, const CodeTarget& target, const std::string& key);
 
 }  // namespace stepfuse::cuda

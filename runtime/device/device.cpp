@@ -22,7 +22,7 @@ Device Device::cpu(int threads, std::string level) {
 
 Device Device::cuda(int ordinal, std::string options) {
   if (ordinal < 0) throw Error(ErrorKind::usage, "CUDA devices are counted from 0");
-  with_options({}, options);  // are there such names
+  with_options({}, options);  // throws if an option has an unknown name
   Device d(Kind::cuda);
   d.ordinal_ = ordinal;
   d.options_ = std::move(options);
@@ -44,8 +44,8 @@ std::unique_ptr<Backend> make_backend(const Device& device, bool interpreted) {
 }
 
 VariantCache<CpuKernel>& cpu_variants() {
-  // Leaked on purpose: threads may still run kernels while the process ends.
-  // Bounded: each takes two of the mappings that a process may have.
+  // The cache is leaked on purpose: threads may still run kernels while the process ends. It is bounded,
+  // because each kernel takes two of the mappings that a process may have.
   static auto* cache = new VariantCache<CpuKernel>(256);
   return *cache;
 }

@@ -1,4 +1,4 @@
-// Memory of one device, as the runtime's device-neutral parts use it. Knows only std.
+// The memory of one device, for the device-neutral parts of the runtime. Knows only std.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,25 @@ namespace stepfuse {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  // "host", "cuda:0": memories of one name can be used together.
+  // "host" or "cuda:0", for example. Memories with the same name can be used together.
   virtual std::string device_name() const = 0;
-  // 256-byte aligned; where there is not enough throws Error{device}, and std::bad_alloc on the host.
+  // Returns 256-byte aligned memory. If there is not enough, throws Error{device}, or std::bad_alloc on the
+  // host.
   virtual void* allocate(size_t bytes, Stream stream) = 0;
   virtual void release(void* memory, size_t bytes, Stream stream) noexcept = 0;
-  // In stream order; the host memory may be reused on return.
+  // Copies in stream order; the host memory may be reused on return.
   virtual void copy_to_device(void* device, const void* host, size_t bytes, Stream stream) = 0;
-  // Calls f with the device's context current, as an allocator of the caller's may expect.
+  // Calls f with the device's context current, because an allocator of the caller's may need that.
   virtual void on_device(const std::function<void()>& f) { f(); }
-  // What is wrong with an array at `p`, if kernels of this device cannot use it: "memory of cuda:1".
+  // Returns why kernels of this device cannot use an array at `p`, such as "memory of cuda:1", or "".
   virtual std::string problem_with(const void*) { return {}; }
-  // Whether work on the stream becomes part of a graph instead of being done.
+  // Whether work on the stream becomes part of a graph instead of being executed.
   virtual bool is_capturing(Stream) { return false; }
-  // Waits for the stream, also where there is nothing to copy.
+  // Waits for the stream, even if there is nothing to copy.
   virtual void copy_to_host(void* host, const void* device, size_t bytes, Stream stream) = 0;
 };
 
-// What a step has under way on its device, in whatever streams.
+// The unfinished work of a step on its device, in any streams.
 class PendingWork {
  public:
   virtual ~PendingWork() = default;

@@ -9,7 +9,7 @@
 
 namespace stepfuse {
 
-// Values of a step's record.
+// Returns the number of values in a step's record.
 inline size_t report_count(const KernelPlan& plan, const StepTables& tables) {
   size_t count = 0;
   for (int32_t i : plan.finish.reports) {

@@ -1,5 +1,5 @@
-// The interpreter as a device: for tests and for bisecting a bad run. Knows ir and the backend
-// interface. Unlike the others it allocates while it runs.
+// The interpreter as a device, for tests and for bisecting a bad run. Knows ir and the backend interface.
+// Unlike the other backends it allocates while it runs.
 #include "runtime/device/interpreter_backend.hpp"
 
 #include <string>
@@ -124,7 +124,7 @@ class InterpreterBackend final : public Backend {
     return data;
   }
 
-  // Where the host finds it.
+  // Returns the address at which the host finds the array.
   void* array(const RunInputs& in, size_t tensor, size_t buffer) {
     void* p = in.tables->pointer(tensor, buffer);
     if (is_host_ || p == nullptr) return p;
@@ -168,7 +168,7 @@ class InterpreterBackend final : public Backend {
   bool is_host_;
   const Variant* variant_ = nullptr;
   DeviceBlock block_;
-  std::vector<std::string> copies_;  // [tensor * buffers + buffer], of a device's arrays
+  std::vector<std::string> copies_;  // [tensor * buffers + buffer] copies of a device's arrays
   std::vector<uint64_t> raw_reports_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace stepfuse {
 
-// `memory`: where the step's arrays and its own block are. What the host cannot reach is copied to it
-// for each step and back.
+// `memory` holds the step's arrays and its own block. Arrays that the host cannot reach are copied to it
+// and back for each step.
 std::unique_ptr<Backend> make_interpreter_backend(std::shared_ptr<DeviceMemory> memory,
                                                   bool is_host);
 

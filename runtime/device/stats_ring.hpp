@@ -8,8 +8,8 @@
 
 namespace stepfuse {
 
-// One writer, any number of readers; neither waits. A slot's sequence number is odd while it is
-// written, so that a reader can tell a torn record and skip it.
+// One writer, any number of readers; neither waits. A slot's sequence number is odd while the slot is
+// written, so that a reader can detect a torn record and skip it.
 class StatsRing {
  public:
   StatsRing(size_t reports, size_t capacity)
@@ -42,7 +42,7 @@ class StatsRing {
   uint64_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   size_t capacity() const noexcept { return capacity_; }
   size_t reports() const noexcept { return reports_; }
-  // Record number `n` (0 is the first ever pushed); false if it is gone or being overwritten.
+  // Reads record number `n` (0 is the first ever pushed); false if it is gone or being overwritten.
   bool read(uint64_t n, Record& out) const {
     uint64_t total = count();
     if (n >= total || total - n > capacity_) return false;

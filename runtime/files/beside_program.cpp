@@ -1,4 +1,4 @@
-// Finds folders that were put beside the running program. Knows the file system.
+// Finds folders next to the running program. Knows the file system.
 #include "runtime/files/beside_program.hpp"
 
 #include <system_error>

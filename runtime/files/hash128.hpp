@@ -1,4 +1,4 @@
-// A 128-bit hash of bytes that come in portions. Knows xxHash.
+// A 128-bit hash of bytes that arrive in portions. Knows xxHash.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace stepfuse {
 
-// xxHash's state is a member, not made by its own function, which gives null where there is no memory.
+// The state is a member, because xxHash's own function for making one returns null if there is no memory.
 class Hash128 {
  public:
   Hash128() { XXH3_128bits_reset(&state_); }

@@ -1,4 +1,4 @@
-// JSON of files that may be anybody's: parsed in memory in proportion to the text. Knows nlohmann-json.
+// Parses JSON from untrusted files, with memory in proportion to the text. Knows nlohmann-json.
 #pragma once
 
 #include <stdexcept>
@@ -17,8 +17,8 @@ struct JsonTooDeep : std::runtime_error {
                            std::to_string(kMaxJsonDepth) + " deep") {}
 };
 
-// A bracket becomes a value of a hundred bytes, so brackets that nest too deeply are refused while they are
-// read. Throws JsonTooDeep, or what nlohmann::json::parse throws.
+// A bracket becomes a value of a hundred bytes. Therefore brackets that nest too deeply are refused during
+// parsing. Throws JsonTooDeep, or what nlohmann::json::parse throws.
 inline nlohmann::json parse_json(std::string_view text) {
   using Event = nlohmann::json::parse_event_t;
   return nlohmann::json::parse(

@@ -1,4 +1,4 @@
-// Writes a file beside its place and renames it. Knows the file system and fmt.
+// Writes a temporary file in the same folder and renames it. Knows the file system and fmt.
 #include "runtime/files/new_file.hpp"
 
 #include <atomic>
@@ -17,8 +17,8 @@
 namespace stepfuse {
 namespace {
 
-// All of it, at the file's position; or false, with what is wrong in errno. Beyond RLIMIT_FSIZE a
-// write would end the process by SIGXFSZ.
+// Writes all bytes at the file's position. Returns false with the reason in errno. Beyond RLIMIT_FSIZE a
+// write would end the process by SIGXFSZ, so the limit is checked first.
 bool write_all(int fd, const void* data, size_t bytes) {
   struct rlimit limit = {};
   off_t at = ::lseek(fd, 0, SEEK_CUR);
@@ -54,7 +54,7 @@ NewFile::NewFile(std::string path, unsigned mode) : path_(std::move(path)) {
                             : S_ISDIR(old.st_mode) ? "a folder"
                                                    : "a device or pipe"));
   }
-  // In a folder that others write to, a name may have been made before us, as a link to elsewhere.
+  // In a folder that others can write, somebody may have made this name before us, as a link elsewhere.
   static std::atomic<uint64_t> count{0};
   constexpr int kTries = 100;
   for (int i = 0; i < kTries && fd_ < 0; ++i) {
@@ -93,7 +93,7 @@ void NewFile::commit(Sync sync) {
   ::close(fd_);
   fd_ = -1;
   if (sync == Sync::no) return;
-  // The new name outlives a loss of power, where the file system can promise that.
+  // Sync the folder, so that the new name survives a loss of power if the file system can promise that.
   size_t slash = path_.rfind('/');
   std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

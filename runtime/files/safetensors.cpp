@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxHeader = uint64_t{100} << 20;  // as the format's own reader limits it
+constexpr uint64_t kMaxHeader = uint64_t{100} << 20;  // the limit of the format's own reader
 constexpr size_t kBlock = size_t{1} << 20;
 constexpr const char* kDigest = "xxh3_128";
 const std::string kNoDigest(32, '0');
@@ -32,7 +32,7 @@ uint64_t whole_number(const Json& value) {
   return value.get<uint64_t>();
 }
 
-// Elements of a shape; the highest number where there are more.
+// Returns the elements of a shape, or the largest number if there are more.
 uint64_t elements_of(const std::vector<uint64_t>& shape) {
   uint64_t product = 1;
   for (uint64_t d : shape) {
@@ -41,7 +41,7 @@ uint64_t elements_of(const std::vector<uint64_t>& shape) {
   return product;
 }
 
-// In quotes, as JSON has it. Names are the user's and may be no UTF-8.
+// Returns the text in JSON's quotes. Names are the user's and may be invalid UTF-8.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -64,7 +64,8 @@ TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
                            const std::vector<ArrayHead>& arrays, unsigned mode)
     : file_(path, mode), hash_(std::make_unique<Hash>()) {
   metadata[kDigest] = kNoDigest;
-  // Text, not a Json object, whose destructor takes memory and ends the process where there is none.
+  // These are texts because a Json object's destructor allocates, and without memory that would end the
+  // process.
   std::map<std::string, std::string> header, words;
   for (const auto& [key, value] : metadata) words[quoted(key)] = quoted(value);
   header[quoted("__metadata__")] = joined(words);
@@ -75,7 +76,7 @@ TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
     left_ = end;
   }
   std::string text = joined(header);
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // data begins aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
   uint64_t size = text.size();
   digest_at_ = sizeof size + text.find('"' + kNoDigest + '"') + 1;
   left_ += sizeof size + size;
@@ -106,7 +107,7 @@ void TensorReader::refuse(const std::string& why) const {
 }
 
 TensorReader::TensorReader(std::string path) : path_(std::move(path)) {
-  // A pipe must not hold us, and a folder can be opened.
+  // Do not block on a pipe. open() also succeeds on a folder, so the type is checked.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd_ < 0) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
   try {
@@ -174,8 +175,8 @@ void TensorReader::parse(const std::string& header) try {
   refuse("its header has a size that is not a whole number");
 }
 
-// The arrays lie one behind the other, and there is nothing else: a small file cannot claim much
-// memory, and nobody appends to it unseen.
+// Checks that the arrays are adjacent and fill the file. Then a small file cannot claim much memory, and
+// nobody can append to it unseen.
 void TensorReader::check_cover() const {
   std::vector<const Array*> order;
   for (const auto& [name, array] : arrays_) order.push_back(&array);

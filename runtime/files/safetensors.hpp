@@ -1,8 +1,8 @@
-// Files of named arrays in the safetensors format (8-byte header size, JSON header, data), written and
-// read piece by piece. Knows ir dtypes and std.
+// Files of named arrays in the safetensors format (8-byte header size, JSON header, data), written and read
+// in portions. Knows ir dtypes and std.
 //
-// Every file that is written holds, as metadata key "xxh3_128", the XXH3-128 of itself, taken with
-// zeros for the 32 digits of that value: names, sizes, metadata and data are all covered.
+// Every written file has a metadata key "xxh3_128" with the XXH3-128 of the file, computed with zeros
+// instead of that value's 32 digits. It covers names, sizes, metadata and data.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct ArrayHead {
 class TensorWriter {
  public:
   class Hash;
-  // Writes the header. Throws Error{device}, as all of this does: what was at `path` then stays.
+  // Writes the header. Throws Error{device}, as all members do; the file at `path` is then unchanged.
   TensorWriter(const std::string& path, TensorMetadata metadata,
                const std::vector<ArrayHead>& arrays, unsigned mode = 0644);
   ~TensorWriter();
-  // The bytes of the arrays, one array behind the other, in any portions.
+  // Writes the bytes of the arrays, one array after the other, in portions of any size.
   void write(const void* data, size_t bytes);
   void finish();
 
@@ -48,12 +48,12 @@ class TensorReader {
   struct Array {
     DType dtype = DType::f32;
     std::vector<uint64_t> shape;
-    uint64_t begin = 0;  // in the file
+    uint64_t begin = 0;  // position in the file
     uint64_t bytes = 0;
   };
 
-  // Opens the file and reads its header. Throws Error{usage} saying what is wrong with one that is
-  // missing, truncated, foreign, or whose arrays overlap or are not all of the file.
+  // Opens the file and reads its header. Throws Error{usage} if the file is missing, truncated or in a
+  // different format, or if its arrays overlap or do not fill it.
   explicit TensorReader(std::string path);
   ~TensorReader();
   TensorReader(const TensorReader&) = delete;
@@ -62,17 +62,18 @@ class TensorReader {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // in bytes
   const TensorMetadata& metadata() const { return metadata_; }
-  // A field of the metadata; throws Error{usage} if it is missing, or no whole number.
+  // Returns a field of the metadata; throws Error{usage} if it is missing or, for number(), not a whole
+  // number.
   const std::string& text(const std::string& key) const;
   uint64_t number(const std::string& key) const;
   const std::map<std::string, Array>& arrays() const { return arrays_; }
-  // Throws Error{usage} naming `array` and what is wrong, if it is missing or of another dtype or size.
+  // Throws Error{usage} that names `array` if it is missing or has a different dtype or size.
   const Array& at(const std::string& array, DType dtype, uint64_t elements) const;
   const Array& at(const std::string& array) const;
 
   // Reads the whole file. Throws Error{usage} if it has no digest or is damaged.
   void check_digest() const;
-  // `bytes` of the array, from its byte `skip` on.
+  // Reads `bytes` of the array, starting at its byte `skip`.
   void read(const Array& array, uint64_t skip, void* to, size_t bytes) const;
   std::string read(const Array& array) const;
 

@@ -1,4 +1,4 @@
-// Which files may be run as code without anybody's having named them (docs/security.md). Knows only
+// Decides which files may be executed although the user has not named them (docs/security.md). Knows only
 // the file system.
 #pragma once
 
@@ -8,12 +8,12 @@
 
 namespace stepfuse {
 
-// Ours, and writable by nobody else.
+// The file is ours, and nobody else may write it.
 inline bool is_private(const struct stat& s) {
   return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// A file or folder that only we or the system's owner can have written: as good as the program.
+// Only we or root can have written the file or folder, so it is as trustworthy as the program.
 inline bool is_trusted(const std::string& path) {
   struct stat s{};
   if (::stat(path.c_str(), &s) != 0) return false;

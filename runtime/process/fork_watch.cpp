@@ -1,4 +1,4 @@
-// Counts what a fork must not cut in half. Knows stepfuse's errors and pthreads.
+// Counts the work that a fork must not interrupt. Knows stepfuse's errors and pthreads.
 #include "runtime/process/fork_watch.hpp"
 
 #include <atomic>
@@ -10,12 +10,12 @@ namespace stepfuse {
 namespace {
 
 std::atomic<int> g_under_way{0};
-thread_local int t_under_way = 0;  // of these, this thread's
-std::atomic<bool> g_used{false};   // whether there ever was a watch
+thread_local int t_under_way = 0;  // the calling thread's share
+std::atomic<bool> g_used{false};   // whether there has ever been a watch
 std::atomic<bool> g_forked{false};
 std::atomic<bool> g_cut_in_half{false};
 
-// In the child: the thread that forked is the only one, and goes on with what it was at.
+// Runs in the child, in which only the forking thread exists and continues.
 void after_fork() {
   if (g_used) g_forked = true;
   if (g_under_way.exchange(t_under_way) > t_under_way) g_cut_in_half = true;

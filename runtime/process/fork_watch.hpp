@@ -1,12 +1,12 @@
-// What a fork() must not cut in half: compiling, and what is done under a lock. Knows nothing.
+// Marks work that a fork() must not interrupt: compiling, and everything done under a lock. Knows nothing.
 #pragma once
 
 namespace stepfuse {
 
-// While one lives, a lock may be held and a kernel be compiled. A process that was forked meanwhile,
-// by another thread, has those locks and unfinished kernels without the thread that would release and
-// finish them: its next ForkWatch throws Error{usage} instead of waiting for ever. To be destroyed by
-// the thread that made it.
+// While one of these lives, a lock may be held and a kernel may be half compiled. If a different thread
+// forks meanwhile, the child has those locks and kernels without the thread that would release and finish
+// them. Therefore the child's next ForkWatch throws Error{usage} instead of waiting forever. The thread
+// that makes a ForkWatch must also destroy it.
 class ForkWatch {
  public:
   ForkWatch();
@@ -15,7 +15,7 @@ class ForkWatch {
   ForkWatch& operator=(const ForkWatch&) = delete;
 };
 
-// Whether this process was forked by one that had a ForkWatch before: it has none of its threads.
+// Whether this process was forked by one that had used a ForkWatch. It then has none of its threads.
 bool is_forked() noexcept;
 
 }  // namespace stepfuse

@@ -1,8 +1,8 @@
 // The application's side of NVTX's injection protocol, version 3. Knows the loader and the environment.
 //
-// The library exports InitializeInjectionNvtx2(get_export_table). It asks get_export_table for its
-// tables by number; the one of callbacks gives it, module by module, an array of the addresses of our
-// function pointers, into which it writes what it implements. The two of a range are all we call.
+// The profiler's library exports InitializeInjectionNvtx2(get_export_table). It asks get_export_table for
+// our tables by number. The table of callbacks gives it, per module, an array with the addresses of our
+// function pointers, and the library stores its functions there. We only call the two functions of a range.
 #include "runtime/process/nvtx.hpp"
 
 #include <array>
@@ -15,19 +15,19 @@
 namespace stepfuse::nvtx {
 namespace {
 
-// Numbers of the protocol.
+// These numbers are defined by the protocol.
 constexpr uint32_t kCallbacksTable = 1;
 constexpr uint32_t kVersionTable = 3;
 constexpr int kCoreModule = 1;
 constexpr int kLastModule = 6;
 constexpr unsigned kPushA = 9;
 constexpr unsigned kPop = 11;
-constexpr unsigned kCoreFunctions = 16;  // with number 0, which is none
+constexpr unsigned kCoreFunctions = 16;  // number 0 is unused
 constexpr uint32_t kVersion = 3;
 
 using Function = void (*)();
 
-// Of the modules that we do not call the library may fill in what it likes.
+// Slots for the modules that we do not call. The library may fill them as it likes.
 constexpr size_t kSlots = 64;
 std::array<Function, kSlots> g_core{}, g_unused{};
 std::array<Function*, kSlots> g_core_table{}, g_unused_table{};
@@ -68,7 +68,7 @@ Functions ask_profiler() {
     if (i < kCoreFunctions) g_core_table[i] = &g_core[i];
     g_unused_table[i] = &g_unused[i];
   }
-  // A profiler's trouble is no reason to stop training.
+  // A profiler that does not work must not stop training.
   int (*initialize)(const void* (*)(uint32_t)) = nullptr;
   SharedLibrary(path).find(initialize, "InitializeInjectionNvtx2");
   if (initialize == nullptr || initialize(&export_table) == 0) return {};

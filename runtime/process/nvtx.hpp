@@ -1,8 +1,8 @@
 // Named ranges for a profiler's timeline (NVTX). Knows only std.
 //
-// A profiler that wants them names its library in NVTX_INJECTION64_PATH before the process starts
-// (Nsight Systems does). The library is loaded when the first step is made; without the variable a
-// range costs a test of a pointer.
+// A profiler names its library in NVTX_INJECTION64_PATH before the process starts (Nsight Systems does
+// this). The library is loaded when the first step is made. Without the variable, a range costs one test of
+// a pointer.
 #pragma once
 
 namespace stepfuse {
@@ -14,11 +14,11 @@ struct Functions {
   PushFunction push = nullptr;
   PopFunction pop = nullptr;
 };
-// Asks the profiler's library once per process; never throws.
+// Asks the profiler's library, once per process; never throws.
 const Functions& functions();
 }  // namespace nvtx
 
-// On the calling thread, from construction to destruction.
+// A range on the calling thread, from construction to destruction.
 class NvtxRange {
  public:
   NvtxRange(const nvtx::Functions& nvtx, const char* name) : nvtx_(nvtx) {

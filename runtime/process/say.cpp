@@ -1,4 +1,4 @@
-// Lines on standard error that may get lost. Knows ir.
+// Writes lines to standard error and ignores failures. Knows ir.
 #include "runtime/process/say.hpp"
 
 #include <cstdio>

@@ -6,16 +6,16 @@
 
 namespace stepfuse {
 
-// It stays open when this object ends, since its functions are in use, unless close() is called.
+// The library stays open when this object ends, because its functions are in use, unless close() is called.
 class SharedLibrary {
  public:
-  // Resolves functions when they are called: libLLVM has thousands.
+  // Functions are resolved when they are first called, because libLLVM has thousands.
   explicit SharedLibrary(const std::string& file)
       : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)), path_(file) {
     if (handle_ == nullptr) problem_ = dlerror();
   }
   explicit operator bool() const { return handle_ != nullptr; }
-  // The function of that name, or null. A required one that is missing is a problem.
+  // Looks up a function; null if there is none. A missing function that is required is a problem().
   template <class Result, class... Parameters>
   void find(Result (*&function)(Parameters...), const char* name, bool required = true) {
     void* found = handle_ != nullptr ? dlsym(handle_, name) : nullptr;
@@ -24,9 +24,9 @@ class SharedLibrary {
     if (found != nullptr && dladdr(found, &where) != 0) path_ = where.dli_fname;
     if (found == nullptr && required && problem_.empty()) problem_ = path_ + " has no " + name;
   }
-  // Why it could not be opened, or the first function that is missing; empty otherwise.
+  // Why the library could not be opened, or the first missing function; empty otherwise.
   const std::string& problem() const { return problem_; }
-  const std::string& path() const { return path_; }  // the loaded file's, once a function was found
+  const std::string& path() const { return path_; }  // path of the loaded file, known once a function was found
   void close() {
     if (handle_ != nullptr) dlclose(handle_);
     handle_ = nullptr;

@@ -1,4 +1,4 @@
-// NCCL's collectives, opened at run time. Knows the loader and what is declared here of nccl.h (2.14).
+// NCCL's collectives, opened at run time. Knows the loader and its own declarations from nccl.h (2.14).
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 namespace stepfuse {
 namespace {
 
-// Numbers of nccl.h.
+// These numbers are nccl.h's.
 constexpr int kSuccess = 0;
 constexpr int kInProgress = 7;
 constexpr int kInt8 = 0;
@@ -23,12 +23,12 @@ constexpr int kFloat32 = 7;
 constexpr int kSum = 0;
 constexpr int kMax = 2;
 
-// ncclConfig_t as far as 2.14 has it; its size and version tell later libraries so.
+// ncclConfig_t as of 2.14; its size and version tell later libraries which fields it has.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
   unsigned version = 21400;
-  int blocking = 0;  // calls return at once, and errors of other ranks can be asked for
+  int blocking = 0;  // calls return at once, and errors of other ranks can be polled
 };
 
 struct Library {
@@ -97,7 +97,7 @@ class Nccl : public Collectives {
     watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
   }
   ~Nccl() override {
-    if (is_forked()) {  // this process has neither thread nor connection
+    if (is_forked()) {  // the connection and its thread belong to the parent
       watcher_.detach();
       return;
     }
@@ -126,7 +126,7 @@ class Nccl : public Collectives {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(limit_);
   }
 
-  // The status of the call that is in progress.
+  // Returns the status of the call that is in progress.
   int poll() const {
     int result = kSuccess;
     int asked = nccl_.async_error(comm_, &result);
@@ -148,14 +148,14 @@ class Nccl : public Collectives {
   void check_connected() const {
     if (comm_ == nullptr) nccl_.check(failure_, "another rank is lost since an earlier call");
   }
-  // Ends the kernels that wait for a lost rank, and so what waits for their streams.
+  // Ends the kernels that wait for a lost rank. This also releases everything that waits for their streams.
   void give_up(int result) {
     failure_ = result;
     if (comm_ != nullptr) nccl_.abort(comm_);
     comm_ = nullptr;
   }
 
-  // An error of another rank comes at any time, while this one waits for its device.
+  // An error on a different rank may occur at any time, while this one waits for its device.
   void watch(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (comm_ != nullptr && !stop.stop_requested()) {
@@ -166,7 +166,7 @@ class Nccl : public Collectives {
     }
   }
 
-  // Queued collectives are done before the connection ends; ranks that are gone are not waited for.
+  // Completes the queued collectives before the connection ends. Lost ranks are not waited for.
   void finish() {
     std::unique_lock lock(mutex_);
     if (comm_ == nullptr) return;
@@ -178,7 +178,7 @@ class Nccl : public Collectives {
   const Library& nccl_ = library();
   int rank_, size_;
   std::chrono::duration<double> limit_;
-  std::mutex mutex_;  // over all that follows
+  std::mutex mutex_;  // protects all members below
   std::condition_variable_any stopped_;
   void* comm_ = nullptr;  // null after an error
   int failure_ = kSuccess;

@@ -1,4 +1,4 @@
-// Exchanges between ranks, between the phases of a step. Knows the runtime's parts, the order of
+// Exchanges data between ranks, between the phases of a step. Knows the runtime's parts, the order of
 // reductions and xxHash.
 #include <algorithm>
 #include <cstring>
@@ -41,8 +41,8 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
-// The bits of every argument that the step or a group has. Those of tensors belong to a rank's own
-// tensors.
+// Returns the bits of every argument per step or group, which must agree between ranks. Per-tensor
+// arguments may differ, because a rank has its own tensors.
 std::string args_text(const Step::Impl& step, const Args& args) {
   std::string text;
   for (size_t i = 0; i < step.program.args.size(); ++i) {
@@ -104,7 +104,8 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
                        p.pipeline ? "make the recipe with all_reduce"
                                   : "take a formula that reduces by sum, mean, norm or max"));
   }
-  // Neighbours in the block of one operation share a message; those of a recipe without a formula's own all do.
+  // Adjacent partials with the same operation share a message. In a recipe whose formula has no reductions
+  // of its own, all do.
   float* values = static_cast<float*>(partials.block);
   for (auto first = partials.all.begin(); first != partials.all.end();) {
     auto end = std::find_if(first, partials.all.end(),
@@ -116,7 +117,7 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   }
 }
 
-// A shard as ranks tell each other of it.
+// A shard, as ranks describe it to each other.
 struct Shard {
   uint64_t tensor = 0, offset = 0, size = 0;
   auto operator<=>(const Shard&) const = default;
@@ -125,10 +126,10 @@ struct Shard {
 struct STEPFUSE_HIDDEN PieceExchange::Plan {
   Step* step;
   Collectives* ranks;
-  std::vector<size_t> exchanged;  // indices of Partials::all; the others stay this rank's own
-  std::vector<size_t> order;  // one device's pieces, by where they stand in `all`, of one partial
-  size_t own = 0;             // pieces of this rank
-  size_t width = 0;           // pieces that a rank has at most
+  std::vector<size_t> exchanged;  // indices into Partials::all; the other partials stay on this rank
+  std::vector<size_t> order;  // for one partial: the pieces in the order of one device, as positions in `all`
+  size_t own = 0;             // number of this rank's pieces
+  size_t width = 0;           // largest number of pieces on any rank
   std::vector<char> mine, all;
 
   Plan(Step& step, const Layout& whole, Collectives& ranks);
@@ -138,7 +139,7 @@ struct STEPFUSE_HIDDEN PieceExchange::Plan {
 
 namespace {
 
-// This rank's shards, in the order of its layout.
+// Returns this rank's shards, in the order of its layout.
 std::vector<Shard> own_shards(const Step& step, const Layout& whole) {
   std::map<std::string, uint64_t> index;
   for (const TensorSpec& t : whole.tensors()) {
@@ -162,7 +163,7 @@ std::vector<Shard> own_shards(const Step& step, const Layout& whole) {
   return shards;
 }
 
-// Every rank's shards. A rank that finds a mistake in its own part tells the others so, and all throw.
+// Returns every rank's shards. A rank that finds a mistake in its own part tells the others, and all throw.
 std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& whole,
                                               Collectives& ranks) {
   constexpr uint64_t kRefused = ~uint64_t{0};
@@ -216,8 +217,8 @@ PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&
   choose_partials(splits);
 }
 
-// Values of the step are of all ranks' pieces. Those of a tensor are one rank's own where no tensor
-// is split between ranks.
+// Per-step values combine the pieces of all ranks. Per-tensor values stay on one rank if no tensor is split
+// between ranks.
 void PieceExchange::Plan::choose_partials(bool splits) {
   const StepPlan& plan = *step->impl().plan;
   Partials partials = step->partials();
@@ -244,7 +245,7 @@ void PieceExchange::Plan::put_in_order(const Layout& whole,
   auto pieces_of = [&](const Shard& s) {
     return piece_count(s.size, rows ? whole.tensors()[s.tensor].column_count() : 0);
   };
-  // Every shard with where its first piece stands among its rank's.
+  // Collect every shard with its rank and the index of its first piece on that rank.
   std::vector<std::tuple<Shard, size_t, uint64_t>> all_shards;
   for (size_t rank = 0; rank < shards.size(); ++rank) {
     uint64_t piece = 0;
@@ -296,7 +297,7 @@ void PieceExchange::reduce(Pointers gradients, const Args& args) {
     row += plan.width * size_of(partials.all[i].dtype);
   }
   plan.step->observe(0, gradients, args);
-  // One exchange for all of them: a partial behind the other in each rank's part.
+  // One exchange transfers all partials: each rank's part holds one partial after the other.
   plan.mine.assign(row, 0);
   plan.all.resize(row * static_cast<size_t>(plan.ranks->size()));
   size_t at = 0;

@@ -1,4 +1,4 @@
-// Checkpoints of a step. Knows the runtime's parts.
+// Saves and loads checkpoints of a step. Knows the runtime's parts.
 #include <algorithm>
 #include <set>
 
@@ -17,12 +17,12 @@ namespace {
 constexpr const char* kFormat = "stepfuse-checkpoint";
 constexpr const char* kVersion = "2";
 
-constexpr size_t kPortion = size_t{4} << 20;  // what is in memory at a time
+constexpr size_t kPortion = size_t{4} << 20;  // bytes in memory at a time
 
-// One piece of a checkpoint: where it lives on the device and what it is called in the file.
+// One array of a checkpoint: its address on the device and its name in the file.
 struct Piece {
   ArrayHead head;
-  std::string owner;  // the state or buffer
+  std::string owner;  // the state or buffer that it belongs to
   char* device;
   uint64_t bytes() const { return head.elements * size_of(head.dtype); }
 };
@@ -33,7 +33,8 @@ bool is_used(const Program& p, size_t state, Op op) {
   });
 }
 
-// Whether random numbers follow from it: a resumed run draws as the saved one would have.
+// Whether the state seeds random numbers: a resumed run must draw the numbers that the saved one would have
+// drawn.
 bool is_drawn_from(const Program& p, size_t state) {
   auto reads = [&](ValueId v) {
     return p[v].op == Op::read && p[v].slot == static_cast<int32_t>(state);
@@ -43,8 +44,9 @@ bool is_drawn_from(const Program& p, size_t state) {
   });
 }
 
-// A state that the step only reads was not learned: it is the layout's or the caller's. One that it
-// only writes says something of the last step, and nothing to the next.
+// A checkpoint has the states that the next step reads. A state that the step only reads belongs to the
+// layout or the caller and is left out, unless it is a seed. A state that the step only writes describes
+// the last step.
 bool belongs(const Program& p, size_t state) {
   const State& s = p.states[state];
   return !s.report && is_used(p, state, Op::read) &&
@@ -92,7 +94,8 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
-// Of the full tensors, where some are shards: "50000 33". Who loads does not ask, who converts does.
+// Returns the sizes of the full tensors if some are shards, as in "50000 33". Loading ignores the list;
+// converting needs it.
 std::string full_sizes_text(const Layout& layout) {
   std::string text;
   bool shards = false;
@@ -119,7 +122,7 @@ void check_metadata(const TensorReader& file, const Step::Impl& step) {
   expect(file, "layout", layout_text(step.plan->layout), "a checkpoint of another layout");
 }
 
-// How `stepfuse convert` is asked for a moment as the step keeps it.
+// Returns the flags with which `stepfuse convert` makes a moment as the step keeps it.
 std::string flags_for(const Program& p, std::string_view moment) {
   for (const Buffer& b : p.buffers) {
     std::string array = fmt::format("buffer.{}.0", b.name);
@@ -131,7 +134,7 @@ std::string flags_for(const Program& p, std::string_view moment) {
   return fmt::format("--moments='{}=f32'", moment);
 }
 
-// Where the file keeps a moment in another form than the step does: which, and what to do.
+// Throws if the file keeps a moment in a different form than the step; the message says how to convert it.
 void check_form(const TensorReader& file, const Step::Impl& step, const std::string& array) {
   BufferName wanted = buffer_name(array);
   auto shown = [](std::string_view form) { return form.empty() ? "an array of numbers" : form; };
@@ -153,14 +156,14 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "ema" of "buffer.ema.3", "scale" of "scaler.scale".
+// Returns "ema" for "buffer.ema.3", and "scale" for "scaler.scale".
 std::string_view owner_of(std::string_view array) {
   bool buffer = array.starts_with("buffer.");
   array.remove_prefix(std::min(array.size(), array.find('.') + 1));
   return buffer ? array.substr(0, array.rfind('.')) : array;
 }
 
-// The pieces that the file has, once it is sure that it has no others and lacks none.
+// Returns the pieces to load, after checking that the file lacks none and has no others.
 std::vector<Piece> matched(const TensorReader& file, const Step::Impl& step,
                            const LoadOptions& options) {
   auto fail = [&](std::string_view what, std::string_view array, std::string_view option) {

@@ -1,4 +1,4 @@
-// What the names in a checkpoint say, for those who read one. Knows the files.
+// Parses the names of a checkpoint's arrays. Knows the files.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace stepfuse {
 
-// "buffer.exp_avg.fp8.code.3" taken apart; all is empty of an array that is no buffer's.
+// The parts of "buffer.exp_avg.fp8.code.3". All parts are empty if the array belongs to no buffer.
 struct BufferName {
   std::string_view moment;  // exp_avg
-  std::string_view form;    // fp8; empty where the array is the moment itself
+  std::string_view form;    // fp8; empty if the array holds the moment itself
   std::string_view tensor;  // 3
 };
 
@@ -28,7 +28,7 @@ inline BufferName buffer_name(std::string_view array) {
   return name;
 }
 
-// Throws Error{usage} where the file is none, or of another version.
+// Throws Error{usage} if the file is not a checkpoint, or has a different version.
 void check_is_checkpoint(const TensorReader& file);
 
 }  // namespace stepfuse

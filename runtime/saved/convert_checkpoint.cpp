@@ -1,4 +1,4 @@
-// A checkpoint's moments from one form into another, file to file. Knows ir and the files.
+// Converts a checkpoint's moments from one form to another, file to file. Knows ir and the files.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,14 +22,14 @@
 namespace stepfuse {
 namespace {
 
-constexpr uint64_t kPortion = uint64_t{1} << 18;  // elements at a time: whole blocks
+constexpr uint64_t kPortion = uint64_t{1} << 18;  // elements at a time; a multiple of every block
 
-// What a moment is to become: by its name, or "" for all.
+// The new form per moment's name; "" stands for all moments.
 using Forms = std::map<std::string, std::string, std::less<>>;
 
 Forms forms_of(std::string_view moments, const std::string& step, uint64_t below) {
   RecipeOptions options;
-  set_option(options, "moments", moments);  // which says what there is
+  set_option(options, "moments", moments);  // throws if there is no such form
   if (below != 0 && options.moments_format.empty()) {
     throw Error(ErrorKind::usage,
                 "--moments-below says which tensors have no moments in a format; add one, as in "
@@ -60,25 +60,25 @@ Forms forms_of(std::string_view moments, const std::string& step, uint64_t below
   return forms;
 }
 
-// How a buffer is kept that is an array itself.
+// Returns the form of a moment that is stored as one plain array.
 std::string form_of(const TensorReader::Array& array) { return std::string(name(array.dtype)); }
 
-// A moment of one tensor in the file, and what is made of it.
+// A moment of one tensor in the file, and its new form.
 struct Moment {
   std::string name;    // exp_avg
-  std::string tensor;  // its number
+  std::string tensor;  // the tensor's number
   std::string from;
   std::string to;
   uint64_t elements = 0;
 
-  // In the file: of buffer `from.fp8.code` or `to` of the conversion.
+  // Returns the name of one of the moment's arrays. `buffer` is `from.fp8.code` or `to` of the conversion.
   std::string array(std::string_view buffer) const {
     return fmt::format("buffer.{}{}.{}", name,
                        buffer.substr(std::min(buffer.size(), buffer.find('.'))), tensor);
   }
 };
 
-// One array of the new file: copied, or the buffer of a conversion.
+// An array of the new file: a copy, or a buffer that a conversion makes.
 struct Output {
   ArrayHead head;
   const Moment* moment = nullptr;
@@ -87,7 +87,7 @@ struct Output {
 
 class Conversion {
  public:
-  // Tensors of fewer than `below` elements have f32.
+  // Tensors with fewer than `below` elements get f32.
   Conversion(const TensorReader& file, const Forms& forms, uint64_t below) : file_(file) {
     std::vector<uint64_t> sizes = sizes_of(file.text("layout"));
     std::vector<uint64_t> full_sizes = full_sizes_of(file);
@@ -126,7 +126,7 @@ class Conversion {
               [](const Output& a, const Output& b) { return a.head.name < b.head.name; });
   }
 
-  // Names of the forms that the file has moments for.
+  // Returns the names of those forms for which the file has moments.
   const std::set<std::string>& used() const { return used_; }
 
   void write(const std::string& path, const TensorMetadata& metadata) {
@@ -152,7 +152,7 @@ class Conversion {
     throw Error(ErrorKind::usage,
                 fmt::format("{}: '{}' {}", file_.path(), array.substr(0, 80), what));
   }
-  // "3000:0 33:16384#4": elements, where a shard begins, and an id.
+  // Parses "3000:0 33:16384#4": elements, the offset of a shard, and an id.
   static std::vector<uint64_t> sizes_of(const std::string& layout) {
     return numbers_of(layout, [](uint64_t size, uint64_t) { return size; });
   }
@@ -191,8 +191,8 @@ class Conversion {
     out.write(bytes_.data(), bytes_.size());
   }
 
-  // Elements [at, at + n) of a moment, of which one buffer is written: arrays stand one behind the other
-  // in a file, so each is made in a pass of its own.
+  // Converts elements [at, at + n) of a moment and writes one of its buffers. The arrays of a file are
+  // written one after the other, so each buffer takes a pass of its own.
   void convert(TensorWriter& out, const Output& o, uint64_t at, uint64_t n) {
     const Program& p = program(*o.moment);
     std::vector<std::vector<char>> arrays;

@@ -1,4 +1,4 @@
-// One 128-bit hash over what a step left behind. Knows the hash.
+// Hashes everything that a step has computed. Knows the hash.
 #include "runtime/saved/digest.hpp"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace stepfuse {
 namespace {
 
-constexpr size_t kBlock = 4096;  // values: stays in the first-level cache
+constexpr size_t kBlock = 4096;  // values; they stay in the first-level cache
 
-// Copies with every NaN, a magnitude above `highest`, replaced by the one pattern.
+// Copies the words. A magnitude above `highest` is a NaN, and all NaNs become one pattern.
 template <class Word>
 void copy_canonical(const void* from, size_t count, Word highest, Word nan, Word* to) {
   std::memcpy(to, from, count * sizeof(Word));

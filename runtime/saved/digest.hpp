@@ -1,5 +1,5 @@
-// One 128-bit hash over what a step left behind: equal wherever the bits are, whatever form, backend
-// or thread count computed them. Knows ir and the public API.
+// A 128-bit hash of everything that a step has computed. It is equal if the bits are, whatever form,
+// backend or thread count computed them. Knows ir and the public API.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace stepfuse {
 
-// XXH3_128 over names, types, shapes and values, every NaN taken as one pattern per type. Works on
-// host arrays of any alignment.
+// XXH3_128 over names, types, shapes and values. All NaNs of a type count as one pattern. The host arrays
+// may have any alignment.
 class Digest {
  public:
   Digest();
@@ -20,10 +20,10 @@ class Digest {
   Digest(const Digest&) = delete;
   Digest& operator=(const Digest&) = delete;
 
-  // `count` values; `kind` and `name` say what they are ("buffer", "grad").
+  // Adds `count` values; `kind` and `name` say what they are ("buffer", "grad").
   void add(std::string_view kind, std::string_view name, DType dtype, const void* data,
            uint64_t count);
-  // Every state of the step, in declared order; waits for the device.
+  // Adds every state of the step, in declared order; waits for the device.
   void add_states(const Step& step);
 
   std::string hex() const;  // 32 digits

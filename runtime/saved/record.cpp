@@ -1,4 +1,4 @@
-// Capturing, replaying and comparing recorded steps. Knows the runtime's parts.
+// Captures, replays and compares recorded steps. Knows the runtime's parts.
 #include "runtime/saved/record.hpp"
 
 #include <cmath>
@@ -24,7 +24,7 @@ std::string place(const Layout& layout, size_t tensor) {
   return fmt::format("tensor {} '{}'", tensor, layout.tensors()[tensor].name);
 }
 
-// The line that stores to a buffer or writes a state.
+// Returns the line that stores to a buffer or writes a state.
 std::string effect_line(const Program& p, Op op, size_t slot) {
   for (ValueId v = 0; v < p.size(); ++v) {
     if (p[v].op == op && p[v].slot == static_cast<int32_t>(slot)) return print_inst(p, v);
@@ -39,10 +39,10 @@ void note(std::optional<Difference>& d, Bits a, Bits b, DType t, const std::stri
   ++d->count;
 }
 
-// Records hold gradients and weights, so a folder that is made for them is the user's alone.
+// Records hold gradients and weights, so only the user may read a folder that is made for them.
 void make_private_folder(const std::string& folder) {
   std::filesystem::path path = std::filesystem::absolute(folder);
-  if (!path.has_filename()) path = path.parent_path();  // of a folder named with a slash behind it
+  if (!path.has_filename()) path = path.parent_path();  // removes a slash at the end
   std::filesystem::create_directories(path.parent_path());
   if (::mkdir(path.c_str(), 0700) == 0 || std::filesystem::is_directory(path)) return;
   throw Error(ErrorKind::usage, fmt::format("cannot make the folder {}: it is a file, or its place "
@@ -178,7 +178,7 @@ std::optional<std::string> first_nonfinite(const StepRecord& r) {
 }
 
 std::optional<Recorder> Recorder::from_environment() {
-  // A program with other rights than its caller writes no files where the caller says.
+  // A program with other rights than its caller's must not write files where the caller says.
   const char* text = ::secure_getenv("STEPFUSE_RECORD");
   if (text == nullptr || *text == '\0') return std::nullopt;
   Recorder recorder;
@@ -218,11 +218,11 @@ void Recorder::guarded(F&& f) {
 bool Recorder::before(const Step::Impl& step, const ArgSource& args, Stream stream) {
   if (done_ || (wanted_ && *wanted_ != step.next_index())) return false;
   guarded([&] {
-    // Into a graph no copy can be made.
+    // Copies cannot be made while the stream is being captured.
     if (step.backend->memory()->is_capturing(stream)) return;
     step.wait();
     step.backend->memory()->copy_to_host(nullptr, nullptr, 0,
-                                         stream);  // the gradients' stream, too
+                                         stream);  // the gradients are written on this stream
     pending_ = capture(step, step.fetch_args(args, stream));
   });
   return pending_.has_value();

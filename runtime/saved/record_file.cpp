@@ -1,4 +1,4 @@
-// Records as safetensors files. Knows the record and the file format.
+// Reads and writes records as safetensors files. Knows the record and the file format.
 #include <fmt/format.h>
 
 #include "runtime/files/json_text.hpp"
@@ -14,7 +14,7 @@ constexpr const char* kVersion = "2";
 
 using Json = nlohmann::json;
 
-// What a file will hold: heads first, then the bytes in their order.
+// The contents of a file: first the heads, then the bytes in their order.
 struct Contents {
   std::vector<ArrayHead> heads;
   std::vector<std::string> bytes;
@@ -42,7 +42,7 @@ std::vector<Bits> values_of(const TensorReader& file, const std::string& name, D
   return values;
 }
 
-// The per-tensor facts, one array each. Returns the names.
+// Adds the per-tensor facts, one array each. Returns the names.
 std::string save_layout(const StepRecord& r, Contents& contents) {
   std::vector<Bits> size, offset, full_size, columns, id, group, present;
   Json names = Json::array();
@@ -71,7 +71,7 @@ std::string save_layout(const StepRecord& r, Contents& contents) {
   throw Error(ErrorKind::usage, fmt::format("{}: {}", file.path(), why));
 }
 
-// The names, which a file may hold in any form.
+// Reads the names, which a file may hold in any form.
 std::vector<std::string> names_of(const TensorReader& file, size_t count) {
   constexpr const char* kNoList = "its tensor_names are not a list of names";
   const std::string& text = file.text("tensor_names");
@@ -88,14 +88,14 @@ std::vector<std::string> names_of(const TensorReader& file, size_t count) {
 }
 
 void load_layout(const TensorReader& file, StepRecord& r) {
-  // Limits of sizes that no array of the file proves: elements of tensors without an array, and rows and
-  // columns, each of which needs an entry in a step.
+  // Limits on sizes that no array of the file confirms: elements of tensors without an array, and rows and
+  // columns, each of which takes an entry in a step.
   constexpr uint64_t kMaxUnseen = uint64_t{1} << 28;
   constexpr uint64_t kMaxUnseenRows = uint64_t{1} << 20;
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
   std::vector<Bits> size = values_of(file, "tensor.size", DType::i64, count);
   std::vector<Bits> offset = values_of(file, "tensor.offset", DType::i64, count);
-  auto newer = [&](const char* name) {  // which older records have none of
+  auto newer = [&](const char* name) {  // arrays that older records do not have
     return file.arrays().contains(name) ? values_of(file, name, DType::i64, count)
                                         : std::vector<Bits>(count);
   };
@@ -129,7 +129,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
                                  stepfuse::name(array.dtype), buffer.name));
       }
       spec.dtypes[buffer.name] = array.dtype;
-      // Of a gradient that was absent there is nothing, nor of what the tensor has not.
+      // An absent gradient has no bytes, and neither has a buffer that the tensor does not have.
       bool absent = (buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0) ||
                     !buffer.is_of(spec.element_count());
       file.at(name, array.dtype, absent ? 0 : buffer.count(spec.size, spec.column_count()));
@@ -137,7 +137,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       r.buffers[b][t] = file.read(array);
     }
     if (!seen) unseen += std::min(spec.size, kMaxUnseen + 1);
-    // An array of the tensor has a byte for each of them, but where squares share a value.
+    // If the tensor has an array per element, the file proves its size. Arrays of per-square values do not.
     uint64_t most = kMaxUnseenRows + file.size();
     if (has_rows(r.program)) {
       rows += std::min(spec.size / std::max<uint64_t>(1, spec.column_count()), most + 1);

@@ -1,4 +1,4 @@
-// Files of a failed compile. Knows the variant, the file system, nlohmann-json and fmt.
+// Writes the files of a failed compilation. Knows the variant, the file system, nlohmann-json and fmt.
 #include "runtime/saved/reproducer.hpp"
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace stepfuse {
 namespace {
 
-// One tensor per signature, as small as it may be: a run over it makes the same kernel.
+// Describes one tensor per signature, each as small as possible. A run over them makes the same kernel.
 std::string layout_text(const Variant& variant) {
   auto tensors = nlohmann::ordered_json::array();
   for (size_t s = 0; s < variant.signatures.size(); ++s) {
