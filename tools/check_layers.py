@@ -116,7 +116,7 @@ RETIRED = {
     r"\bwhat (it|they) lacks?\b": "the missing",
     r"\b(is|are) of\b": "has, belongs to, per",
     r"\bof which\b": "a sentence of its own",
-    r"\b(is|are) none\b": "is not",
+    r"(?<![Tt]here )\b(is|are) none\b": "is not",
     r"\bso many\b": "a number with a name",
     r"\b(struct|class) (Kept|Place)\b": "a name that says what is kept or placed",
 }

@@ -78,7 +78,8 @@ void check_struct(const void* given, size_t given_size, size_t known, const char
                             "`stepfuse_tensor tensor = STEPFUSE_TENSOR;`",
                             name));
   }
-  constexpr size_t kLargest = 4096;  // no version's struct is larger: such a size is uninitialised memory
+  // No version's struct is larger: such a size is uninitialised memory.
+  constexpr size_t kLargest = 4096;
   if (given_size > kLargest) {
     throw Error(ErrorKind::usage,
                 fmt::format("{} has struct_size {}, and none is larger than {}: begin it with its "

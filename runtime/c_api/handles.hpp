@@ -26,7 +26,8 @@ struct stepfuse_step {
   mutable std::string partial_name = {};  // the partial that was read last
 };
 struct stepfuse_args {
-  std::variant<stepfuse::Args, stepfuse::DeviceArgs> value;  // on the host, or a block on the device
+  // On the host, or a block on the device.
+  std::variant<stepfuse::Args, stepfuse::DeviceArgs> value;
 };
 struct stepfuse_stats {
   stepfuse::StepStats value;

@@ -233,7 +233,8 @@ void DiskCache::store(const std::string& preimage, const std::string& payload) n
   file.write(&h, sizeof h);
   file.write(preimage.data(), preimage.size());
   file.write(payload.data(), payload.size());
-  file.commit(NewFile::Sync::no);  // the checksum detects an entry that a loss of power has cut short
+  // The checksum detects an entry that a loss of power has cut short.
+  file.commit(NewFile::Sync::no);
   evict();
 } catch (...) {
   // There is no memory, the disk is full, or the path is unusable: the variant stays uncached.

@@ -351,7 +351,8 @@ class CudaBackend final : public Backend {
   std::string options_;  // the emitter's options
   const Variant* variant_ = nullptr;
   std::shared_ptr<const CudaKernel> kernel_;  // in the requested form
-  std::shared_ptr<const CudaKernel> split_;   // one kernel per phase, and the launches behind the phases
+  // One kernel per phase, and the launches behind the phases.
+  std::shared_ptr<const CudaKernel> split_;
   DeviceTables tables_;
   char* base_ = nullptr;
   uint64_t* passed_args_ = nullptr;

@@ -20,7 +20,7 @@ class CudaKernel {
     bool behind = false;       // it is one of plan::launches_behind
     bool of_members = false;   // works on rows, columns and tensors instead of chunks
     bool cooperative = false;  // has a grid barrier: all its blocks must be resident
-    bool splits = false;  // has a phase without reductions, which may work on parts of chunks
+    bool splits = false;       // has a phase without reductions, which may work on parts of chunks
     uint32_t rows_in_order = 0;  // not 0 if a phase may take part of a strip's rows
     unsigned resident = 1;       // number of blocks that fit on the device
   };

@@ -20,7 +20,8 @@ class DeviceTables {
   DeviceTables(const KernelPlan& plan, const StepTables& tables);
 
   size_t bytes() const { return bytes_; }
-  uint64_t block_elements() const { return block_elements_; }  // elements in the chunks that blocks process
+  // Elements in the chunks that blocks process.
+  uint64_t block_elements() const { return block_elements_; }
 
   // Returns the number of blocks with work in a launch over tensors, rows and columns, which has one
   // thread per row or column and one warp per tensor.

@@ -21,9 +21,8 @@ struct DeviceInfo {
 struct DriverStatus {
   bool available = false;
   std::string path;
-  int version = 0;  // 13000 is CUDA 13.0
-  std::string
-      problem;  // if not available: the missing file or function, or cuInit's error
+  int version = 0;      // 13000 is CUDA 13.0
+  std::string problem;  // if not available: the missing file or function, or cuInit's error
   std::vector<DeviceInfo> devices;
 };
 

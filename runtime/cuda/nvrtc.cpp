@@ -109,7 +109,8 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
       "-default-device",
   };
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
-  // NVRTC's own cache queries the driver, of which only a part may be installed. We have a cache of our
+  // NVRTC's own cache queries the driver, and some machines have only a part of that. We have a cache of
+  // our own.
   // own.
   const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {

@@ -24,13 +24,13 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-struct Place {
+struct SearchFolder {
   fs::path folder;     // empty: the loader's own search
   bool found = false;  // found next to the program, not named by the user: it must be trusted
 };
 
-std::vector<Place> search_places() {
-  std::vector<Place> places;
+std::vector<SearchFolder> folders_to_search() {
+  std::vector<SearchFolder> places;
   if (auto named = environment("STEPFUSE_NVRTC_DIR"); !named.empty()) places.push_back({named});
   for (fs::path& folder : folders_beside_program("nvrtc")) {
     places.push_back({std::move(folder), true});
@@ -53,17 +53,17 @@ std::vector<Place> search_places() {
 }
 
 // Requires a trusted folder, because whoever can write it can exchange the library.
-bool may_open(const Place& place, const fs::path& file) {
-  return !place.found || (is_trusted(place.folder) && is_trusted(file));
+bool may_open(const SearchFolder& at, const fs::path& file) {
+  return !at.found || (is_trusted(at.folder) && is_trusted(file));
 }
 
 // libnvrtc finds its builtins by name only. Unless the one from its own folder is open already, every
 // compilation fails with error 7.
-void open_builtins(const Place& place) {
+void open_builtins(const SearchFolder& at) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(place.folder, error)) {
+  for (const auto& entry : fs::directory_iterator(at.folder, error)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so.") && may_open(place, entry.path())) {
+    if (name.starts_with("libnvrtc-builtins.so.") && may_open(at, entry.path())) {
       dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
     }
   }
@@ -73,14 +73,14 @@ void open_builtins(const Place& place) {
 
 std::string describe_nvrtc_search() {
   std::string out;
-  for (const Place& place : search_places()) {
-    if (place.folder.empty()) {
+  for (const SearchFolder& at : folders_to_search()) {
+    if (at.folder.empty()) {
       out += describe_loader_search() + "\n";
       continue;
     }
     for (const char* name : kNames) {
-      std::string file = (place.folder / name).string();
-      std::string identity = may_open(place, file) ? file_identity(file) : "";
+      std::string file = (at.folder / name).string();
+      std::string identity = may_open(at, file) ? file_identity(file) : "";
       if (!identity.empty()) out += file + " " + identity + "\n";
     }
   }
@@ -88,22 +88,22 @@ std::string describe_nvrtc_search() {
 }
 
 NvrtcLibrary open_nvrtc(std::string* problem) {
-  for (const Place& place : search_places()) {
+  for (const SearchFolder& at : folders_to_search()) {
     for (const char* name : kNames) {
-      fs::path file = place.folder / name;
+      fs::path file = at.folder / name;
       std::error_code error;
-      if (!place.folder.empty()) {
+      if (!at.folder.empty()) {
         if (!fs::exists(file, error)) {
           *problem += file.string() + ": no such file\n";
           continue;
         }
-        if (!may_open(place, file)) {
+        if (!may_open(at, file)) {
           *problem += file.string() +
                       ": not opened, since another user owns it or may write it or its folder "
                       "(chmod go-w, or name the folder in STEPFUSE_NVRTC_DIR)\n";
           continue;
         }
-        open_builtins(place);
+        open_builtins(at);
       }
       SharedLibrary opened(file.string());
       NvrtcLibrary library;

@@ -29,7 +29,8 @@ struct StepCode {
 struct CodeTarget {
   CodeKind kind = CodeKind::cubin;
   int arch = 0;
-  std::string options;  // options that the caller fixes for the emitter, as in compiler/cuda/options.hpp
+  // Options that the caller fixes for the emitter, as in compiler/cuda/options.hpp.
+  std::string options;
   bool line_info = false;   // adds line information of the text; never for the disk cache
   std::string key() const;  // the target's part of a variant key, with NVRTC's version and options
 };

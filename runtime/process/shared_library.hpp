@@ -26,7 +26,8 @@ class SharedLibrary {
   }
   // Why the library could not be opened, or the first missing function; empty otherwise.
   const std::string& problem() const { return problem_; }
-  const std::string& path() const { return path_; }  // path of the loaded file, known once a function was found
+  // Path of the loaded file, known once a function was found.
+  const std::string& path() const { return path_; }
   void close() {
     if (handle_ != nullptr) dlclose(handle_);
     handle_ = nullptr;

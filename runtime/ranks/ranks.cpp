@@ -126,10 +126,12 @@ struct Shard {
 struct STEPFUSE_HIDDEN PieceExchange::Plan {
   Step* step;
   Collectives* ranks;
-  std::vector<size_t> exchanged;  // indices into Partials::all; the other partials stay on this rank
-  std::vector<size_t> order;  // for one partial: the pieces in the order of one device, as positions in `all`
-  size_t own = 0;             // number of this rank's pieces
-  size_t width = 0;           // largest number of pieces on any rank
+  // Indices into Partials::all; the other partials stay on this rank.
+  std::vector<size_t> exchanged;
+  // For one partial: the pieces in the order of one device, as positions in `all`.
+  std::vector<size_t> order;
+  size_t own = 0;    // number of this rank's pieces
+  size_t width = 0;  // largest number of pieces on any rank
   std::vector<char> mine, all;
 
   Plan(Step& step, const Layout& whole, Collectives& ranks);

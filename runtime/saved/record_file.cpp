@@ -89,7 +89,7 @@ std::vector<std::string> names_of(const TensorReader& file, size_t count) {
 
 void load_layout(const TensorReader& file, StepRecord& r) {
   // Limits on sizes that no array of the file confirms: elements of tensors without an array, and rows and
-  // columns, each of which takes an entry in a step.
+  // columns, because a step has an entry for each.
   constexpr uint64_t kMaxUnseen = uint64_t{1} << 28;
   constexpr uint64_t kMaxUnseenRows = uint64_t{1} << 20;
   size_t count = file.at("tensor.size").bytes / size_of(DType::i64);
@@ -137,7 +137,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       r.buffers[b][t] = file.read(array);
     }
     if (!seen) unseen += std::min(spec.size, kMaxUnseen + 1);
-    // If the tensor has an array per element, the file proves its size. Arrays of per-square values do not.
+    // The file has at least one byte per row and column, unless its arrays hold per-square values.
     uint64_t most = kMaxUnseenRows + file.size();
     if (has_rows(r.program)) {
       rows += std::min(spec.size / std::max<uint64_t>(1, spec.column_count()), most + 1);

@@ -1,4 +1,4 @@
-// Every variant that the backends will ask for, compiled for every target. Knows the step's plan, both
+// Compiles every variant that the backends will ask for, for every target. Knows the step's plan, both
 // compilers and the folder of kernels.
 #include "runtime/step/ahead.hpp"
 

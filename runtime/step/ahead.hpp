@@ -1,5 +1,5 @@
-// Compiles ahead of time what a step will need, for other machines than this one. Knows the step's plan
-// and the compilers.
+// Compiles the kernels of a step ahead of time, for other machines. Knows the step's plan and the
+// compilers.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace stepfuse {
 
 struct AheadRequest {
   const Program& program;
-  const Layout& layout;  // its storage types decide; its sizes do not
+  const Layout& layout;  // only its storage types matter, not its sizes
   Form form = Form::fused;
   bool observe = false;  // as StepOptions::observe
   std::string cuda_options = {};
-  std::vector<std::string> targets = {};  // x86-64-v3, sm_90, compute_90
+  std::vector<std::string> targets = {};  // for example x86-64-v3, sm_90, compute_90
 };
 
 struct AheadKernel {
@@ -25,8 +25,7 @@ struct AheadKernel {
   size_t bytes = 0;
 };
 
-// Writes the kernels into `folder`; throws Error{usage} for a target that there is not, and what the
-// compilers throw.
+// Writes the kernels into `folder`. Throws Error{usage} for an unknown target, and the compilers' errors.
 std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::string& folder);
 
 }  // namespace stepfuse

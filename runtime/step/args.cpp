@@ -1,4 +1,4 @@
-// Arguments of a run: names, places and exact conversions. Knows the public API and fmt.
+// The arguments of a run: names, positions and exact conversions. Knows the public API and fmt.
 #include "runtime/step/args.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace stepfuse {
 
 ArgBounds bounds_of(const Program& program, const Arg& arg) {
   ArgBounds bounds = is_recipe(program.name) ? arg_bounds(arg.name) : ArgBounds{};
-  // Where the default has a meaning of its own it may also be given.
+  // A default outside of the bounds has a meaning of its own, and the caller may give it too.
   if (arg.fallback) bounds.also = to_double(*arg.fallback, arg.type.dtype);
   return bounds;
 }
@@ -46,7 +46,7 @@ ArgId Args::Shape::find(std::string_view wanted) const {
                                             wanted.substr(0, 80), names.empty() ? " none" : known));
 }
 
-// The value's bits, if it is one that the argument can have.
+// Returns the bits of a value; throws if the argument cannot have it.
 uint64_t Args::Shape::convert(ArgId arg, double value) const {
   auto i = static_cast<size_t>(arg.index);
   return word_of(value, bounds[i], dtypes[i], names[i], step_name);
@@ -71,7 +71,7 @@ uint64_t& Args::slot(ArgId arg, int member) {
   checked(arg);
   auto i = static_cast<size_t>(arg.index);
   Granularity domain = shape().layout.places[i].at;
-  // One of the step is the same for every group.
+  // A per-step argument has one value for all groups.
   int count = domain == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
     throw Error(ErrorKind::usage,

@@ -1,4 +1,4 @@
-// Which arguments an Args has, and where each lies in it. Knows the public API and the plan's layout of
+// The arguments that an Args has, and the position of each. Knows the public API and the plan's layout of
 // arguments.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace stepfuse {
 
-// The values that an argument can have: those of recipes have bounds.
+// Returns the values that an argument can have. Arguments of recipes have bounds.
 ArgBounds bounds_of(const Program& program, const Arg& arg);
-// A value's bits as an argument. Throws Error{usage} if the argument cannot have it.
+// Returns a value's bits as an argument. Throws Error{usage} if the argument cannot have it.
 uint64_t word_of(double value, const ArgBounds& bounds, DType dtype, std::string_view name,
                  std::string_view step_name);
 
@@ -25,11 +25,11 @@ struct STEPFUSE_HIDDEN Args::Shape {
   int group_count = 1;
   int tensor_count = 0;
 
-  // `checked`: values have to be in the bounds that a recipe's arguments have.
+  // With `checked`, values must lie within the bounds of a recipe's arguments.
   Shape(const Program& program, const Layout& tensors, bool checked);
   ArgId find(std::string_view name) const;  // throws Error{usage}
   uint64_t convert(ArgId arg, double value) const;
-  // How many values an argument has: one, or one for each group or tensor.
+  // Returns how many values an argument has: one, or one per group or tensor.
   int values(size_t arg) const {
     Granularity d = layout.places[arg].at;
     return d == per::step ? 1 : d == per::group ? group_count : tensor_count;

@@ -27,8 +27,8 @@ Binding::Binding(const Program& program, const Layout& layout, StepTables& table
   for (size_t t = 0; t < layout.size(); ++t) set_present(t);
 }
 
-// A tensor is there if it has a gradient, is empty, or no tensor has gradients, and it is not a
-// duplicate.
+// Marks a tensor as present in this step if it is no duplicate and has a gradient. Empty tensors, and all
+// tensors of a step without gradients, are present, too.
 void Binding::set_present(size_t tensor) {
   bool present = gradient_ < 0 || tables_.tensors[tensor].size == 0 ||
                  tables_.pointer(tensor, static_cast<size_t>(gradient_)) != nullptr;
@@ -138,8 +138,8 @@ void Binding::check_complete() {
   complete_ = true;
 }
 
-// A tensor given twice with all arrays identical is taken once. What a step only reads several tensors
-// may share: it says nothing of whether they are one.
+// Finds tensors that were given twice, with all arrays identical; the step updates them once. Several
+// tensors may share arrays that the step only reads, so that alone does not make them one tensor.
 void Binding::find_duplicates() {
   std::fill(duplicate_of_.begin(), duplicate_of_.end(), kNoDuplicate);
   duplicates_.clear();
@@ -164,7 +164,7 @@ void Binding::find_duplicates() {
   for (size_t t = 0; t < layout_.size(); ++t) set_present(t);
 }
 
-// One of them stands for both: what is done with it must be what the other asks for.
+// Throws if the two tensors differ in anything else, because the first one stands for both.
 void Binding::check_same(size_t first, size_t second) const {
   const TensorSpec& a = layout_.tensors()[first];
   const TensorSpec& b = layout_.tensors()[second];
@@ -206,9 +206,9 @@ void Binding::check_overlaps() {
   for (const Range& r : read_) check_moved_gradient(r, 0);
 }
 
-// `r` against the written arrays: these are disjoint and sorted, so one neighbour decides. Returns
-// how many lie before `r`; as many as before the one at `near`, it is for what an allocator has put
-// side by side.
+// Checks `r` against the written arrays. These are disjoint and sorted, so one neighbour decides. Returns
+// the number of arrays before `r`. It tries `near` first, because allocators put successive gradients side
+// by side.
 size_t Binding::check_moved_gradient(const Range& r, size_t near) const {
   bool found = (near == 0 || written_[near - 1].begin < r.end) &&
                (near == written_.size() || written_[near].begin >= r.end);
@@ -221,7 +221,7 @@ size_t Binding::check_moved_gradient(const Range& r, size_t near) const {
   return near;
 }
 
-// Gradients that the step writes (zeroes) must be apart from each other and from what it reads.
+// Gradients that the step writes (zeroes) must not overlap each other or the arrays that it reads.
 void Binding::check_gradients_apart() {
   auto g = static_cast<size_t>(gradient_);
   scratch_.clear();
@@ -252,7 +252,7 @@ void Binding::check_range(size_t first, size_t count) const {
                           count, first, layout_.size()));
 }
 
-// The gradient of a tensor given twice is one, whichever of the two it was given with.
+// A tensor given twice has one gradient, which the caller may pass with either of the two.
 std::span<void* const> Binding::fold_duplicates(size_t first, std::span<void* const> pointers) {
   if (duplicates_.empty()) return pointers;
   auto g = static_cast<size_t>(gradient_);
@@ -268,7 +268,7 @@ std::span<void* const> Binding::fold_duplicates(size_t first, std::span<void* co
       if (own == nullptr) own = p;
       first_given = own;
     } else if (p != tables_.pointer(original, g)) {
-      // Observed by itself: the original has what its duplicate brings.
+      // Only the duplicate is in this call: the original takes over its gradient.
       auto same = [&](const Moved& m) { return m.tensor == original; };
       auto known = std::find_if(moved_.begin(), moved_.end(), same);
       if (known == moved_.end()) known = moved_.insert(known, {static_cast<uint32_t>(original), p});

@@ -13,9 +13,9 @@
 
 namespace stepfuse {
 
-// Every array of every tensor is checked before a step touches any: null, alignment to its element,
-// whose memory it is, and overlap with another array that is written. find_moved is on the hot path:
-// it compares each gradient once, re-checks only those that moved, and allocates nothing.
+// Checks every array of every tensor before a step touches any: null pointers, alignment to the element,
+// the memory's device, and overlap with an array that is written. find_moved() is on the hot path: it
+// compares each gradient once, checks again only those that moved, and allocates nothing.
 class Binding {
  public:
   Binding(const Program& program, const Layout& layout, StepTables& tables,
@@ -23,26 +23,26 @@ class Binding {
 
   // Returns whether a pointer changed.
   bool bind(std::string_view buffer, std::span<void* const> pointers);
-  // Whether bind() would change a pointer.
+  // Returns whether bind() would change a pointer.
   bool differs(int buffer, std::span<void* const> pointers) const;
-  // All arrays but the gradient's are bound and do not overlap; throws Error{bind} otherwise.
+  // Throws Error{bind} unless all arrays but the gradients are bound and do not overlap.
   void check_complete();
-  // Something of the layout changed: the next check_complete() looks at everything again.
+  // Makes the next check_complete() check everything again, after a change of the layout.
   void recheck() { complete_ = false; }
 
-  // A tensor whose gradient is another one than last time; null = absent.
+  // A tensor whose gradient differs from that of the last run; null if it has none.
   struct Moved {
     uint32_t tensor = 0;
     void* pointer = nullptr;
   };
-  // Checks the gradients of tensors [first, first + pointers.size()) and says which moved; changes
-  // nothing. Of tensors with all arrays identical the first stands for all, and has the gradient that
-  // any of them was given. Valid until the next call.
+  // Checks the gradients of tensors [first, first + pointers.size()) and returns those that moved, without
+  // changing anything. If tensors have identical arrays, the first one stands for all and gets the gradient
+  // that was given for any of them. The result is valid until the next call.
   std::span<const Moved> find_moved(size_t first, std::span<void* const> pointers);
-  // What find_moved() found is so from now on.
+  // Makes the result of the last find_moved() the current gradients.
   void accept_moved();
 
-  // Whether the tensor is there in this step, by the last accepted gradients.
+  // Whether the tensor takes part in this step, according to the last accepted gradients.
   bool is_present(size_t tensor) const {
     return (tables_.tensors[tensor].flags & abi::kPresent) != 0;
   }
@@ -80,10 +80,10 @@ class Binding {
   bool complete_ = false;
   std::vector<bool> bound_;             // [buffer]
   std::vector<uint32_t> duplicate_of_;  // [tensor] the first tensor with identical arrays
-  std::vector<uint32_t> duplicates_;    // those that have one
+  std::vector<uint32_t> duplicates_;    // tensors that have an entry in duplicate_of_
   std::vector<Range> written_;          // bound arrays that the step writes, by address
-  std::vector<Range> read_;             // bound arrays that it only reads, by address
-  // Of the hot path, reserved.
+  std::vector<Range> read_;             // bound arrays that the step only reads, by address
+  // Storage of the hot path, reserved in advance.
   std::vector<Range> scratch_;
   std::vector<void*> folded_;
   std::vector<Moved> moved_;

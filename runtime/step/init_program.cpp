@@ -30,7 +30,8 @@ std::optional<Program> make_init_program(const Program& program) {
     b.only_of(refs[i], buffer.from, buffer.below);
   }
   Value zero = b.constant(DType::f32, 0);
-  // A chain (`= @b` where @b itself begins as zeros or a copy) takes the value, not the old bytes.
+  // A chain (`= @b`, where @b itself starts as zeros or a copy) takes @b's initial value, not its old
+  // bytes.
   std::vector<Value> initial(program.buffers.size());
   for (size_t i : targets) {
     const Buffer& buffer = program.buffers[i];

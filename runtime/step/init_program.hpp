@@ -1,4 +1,4 @@
-// The step that makes a step's buffers what its program says they begin as. Knows ir and the layout.
+// Makes the step that initialises the buffers of a step as its program says. Knows ir and the layout.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace stepfuse {
 
-// Zeroes `= 0` buffers and fills `= @other` ones with a converted copy. Has exactly the buffers it
-// touches, under their names; nothing if the program initialises none.
+// The result zeroes `= 0` buffers and fills `= @other` ones with a converted copy. It has exactly the
+// buffers that it touches, under their names. Returns nothing if the program initialises no buffer.
 std::optional<Program> make_init_program(const Program& program);
 
-// Its layout: the tensors from `first` on, with the storage types that it needs.
+// Returns its layout: the tensors from `first` on, with the storage types that it needs.
 Layout init_layout(const Program& init, const Layout& layout, size_t first);
 
 }  // namespace stepfuse

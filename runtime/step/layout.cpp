@@ -9,7 +9,7 @@
 
 namespace stepfuse {
 namespace {
-constexpr uint64_t kMaxElements = uint64_t{1} << 44;  // 64 TiB of f32: anything above is a mistake
+constexpr uint64_t kMaxElements = uint64_t{1} << 44;  // 64 TiB of f32: a larger tensor is a mistake
 constexpr int kMaxGroups = 1 << 20;
 constexpr size_t kMaxTensors = size_t{1} << 30;
 }  // namespace

@@ -15,7 +15,7 @@
 namespace stepfuse {
 namespace {
 
-// Every message names the tensor in the same way.
+// Throws a message that starts with the tensor's index and name.
 template <class... Args>
 [[noreturn]] void refuse(const TensorSpec& spec, size_t index, fmt::format_string<Args...> format,
                          Args&&... args) {
@@ -28,7 +28,7 @@ bool has_flag(const Program& program, bool TensorSpec::* flag) {
                      [&](const State& s) { return tensor_flag(s) == flag; });
 }
 
-// Whether the program asks how many elements a tensor has.
+// Whether the program uses the number of elements of a tensor.
 bool counts_elements(const Program& program) {
   return tensor_classes(program).size() > 1 ||
          std::any_of(program.insts.begin(), program.insts.end(), [](const Inst& inst) {
@@ -36,7 +36,7 @@ bool counts_elements(const Program& program) {
          });
 }
 
-// Whether it counts the elements of a tensor for which something holds, which it does in 32 bits.
+// Whether the program counts elements for which a condition holds. Such counts have 32 bits.
 bool counts_true(const Program& program) {
   return std::any_of(program.insts.begin(), program.insts.end(), [&](const Inst& inst) {
     return inst.op == Op::reduce_add && inst.type.dtype == DType::i32 &&
@@ -103,7 +103,7 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
             "2^32 - 1",
             program_->name, granularity_name(c.at), index, count));
   }
-  // A count of elements that only looks right is worse than none.
+  // Without the full size, the count of a shard's tensor would be wrong.
   if (counts_elements_ && spec.offset != 0 && spec.full_size == 0) {
     refuse(spec, index,
            "is a shard, and step @{} asks how many elements its tensor has: say so in full_size",
@@ -126,7 +126,7 @@ void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
          counted ? "updated" : "counted", program_->name);
 }
 
-// A shard must consist of whole tiles, rows or columns of each granularity that the program has.
+// Checks that a shard consists of whole rows, columns or squares, for a granularity of the program.
 void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t index) const {
   uint64_t columns = spec.column_count();
   uint64_t all = spec.element_count();
@@ -150,8 +150,8 @@ void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t inde
          std::lcm(static_cast<uint64_t>(g.rows) * columns, uint64_t{abi::kPieceElements}));
 }
 
-// Elements of a block are of one row. Where a tensor lacks a buffer of blocks, it is another's that
-// they are for.
+// Checks that the rows are a multiple of the blocks, because a block must not cross a row. If a tensor
+// lacks a buffer with one value per block, blocks inside of computations do not count for it.
 void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
   if (spec.row_count() < 2) return;
   int32_t block = 1;

@@ -1,5 +1,5 @@
-// Whether a layout fits a step: what its program asks of each tensor, and of all of them. Knows the
-// public API.
+// Checks that a layout fits a step: the program's requirements on each tensor, and on all of them. Knows
+// the public API.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace stepfuse {
 
-// Throws where a step of these options cannot be made of the program, whatever the layout is.
+// Throws if a step with these options cannot be made from the program, whatever the layout is.
 void check_step(const Program& program, const StepOptions& options);
 
-// Takes the tensors of a layout one by one.
+// Checks the tensors of a layout one by one.
 class LayoutCheck {
  public:
-  // `program` must outlive this.
+  // `program` must outlive this object.
   explicit LayoutCheck(const Program& program);
-  // Throws Error{bind} where tensor `index` does not fit, and then has not counted it.
+  // Throws Error{bind} if tensor `index` does not fit, and then has not counted it.
   void add(const TensorSpec& spec, size_t index);
   void add(const Layout& layout);
 
@@ -26,16 +26,17 @@ class LayoutCheck {
   void check_whole(Granularity g, const TensorSpec& spec, size_t index) const;
 
   const Program* program_;
-  bool can_exclude_, can_freeze_;  // tensors from norm and finite check, and from the update
+  // Tensors may be left out of norm and finite check, or of the update.
+  bool can_exclude_, can_freeze_;
   bool counts_elements_, counts_true_;
   struct Counted {
     Granularity at;
-    uint64_t count = 0;  // values, so far
+    uint64_t count = 0;  // number of values so far
   };
-  std::vector<Counted> matrix_;  // the granularities that see tensors as matrices
+  std::vector<Counted> matrix_;  // granularities that treat tensors as matrices
 };
 
-// The layout's word for a state that says yes or no of each tensor; null for other states.
+// Returns the layout's field for a state that holds a flag per tensor; null for other states.
 bool TensorSpec::* tensor_flag(const State& state);
 
 }  // namespace stepfuse

@@ -106,7 +106,8 @@ double LossScaler::Shared::read(std::string_view wanted) const {
   return to_double(load(e), e.dtype);
 }
 
-// Sums of gradients of two scales have no one factor that undoes them.
+// Throws inside an accumulation window: a sum of gradients with two scales cannot be unscaled by one
+// factor.
 void LossScaler::Shared::check_no_window() const {
   auto it = entries_.find("micro_batches");
   if (it == entries_.end()) return;

@@ -13,16 +13,16 @@
 
 namespace stepfuse {
 
-// Shared states by name, each on a cache line of its own in one block of the first step's device.
+// Shared states by name. Each has a cache line of its own in one block on the first step's device.
 class STEPFUSE_HIDDEN LossScaler::Shared {
  public:
   explicit Shared(float init_scale) : init_scale_(init_scale) {}
   ~Shared();
 
-  // Device pointer of the state; made with its initial value when first asked for. Throws
-  // Error{bind} for another dtype or another device than before.
+  // Returns the device pointer of the state, which gets its initial value when it is first asked for.
+  // Throws Error{bind} if the dtype or the device differs from before.
   void* attach(const State& state, const std::shared_ptr<DeviceMemory>& memory);
-  // A step that will use the states: what it has under way is waited for before they are read or
+  // Registers a step that will use the states. Its unfinished work is waited for before they are read or
   // written.
   void serve(std::shared_ptr<PendingWork> step);
   void wait() const;
@@ -31,18 +31,18 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   void write(std::string_view name, double value);
   void update(double new_scale);
   bool has(std::string_view name) const;
-  // Whether a step opens accumulation windows, as long as it keeps what open_windows() gave it, or
-  // the caller counts their micro-batches.
+  // Whether micro-batches are counted: by a step that opens accumulation windows, which is known while it
+  // keeps the result of open_windows(), or by the caller.
   bool counts_micro_batches() const;
   std::shared_ptr<const void> open_windows();
-  // The trackers were set from outside: the last run's change is not theirs any more.
+  // The trackers were set from outside, so the last run's change of them no longer applies.
   void forget_changes();
 
  private:
   struct Entry {
     DType dtype = DType::f32;
     size_t offset = 0;
-    bool is_written = false;  // by the host
+    bool is_written = false;  // the host has written it
   };
   static constexpr size_t kBytes = 4096;
   static constexpr size_t kStride = 128;

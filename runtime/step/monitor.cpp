@@ -11,8 +11,8 @@
 namespace stepfuse {
 namespace {
 
-// The condition on one report, of one of its groups or tensors at least; nothing where the step does
-// not report it.
+// Makes a rule that tests one report. Of a per-group or per-tensor report, one value suffices. The rule's
+// result is empty if the step does not have the report.
 Rule on_report(std::string name, std::string report, int in_a_row,
                std::function<bool(double)> test) {
   return {std::move(name),
@@ -26,7 +26,7 @@ Rule on_report(std::string name, std::string report, int in_a_row,
 }
 
 std::string json_number(double v) {
-  if (std::isnan(v)) return "\"nan\"";  // of either sign
+  if (std::isnan(v)) return "\"nan\"";  // a NaN of either sign
   return std::isfinite(v) ? fmt::format("{}", v) : fmt::format("\"{}\"", v);
 }
 
@@ -76,7 +76,7 @@ void Monitor::feed(const StepStats& stats) {
 }
 
 void Monitor::feed(const Step& step) {
-  // Steps before a resumed one were another process's.
+  // Steps before a resumed one ran in a different process.
   next_ = std::max(next_, step.impl().first_index());
   for (const StepStats& stats : step.history()) {
     if (stats.index < next_) continue;

@@ -13,7 +13,7 @@
 namespace stepfuse {
 
 Bits to_bits(double value, DType dtype, std::string_view what) {
-  FpEnvGuard guard;  // the caller's rounding mode is none of a value's business
+  FpEnvGuard guard;  // conversions must not depend on the caller's rounding mode
   auto fail = [&](std::string_view problem) {
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is {}: {} {}", what, name(dtype), value, problem));

@@ -7,9 +7,10 @@
 
 namespace stepfuse {
 
-// Throws Error{usage} naming `what` for a fraction or a value out of range of an integer or bool.
+// Throws Error{usage} that names `what` if the value does not fit the dtype, or is a fraction for an
+// integer or bool.
 Bits to_bits(double value, DType dtype, std::string_view what);
-// i64 beyond 2^53 rounds to nearest.
+// An i64 beyond 2^53 is rounded to nearest.
 double to_double(Bits bits, DType dtype);
 
 }  // namespace stepfuse

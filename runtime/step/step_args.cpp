@@ -1,5 +1,5 @@
-// Where a step's arguments come from: by value, the step's own block in device memory, or the
-// caller's. Knows the runtime's parts and fmt.
+// The sources of a step's arguments: values, the step's own block in device memory, or the caller's block.
+// Knows the runtime's parts and fmt.
 #include <cstring>
 
 #include <fmt/format.h>
@@ -93,7 +93,7 @@ void* Step::Impl::device_arg(ArgId arg, int member) const {
 }
 
 size_t Step::Impl::arg_offset(ArgId arg, int member) const {
-  // An argument of the step domain is one for all groups, as in Args.
+  // As in Args, an argument per step has one value for all groups.
   Args any(shape);
   return static_cast<size_t>(&any.slot(arg, member) - any.words_.data()) * sizeof(uint64_t);
 }
@@ -108,7 +108,7 @@ void Step::Impl::write_args(const Args& args, std::span<uint64_t> words) const {
   std::copy(args.words_.begin(), args.words_.end(), words.begin());
 }
 
-// Waits for the device where they are there.
+// Returns the arguments; waits for the device if they are in its memory.
 Args Step::Impl::fetch_args(const ArgSource& source, Stream stream) const {
   if (source.values != nullptr) return *source.values;
   Args args(shape);

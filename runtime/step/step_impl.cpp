@@ -1,4 +1,4 @@
-// A step's life: construction, preparation, runs. Knows the runtime's parts and fmt.
+// Constructs, prepares and changes steps. Knows the runtime's parts and fmt.
 #include "runtime/step/step_impl.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace stepfuse {
 namespace {
 
-// STEPFUSE_FORM=fused|split|unfused|interpret bisects a bad run without touching the program.
-// Returns whether the step is to be interpreted.
+// Reads STEPFUSE_FORM=fused|split|unfused|interpret, which bisects a bad run without a change to the
+// program. Returns whether the step must be interpreted.
 bool override_form(const Device& device, StepOptions& options) {
   const char* wanted = std::getenv("STEPFUSE_FORM");
   if (wanted == nullptr || *wanted == '\0') return false;
@@ -97,7 +97,7 @@ size_t Step::Impl::block_bytes() const {
   return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
 }
 
-// Memory, binding, argument shape and names for the current plan.
+// Makes memory, binding, argument shape and names for the current plan.
 void Step::Impl::allocate() {
   block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
   binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
@@ -113,14 +113,14 @@ void Step::Impl::allocate() {
   observed_.assign(plan->layout.size(), 0);
 }
 
-// append() makes records of another width where there are reports of tensors or groups.
+// With per-tensor or per-group reports, append() changes the width of the records.
 void Step::Impl::fit_ring() {
   size_t reports = report_count(plan->kernels(), plan->tables);
   if (ring && ring->reports() == reports) return;
   ring = std::make_unique<StatsRing>(reports, static_cast<size_t>(options.stats_ring));
 }
 
-// A graph holds the addresses of the step's tables and blocks, and the tables those of the arrays.
+// A graph holds the addresses of the step's tables and blocks, and the tables hold those of the arrays.
 void Step::Impl::refuse_in_live_graph(std::string_view what) const {
   if (!backend->in_live_graph()) return;
   throw Error(ErrorKind::usage,
@@ -130,7 +130,8 @@ void Step::Impl::refuse_in_live_graph(std::string_view what) const {
                           what));
 }
 
-// "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each signature.
+// The name is "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each
+// signature.
 void Step::Impl::name_ranges() {
   range_name = fmt::format("stepfuse {} {}", program.name, name(options.form));
   for (const Signature& signature : plan->variant.signatures) {
@@ -148,7 +149,7 @@ void Step::Impl::prepare() {
   NvtxRange range(nvtx, (range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
   prepared_ = false;
-  backend->collect(*ring, true, nullptr);  // what was reported of before
+  backend->collect(*ring, true, nullptr);  // reports of earlier runs
   report = {};
   report.passes_ms = plan->passes_ms;
   auto start = std::chrono::steady_clock::now();
@@ -160,8 +161,8 @@ void Step::Impl::prepare() {
   prepared_ = true;
 }
 
-// Results of earlier phases belong to other kernels, groups or arrays. The first phase is repeated, and
-// run() refuses to continue from a reduce(), whose results ranks may have replaced.
+// Drops the results of earlier phases, which belong to other kernels, groups or arrays. The first phase
+// runs again. run() refuses to continue from a reduce(), because ranks may have replaced its results.
 void Step::Impl::forget_phases() {
   std::fill(observed_.begin(), observed_.end(), uint8_t{0});
   outdated_ |= reduced_;
@@ -178,17 +179,17 @@ void Step::Impl::set_group(size_t tensor, int group) {
   Busy busy(*this);
   refuse_in_live_graph("set_group()");
   int before = tensor < plan->layout.size() ? plan->layout.tensors()[tensor].group : 0;
-  plan->layout.set_group(tensor, group);  // throws where there is no such tensor or group
+  plan->layout.set_group(tensor, group);  // throws if there is no such tensor or group
   try {
     plan->tables.set_group(tensor, static_cast<uint32_t>(group));
   } catch (...) {
     plan->layout.set_group(tensor, before);
     throw;
   }
-  binding->recheck();  // tied tensors are of one group
+  binding->recheck();  // tied tensors must be in one group
   forget_phases();
   if (!prepared_) return;
-  prepared_ = false;  // should the rest fail
+  prepared_ = false;  // in case the rest fails
   backend->collect(*ring, true, nullptr);
   wait();
   attach();
@@ -202,14 +203,16 @@ void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) 
   }
   if (!binding->bind(buffer, pointers)) return;
   tables_changed_ = true;
-  forget_phases();  // which tensors are one may have changed with it
+  forget_phases();  // tensors may have become duplicates, or ceased to be
 }
 
-// Initial values of the states of tensors [first_tensor, end), and of all others if it is 0.
+// Initialises the states of tensors [first_tensor, end), and with 0 also the states that are not per
+// tensor.
 void Step::Impl::initialise_states(size_t first_tensor, States which, Stream stream) {
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
-    if (which == States::written && !writes_state(program, i)) continue;  // a seed is the caller's
+    // The caller has written it, as a seed.
+    if (which == States::written && !writes_state(program, i)) continue;
     if (s.shared || (first_tensor > 0 && s.type.at.scope != Scope::tensor)) continue;
     size_t bytes = size_of(s.type.dtype);
     size_t count = member_count(s.type.at, plan->layout);
@@ -232,7 +235,7 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
   }
 }
 
-// Of tensors [first_tensor, end): their states and arrays; with 0, everything.
+// Initialises states and arrays of tensors [first_tensor, end); with 0, everything.
 void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   size_t total = plan->layout.size();
   if (first_tensor > total) {
@@ -249,7 +252,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
     Busy busy(*this);
     binding->check_complete();
     wait();
-    initialised_ = first_tensor;  // should the rest fail
+    initialised_ = first_tensor;  // in case the rest fails
     initialise_states(first_tensor, States::written, stream);
   }
   if (!init || first_tensor == total) {
@@ -258,7 +261,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   }
   Impl step(*init, init_layout(*init, plan->layout, first_tensor), device,
             {.allocator = options.allocator, .gradient = ""});
-  step.recorder.reset();  // it is no step of the caller's
+  step.recorder.reset();  // the caller did not make this step
   step.prepare();
   std::vector<void*> pointers(total - first_tensor);
   for (const Buffer& b : init->buffers) {
@@ -296,7 +299,7 @@ void Step::Impl::check_ready() {
                     "n) before each run)",
                     program.name));
   }
-  closes_windows_ = false;  // checked
+  closes_windows_ = false;  // the check is needed once
 }
 
 void Step::Impl::adopt_state() {
@@ -330,7 +333,7 @@ void Step::Impl::append(TensorSpec tensor) {
   grown_->check = check;
 }
 
-// Makes the parts anew for all appended tensors at once. Where that fails, none is appended.
+// Plans the step again for all appended tensors at once. If that fails, none is appended.
 void Step::Impl::grow() {
   Busy busy(*this);
   Grown grown = *std::exchange(grown_, std::nullopt);
@@ -338,7 +341,7 @@ void Step::Impl::grow() {
   next.outdated_ = outdated_ || reduced_;
   next.plan =
       std::make_unique<StepPlan>(program, std::move(grown.layout), options.form, options.observe);
-  backend->collect(*ring, true, nullptr);  // what the old block still has to report
+  backend->collect(*ring, true, nullptr);  // reports that the old block still holds
   wait();
   std::vector<std::vector<char>> saved(program.states.size());
   for (size_t i = 0; i < saved.size(); ++i) {
@@ -347,7 +350,7 @@ void Step::Impl::grow() {
     saved[i].resize(member_count(s.type.at, plan->layout) * size_of(s.type.dtype));
     backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), nullptr);
   }
-  // Nothing of the old parts is given up before all of the new ones are there.
+  // The old parts are kept until all of the new ones exist.
   StepParts& parts = *this;
   auto old_shape = shape;
   std::swap(parts, next);

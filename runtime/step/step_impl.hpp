@@ -1,4 +1,4 @@
-// What a Step is made of: plan, memory, binding, backend. Knows the runtime's parts.
+// The parts of a Step: plan, memory, binding, backend. Knows the runtime's parts.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@
 
 namespace stepfuse {
 
-// The part of a step that append() makes anew: everything that follows from program and layout.
+// Everything that follows from program and layout. append() makes it again.
 struct StepPlan {
-  // `observed`: of a step that observe() and reduce() are called of. Where `form` would store in
-  // phases that these run, it is the split form.
+  // `observed` says that observe() and reduce() may be called. If the phases that these run would store in
+  // `form`, the split form is taken instead.
   StepPlan(const Program& source, Layout layout, Form form, bool observed);
-  // Binding holds references into the plan: it stays where it was made.
+  // Binding holds references into the plan, so it must not move.
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
@@ -35,37 +35,37 @@ struct StepPlan {
   const KernelPlan& kernels() const { return variant.plan; }
   WorkspacePlan workspace;
   double passes_ms = 0;
-  // Where a backend's own tables begin in the step's block.
+  // Returns where a backend's own tables start in the step's block.
   size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
 };
 
-// Where a run takes its arguments from.
+// The source of a run's arguments.
 struct ArgSource {
   const Args* values = nullptr;
-  const uint64_t* block = nullptr;  // in device memory, if not by value
+  const uint64_t* block = nullptr;  // in device memory, unless `values` is set
 };
 
-// Of a step, what append() replaces as a whole.
+// The parts of a step that append() replaces as a whole.
 struct STEPFUSE_HIDDEN StepParts {
   std::unique_ptr<StepPlan> plan;
   std::unique_ptr<Binding> binding;
   std::unique_ptr<WorkspaceBlock> block;
   std::vector<void*> states_;               // [state]
-  std::vector<uint8_t> observed_;           // [tensor] what its gradient leaves of phase 0 is there
-  std::string range_name;                   // of this step on a profiler's timeline
-  std::string observe_name_, reduce_name_;  // its parts there
+  std::vector<uint8_t> observed_;           // [tensor] phase 0 has processed its gradient
+  std::string range_name;                   // the step's name on a profiler's timeline
+  std::string observe_name_, reduce_name_;  // names of its parts there
   bool any_observed_ = false;
-  bool reduced_ = false;   // by reduce(), since the last run
-  bool outdated_ = false;  // what reduce() left is of before a change: it has to be called again
+  bool reduced_ = false;   // reduce() has run since the last run()
+  bool outdated_ = false;  // a change has made the results of reduce() invalid
   bool prepared_ = false;
   bool args_set_ = false;  // the step's own argument block is filled
 };
 
 class STEPFUSE_HIDDEN Step::Impl : public StepParts {
  public:
-  class Busy;  // one call at a time, detected
+  class Busy;  // detects concurrent calls
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
-  // Waits for the device: what this step was given may be taken back afterwards.
+  // Waits for the device, so that the caller may free the step's arrays afterwards.
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -80,22 +80,22 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   void reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream);
   Partials partials() const;
   void append(TensorSpec tensor);
-  // Takes over what was appended since the last call of anything else.
+  // Plans for the tensors appended since the last call, if there are any.
   void settle() {
     if (grown_) grow();
   }
   void set_group(size_t tensor, int group);
 
-  // For whatever the step has under way, and the other steps of its scaler.
+  // Waits for the work of this step and of the other steps of its scaler.
   void wait() const;
-  // Those that the step only reads are written by the caller.
+  // `written` leaves out states that the step only reads, because the caller writes those.
   enum class States : uint8_t { all, written };
   void initialise_states(size_t first_tensor, States which, Stream stream);
   std::vector<Bits> read_state(std::string_view name, Stream stream) const;
   void write_state(std::string_view name, std::span<const Bits> values, Stream stream);
   std::optional<StepStats> newest() const;
   StepStats to_stats(const StatsRing::Record& record) const;
-  // The numbers of runs, which go on after a checkpoint was loaded.
+  // Indices of runs. They continue after a checkpoint was loaded.
   uint64_t first_index() const { return resumed_at_; }
   uint64_t next_index() const { return number_of(next_index_); }
   void continue_at(uint64_t index) {
@@ -119,7 +119,7 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   Bits arg_bits(const Args& args, size_t arg, size_t member) const;
   void set_arg_bits(Args& args, size_t arg, size_t member, Bits value) const;
 
-  Program program;  // as given
+  Program program;  // as given, before any pass
   Device device;
   StepOptions options;
   std::unique_ptr<Backend> backend;
@@ -148,28 +148,29 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   uint64_t* own_block() const;
   RunInputs inputs(const ArgSource& args, Stream stream) const;
 
-  // The layout with the tensors that append() added, for which nothing is made yet.
+  // The layout with the tensors that append() added, before anything was made for them.
   struct Grown {
     Layout layout;
     LayoutCheck check;
   };
   std::optional<Grown> grown_;
-  std::optional<LayoutCheck> layout_check_;  // of plan->layout
-  size_t initialised_ = 0;                   // tensors with initial values, from the first on
-  bool begins_somehow_ = false;              // the program says how its buffers begin
-  bool closes_windows_ = false;  // of accumulation, and it is not checked yet that any are opened
-  bool tables_changed_ = false;  // since the backend last took them over
-  std::shared_ptr<const void> opens_windows_;  // known to the scaler while this step lives
+  std::optional<LayoutCheck> layout_check_;  // checks plan->layout
+  size_t initialised_ = 0;                   // the first tensors, which have initial values
+  bool begins_somehow_ = false;              // the program says how its buffers start
+  // It closes accumulation windows, and no step is known yet that opens any.
+  bool closes_windows_ = false;
+  bool tables_changed_ = false;                // since the backend last took them over
+  std::shared_ptr<const void> opens_windows_;  // registers this step with the scaler while it lives
   uint64_t number_of(uint64_t own) const {
     return own < resumed_own_ ? own : own - resumed_own_ + resumed_at_;
   }
-  uint64_t next_index_ = 0;   // of this step's own runs, as the backends count them
-  uint64_t resumed_own_ = 0;  // the first of them after a checkpoint was loaded,
-  uint64_t resumed_at_ = 0;   // and its number
+  uint64_t next_index_ = 0;   // index of the next own run, as the backends count them
+  uint64_t resumed_own_ = 0;  // own index of the first run after a checkpoint was loaded,
+  uint64_t resumed_at_ = 0;   // and the index that the checkpoint gives it
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };
 
-// Marks the step as running; a second thread that comes meanwhile is told so.
+// Marks the step as running. Throws if a different thread is running it.
 class Step::Impl::Busy {
  public:
   explicit Busy(Impl& step) : step_(step) {

@@ -9,7 +9,8 @@ namespace stepfuse {
 
 namespace {
 
-// Observing again stores again, and between the phases others look at what the step began from.
+// Whether the phases that observe() and reduce() run store to the caller's arrays. They must not: observing
+// twice would store twice, and between the phases the caller must see the arrays before the step.
 bool stores_observed(const KernelPlan& plan) {
   for (int32_t p = 0; p < plan.reduced_phases && p < std::ssize(plan.phases); ++p) {
     for (const plan::Body& body : plan.phase(p).bodies) {

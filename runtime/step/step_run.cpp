@@ -1,5 +1,5 @@
-// What a step does again and again: observe, reduce, run. Knows the runtime's parts and fmt. Nothing
-// here allocates, locks or waits.
+// The repeated calls of a step: observe, reduce, run. Knows the runtime's parts and fmt. Nothing here
+// allocates, locks or waits.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 namespace stepfuse {
 
-// Takes over the gradients of tensors [first, first + gradients.size()).
+// Makes these the gradients of tensors [first, first + gradients.size()).
 void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
                                std::string_view after) {
   std::span<const Binding::Moved> moved = binding->find_moved(first, gradients);
@@ -21,8 +21,8 @@ void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
   }
 }
 
-// What a first phase has read must be what the rest reads. A tensor that was observed without a
-// gradient has left nothing: given one now, it is observed now.
+// Throws if a gradient that the first phase has read was moved. A tensor that was observed without a
+// gradient may get one now, and is observed now.
 void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
                                std::string_view after) const {
   for (const Binding::Moved& m : moved) {
@@ -33,7 +33,7 @@ void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
   }
 }
 
-// Phase 0 of what was not observed, in one launch, and its fold.
+// Runs phase 0 on everything not yet observed, in one launch, and its fold.
 void Step::Impl::finish_observing(const ArgSource& args, Stream stream) {
   uint32_t begin = 0, end = 0;
   for (size_t t = 0; t < observed_.size(); ++t) {
@@ -44,7 +44,7 @@ void Step::Impl::finish_observing(const ArgSource& args, Stream stream) {
   }
   backend->finish_observing(inputs(args, stream), begin, end);
   tables_changed_ = false;
-  // What a tensor without a gradient left stays good until it has one.
+  // A tensor without a gradient contributes the identity until it has one.
   for (size_t t = 0; t < observed_.size(); ++t) observed_[t] = binding->is_present(t) ? 0 : 1;
   any_observed_ = false;
 }
@@ -78,7 +78,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   ++next_index_;
 }
 
-// Which call has read gradients that the next one must not move; empty if none has.
+// Returns the call whose gradients must not move before the next one; empty if there is none.
 std::string_view Step::Impl::first_half() const {
   return reduced_ ? "reduce" : any_observed_ ? "observe" : "";
 }
@@ -140,7 +140,7 @@ void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args,
 
 namespace {
 
-// Reductions before this marker are the pipeline's; recipes always write it.
+// Returns the marker before which all reductions are the pipeline's. Recipes always write it.
 ValueId optimizer_stage(const Program& p) {
   for (ValueId v = 0; v < p.size(); ++v) {
     bool stage = p[v].op == Op::stage && p.stages[static_cast<size_t>(p[v].slot)] == "optimizer";

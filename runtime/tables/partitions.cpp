@@ -1,4 +1,4 @@
-// The lists that folds go by, sorted from the tables. Knows the kernel ABI and granularities.
+// Sorts the tables into the lists for folds. Knows the kernel ABI and granularities.
 #include "runtime/tables/partitions.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stepfuse {
 namespace {
 
-// Members stay in their order within a part.
+// Within a part, the members keep their order.
 Partition by_owner(const std::vector<uint32_t>& owner, uint32_t parts) {
   Partition p;
   p.begin.assign(parts + 1, 0);
@@ -25,7 +25,8 @@ constexpr uint32_t index(Granularity from, Granularity to) {
   return abi::partition_index(number_of(from), number_of(to));
 }
 
-// The granularity that members of `g` are parts of. Chunks are parts of rows if there are rows.
+// Returns the next coarser granularity, whose members consist of members of `g`. Chunks belong to rows if
+// there are rows.
 constexpr Granularity coarser(Granularity g, Granularity chunk_owner) {
   if (is_tile(g)) return chunk_owner;
   if (splits_tensor(g)) return per::tensor;
@@ -46,7 +47,7 @@ Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::
   static_assert(abi::kColumnsOfTensors == index(per::column, per::tensor));
   bool has_rows = std::find(lines.begin(), lines.end(), per::row) != lines.end();
   Granularity chunk_owner = has_rows ? per::row : per::tensor;
-  // [number] for each member of a granularity the member of the next coarser one that it belongs to
+  // up[number]: for each member of a granularity, the member of the next coarser one that contains it.
   std::array<std::vector<uint32_t>, kCount> up;
   auto of = [&](Granularity g) -> std::vector<uint32_t>& { return up[number_of(g)]; };
   of(per::step) = {0};
@@ -69,7 +70,7 @@ Partitions::Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::
   for (uint32_t from = 1; from < kCount; ++from) {
     std::vector<uint32_t> owner(up[from].size());
     std::iota(owner.begin(), owner.end(), 0);
-    Granularity at = kGranularities[from].at;  // whose members `owner` says
+    Granularity at = kGranularities[from].at;  // `owner` holds members of this granularity
     for (uint32_t to = from; to-- > 0;) {
       Granularity target = kGranularities[to].at;
       bool owns = target == coarser(at, chunk_owner);

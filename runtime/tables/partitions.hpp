@@ -1,5 +1,5 @@
-// Which members of a finer granularity make up each member of a coarser one: the lists that folds go by.
-// Knows the kernel ABI and granularities.
+// The lists for folds: which members of a finer granularity make up each member of a coarser one. Knows the
+// kernel ABI and granularities.
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@
 
 namespace stepfuse {
 
-// The arrays behind one abi::Partition.
+// The arrays that an abi::Partition points to.
 struct Partition {
-  std::vector<uint32_t> members;  // empty: of 0, 1, 2, …
+  std::vector<uint32_t> members;  // empty stands for 0, 1, 2, …
   std::vector<uint32_t> begin;
   uint32_t count() const { return static_cast<uint32_t>(begin.size()) - 1; }
-  abi::Partition view() const;  // as long as this lives
+  abi::Partition view() const;  // valid while this object lives
 };
 
 class Partitions {
  public:
   Partitions() = default;
-  // `lines`: those of rows and columns that have members. Chunks are in bound order of their tensors; their slots
-  // are their numbers.
+  // `lines` names those of rows and columns that have members. Chunks are in bound order of their tensors,
+  // and their slots are their indices.
   Partitions(std::span<const abi::Chunk> chunks, std::span<const abi::Tensor> tensors,
              uint32_t group_count, std::span<const Granularity> lines = {});
 

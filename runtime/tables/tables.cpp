@@ -1,4 +1,4 @@
-// Tables from a layout. Knows the public API and fmt.
+// Makes the tables from a layout. Knows the public API and fmt.
 #include "runtime/tables/tables.hpp"
 
 #include <algorithm>
@@ -77,7 +77,8 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   pointers.resize(tensors.size() * buffer_count);
 }
 
-// The chunks of so many rows that have the same columns stand together, in the order of rows.
+// Sorts the chunks of each strip by columns, so that a worker finds its rows next to each other and in
+// order.
 void StepTables::put_rows_in_order(size_t first, uint64_t columns) {
   std::stable_sort(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
                    [&](const abi::Chunk& a, const abi::Chunk& b) {
@@ -125,7 +126,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
                signature_of(program, t, i));
   }
   tables.make_parts(static_cast<uint32_t>(layout.group_count()));
-  // A step over no tensors (a loss-scale update alone) still has a kernel.
+  // A step over no tensors (for example, only a loss-scale update) still has a kernel.
   if (tables.signatures.empty()) {
     Signature any;
     for (const Buffer& b : program.buffers) any.push_back(b.dtypes.only());

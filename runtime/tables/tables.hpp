@@ -1,5 +1,5 @@
-// The tables that a kernel walks: chunks, tensors and pointers, as the layout makes them. Knows the
-// public API and the kernel ABI.
+// The tables that a kernel reads, made from the layout: chunks, tensors and pointers. Knows the public API
+// and the kernel ABI.
 #pragma once
 
 #include <vector>
@@ -21,16 +21,17 @@ struct StepTables {
   std::vector<uint32_t> signature_of;       // [tensor]
   Partitions parts;
   size_t buffer_count = 0;
-  uint64_t scratch_elements = 0;  // of every scratch array
+  uint64_t scratch_elements = 0;  // length of every scratch array
   uint64_t strip_values = 0;      // slots of every reduction to columns
   uint64_t square_values = 0;     // results of every reduction to squares
   std::vector<Granularity>
-      lines;                  // rows, if chunks are cut at rows, and columns, if they have values
+      // Rows, if chunks are cut at rows, and columns, if there are per-column values.
+      lines;
   int32_t rows_in_order = 0;  // KernelPlan::rows_in_order
 
   void describe(const Program& program);
-  // The next tensor in bound order, with its chunks; its bases are found here. Once all are there,
-  // whoever adds them makes `parts`.
+  // Appends a tensor in bound order with its chunks, and computes its bases. After the last one, the caller
+  // makes `parts`.
   void add(abi::Tensor tensor, const Signature& types);
   void make_parts(uint32_t groups) { parts = Partitions(chunks, tensors, groups, lines); }
   void set_group(size_t tensor, uint32_t group);
@@ -47,9 +48,10 @@ struct StepTables {
   void put_rows_in_order(size_t first, uint64_t columns);
 };
 
-// The storage types of tensor `index`, by buffer. Throws Error{bind} where they do not fit the program.
+// Returns the storage types of tensor `index`, by buffer. Throws Error{bind} if they do not fit the
+// program.
 Signature signature_of(const Program& program, const TensorSpec& tensor, size_t index);
-// Throws Error{bind} as signature_of() does.
+// Throws Error{bind}, as signature_of() does.
 StepTables make_tables(const Program& program, const Layout& layout);
 
 }  // namespace stepfuse

@@ -8,7 +8,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// What ranks exchange between phases stands in one block, without gaps between values of one type.
+// Places the values that ranks exchange between phases in one block, without gaps between values of one
+// type.
 void place_partials(const KernelPlan& kernels, const StepTables& tables, WorkspacePlan& plan) {
   auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {

@@ -1,4 +1,4 @@
-// Takes a step's memory and gives it back. Knows the device's memory and fmt.
+// Allocates a step's memory and gives it back. Knows the device's memory and fmt.
 #include "runtime/tables/workspace_block.hpp"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
 
 WorkspaceBlock::~WorkspaceBlock() { release(); }
 
-// Also while an error is on its way: one of the caller's own cannot go anywhere from here.
+// Does not throw, because it may run during an exception: errors of the caller's allocator are dropped.
 void WorkspaceBlock::release() noexcept {
   if (!allocator_.allocate) return memory_->release(base_, bytes_, nullptr);
   if (!allocator_.release) return;
@@ -53,7 +53,7 @@ void WorkspaceBlock::release() noexcept {
       memory_->on_device(give_back);
     } catch (const Error&) {
       if (asked) throw;
-      give_back();  // the context is gone; the caller's memory need not be
+      give_back();  // the context is gone, but the caller's memory may not be
     }
   } catch (const std::exception& e) {
     say(fmt::format("stepfuse: the allocator's release failed, and {} bytes may be lost: {}",

@@ -1,4 +1,4 @@
-// The memory of a step, the caller's allocator's or the device's. Knows the public API and the device's
+// The memory of a step, from the caller's allocator or the device. Knows the public API and the device's
 // memory.
 #pragma once
 
