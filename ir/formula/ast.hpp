@@ -1,4 +1,4 @@
-// A formula as its text says it: an optimizer's declarations and assignments. Knows ir only.
+// The syntax tree of a formula: an optimizer's declarations and assignments. Knows ir only.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,21 @@
 
 namespace stepfuse::formula {
 
-// Limits of a formula: each is far beyond any optimizer. They keep every recursion over a tree within a
-// small thread's stack, and the work on a text in proportion to its length.
-constexpr int kMaxNesting =
-    200;  // parentheses, calls, signs and blocks in one another, in the text
+// Limits of a formula, each far beyond any optimizer. They keep every recursion over a tree within a small
+// thread's stack, and the work on a text in proportion to its length.
+constexpr int kMaxNesting = 200;  // nesting of parentheses, calls, signs and blocks in the text
 constexpr int kMaxHeight =
-    400;  // nodes from an expression's root to its deepest leaf, calls inlined
+    400;  // nodes from an expression's root to its deepest leaf, with calls inlined
 constexpr int kMaxNodes = 20000;      // expressions, statements and parameters in the text
-constexpr int kMaxEvaluated = 50000;  // expressions that are evaluated, calls inlined
-constexpr int kMaxOperations = 4000;  // instructions of the step that they become
+constexpr int kMaxEvaluated = 50000;  // expressions that are evaluated, with calls inlined
+constexpr int kMaxOperations = 4000;  // instructions of the resulting step
 constexpr size_t kMaxName = 200;      // characters
 
 struct Expr {
   enum class Kind : uint8_t { number, name, unary, binary, choice, call };
   Kind kind = Kind::number;
   SourceLoc loc;
-  std::string text;  // of a name, an operator or a called function
+  std::string text;  // a name, an operator or a called function
   double number = 0;
   int height = 1;  // at most kMaxHeight
   std::vector<Expr> operands;
@@ -34,10 +33,10 @@ struct Expr {
 struct Statement {
   enum class Kind : uint8_t {
     hyper,   // name, number
-    moment,  // name, dtype (else that of the moments), from_weight
-    input,   // name: an f32 array of the caller's, which a step only reads
-    output,  // name, dtype = value: one that it only writes
-    state,   // name, dtype, domain, number
+    moment,  // name, dtype (by default that of the moments), from_weight
+    input,   // name: an f32 array of the caller's that the step only reads
+    output,  // name, dtype = value: an array that the step only writes
+    state,   // name, dtype, granularity, number
     option,  // name
     let,     // name = value
     def,     // name, params, body (only lets), value
@@ -49,7 +48,7 @@ struct Statement {
   Kind kind = Kind::let;
   SourceLoc loc;
   std::string name;
-  std::string help;  // what it means, or refuses
+  std::string help;  // meaning of the declaration, or the message of a refusal
   double number = 0;
   std::optional<DType> dtype;
   Granularity at = per::tensor;
@@ -66,9 +65,9 @@ struct Formula {
   std::string help;
   std::string file;
   std::string text;
-  std::string formula_text;  // where its statements stand: its base's text, if it has one
+  std::string formula_text;  // the text that contains the statements: its base's, if it has one
   WeightDecay decay = WeightDecay::none;
-  double weight_decay = 0;  // the default of arg weight_decay
+  double weight_decay = 0;  // the default of argument weight_decay
   bool caution = false;     // option caution is always on
   std::vector<Statement> body;
 

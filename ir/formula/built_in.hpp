@@ -12,21 +12,21 @@
 namespace stepfuse::formula {
 
 struct Embedded {
-  std::string_view name;  // of the file and of its optimizer or format
+  std::string_view name;  // name of the file, and of its optimizer or format
   std::string_view text;
 };
 std::span<const Embedded> embedded_formulas();
-// The storage formats: one file each in ir/formats/.
+// The storage formats of moments: one file each in ir/formats/.
 std::span<const Embedded> embedded_formats();
-// Those of weights with more bits than the model computes with: ir/formats/masters/.
+// The formats of weights with more bits than the model computes with: ir/formats/masters/.
 std::span<const Embedded> embedded_masters();
-// Those of copies that the model computes with: ir/formats/copies/.
+// The formats of copies that the model computes with: ir/formats/copies/.
 std::span<const Embedded> embedded_copies();
 
-// What `optimizer NAME = BASE` finds.
+// Returns the formula that `optimizer NAME = BASE` refers to as BASE.
 std::optional<Formula> parse_built_in(std::string_view name);
 
-// All of them, parsed when first asked for.
+// Returns all built-in formulas; they are parsed at the first call.
 std::span<const std::shared_ptr<const Formula>> built_in_formulas();
 
 }  // namespace stepfuse::formula

@@ -1,5 +1,5 @@
-// The sequences of ops of exp, log, tanh and the remainder. exp2 and log2 are ops with fixed steps
-// (ir/semantics/powers.hpp), from which exp and log follow.
+// Composes exp, log, tanh and the remainder from ops. exp2 and log2 are ops with fixed sequences of
+// operations (ir/semantics/powers.hpp), from which exp and log follow.
 #include "ir/formula/elementary.hpp"
 
 #include <span>
@@ -7,9 +7,9 @@
 namespace stepfuse::formula {
 namespace {
 
-constexpr double kTanhEnd = 0.55;  // tanh is a polynomial below, and follows from exp above
+constexpr double kTanhEnd = 0.55;  // below it tanh is a polynomial, above it follows from exp
 
-// tanh(x) = x + x^3 (c[0] + x^2 (c[1] + …)): minimax below kTanhEnd.
+// tanh(x) = x + x^3 (c[0] + x^2 (c[1] + …)), a minimax polynomial below kTanhEnd.
 constexpr double kTanh32[] = {-0x1.555554p-2, 0x1.110feap-3, -0x1.b9a044p-5, 0x1.5d220ep-6,
                               -0x1.b13538p-8};
 constexpr double kTanh64[] = {
@@ -17,12 +17,12 @@ constexpr double kTanh64[] = {
     -0x1.226e3539b9272p-7,  0x1.d6d3c60009e9cp-9,  -0x1.7da25da5066b5p-10, 0x1.3547bfaa42508p-11,
     -0x1.f41d11ba745a0p-13, 0x1.8c93b7d5aba25p-14, -0x1.1adede7706052p-15, 0x1.08378067f032ap-17};
 
-// The numbers of one type. Constants in two parts are exact to twice its digits.
+// The constants for one type. A constant in two parts has twice the type's digits.
 struct Numbers {
   double log2_e, log2_e_low;
-  double ln2, ln2_low;  // of one sign, for infinite logarithms
-  double far;           // exp is 0 or infinite beyond
-  double large;         // below the largest exponent of two; 1 less than such a number is exact
+  double ln2, ln2_low;  // both have the same sign, for infinite logarithms
+  double far;           // beyond it exp is 0 or infinite
+  double large;         // below the largest exponent of two; x - 1 is exact for such an x
   std::span<const double> tanh;
 };
 constexpr Numbers kNumbers32 = {
@@ -35,7 +35,7 @@ constexpr Numbers kNumbers64 = {0x1.71547652b82fep+0,
                                 700,
                                 kTanh64};
 
-// Writes ops in one type.
+// Writes ops of one type.
 class Writer {
  public:
   Writer(Values& v, SourceLoc loc, DType t)
@@ -51,8 +51,9 @@ class Writer {
     return op(Op::select, condition, yes, no);
   }
 
-  // 2^p (1 + low ln 2), where p + low is x log2(e) to more digits than the type has. The power may
-  // be infinite where the result is not, hence one less in the exponent and a doubling.
+  // Returns 2^p (1 + low ln 2), where p + low is x log2(e) with more digits than the type has. The power
+  // may overflow although the result does not; therefore the exponent is one less and the result is
+  // doubled.
   Value exp(Value x) const {
     Value near = op(Op::clamp, x, constant(-numbers.far), constant(numbers.far));
     Value log2_e = constant(numbers.log2_e);
@@ -83,7 +84,7 @@ class Writer {
     Value rest = op(Op::div, constant(2), op(Op::add, power, constant(1)));
     Value is_small = op(Op::lt, size, constant(kTanhEnd));
     Value result = choose(is_small, small, op(Op::sub, constant(1), rest));
-    return op(Op::mul, result, op(Op::sign, x));  // the sign of a zero is the zero
+    return op(Op::mul, result, op(Op::sign, x));  // keeps the sign of a zero
   }
 
   const Numbers& numbers;
@@ -115,7 +116,7 @@ Operand remainder(Values& v, SourceLoc loc, const Operand& a, const Operand& b) 
   Value left;
   if (t == DType::i64) {
     left = w.op(Op::sub, x, w.op(Op::mul, quotient, y));
-  } else {  // one rounding, which changes nothing while the quotient has fewer digits than the type
+  } else {  // rounded once, which changes nothing if the quotient has fewer digits than the type
     left = w.op(Op::fma, w.op(Op::neg, w.op(Op::floor, quotient)), y, x);
   }
   Value zero = t == DType::i64 ? v.c.i64(0) : w.constant(0);

@@ -1,4 +1,4 @@
-// The functions that formulas have without defining them. Knows ir and fmt.
+// The built-in functions of formulas. Knows ir and fmt.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -28,20 +28,20 @@ Operand finite(Values& v, SourceLoc loc, Operands o) {
 
 Operand select(Values& v, SourceLoc loc, Operands o) { return v.choose(loc, o[0], o[1], o[2]); }
 
-// Of elements with a share that is not one.
+// Fails if the share of an average is a per-element value.
 void check_share(Values& v, const Operand& share) {
   if (is_of_elements(share.domain()))
     v.fail(share.loc, "the share must be one number for all elements");
 }
 
-// As torch.lerp rounds it.
+// Rounds as torch.lerp does.
 Operand lerp(Values& v, SourceLoc, Operands o) {
   check_share(v, o[2]);
   Value share = v.to(o[2], DType::f64);
   return {o[0].loc, recipes::lerp(v.c, v.to(o[0], DType::f32), v.to(o[1], DType::f32), share), {}};
 }
 
-// As torch's mul_ and addcmul_ round it.
+// Rounds as torch's mul_ and addcmul_ do.
 Operand ema_square(Values& v, SourceLoc, Operands o) {
   check_share(v, o[2]);
   Value decay = v.to(o[2], DType::f64);
@@ -66,7 +66,7 @@ Operand pow(Values& v, SourceLoc loc, Operands o) {
   return v.number(loc, Op::pow, o, true);
 }
 
-// Uniform in [0, 1): the upper 24 of 32 random bits, which an f32 holds.
+// Returns a uniform number in [0, 1) from the upper 24 of 32 random bits, which an f32 holds exactly.
 Operand random(Values& v, SourceLoc loc, Operands) {
   Value bits = v.made(loc, v.c.random_bits()).value;
   Value upper = v.made(loc, v.c.b.apply(Op::shr, {bits, v.c.i32(8)})).value;
@@ -119,8 +119,8 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
                            {"norm", Op::reduce_add}, {"max", Op::reduce_max},
                            {"min", Op::reduce_min},  {"any", Op::reduce_any}};
 
-// Counts the true values. Elements are counted in i32, for they have no i64. Read without a sign, it holds the
-// count of a tensor of less than 2^32 elements. Others are counted in i64.
+// Counts the true values. Per-element values are counted in i32, because they have no i64; read as
+// unsigned, it is right for tensors below 2^32 elements. All other values are counted in i64.
 Operand count_true(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
   bool elements = is_of_elements(x.domain());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;

@@ -1,4 +1,4 @@
-// Tokens of formula text. Knows ir errors and fmt.
+// Splits formula text into tokens. Knows ir errors and fmt.
 #include "ir/formula/lexer.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 }  // namespace
 
-// Of the name or number that begins here; a sign follows the e of a number only.
+// Returns the end of the name or number that starts here. Only the e of a number may be followed by a sign.
 size_t Lexer::word_end() const {
   bool number = !is_letter(text_[pos_]);
   size_t end = pos_;

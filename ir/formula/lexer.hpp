@@ -1,4 +1,4 @@
-// Tokens of formula text. Knows ir errors only.
+// Splits formula text into tokens. Knows ir errors only.
 #pragma once
 
 #include "ir/text/lexer_base.hpp"

@@ -1,4 +1,4 @@
-// A formula's statements as instructions of a step. Knows ir and fmt.
+// Translates a formula's statements to instructions of a step. Knows ir and fmt.
 #include "ir/formula/lower.hpp"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 using Kind = Statement::Kind;
 using recipes::Context;
 
-// What a name stands for. After `x = a where p` it stands for p ? a : what it was, which is computed
-// if somebody asks.
+// The value of a name. After `x = a where p` it is p ? a : the previous value; that select is made when the
+// name is read.
 struct Entry {
   Operand now;
-  const Statement* declared = nullptr;  // of moments and states
+  const Statement* declared = nullptr;  // the declaration of a moment or state
   recipes::Kept kept;
   StateRef state;
   bool assigned = false;
@@ -74,7 +74,7 @@ class Lowering {
                               o.caution ? "caution" : "update-clip", f_.name));
     }
     for (const auto& [name, entry] : names_) {
-      // What begins as a copy of the weight may stay one.
+      // A moment that starts as a copy of the weight need not be assigned.
       if (entry.declared != nullptr && !entry.assigned && !entry.declared->from_weight) {
         f_.fail(entry.declared->loc, fmt::format("'{}' is never assigned: write {} = …, "
                                                  "or remove it",
@@ -163,7 +163,7 @@ class Lowering {
     }
   }
 
-  // Of a step that is skipped there is nothing to go on with, and what is made of it shows that.
+  // A skipped step has no valid output. It stores NaN, so that any use of the output shows.
   void write_output(const Statement& s) {
     Operand& now = define(s.name, s.loc).now;
     BufferRef buffer = c.b.buffer(s.name, *s.dtype, Access::out);
@@ -177,7 +177,7 @@ class Lowering {
     has_output_ = true;
   }
 
-  // A value that is nobody else's yet is named after the statement.
+  // Evaluates the statement's value, and names it after the statement if it is new.
   Operand computed(const Statement& s) {
     ValueId first = c.b.program().size();
     Operand o = evaluate(*s.value);
@@ -256,7 +256,8 @@ class Lowering {
 
   // --- expressions
 
-  // Counts what is evaluated: functions that call functions multiply it, and may nest it without end.
+  // Limits the number and the depth of evaluations, because calls of functions within functions multiply
+  // them.
   Operand evaluate(const Expr& e) {
     if (++evaluated_ > kMaxEvaluated) {
       f_.fail(e.loc,
@@ -376,7 +377,8 @@ class Lowering {
     return {e.loc, v_.count(*domain), {}};
   }
 
-  // update(x) and update(x, unit): `x` after the options that change updates. Their unit is only measured with.
+  // update(x) and update(x, unit) apply the options that change updates to `x`. The unit only scales the
+  // measure.
   Operand update(const Expr& e) {
     if (e.operands.empty() || e.operands.size() > 2) {
       f_.fail(e.loc, "write update(x), or update(x, unit) if the weight moves by x / unit");
@@ -402,7 +404,7 @@ class Lowering {
     return domain_of(e.operands[1].text);
   }
 
-  // The body sees its parameters, its own lets and what the formula has so far.
+  // The body can read its parameters, its own lets, and the names that the formula has defined so far.
   Operand call_own(const Expr& e, const Statement& def, const std::vector<Operand>& operands) {
     if (operands.size() != def.params.size()) {
       f_.fail(e.loc, fmt::format("{} takes {} value{}, not {}", def.name, def.params.size(),
@@ -427,7 +429,8 @@ class Lowering {
     return at(e.loc, result);
   }
 
-  // round(x, @grad): to the gradient's storage type and back; round(x, bf16) likewise.
+  // round(x, @grad) converts to the gradient's storage type and back; round(x, bf16) does the same with
+  // bf16.
   Operand round(const Expr& e) {
     if (e.operands.size() != 2)
       f_.fail(e.loc, "write round(x, @grad), round(x, bf16) or round(x, f16)");
@@ -450,7 +453,7 @@ class Lowering {
   std::map<std::string, Entry> names_;
   std::map<std::string, const Statement*> functions_;
   std::map<std::string, Operand>* locals_ = nullptr;
-  std::set<const Statement*> active_;  // the functions whose calls are being evaluated
+  std::set<const Statement*> active_;  // functions whose calls are being evaluated
   int height_ = 0;
   int evaluated_ = 0;
   Value yes_;

@@ -1,4 +1,4 @@
-// A formula's statements as instructions of a step. Knows ir only.
+// Translates a formula's statements to instructions of a step. Knows ir only.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace stepfuse::formula {
 
-// From c.gradient and c.weight to the new weight, if it makes one; what the formula keeps is updated, its
-// outputs are stored. Throws Error{parse} at the place in its text.
+// Starts from c.gradient and c.weight and returns the new weight, if the formula makes one. Updates the
+// moments and states of the formula and stores its outputs. Throws Error{parse} with the position in its
+// text.
 Value lower(const Formula& formula, const std::vector<const Statement*>& statements,
             recipes::Context& c);
 

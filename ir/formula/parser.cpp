@@ -1,4 +1,4 @@
-// Formula text to its tree. Knows ir and fmt.
+// Parses formula text. Knows ir and fmt.
 #include "ir/formula/parser.hpp"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace {
 
 using Kind = Statement::Kind;
 
-// Words that a statement begins with.
+// The keywords with which statements start.
 const std::vector<std::string> kStatements = {"hyper",   "moment", "input", "output", "state",
                                               "option",  "let",    "def",   "report", "decay",
                                               "caution", "if",     "refuse"};
 
-// Binary operators, loosest first; those of one level group from the left.
+// Binary operators, loosest first. Those of one level associate to the left.
 struct Level {
   std::string_view signs[4];
 };
@@ -58,7 +58,7 @@ class Parser : TokenReader<Lexer> {
  private:
   // --- tokens
 
-  // Fails at a word that other languages have in an expression.
+  // Fails on a word that other languages have in expressions.
   void check_foreign_word() const {
     const Token& t = lexer_.peek();
     if (t.kind != TokenKind::word) return;
@@ -69,8 +69,8 @@ class Parser : TokenReader<Lexer> {
     check_foreign_word();
     fail_found(what);
   }
-  // A name that the formula gives something. Words that a value or a block follows are no names: `where(g)`
-  // would be a call or a guard by the blank before its parenthesis alone.
+  // Parses a name that the formula declares. Words that precede a value or a block are not allowed: only
+  // the blank before its parenthesis would tell the guard `where (g)` from a call `where(g)`.
   std::string declare_name(std::string_view what) {
     Token t = expect(TokenKind::word, what);
     for (std::string_view word : {"if", "else", "where", "return"}) {
@@ -126,8 +126,8 @@ class Parser : TokenReader<Lexer> {
                     kMaxNodes));
   }
 
-  // An expression of its token and its operands, which are moved into it. An initializer list would copy
-  // them, and with them everything below.
+  // Makes an expression from its token and operands. The operands are moved, because an initializer list
+  // would copy them with all their subtrees.
   template <class... Operands>
   Expr make(Expr::Kind kind, const Token& t, Operands... operands) {
     std::vector<Expr> list;
@@ -211,7 +211,7 @@ class Parser : TokenReader<Lexer> {
     next();
     bool has_operand = at(TokenKind::word) || at("(");
     if (t.text == "not" && has_operand) lexer_.fail(t.loc, "there is no 'not'; write !a");
-    // The parenthesis of a call touches its name: what else begins with one begins a line.
+    // The parenthesis of a call touches its name. Any other parenthesis here starts a new line.
     if (!at("(") || !lexer_.peek().touches) return make(Expr::Kind::name, t);
     return make_of(Expr::Kind::call, t, parse_list([&] { return parse_expr(); }));
   }
@@ -313,7 +313,7 @@ class Parser : TokenReader<Lexer> {
     if (take("=")) s.number = parse_default();
   }
 
-  // moment a, b [: f32] [= w] ["help"]: the rest is of all of them.
+  // Parses "moment a, b [: f32] [= w] ["help"]". Everything behind the names applies to all of them.
   void parse_moments(std::vector<Statement>& to) {
     size_t first = to.size();
     do {
@@ -400,7 +400,7 @@ class Parser : TokenReader<Lexer> {
     return s;
   }
 
-  // The base's statements; what follows gives other defaults.
+  // Takes over the base's statements. The statements that follow change defaults.
   void parse_variant() {
     Token name = expect(TokenKind::word, "the optimizer to start from");
     std::optional<Formula> base = find_base_(name.text);

@@ -1,4 +1,4 @@
-// Formula text to its tree. Knows ir only.
+// Parses formula text. Knows ir only.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace stepfuse::formula {
 
-// The formula that `optimizer NAME = BASE` begins from; nothing where there is none.
+// Returns the base formula of `optimizer NAME = BASE`, or nothing if there is no such formula.
 using FindBase = std::optional<Formula> (*)(std::string_view name);
 
-// Throws Error{parse} at the first fault. Types are checked where a step is made of it.
+// Throws Error{parse} at the first mistake. Types are checked when a step is made from the formula.
 Formula parse_formula(std::string_view text, std::string_view file, FindBase find_base);
 
 }  // namespace stepfuse::formula

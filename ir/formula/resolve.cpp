@@ -1,4 +1,4 @@
-// Which statements of a formula count under given options. Knows ir and fmt.
+// Selects the statements of a formula that apply under given options. Knows ir and fmt.
 #include "ir/formula/resolve.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const RecipeOption* row_of(std::string_view name) {
   return nullptr;
 }
 
-// As `profile` is written in a formula: a name has no '-'.
+// Returns the value as formulas write it: a name has no '-'.
 std::string word_of(std::string_view value) {
   std::string word(value);
   std::replace(word.begin(), word.end(), '-', '_');
@@ -53,7 +53,7 @@ class Resolver {
   std::vector<const Statement*> active;
 
  private:
-  // Of what does not count now: they shall be right for whom it counts.
+  // Checks the conditions in branches that are not taken, so that a mistake there shows under all options.
   void check_conditions(const std::vector<Statement>& body) {
     for (const Statement& s : body) {
       if (s.kind != Kind::branch) continue;
@@ -67,7 +67,8 @@ class Resolver {
     if (e.kind == Expr::Kind::unary && e.text == "!") return !is_true(e.operands[0]);
     if (e.kind == Expr::Kind::binary) {
       if (e.text == "&&" || e.text == "||") {
-        bool a = is_true(e.operands[0]), b = is_true(e.operands[1]);  // both are looked at
+        // Both are evaluated, to check them.
+        bool a = is_true(e.operands[0]), b = is_true(e.operands[1]);
         return e.text == "&&" ? a && b : a || b;
       }
       if (e.text == "==") return is_choice(e);

@@ -1,4 +1,4 @@
-// Which statements of a formula count under given options. Knows ir only.
+// Selects the statements of a formula that apply under given options. Knows ir only.
 #pragma once
 
 #include <set>
@@ -10,28 +10,28 @@
 
 namespace stepfuse::formula {
 
-// Those outside of branches and in the branches taken, in the text's order; no branch, option or
-// refusal among them. A refusal met throws Error{usage}.
+// Returns the statements outside of branches and in the branches taken, in the text's order. The result has
+// no branch, option or refusal. A refusal in it throws Error{usage}.
 std::vector<const Statement*> resolve(const Formula& formula, const recipes::Settings& settings);
 
-// Every option that it declares, and whether it asks for that profile.
+// Returns every option that the formula declares.
 std::vector<const Statement*> options_of(const Formula& formula);
-// The moments whose form is the user's to choose, in any branch.
+// Returns the moments whose storage form the user may choose, in any branch.
 std::vector<std::string> moments_of(const Formula& formula);
-// Whether statements give the weight a new value, and whether they ask for the old one.
+// Returns whether statements assign the weight, and whether they read its old value.
 bool assigns_weight(const std::vector<const Statement*>& statements);
 bool reads_weight(const std::vector<const Statement*>& statements, WeightDecay decay);
 bool asks_for_profile(const Formula& formula, std::string_view profile);
 
-// What the text says beside the declaration of that name; "" where it says nothing.
+// Returns the help text in the declaration of that name; "" if there is none.
 std::string_view meaning_of(const Formula& formula, std::string_view name);
 
-// Throws Error{parse} for what is declared and nowhere read: a name misspelt, or left over.
+// Throws Error{parse} for a declaration that is never read: a misspelt name, or a leftover.
 void check_used(const Formula& formula);
-// The same for a name that no branch declares, where the branches taken are known to be right.
+// Throws Error{parse} for a name that no branch declares. The branches taken were checked before.
 void check_known(const Formula& formula);
 
-// The names that statements read, in their functions, too.
+// Returns the names that statements read, including those in their functions.
 std::set<std::string, std::less<>> names_read(const std::vector<const Statement*>& statements);
 
 }  // namespace stepfuse::formula

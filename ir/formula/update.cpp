@@ -8,8 +8,8 @@
 namespace stepfuse::formula {
 namespace {
 
-// cautious: Liang et al., 2024, as timm rounds. clip_rms and clip_l2: the factor that HeavyBall's
-// rmsnorm_clip_ and l2_clip_ have.
+// cautious rounds as timm's implementation of Liang et al., 2024. clip_rms and clip_l2 use the factors of
+// HeavyBall's rmsnorm_clip_ and l2_clip_.
 constexpr std::string_view kStages = R"(
 optimizer update "the stages of an update" {
   def clip_rms(x, unit) {

@@ -1,4 +1,4 @@
-// The functions that a formula's update(x) goes through, by the options of the pipeline. Knows ir only.
+// The functions behind a formula's update(x), selected by options of the pipeline. Knows ir only.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace stepfuse::formula {
 
-// One of clip_rms, clip_l2 and cautious. They read g and max_update.
+// Returns clip_rms, clip_l2 or cautious. They read g and max_update.
 const Statement& update_function(std::string_view name);
 
 }  // namespace stepfuse::formula

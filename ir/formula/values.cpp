@@ -1,4 +1,4 @@
-// The rule by which values of a formula meet, and its operators. Knows ir and fmt.
+// Converts values of a formula to a common type, and implements its operators. Knows ir and fmt.
 #include "ir/formula/values.hpp"
 
 #include <algorithm>
@@ -47,8 +47,9 @@ Value Values::to(const Operand& o, DType t) {
          "whole number: write p ? k + 1 : k - 1, not k + (p ? 1 : -1)");
   }
   if (t != DType::f32) return made(o.loc, c.b.cast(o.value, t)).value;
-  Value& known = narrowed_[o.value.id];  // rounded once, however often it meets elements
-  if (known) return known;               // `!known` would be an instruction
+  // Rounded once, even if it is used with elements several times.
+  Value& known = narrowed_[o.value.id];
+  if (known) return known;  // `!known` would be an instruction
   std::string name = c.b.program().names[static_cast<size_t>(o.value.id)];
   return known = c.narrow(o.value).named(name + "_f32");
 }
@@ -103,7 +104,7 @@ Operand Values::choose(SourceLoc loc, const Operand& p, const Operand& a, const 
   return made(loc, c.b.select(condition, x, to(b, t)));
 }
 
-// A literal exponent of elements is multiplied out in powi's own order.
+// A literal power of a per-element value becomes multiplications, in powi's order.
 Operand Values::power(SourceLoc loc, const Operand& base, const Operand& exponent) {
   bool whole =
       exponent.literal ? is_whole(*exponent.literal) : is_integer(exponent.value.type().dtype);

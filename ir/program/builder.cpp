@@ -1,4 +1,4 @@
-// Writes a Program in C++. Knows ir and fmt.
+// Builds a Program in C++. Knows ir and fmt.
 #include "ir/program/builder.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Value Value::named(std::string_view name) const {
   return *this;
 }
 
-// A second value of one name gets the smallest free number: g, g.1, g.2 …
+// Repeated names get the smallest free number: g, g.1, g.2, …
 std::string Builder::take_name(std::string_view name) {
   std::string unique(name);
   if (names_.insert(unique).second) return unique;

@@ -1,10 +1,11 @@
-// Writes a Program in C++ that reads like its formula. Knows ir only.
+// Builds a Program with C++ code that reads like its formula. Knows ir only.
 //
 //   Builder b("sgd");
 //   auto grad = b.buffer("grad", DType::f32, Access::in);
 //   auto w = b.buffer("weight", DType::f32, Access::inout);
 //   auto lr = b.arg("lr", {DType::f32, per::group});
 //   b.store(w, b.load(w) - lr * b.load(grad));
+//   Program p = b.finish();
 //   Program p = b.finish();
 #pragma once
 
@@ -20,7 +21,7 @@ namespace stepfuse {
 
 class Builder;
 
-// A handle on one value of a builder; cheap to copy, valid while its builder lives.
+// A value of a builder; cheap to copy, and valid while its builder lives.
 struct Value {
   Builder* builder = nullptr;
   ValueId id = kNoValue;
@@ -48,9 +49,9 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   BufferRef buffer(std::string name, DTypeSet dtypes, Access access, Granularity at = per::element);
-  // Which tensors have it (Buffer::from and below).
+  // Limits the buffer to some tensors (Buffer::from and below).
   void only_of(BufferRef buffer, uint64_t from, uint64_t below);
-  // What init_state() makes of the buffer (see Buffer::Init): zeros, or a copy of `from`.
+  // Sets the buffer's initial values (see Buffer::Init): zeros, or a copy of `from`.
   void init_zero(BufferRef buffer);
   void init_copy(BufferRef buffer, BufferRef from);
   StateRef state(std::string name, Type type, bool shared = false, double initial = 0);
@@ -59,7 +60,7 @@ class Builder {
   // Arguments come before every other value.
   Value arg(const std::string& name, Type type, std::optional<double> fallback = {});
 
-  Value constant(DType dtype, double value);  // step domain
+  Value constant(DType dtype, double value);  // per step
   Value load(BufferRef buffer);               // [storage type], or [@buffer] if it may be several
   Value read(StateRef state);
   Value present();
@@ -67,26 +68,27 @@ class Builder {
   Value element_count();
   Value column_count();
   Value element_index();
-  // [i32]: `seed` and `count` i64, `stream` i32, none of the element domain.
+  // Returns [i32]. `seed` and `count` are i64, `stream` is i32, and none of them is per element.
   Value random(Value seed, Value count, Value stream);
   Value lookup(TableRef table, Value code);
   Value nearest(TableRef table, Value v);
-  // Any elementwise op; the result type follows from the op's rule.
+  // Appends any elementwise op; the result type follows from the op's rule.
   Value apply(Op op, std::initializer_list<Value> operands);
   Value cast(Value v, DType to);
   Value bitcast(Value v, DType to);
   Value cast_sr(Value v, Value random, DType to);
-  Value cast_to_buffer(Value v, BufferRef buffer);  // to the buffer's (possibly bound) storage type
+  // Casts to the buffer's (possibly bound) storage type.
+  Value cast_to_buffer(Value v, BufferRef buffer);
   Value reduce(Op op, Value v, Granularity to = per::step);
   Value select(Value condition, Value if_true, Value if_false) {
     return apply(Op::select, {condition, if_true, if_false});
   }
 
-  void stage(std::string name);  // a classic stage of the unfused form begins here
+  void stage(std::string name);  // marks the start of a classic stage, for the unfused form
   void store(BufferRef buffer, Value v, Value predicate = {});
   void write(StateRef state, Value v, Value predicate = {});
 
-  // Verifies and returns the program; the builder is then spent.
+  // Verifies and returns the program. The builder must not be used afterwards.
   Program finish();
 
   const Program& program() const { return program_; }
@@ -97,10 +99,10 @@ class Builder {
   Value ask_table(Op op, TableRef table, Value v, DType result);
   Program program_;
   void free_name(const std::string& name);
-  std::string take_name(std::string_view name);  // with a number, where it is taken
+  std::string take_name(std::string_view name);  // appends a number if the name is taken
 
   std::unordered_set<std::string> names_;              // taken by values
-  std::unordered_map<std::string, int> first_number_;  // [name]: every smaller one is taken
+  std::unordered_map<std::string, int> first_number_;  // [name]: all smaller numbers are taken
 };
 
 inline Value operator+(Value a, Value b) { return a.builder->apply(Op::add, {a, b}); }

@@ -1,4 +1,4 @@
-// Error rendering. Knows only std and fmt.
+// Renders errors. Knows only std and fmt.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ std::string render_at(std::string_view file, std::string_view text, SourceLoc lo
   std::string out = fmt::format("{}:{}:{}: error: {}", file, loc.line, loc.column, message);
   if (begin == std::string_view::npos) return out;
   std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
-  // A line of noise may be megabytes long: show a window around the column.
+  // A line may be megabytes long: show a window around the column.
   constexpr size_t kWindow = 100;
   size_t column = static_cast<size_t>(loc.column - 1);
   size_t from = column > kWindow / 2 ? column - kWindow / 2 : 0;

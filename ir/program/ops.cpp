@@ -1,4 +1,4 @@
-// Table look-ups over ops.def. Knows only std.
+// Looks up ops in ops.def. Knows only std.
 #include <stepfuse/ops.hpp>
 
 namespace stepfuse {

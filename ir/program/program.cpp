@@ -1,4 +1,4 @@
-// Look-ups by name in a Program, and what its granularities ask for. Knows ir only.
+// Looks up names in a Program, and derives facts from its granularities. Knows ir only.
 #include <algorithm>
 #include <set>
 

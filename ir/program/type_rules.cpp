@@ -97,7 +97,7 @@ class TypeRules {
     return p_[inst.operands[static_cast<size_t>(i)]].type;
   }
 
-  // The dtype that every same-typed operand and the result share.
+  // Checks that all operands of one type and the result share their dtype.
   void check_same(const Inst& inst, bool (*allowed)(DType), std::string_view types) {
     DType t = operand(inst, 0).dtype;
     if (!allowed(t)) {

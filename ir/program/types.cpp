@@ -13,14 +13,14 @@
 
 namespace stepfuse {
 namespace {
-// Any float's value as a double, exactly.
+// Returns any float's value as a double, exactly.
 double value_of(Bits v, DType t) {
   if (is_low_precision(t)) return widen(v.u32(), t);
   return t == DType::f32 ? v.f32() : v.f64();
 }
 
-// The shortest decimal that is nearest to `v` among the values of the low-precision type `t`; of
-// equally short ones the most exact.
+// Returns the shortest decimal whose nearest value of the low-precision type `t` is `v`; among equally
+// short ones the most exact.
 std::string shortest_low(Bits v, DType t) {
   double value = value_of(v, t);
   std::string best = fmt::format("{}", value);
@@ -35,7 +35,8 @@ std::string shortest_low(Bits v, DType t) {
   for (int digits = 8; digits > 0; --digits) {
     std::string nearest = fmt::format("{:.{}e}", value, digits - 1);
     consider(nearest);
-    // At a power of two more values are rounded down to it than up.
+    // Try the next larger decimal as well: above a power of two, the interval that rounds to it is wider
+    // than below.
     size_t last = nearest.find('e') - 1;
     if (nearest[last] < '9') ++nearest[last];
     consider(nearest);
@@ -73,9 +74,10 @@ std::string names(DTypeSet set, std::string_view separator) {
 
 Bits load_bits(const void* p, DType t) {
   Bits v;
-  std::memcpy(&v.raw, p, size_of(t));  // little-endian hosts only, as both platforms are
+  // Only for little-endian hosts, as all supported platforms are.
+  std::memcpy(&v.raw, p, size_of(t));
   if (t == DType::boolean)
-    v.raw = v.raw != 0 ? 1 : 0;  // any byte is one of the two, as for kernels
+    v.raw = v.raw != 0 ? 1 : 0;  // kernels also take any non-zero byte as true
   return v;
 }
 void store_bits(void* p, DType t, Bits v) { std::memcpy(p, &v.raw, size_of(t)); }
@@ -91,7 +93,7 @@ std::string literal_text(Bits v, DType t) {
     bool negative = info(t).kind == DTypeKind::integer && (v.raw & info(t).sign()) != 0;
     return fmt::format("{}", negative ? value - (int64_t{1} << 8 * size_of(t)) : value);
   }
-  FpEnvGuard guard;  // which text is the nearest does not depend on the caller's rounding mode
+  FpEnvGuard guard;  // the nearest text must not depend on the caller's rounding mode
   switch (t) {
     case DType::boolean:
       return v.b() ? "true" : "false";

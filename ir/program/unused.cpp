@@ -1,4 +1,4 @@
-// Finds what nothing needs. Knows ir and fmt.
+// Finds unused declarations and values. Knows ir and fmt.
 #include "ir/program/unused.hpp"
 
 #include <fmt/format.h>

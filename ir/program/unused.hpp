@@ -1,4 +1,4 @@
-// What a step's text declares or computes and nothing needs. Knows ir only.
+// Finds declarations and values of a step that nothing needs. Knows ir only.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace stepfuse {
 
-// Of a valid program: values that no effect depends on, the last of a chain only, and buffers and
-// states that are never used. No faults: what is left over is removed before a kernel is made.
+// Expects a valid program. Returns values that no effect depends on (of a chain only the last), and
+// buffers, states and tables that are never used. These are not errors: they are removed before a kernel is
+// made.
 std::vector<Diagnostic> find_unused(const Program& program);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// The rules every Program obeys. Knows ir and fmt.
+// Checks the rules that every Program obeys; ir/README.md lists them. Knows ir and fmt.
 #include "ir/program/verifier.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace stepfuse {
 namespace {
 
-constexpr size_t kMaxDiagnostics = 20;  // and no more is looked for
-constexpr size_t kMaxMessage = 400;     // names in a text of noise may be megabytes long
+constexpr size_t kMaxDiagnostics = 20;  // the search stops at this number
+constexpr size_t kMaxMessage = 400;     // names in a malformed text may be megabytes long
 
-// Whether the language has values of this granularity.
+// Whether values of the language may have this granularity.
 bool is_legal(Granularity g) {
   if (g == per::square(kSquareSide)) return true;
   int32_t n = g.columns;
@@ -26,7 +26,7 @@ bool is_legal(Granularity g) {
          std::any_of(std::begin(kGranularities), std::end(kGranularities),
                      [&](const NamedGranularity& named) { return named.at == g; });
 }
-// Elements that share a value.
+// Returns the number of elements that share a value.
 int32_t shared_by(Granularity g) { return g.rows * g.columns; }
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
 
@@ -447,8 +447,8 @@ class Verifier {
     check_predicate(inst, s.type.at);
   }
 
-  // A block has the value of one row, but not of one column, and squares count theirs from a row's
-  // beginning.
+  // Refuses blocks other than squares in steps with per-column or per-square values: a block covers several
+  // columns, and it need not start where a square does.
   void check_columns() {
     if (rows_in_order(p_) == 0) return;
     std::vector<Granularity> all = granularities_of(p_);
@@ -474,7 +474,7 @@ class Verifier {
   std::set<int32_t> written_;
   ValueId current_ = kNoValue;  // the instruction being checked,
   bool args_placed_ = true;
-  SourceLoc declared_;  // or where the declaration being checked stands
+  SourceLoc declared_;  // or the position of the declaration being checked
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ void map(const Columns& k, F f) {
   for (int i = 0; i < k.n; ++i) k.out[i] = to_raw(f(at(k.a, i), at(k.b, i), at(k.c, i)));
 }
 
-// The ops worth a loop of their own; the rest goes through sem::evaluate one by one.
+// The ops that are worth a loop of their own. sem::evaluate computes the others one by one.
 template <class T>
 bool map_number(Op op, const Columns& k) {
   switch (op) {
@@ -91,7 +91,7 @@ bool map_real(Op op, const Columns& k) {
 void evaluate_column(Op op, DType in, DType out_type, int n, Column a, Column b, Column c,
                      uint32_t* out) {
   Columns k{n, a, b, c, out};
-  // Ops read only the operands they have; point the others at something readable.
+  // Ops read only the operands they have; the other pointers just have to be readable.
   if (k.b.data == nullptr) k.b = k.a;
   if (k.c.data == nullptr) k.c = k.a;
   if (in == DType::f32 && (map_number<float>(op, k) || map_real(op, k))) return;

@@ -8,14 +8,14 @@
 
 namespace stepfuse {
 
-// The element-domain values of one instruction over a piece, 32 raw bits each; stride 0 is one
-// value broadcast from a coarser domain.
+// One instruction's per-element values over a piece, 32 raw bits each. With stride 0, one coarser value is
+// broadcast.
 struct Column {
   const uint32_t* data = nullptr;
   int stride = 1;
 };
 
-// out[i] = op(a[i], b[i], c[i]) for i < n; `in` and `out_type` as in sem::evaluate.
+// Computes out[i] = op(a[i], b[i], c[i]) for i < n; `in` and `out_type` as in sem::evaluate.
 void evaluate_column(Op op, DType in, DType out_type, int n, Column a, Column b, Column c,
                      uint32_t* out);
 

@@ -1,5 +1,5 @@
-// The floating-point mode that the numerics contract needs, set and restored around our code: an
-// embedding program may have set flush-to-zero or another rounding mode. Knows only std.
+// Sets the floating-point mode that the numerics contract needs, and restores the caller's: an embedding
+// program may have set flush-to-zero or a different rounding mode. Knows only std.
 #pragma once
 
 #include <cfenv>
@@ -11,7 +11,7 @@
 
 namespace stepfuse {
 
-// Round to nearest even, subnormals kept, exceptions masked; per thread.
+// Sets round to nearest even, keeps subnormals, and masks exceptions, per thread.
 class FpEnvGuard {
  public:
 #if defined(__x86_64__)

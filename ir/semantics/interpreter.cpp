@@ -1,10 +1,10 @@
 // Runs a Program as the language defines it. Knows ir only.
 //
-// A value's level is the number of reductions it depends on. Level by level: first the values of
-// the coarser domains, then one pass over all elements that computes every element value up to the
-// level and feeds the reductions whose operands are of that level. The last pass also stores. A
-// piece's loads precede its stores and pieces are disjoint, so loads see the contents from before
-// the step; states are written at the very end.
+// A value's level is the number of reductions that it depends on. The levels run one by one: first the
+// values that are not per element, then one pass over all elements, which computes every element value up
+// to the level and feeds the reductions whose operands belong to that level. The last pass also stores. A
+// piece's loads precede its stores and pieces are disjoint, so loads see the contents from before the step.
+// States are written at the very end.
 #include "ir/semantics/interpreter.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace stepfuse {
 namespace {
 
-// The values of one granularity of the tensor scope, numbered through all tensors.
+// The values of one granularity within tensors, numbered through all tensors.
 struct Members {
   Granularity at;
   std::vector<size_t> first;   // [tensor] its first member
@@ -107,36 +107,36 @@ class Interpreter {
     if (g.scope == Scope::tensor) return members(g).tensor.size();
     return g == per::step ? 1 : static_cast<size_t>(data_.group_count);
   }
-  // The member of `g` that an element of a tensor belongs to.
+  // Returns the member of `g` that contains an element of a tensor.
   size_t member_at(Granularity g, size_t tensor, uint64_t row, uint64_t column) const {
     if (g.scope == Scope::tensor) {
       return members(g).first[tensor] + tile_index(g, shapes_[tensor], row, column);
     }
     return g == per::step ? 0 : group_of(tensor);
   }
-  // The member of `coarse` that member `m` of `fine` belongs to.
+  // Returns the member of `coarse` that contains member `m` of `fine`.
   size_t member_of(Granularity coarse, Granularity fine, size_t m) const {
     if (coarse == fine || coarse == per::step) return coarse == fine ? m : 0;
     const Members& all = members(fine);
     size_t t = all.tensor[m];
     uint64_t tile = m - all.first[t];
     uint64_t along = tiles_along(shapes_[t].columns, fine.columns);
-    if (along == 0) return member_at(coarse, t, 0, 0);  // an empty tensor
+    if (along == 0) return member_at(coarse, t, 0, 0);  // the tensor is empty
     return member_at(coarse, t, tile / along * static_cast<uint64_t>(fine.rows),
                      tile % along * static_cast<uint64_t>(fine.columns));
   }
 
-  // The value of `v` for member `m` of `g`, broadcast from v's own granularity.
+  // Returns the value of `v` for member `m` of `g`, broadcast from v's own granularity.
   Bits uniform_at(ValueId v, Granularity g, size_t m) const {
     return uniform_[index(v)][member_of(p_[v].type.at, g, m)];
   }
-  // The value of `v` that all elements of the piece at hand share.
+  // Returns the value of `v` that all elements of the current piece share.
   Bits uniform_here(ValueId v, size_t tensor) const {
     return uniform_[index(v)][member_at(p_[v].type.at, tensor, line_, 0)];
   }
   size_t group_of(size_t tensor) const { return static_cast<size_t>(data_.tensors[tensor].group); }
 
-  // --- the coarser granularities
+  // --- values coarser than elements
 
   void evaluate_uniforms(int level) {
     for (ValueId v = 0; v < p_.size(); ++v) {
@@ -188,7 +188,7 @@ class Interpreter {
     if (inst.op == Op::powi) {
       return sem::evaluate_powi(first, p_[inst.operands[1]].type.dtype, in[0], in[1]);
     }
-    // A cast to a bound type outside the element domain is made where it is stored, per tensor.
+    // A cast to a bound type that is not per element is made per tensor, when the value is stored.
     if (inst.type.dtype == DType::bound) return in[0];
     return sem::evaluate(inst.op, first, inst.type.dtype, in[0], in[1], in[2]);
   }
@@ -237,7 +237,8 @@ class Interpreter {
       uint64_t begin = 0;
       while (begin < tensor.size) {
         uint64_t position =
-            tensor.offset + begin;  // in what has pieces: the tensor, or a row of it
+            // Position within the unit that is cut into pieces: the tensor, or one of its rows.
+            tensor.offset + begin;
         uint64_t end = tensor.size;
         if (has_rows_) {
           line_ = begin / tensor.column_count();
@@ -268,25 +269,25 @@ class Interpreter {
     return {&broadcast, 0};
   }
 
-  // A coarser value as the elements of a tensor see it: bound casts are made here.
+  // Returns a coarser value as the elements of a tensor see it: bound casts are made here.
   Bits uniform_in_tensor(ValueId v, size_t tensor) const {
     Bits bits = uniform_here(v, tensor);
     if (p_[v].type.dtype != DType::bound) return bits;
     return sem::cast(bits, DType::f32, dtype_of(v, tensor));
   }
 
-  // Of the current piece.
+  // Returns the array of a value for the current piece.
   uint32_t* values_of(ValueId v) {
     auto& values = columns_[index(v)];
     if (!values) values = std::make_unique<uint32_t[]>(kPieceElements);
     return values.get();
   }
-  // Whether its values are in an array that pieces share: those of columns, and results that combine rows.
+  // Whether pieces share the array of its values: per-column values, and results that combine rows.
   static bool is_spread(const Inst& inst) { return !is_tile(inst.type.at) || is_folded(inst); }
   const std::vector<Bits>& array_of(ValueId v) const {
     return is_tile(p_[v].type.at) ? combined_[index(v)] : uniform_[index(v)];
   }
-  // Gives each element of the piece its column's, or tile's, value.
+  // Gives each element of the current piece the value of its column or tile.
   void spread(size_t t, int n) {
     for (ValueId v : spread_) {
       Granularity at = p_[v].type.at;
@@ -342,7 +343,7 @@ class Interpreter {
     }
   }
 
-  // A piece's part of an array, and what stands there for element i of it.
+  // Returns the address of the piece's first value in an array, and the dtype and stride of its elements.
   char* array(size_t t, size_t buffer, uint64_t begin) const {
     const StepTensor& tensor = data_.tensors[t];
     Granularity at = p_.buffers[buffer].at;
@@ -388,7 +389,7 @@ class Interpreter {
     }
   }
 
-  // Rows are combined in rising order, column by column of a strip, or tile by tile.
+  // Combines rows in ascending order, column by column of a strip, or tile by tile.
   void combine_row(ValueId v, size_t t, int n) {
     const Inst& inst = p_[v];
     Granularity at = partials_of(inst.type.at).value_or(inst.type.at);
@@ -439,8 +440,8 @@ class Interpreter {
   const std::vector<Reduced>* given_ = nullptr;
   int last_level_ = 0;
   std::vector<int> level_;
-  std::vector<std::vector<Bits>> uniform_;            // [value][member of its domain]
-  std::vector<std::unique_ptr<uint32_t[]>> columns_;  // [value] of the current piece
+  std::vector<std::vector<Bits>> uniform_;            // [value][member of its granularity]
+  std::vector<std::unique_ptr<uint32_t[]>> columns_;  // [value] for the current piece
   std::vector<std::vector<std::pair<size_t, Bits>>>
       pieces_;  // [reduction] (member of owner_, result)
   std::vector<std::vector<Bits>>
@@ -448,11 +449,11 @@ class Interpreter {
   std::vector<ValueId> element_code_;
   std::vector<ValueId> spread_;
   bool has_rows_;
-  Granularity owner_;                // of pieces
+  Granularity owner_;                // granularity that pieces belong to
   std::vector<TensorShape> shapes_;  // [tensor] as the program sees it
   std::vector<Members> members_;
-  uint64_t line_ = 0;    // of the piece at hand: its row,
-  uint64_t column_ = 0;  // and the column of its first element
+  uint64_t line_ = 0;    // row of the current piece,
+  uint64_t column_ = 0;  // and column of its first element
 };
 
 }  // namespace

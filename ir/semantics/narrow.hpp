@@ -1,6 +1,6 @@
-// Conversions between f32 and the floats below it, as the numerics contract defines them: to nearest
-// even, subnormals kept, what is beyond the numbers becomes the format's highest, NaN one pattern.
-// Knows std and the table of dtypes.
+// Conversions between f32 and narrower floats, as the numerics contract defines them: round to nearest
+// even, keep subnormals, map overflow to the format's highest value, and every NaN to one pattern. Knows
+// std and the table of dtypes.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +12,23 @@
 
 namespace stepfuse {
 
-// What the two directions of a conversion share.
+// The constants that both directions of a conversion use.
 struct NarrowFormat {
   explicit constexpr NarrowFormat(DType t)
       : row(info(t)),
         shift(static_cast<uint32_t>(23 - row.fraction_bits)),
         rebias(static_cast<uint32_t>(127 - row.bias()) << 23) {}
-  // f32's bits of the smallest normal number; 0 where the exponents are f32's own, and its
-  // subnormals are f32's subnormals cut short.
+  // The f32 bits of the smallest normal number. 0 if the type has f32's exponents: then its subnormals are
+  // f32's subnormals with fewer digits.
   constexpr uint32_t smallest_normal() const { return rebias == 0 ? 0 : rebias + (1U << 23); }
-  // f32's bits of the power of two whose last place is the smallest subnormal.
+  // The f32 bits of the power of two whose last place is the smallest subnormal.
   constexpr uint32_t subnormal_base() const {
     return static_cast<uint32_t>(127 + 24 - row.bias() - row.fraction_bits) << 23;
   }
 
   const DTypeInfo& row;
-  uint32_t shift;   // of a fraction
-  uint32_t rebias;  // added to an exponent
+  uint32_t shift;   // difference in fraction bits
+  uint32_t rebias;  // difference of the exponents' biases, as f32 bits
 };
 
 inline float widen(uint32_t bits, DType t) {
@@ -48,7 +48,7 @@ inline float widen(uint32_t bits, DType t) {
   return std::bit_cast<float>(sign | wide);
 }
 
-// The magnitude of a number rounded as if exponents had no end; `f32` are the bits of a magnitude.
+// Rounds a magnitude, given as f32 bits, as if exponents had no limit.
 inline uint32_t round_magnitude(uint32_t f32, DType t) {
   const NarrowFormat f(t);
   if (f32 < f.smallest_normal()) {
@@ -56,7 +56,7 @@ inline uint32_t round_magnitude(uint32_t f32, DType t) {
     float moved = std::bit_cast<float>(f32) + std::bit_cast<float>(base);
     return std::bit_cast<uint32_t>(moved) - base;
   }
-  // Ties to even; a carry goes into the exponent.
+  // Round ties to even; a carry moves into the exponent.
   uint32_t rounded = f32 + (1U << (f.shift - 1)) - 1 + ((f32 >> f.shift) & 1U);
   return (rounded - f.rebias) >> f.shift;
 }
@@ -70,9 +70,9 @@ inline uint32_t narrow(float value, DType t) {
   return sign | std::min(round_magnitude(magnitude, t), static_cast<uint32_t>(row.highest));
 }
 
-// Up with the probability of the fraction that is cut off, to 24 bits of it: where the upper bits of
-// `random` are below those of the fraction. Numbers of the type stay what they are; what rounds beyond
-// them is as in narrow().
+// Rounds up with a probability equal to the fraction that is cut off, to 24 bits: if the upper bits of
+// `random` are below the fraction's. Numbers that the type has stay unchanged. Overflow is handled as in
+// narrow().
 inline uint32_t narrow_stochastic(float value, uint32_t random, DType t) {
   const NarrowFormat f(t);
   uint32_t u = std::bit_cast<uint32_t>(value);
@@ -93,7 +93,7 @@ inline uint32_t narrow_stochastic(float value, uint32_t random, DType t) {
   return sign | std::min(rounded, static_cast<uint32_t>(f.row.highest));
 }
 
-// Whether a finite number, or infinity where the type has none, is beyond the type's numbers.
+// Whether a finite number, or an infinity if the type has none, lies beyond the type's numbers.
 inline bool is_beyond(float value, DType t) {
   const DTypeInfo& row = info(t);
   uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffffU;

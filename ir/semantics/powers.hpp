@@ -1,7 +1,6 @@
-// exp2, log2 and pow as fixed sequences of IEEE operations: every machine gives the same bits, which no
-// library does. Errors, in units of the result's last place: exp2 and log2 of f32 and f64 and pow of
-// f64 below 1, pow of f32 below 0.501; powers of two, and what is exact otherwise, are exact. Knows
-// only std.
+// exp2, log2 and pow as fixed sequences of IEEE operations: every machine gives the same bits, unlike
+// libraries. Errors in units of the last place: exp2 and log2 of f32 and f64, and pow of f64, below 1; pow
+// of f32 below 0.501. Powers of two and other exact results are exact. Knows only std.
 #pragma once
 
 #include <bit>
@@ -15,7 +14,7 @@ namespace stepfuse::sem {
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// c[0] + x (c[1] + x (c[2] + …)), each step one fma.
+// Returns c[0] + x (c[1] + x (c[2] + …)), each step one fma.
 template <class T, size_t N>
 T polynomial(T x, const T (&c)[N]) {
   T sum = c[N - 1];
@@ -23,11 +22,11 @@ T polynomial(T x, const T (&c)[N]) {
   return sum;
 }
 
-// Added to a number below a quarter of it, it leaves the nearest integer in the lowest bits.
+// Adding it to a number below a quarter of it leaves the nearest integer in the lowest bits.
 template <class T>
 inline constexpr T kRounder = sizeof(T) == 4 ? T(0x1.8p23) : T(0x1.8p52);
 
-// 2^n for the n that `rounder + n` holds.
+// Returns 2^n for the n in `rounder + n`.
 inline float power_of_two(float moved) {
   return std::bit_cast<float>((std::bit_cast<uint32_t>(moved) << 23) + 0x3f800000U);
 }
@@ -35,7 +34,7 @@ inline double power_of_two(double moved) {
   return std::bit_cast<double>((std::bit_cast<uint64_t>(moved) << 52) + 0x3ff0000000000000U);
 }
 
-// v 2^n for an integer n within twice `most`: in two steps, of which the first is exact.
+// Returns v 2^n for an integer n with |n| up to twice `most`, in two steps. The first one is exact.
 template <class T>
 T scaled(T v, T n, T most) {
   T first = n > most ? most : n < -most ? -most : n;
@@ -44,7 +43,7 @@ T scaled(T v, T n, T most) {
 
 inline float exp2(float a) {
   if (a != a) return a;
-  float x = a > 200 ? 200 : a < -200 ? -200 : a;  // beyond: infinity and 0
+  float x = a > 200 ? 200 : a < -200 ? -200 : a;  // the result is infinity or 0 beyond
   float n = (x + kRounder<float>)-kRounder<float>;
   float r = x - n;
   constexpr float kRest[] = {0x1.62e43p-1F,  0x1.ebfbep-3F,  0x1.c6af6cp-5F,
@@ -52,13 +51,13 @@ inline float exp2(float a) {
   return scaled(std::fma(r, polynomial(r, kRest), 1.0F), n, 100.0F);
 }
 
-// 2^(high + low) for |high| up to 2000, where low is below high's last place.
+// Returns 2^(high + low) for |high| up to 2000, where low is below high's last place.
 inline double exp2_of_sum(double high, double low) {
   double n = (high + kRounder<double>)-kRounder<double>;
   double part = high - n;
   double r = part + low;
   double r_low = (part - r) + low;
-  // 1 + r ln 2 exactly, in two parts, and the small rest.
+  // 1 + r ln 2 exactly, in two parts, and the small remaining terms.
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   constexpr double kLn2Low = 0x1.abc9e3b39803fp-56;
   constexpr double kRest[] = {0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0c2p-5,  0x1.3b2ab6fba4e78p-7,
@@ -77,14 +76,14 @@ inline double exp2(double a) {
   return exp2_of_sum(a > 2000 ? 2000 : a < -2000 ? -2000 : a, 0);
 }
 
-// a = m 2^e with m in [sqrt(1/2), sqrt(2)), for a positive finite number.
+// Splits a positive finite number a into m 2^e with m in [sqrt(1/2), sqrt(2)).
 struct Split32 {
   float m, e;
 };
 inline Split32 split(float a) {
   bool tiny = a < 0x1p-126F;
   uint32_t bits = std::bit_cast<uint32_t>(tiny ? a * 0x1p24F : a);
-  uint32_t biased = (bits + 0x00cafb0dU) >> 23;  // 128 more, for what begins at sqrt(1/2)
+  uint32_t biased = (bits + 0x00cafb0dU) >> 23;  // 128 too high, counted from sqrt(1/2)
   float m = std::bit_cast<float>(bits - ((biased - 128) << 23));
   return {m, static_cast<float>(static_cast<int32_t>(biased) - (tiny ? 152 : 128))};
 }
@@ -94,12 +93,13 @@ struct Split64 {
 inline Split64 split(double a) {
   bool tiny = a < 0x1p-1022;
   uint64_t bits = std::bit_cast<uint64_t>(tiny ? a * 0x1p54 : a);
-  uint64_t biased = (bits + 0x00195f619980c433U) >> 52;  // 1024 more
+  uint64_t biased = (bits + 0x00195f619980c433U) >> 52;  // 1024 too high
   double m = std::bit_cast<double>(bits - ((biased - 1024) << 52));
   return {m, static_cast<double>(static_cast<int64_t>(biased) - (tiny ? 1078 : 1024))};
 }
 
-// Of what is not positive and finite: -inf for zeros, NaN below, infinity and NaN stay.
+// Returns the logarithm of a number that is not positive and finite: -inf for zeros, NaN for negative
+// numbers, and infinity and NaN themselves.
 template <class T>
 T log2_of_special(T a) {
   return a == 0 ? T(-kInfinity) : a > 0 ? a : T(kNaN);
@@ -109,7 +109,7 @@ inline float log2(float a) {
   if (!(a > 0 && a < std::numeric_limits<float>::infinity())) return log2_of_special(a);
   auto [m, e] = split(a);
   float f = m - 1;
-  // f / ln 2 in two parts, and the rest of the series.
+  // f / ln 2 in two parts, and the remaining terms of the series.
   constexpr float kRest[] = {-0x1.715476p-1F, 0x1.ec7094p-2F, -0x1.71548p-2F,  0x1.277c3ep-2F,
                              -0x1.ec7732p-3F, 0x1.a4838p-3F,  -0x1.6efd84p-3F, 0x1.5d018cp-3F,
                              -0x1.5579e8p-3F, 0x1.900022p-4F};
@@ -124,7 +124,7 @@ inline float log2(float a) {
   return sum + (sum_low + rest);
 }
 
-// The logarithm of a positive finite number, to 2^-64 of it.
+// The logarithm of a positive finite number, with a relative error of 2^-64.
 struct Sum64 {
   double high, low;
 };
@@ -161,19 +161,19 @@ inline double log2(double a) {
   return log2_as_sum(a).high;
 }
 
-// C's pow to the case: 1 for exponent 0 and base 1, also of NaN; NaN for negative bases to powers that
-// are not whole; a negative zero or base keeps its sign in odd powers.
+// Follows C's pow in all cases: 1 for exponent 0 or base 1, even with NaN; NaN for negative bases with
+// fractional exponents; odd powers of a negative zero or base are negative.
 inline double pow(double a, double b) {
   double size = std::fabs(a);
   bool ordinary = size > 0 && size < kInfinity;
-  // An exponent beyond 2^70 makes every power but that of 1 overflow or vanish, as 2^70 does.
+  // An exponent beyond 2^70 makes every power except that of 1 overflow or vanish, as 2^70 does.
   double exponent = b > 0x1p70 ? 0x1p70 : b < -0x1p70 ? -0x1p70 : b;
   auto [log, log_low] = log2_as_sum(ordinary ? size : 1.0);
   double p = exponent * log;
   double p_low = std::fma(exponent, log_low, std::fma(exponent, log, -p));
   bool far = std::fabs(p) >= 2000;
   double power = exp2_of_sum(far ? std::copysign(2000.0, p) : p, far ? 0 : p_low);
-  // Zeros and infinities to any power.
+  // Zeros and infinities, to any power.
   double extreme = (size > 1) == (b > 0) ? kInfinity : 0;
   double magnitude = ordinary ? power : extreme;
   bool whole = std::nearbyint(b) == b;

@@ -1,5 +1,5 @@
-// The random numbers of the language: Philox4x32-10 (Salmon et al., 2011), a function of a key and a
-// counter and of nothing else. Knows only std.
+// The random numbers of the language: Philox4x32-10 (Salmon et al., 2011), a pure function of a key and a
+// counter. Knows only std.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ constexpr Philox philox(Philox c, uint64_t key) {
   return c;
 }
 
-// What `random` gives four elements of a tensor alike, besides their place in it.
+// The inputs of `random` that all elements of a tensor share.
 struct RandomKey {
   uint64_t seed = 0;
-  uint64_t count = 0;   // its low 32 bits
-  uint32_t stream = 0;  // its low 16 bits
+  uint64_t count = 0;   // its low 32 bits are used
+  uint32_t stream = 0;  // its low 16 bits are used
   uint32_t tensor = 0;  // the tensor's id
 };
 
-// The bits of elements 4 * block … 4 * block + 3 of the full tensor.
+// Returns the bits for elements 4 * block … 4 * block + 3 of the full tensor.
 constexpr Philox random_block(const RandomKey& key, uint64_t block) {
   return philox({static_cast<uint32_t>(block),
                  static_cast<uint32_t>(block >> 32) << 16 | (key.stream & 0xffff), key.tensor,

@@ -1,17 +1,17 @@
-// The one canonical reduction order. Knows only std and the op semantics.
+// The canonical reduction order, the only one. Knows only std and the op semantics.
 //
-// A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the (full)
-// tensor (in a step with values of rows, of its row), with 2,048 lanes; element i belongs to lane i
-// mod 2,048. A lane starts at the identity and combines its elements in rising order. Lanes fold by
-// combining lane l+d into lane l for d = 1024, 512, … 1. Piece results, numbered through all
-// tensors in bound order, are folded by the same routine as if they were elements, again and again
-// until one is left.
+// A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the full tensor. In a
+// step with per-row values it is counted from the start of a row. A piece has 2,048 lanes, and element i
+// belongs to lane i mod 2,048. A lane starts at the identity and combines its elements in ascending order.
+// Lanes are folded by combining lane l+d into lane l for d = 1024, 512, … 1. The results of pieces,
+// numbered through all tensors in bound order, are folded by the same routine as if they were elements,
+// repeatedly until one is left.
 //
-// A column combines its elements strip by strip: 64 rows, counted from row 0 of the tensor, in
-// rising order from the identity. The strips' results are folded as those of pieces are.
+// A column combines its elements strip by strip. A strip is 64 rows, counted from row 0 of the tensor,
+// combined in ascending order from the identity. The strips' results are folded as those of pieces are.
 //
-// A square folds what it has of each row as a block, of kSquareSide elements, and combines that in
-// rising order of rows, from the identity.
+// A square folds its part of each row as a block of kSquareSide elements, and combines these results in
+// ascending order of rows, from the identity.
 #pragma once
 
 #include <algorithm>
@@ -33,15 +33,15 @@ inline constexpr int kLanes = 2048;
 inline constexpr int kPieceElements = per::piece.columns;
 inline constexpr int kStripRows = per::strip.rows;
 
-// Pieces of a tensor, or of a shard that begins where a piece does. `columns`: elements of a row in a
-// step with values of rows, whose pieces are of one row each; otherwise 0.
+// Returns the pieces of a tensor, or of a shard that starts at a piece. `columns` is the number of elements
+// per row in a step with per-row values, where no piece crosses a row; otherwise 0.
 inline uint64_t piece_count(uint64_t elements, uint64_t columns) {
   auto pieces = [](uint64_t n) { return (n + kPieceElements - 1) / kPieceElements; };
   if (columns == 0 || elements == 0) return pieces(elements);
   return elements / columns * pieces(columns) + pieces(elements % columns);
 }
 
-// +0, -inf, +inf or false: combining it changes no bit of a lane (no lane is ever -0).
+// +0, -inf, +inf or false: combining it leaves a lane unchanged (no lane is ever -0).
 inline Bits reduction_identity(Op op, DType t) {
   auto extreme = [&](auto zero) {
     using T = decltype(zero);
@@ -88,7 +88,7 @@ class PieceReducer {
  public:
   PieceReducer(Op op, DType t) : op_(op), dtype_(t) { reset(); }
   void reset() { lanes_.fill(reduction_identity(op_, dtype_)); }
-  // `i` is the element's position in its tensor; positions must rise.
+  // `i` is the element's position in its tensor; positions must ascend.
   void add(uint64_t i, Bits v) {
     Bits& lane = lanes_[i % kLanes];
     lane = reduction_combine(op_, dtype_, lane, v);
@@ -109,8 +109,8 @@ class PieceReducer {
   std::array<Bits, kLanes> lanes_;
 };
 
-// Folds the first `n` values to one, at most those of a block. Lane l + d is combined
-// into lane l, for d from half a block down to 1; behind the end are identities.
+// Folds the first `n` values, at most one block, to one. Lane l + d is combined into lane l, for d from
+// half a block down to 1. Missing values are identities.
 inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
   int block = block_of(inst.type.at);
   std::array<Bits, kLargestBlock> lanes;
@@ -126,7 +126,7 @@ inline Bits fold_block(const Inst& inst, const uint32_t* values, int n) {
   return lanes[0];
 }
 
-// To every element of `n` its block's value.
+// Gives each of `n` elements its block's value.
 inline void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t* out) {
   int block = block_of(inst.type.at);
   for (int first = 0; first < n; first += block) {
@@ -135,7 +135,7 @@ inline void reduce_blocks(const Inst& inst, const uint32_t* in, int n, uint32_t*
   }
 }
 
-// Folds a list of values (piece results, or values of a coarser domain) to one.
+// Folds a list of values (results of pieces, or values of a finer granularity) to one.
 inline Bits fold_values(Op op, DType t, std::vector<Bits> values) {
   if (values.empty()) return reduction_identity(op, t);
   PieceReducer reducer(op, t);

@@ -1,5 +1,5 @@
-// What each elementwise op computes on one value: the definition that interpreter and constant
-// folding call and every backend must equal bit for bit. Knows only std.
+// The result of each elementwise op on one value. The interpreter and constant folding call these
+// definitions, and every backend must equal them bit for bit. Knows only std.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ namespace stepfuse::sem {
 template <class T>
 using Unsigned = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// Integers wrap.
+// Integers wrap around.
 template <class T>
 T add(T a, T b) {
   if constexpr (std::is_integral_v<T>)
@@ -41,7 +41,7 @@ T mul(T a, T b) {
   else
     return a * b;
 }
-// x/0 = 0 and MIN/-1 = MIN for integers.
+// For integers, x/0 = 0 and MIN/-1 = MIN.
 template <class T>
 T div(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -51,7 +51,7 @@ T div(T a, T b) {
     return a / b;
   }
 }
-// A float's sign flips, NaN's too.
+// Flips a float's sign, even that of a NaN.
 template <class T>
 T neg(T a) {
   if constexpr (std::is_integral_v<T>)
@@ -67,18 +67,18 @@ T abs(T a) {
     return std::fabs(a);
 }
 
-// -1, 0 or 1; a zero and a NaN stay what they are.
+// Returns -1 or 1; a zero and a NaN are returned unchanged.
 template <class T>
 T sign(T a) {
   return a > 0 ? T(1) : a < 0 ? T(-1) : a;
 }
-// To the nearest integer, ties to even: the mode that the numerics contract sets.
+// Rounds to the nearest integer, ties to even: the mode that the numerics contract sets.
 template <class T>
 T rint(T a) {
   return std::nearbyint(a);
 }
 
-// IEEE 754-2019 minimum and maximum: NaN propagates, -0 < +0.
+// IEEE 754-2019 minimum and maximum: NaN propagates, and -0 < +0.
 template <class T>
 T min(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -96,13 +96,13 @@ T max(T a, T b) {
   return a > b ? a : b;
 }
 
-// NaN if one is NaN; `high` where the bounds are the wrong way round.
+// Returns NaN if any operand is NaN, and `high` if the bounds are in the wrong order.
 template <class T>
 T clamp(T a, T low, T high) {
   return min(max(a, low), high);
 }
 
-// Zeros come in from both sides; the distance counts modulo the width.
+// Shifts in zeros from both sides; the distance is taken modulo the width.
 template <class T>
 T shl(T a, T distance) {
   return static_cast<T>(Unsigned<T>(a) << (Unsigned<T>(distance) % (8 * sizeof(T))));
@@ -112,7 +112,7 @@ T shr(T a, T distance) {
   return static_cast<T>(Unsigned<T>(a) >> (Unsigned<T>(distance) % (8 * sizeof(T))));
 }
 
-// By repeated squaring, low bit first: the order is part of the contract.
+// Squares repeatedly, low bit first. The order is part of the contract.
 template <class T, class I>
 T powi(T base, I exponent) {
   uint64_t n = exponent < 0 ? 0 - static_cast<uint64_t>(static_cast<int64_t>(exponent))
@@ -126,7 +126,7 @@ T powi(T base, I exponent) {
   return exponent < 0 ? T(1) / r : r;
 }
 
-// Truncates, saturates, NaN -> 0.
+// Truncates and saturates; NaN becomes 0.
 template <class I, class F>
 I float_to_int(F v) {
   if (std::isnan(v)) return 0;
@@ -136,13 +136,13 @@ I float_to_int(F v) {
   return static_cast<I>(v);
 }
 
-// A narrow integer's value as the bits of an i32.
+// Returns a narrow integer's value as the bits of an i32.
 inline uint32_t widen_integer(uint32_t bits, DType t) {
   uint32_t sign = info(t).kind == DTypeKind::natural ? 0 : static_cast<uint32_t>(info(t).sign());
   return (bits ^ sign) - sign;
 }
 
-// The verifier admits only the pairs that this handles.
+// Handles exactly the pairs that the verifier allows.
 inline Bits cast(Bits v, DType from, DType to) {
   if (from == to) return v;
   if (is_low_precision(from)) return Bits::of(widen(v.u32(), from));
@@ -182,20 +182,21 @@ inline Bits cast(Bits v, DType from, DType to) {
   }
 }
 
-// f32 to a float below it, by chance; see narrow_stochastic().
+// Rounds f32 to a narrower float stochastically; see narrow_stochastic().
 inline Bits cast_sr(Bits v, Bits random, DType to) {
   return to == DType::f32 ? v : Bits{narrow_stochastic(v.f32(), random.u32(), to)};
 }
 
-// The bits of `v` as a value of another type. NaNs are one: which bits an operation gives them differs
-// between machines. A narrower type takes the low bits, a wider integer is filled with zeros.
+// Returns the bits of `v` as a value of a different type. NaNs become one pattern, because machines differ
+// in the bits that an operation gives them. A narrower type takes the low bits, and a wider integer is
+// zero-extended.
 inline Bits bitcast(Bits v, DType from, DType to) {
   Bits bits = canonical_nan(v, from);
   return size_of(to) < sizeof bits.raw ? Bits{bits.raw & ((uint64_t{1} << 8 * size_of(to)) - 1)}
                                        : bits;
 }
 
-// The op on operands of C++ type T (all but casts, bitcast, powi, select and those of bits).
+// Applies the op to operands of C++ type T (except casts, bitcast, powi, select and bit operations).
 template <class T>
 Bits apply_number(Op op, T a, T b, T c) {
   switch (op) {
@@ -268,8 +269,8 @@ Bits apply_number(Op op, T a, T b, T c) {
   return {};
 }
 
-// One elementwise op. `in` is the dtype of the first operand that decides (for select: of the
-// second), `out` the result's.
+// Applies one elementwise op. `in` is the dtype of the first operand that decides (for select, the second),
+// and `out` that of the result.
 inline Bits evaluate(Op op, DType in, DType out, Bits a, Bits b, Bits c) {
   switch (op) {
     case Op::cast:
@@ -305,7 +306,7 @@ inline Bits evaluate(Op op, DType in, DType out, Bits a, Bits b, Bits c) {
   }
 }
 
-// powi's exponent has its own dtype.
+// The exponent of powi has a dtype of its own.
 inline Bits evaluate_powi(DType base, DType exponent, Bits b, Bits e) {
   int64_t n = exponent == DType::i32 ? e.i32() : e.i64();
   return base == DType::f32 ? Bits::of(powi(b.f32(), n)) : Bits::of(powi(b.f64(), n));

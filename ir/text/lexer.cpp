@@ -1,4 +1,4 @@
-// Tokens of the IR text. Knows ir errors and fmt.
+// Splits IR text into tokens. Knows ir errors and fmt.
 #include "ir/text/lexer.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Tokens of the IR text. Knows ir errors only.
+// Splits IR text into tokens. Knows ir errors only.
 #pragma once
 
 #include "ir/text/lexer_base.hpp"

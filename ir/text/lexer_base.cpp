@@ -1,4 +1,4 @@
-// Blanks, comments and errors of a text. Knows ir errors.
+// Skips blanks and comments of a text, and reports errors in it. Knows ir errors.
 #include "ir/text/lexer_base.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace stepfuse {
 
 void LexerBase::fail(SourceLoc loc, std::string_view message) const {
-  constexpr size_t kMaxMessage = 400;  // names in a text of noise may be megabytes long
+  constexpr size_t kMaxMessage = 400;  // names in a malformed text may be megabytes long
   throw Error(ErrorKind::parse, render_at(file_, text_, loc, message.substr(0, kMaxMessage)), loc);
 }
 

@@ -1,4 +1,4 @@
-// Tokens as both languages have them, and their blanks, comments and errors. Knows ir errors only.
+// The tokens, blanks, comments and errors that both languages share. Knows ir errors only.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace stepfuse {
 
-// In a step a number is a word, and '@' or '%' before a word makes a symbol.
+// In a step, a number is a word, and '@' or '%' before a word makes a symbol.
 enum class TokenKind : uint8_t { word, number, text, at_name, percent_name, sign, end };
 
 struct Token {
   TokenKind kind = TokenKind::end;
   std::string_view text;  // without '@', '%' and quotes
   SourceLoc loc;
-  bool touches = false;  // the token before it
+  bool touches = false;  // it directly follows the token before it
 };
 
 class LexerBase {
@@ -28,15 +28,15 @@ class LexerBase {
     advance();
     return t;
   }
-  SourceLoc last_end() const { return last_end_; }  // behind the token that next() gave last
-  // Throws Error{parse} that shows the place.
+  SourceLoc last_end() const { return last_end_; }  // end of the token that next() returned last
+  // Throws Error{parse} that shows the position.
   [[noreturn]] void fail(SourceLoc loc, std::string_view message) const;
 
  protected:
   LexerBase(std::string_view text, std::string_view file) : text_(text), file_(file) {}
-  // Reads token_. Throws Error{parse} at the first foreign character.
+  // Reads token_. Throws Error{parse} at the first invalid character.
   virtual void advance() = 0;
-  // `//` begins a comment, which is a blank.
+  // `//` starts a comment, which counts as a blank.
   void skip_blanks();
   SourceLoc here() const { return {line_, static_cast<int>(pos_ - line_start_) + 1}; }
 

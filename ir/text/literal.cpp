@@ -1,4 +1,4 @@
-// Text of a number to its bits. Knows ir and fmt.
+// Parses literals to their bits. Knows ir and fmt.
 #include "ir/text/literal.hpp"
 
 #include <algorithm>
@@ -14,12 +14,13 @@
 namespace stepfuse {
 namespace {
 
-// Of the text of a decimal number that is not 0.
+// Whether the text of a decimal number that is not 0 is below one. It tells underflow from overflow.
 bool lies_below_one(std::string_view text) {
   size_t e = std::min(text.find_first_of("eE"), text.size());
   std::string_view exponent = text.substr(std::min(e + 1, text.size()));
   if (exponent.starts_with('+')) exponent.remove_prefix(1);
-  double power = exponent.starts_with('-') ? -HUGE_VAL : HUGE_VAL;  // where it has too many digits
+  // If the exponent has too many digits.
+  double power = exponent.starts_with('-') ? -HUGE_VAL : HUGE_VAL;
   if (exponent.empty()) power = 0;
   std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
   std::string_view digits = text.substr(0, e);

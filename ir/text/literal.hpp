@@ -1,4 +1,4 @@
-// Text of a number to its bits. Knows ir only.
+// Parses literals to their bits. Knows ir only.
 #pragma once
 
 #include <stepfuse/types.hpp>
@@ -7,7 +7,7 @@
 
 namespace stepfuse {
 
-// `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`: kept as a token until its type, which follows it, is
+// `1.5`, `-inf`, `true`, or `bits(0x7fc00001)`. It is kept as a token until its type, which follows it, is
 // known.
 struct Literal {
   Token token;

@@ -11,7 +11,7 @@
 namespace stepfuse {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the classic table: a swap looks two rows back.
+  // Keep three rows of the classic table, because a swap looks two rows back.
   std::vector<std::vector<int>> rows(3, std::vector<int>(b.size() + 1));
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -30,7 +30,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
-  if (word.size() > 80) return "";  // noise, not a misspelling
+  if (word.size() > 80) return "";  // too long to be a misspelling
   int limit = std::max(1, static_cast<int>(word.size()) / 3);
   std::vector<std::pair<int, std::string>> near;
   for (const std::string& name : known) {

@@ -1,4 +1,4 @@
-// IR text to Program. Knows ir and fmt.
+// Parses IR text to a Program. Knows ir and fmt.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -41,7 +41,7 @@ class Parser : TokenReader<Lexer> {
     return std::move(program_);
   }
 
-  // Of an operand of an instruction, or another part of it.
+  // Returns the position of an instruction's operand, or of a different part of it.
   SourceLoc part_loc(ValueId inst, int part) const {
     return part_locs_[static_cast<size_t>(inst)][static_cast<size_t>(part)];
   }
@@ -49,7 +49,7 @@ class Parser : TokenReader<Lexer> {
  private:
   using PartLocs = std::array<SourceLoc, kType + 1>;
 
-  // A part of a statement is missing where its line ends, not where the next line begins.
+  // Report a missing part at the end of its line, not at the start of the next one.
   [[noreturn]] void fail_expected(std::string_view what) const override {
     SourceLoc end = lexer_.last_end();
     if (!at(TokenKind::end) && lexer_.peek().loc.line > end.line && end.line > 0) {
@@ -74,7 +74,7 @@ class Parser : TokenReader<Lexer> {
     Type type;
     const NamedGranularity* domain = &info(per::step);
     for (const NamedGranularity& d : kGranularities) {
-      // Values of rows, columns and blocks say so behind their dtype.
+      // Per-row, per-column and per-block types have their granularity behind the dtype.
       bool opens = !d.open.empty() && d.close.front() != '/';
       if (opens && at(d.open)) domain = &d;
     }
@@ -104,7 +104,7 @@ class Parser : TokenReader<Lexer> {
     return parse_tile();
   }
 
-  // How many elements share a value: 256, or 128x128.
+  // Parses how many elements share a value: 256, or 128x128.
   Granularity parse_tile() {
     Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
     if (t.text == tile_text(per::square(kSquareSide))) return per::square(kSquareSide);
@@ -129,7 +129,7 @@ class Parser : TokenReader<Lexer> {
   int find_state(const Token& t, std::string_view other_op) {
     return find(states_, t, "state", buffers_, "buffer", other_op);
   }
-  // `other_op` does the same with what is of the other kind.
+  // `other_op` is the op that does the same with the other kind of declaration.
   using Declared = std::unordered_map<std::string, int>;
   int find(const Declared& declared, const Token& t, std::string_view kind, const Declared& other,
            std::string_view other_kind, std::string_view other_op) {
@@ -185,7 +185,8 @@ class Parser : TokenReader<Lexer> {
     return {loc, kNoValue, parse_literal()};
   }
 
-  // A constant for the literal, one for all of its bits; named when all names are known.
+  // Returns the constant for a literal, which all literals with the same bits share. Constants get their
+  // names at the end, when all names are known.
   ValueId value_of(const Operand& o, DType type) {
     if (!o.literal) return o.value;
     if (type == DType::bound) {
@@ -216,7 +217,8 @@ class Parser : TokenReader<Lexer> {
     }
   }
 
-  // What a literal operand of the op is: as its neighbour, where the result says nothing of it.
+  // Returns the dtype of a literal operand: the result's, or the other operand's if the result does not
+  // decide it.
   DType literal_type(const Inst& inst, size_t i, std::span<const Operand> operands) {
     switch (info(inst.op).rule) {
       case TypeRule::number:
@@ -308,7 +310,7 @@ class Parser : TokenReader<Lexer> {
     program_.buffer_locs.push_back(loc);
   }
 
-  // Behind `from` or `below`.
+  // Parses the number behind `from` or `below`.
   uint64_t parse_tensor_size() {
     next();
     Token t = expect(TokenKind::word, "how many elements a tensor has, as in 'below 4096'");
@@ -328,7 +330,7 @@ class Parser : TokenReader<Lexer> {
     }
   }
 
-  // `= literal` of a known type; nothing if there is no '='.
+  // Parses `= literal` of a known type; returns nothing if there is no '='.
   std::optional<Bits> parse_given(Type type) {
     if (!take("=")) return std::nullopt;
     return literal_bits(lexer_, parse_literal(), type.dtype);
@@ -450,7 +452,7 @@ class Parser : TokenReader<Lexer> {
   std::vector<PartLocs> part_locs_;  // [instruction]
   std::map<std::pair<DType, uint64_t>, ValueId> literals_;
   std::unordered_map<std::string_view, ValueId> values_;
-  std::unordered_map<std::string, int> buffers_;  // the first of each name
+  std::unordered_map<std::string, int> buffers_;  // the first declaration of each name
   std::unordered_map<std::string, int> states_;
   std::unordered_map<std::string, int> tables_;
 };
@@ -458,7 +460,7 @@ class Parser : TokenReader<Lexer> {
 }  // namespace
 
 Program parse_unverified(std::string_view text, std::string_view file) {
-  FpEnvGuard guard;  // literals are the nearest value, whatever the caller's rounding mode
+  FpEnvGuard guard;  // literals are rounded to nearest in any rounding mode of the caller
   return Parser(text, file).parse_program();
 }
 

@@ -6,7 +6,7 @@
 namespace stepfuse {
 namespace {
 
-// Bytes of the UTF-8 sequence that `text` begins with; 0 if it begins with none.
+// Returns the length of the UTF-8 sequence at the start of `text`; 0 if it is invalid.
 size_t sequence_length(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char lead = byte(0);
@@ -16,7 +16,7 @@ size_t sequence_length(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   if (length < 3) return length;
-  // Longer than needed, surrogates, and beyond the last code point.
+  // Overlong sequences, surrogates, and numbers beyond the last code point are invalid.
   unsigned two = static_cast<unsigned>(lead) << 8 | byte(1);
   bool bad = two < 0xe0a0 || (two >= 0xeda0 && two < 0xee00) || (two >= 0xf000 && two < 0xf090) ||
              two >= 0xf490;
@@ -33,7 +33,7 @@ std::string printable(std::string_view line, size_t* column, char kept) {
     if (i <= *column) at = shown;
     size_t length = sequence_length(line.substr(i));
     bool control = length == 1 && (static_cast<unsigned char>(line[i]) < 0x20 || line[i] == 0x7f);
-    // U+0080 to U+009F steer terminals too.
+    // Characters U+0080 to U+009F control terminals, too.
     control |= length == 2 && line[i] == '\xc2' && static_cast<unsigned char>(line[i + 1]) < 0xa0;
     if ((length == 0 || control) && line[i] != kept) {
       out += line[i] == '\t' ? ' ' : '?';

@@ -1,4 +1,4 @@
-// Text as a terminal may see it: names and paths come from files. Knows only std.
+// Makes text safe for terminals, because names and paths come from files. Knows only std.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace stepfuse {
 
-// Control characters, line ends too, and what is no UTF-8 become '?', tabs a space.
+// Replaces control characters, line ends and invalid UTF-8 by '?', and tabs by a space.
 std::string printable(std::string_view text);
 
-// The same, except that `kept` stays. `column` counts bytes and is moved to the character's place.
+// Does the same, but keeps `kept`. `column` counts bytes and is moved to the character's position.
 std::string printable(std::string_view line, size_t* column, char kept = '?');
 
 }  // namespace stepfuse

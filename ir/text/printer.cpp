@@ -1,4 +1,4 @@
-// Program to IR text. Knows ir and fmt.
+// Prints a Program as IR text. Knows ir and fmt.
 #include <fmt/format.h>
 
 #include <stepfuse/printer.hpp>
@@ -56,7 +56,7 @@ std::string slot_text(const Program& p, const Inst& inst) {
 
 std::string table_text(const Table& t) {
   std::string out = fmt::format("  table @{} : f32 =", t.name);
-  size_t line = 0;  // where it begins
+  size_t line = 0;  // where the line starts
   for (size_t i = 0; i < t.values.size(); ++i) {
     std::string value = literal_text(Bits::of(t.values[i]), DType::f32);
     if (out.size() - line + value.size() > 96) {

@@ -1,4 +1,4 @@
-// One form for texts of steps and formulas. Knows ir.
+// Formats texts of steps and formulas. Knows ir.
 #include "ir/text/text_format.hpp"
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace stepfuse {
 namespace {
 
-// What blanks and line ends depend on.
+// The role of a token, which decides about blanks and line ends.
 enum class Role : uint8_t {
   word,    // a name, a number, a keyword, a quoted text
-  asks,    // a word that a value follows, as `where`
-  sign,    // a binary operator, '=' or ':', between blanks
-  prefix,  // an operator of what follows
+  asks,    // a word before a value, such as `where`
+  sign,    // a binary operator, '=' or ':', with blanks around it
+  prefix,  // an operator in front of its operand
   tight,   // '^', '|' and '.': no blanks around
   comma,
   open,  // '(', and brackets around a type
@@ -33,8 +33,8 @@ struct Piece {
   std::string_view raw;
   int line = 0;
   Role role = Role::word;
-  bool touches = false;  // the piece before it
-  bool goes_on = false;  // stands within a statement only
+  bool touches = false;  // it directly follows the piece before it
+  bool goes_on = false;  // it cannot start a statement
 };
 
 struct Line {
@@ -42,7 +42,7 @@ struct Line {
   std::string_view comment;
 };
 
-// Whether a value or a block may begin behind this: a '-' is then a sign of one, a '{' no type.
+// Whether a value may end with this role. A '-' behind it is then a binary operator, and otherwise a sign.
 bool ends_value(Role r) { return r == Role::word || r == Role::close; }
 
 bool is_one_of(std::string_view raw, std::initializer_list<std::string_view> words) {
@@ -77,7 +77,7 @@ std::vector<Piece> step_pieces(std::string_view text, std::string_view file) {
       if (c == '{') in_type = behind_colon;
       if (c == '}') in_type = false;
     }
-    p.touches = p.role == Role::open && t.text == "(";  // of bits(…)
+    p.touches = p.role == Role::open && t.text == "(";  // as in bits(…)
     p.goes_on =
         t.kind == TokenKind::word && is_one_of(t.text, {"if", "shared", "in", "out", "inout"});
     out.push_back(p);
@@ -119,12 +119,12 @@ std::vector<Piece> formula_pieces(std::string_view text, std::string_view file) 
 bool blank_between(const Piece& a, const Piece& b) {
   if (a.role == Role::open || a.role == Role::prefix || a.role == Role::tight) return false;
   if (b.role == Role::close || b.role == Role::comma || b.role == Role::tight) return false;
-  // The parenthesis of a call touches its name, and that says that it is one.
+  // The parenthesis of a call touches its name; a blank would make it something else.
   if (b.role == Role::open && ends_value(a.role)) return !b.touches;
   return true;
 }
 
-// Of a line that begins within a statement.
+// Whether a line that starts with `first` continues the statement that ends in `last`.
 bool goes_on(const Piece& last, const Piece& first) {
   bool unfinished = last.role == Role::sign || last.role == Role::comma ||
                     last.role == Role::tight || last.role == Role::prefix ||
@@ -134,7 +134,7 @@ bool goes_on(const Piece& last, const Piece& first) {
   return unfinished || !may_begin || first.goes_on;
 }
 
-// The lines of the text; one that is empty, or several, is one without anything.
+// Splits the text into lines. One or several empty lines become one line without pieces.
 std::vector<Line> lines_of(std::string_view text, const std::vector<Piece>& pieces) {
   std::vector<Line> lines;
   auto piece = pieces.begin();
@@ -166,7 +166,7 @@ class Writer {
     for (const Line& line : lines) {
       bool empty = line.pieces.empty() && line.comment.empty();
       bool closes = !line.pieces.empty() && line.pieces[0].role == Role::close_block;
-      // An empty line separates: it opens no block, and closes none.
+      // An empty line separates: none follows an opening bracket, and none precedes a closing one.
       if (empty) {
         separate_ = !out_.empty() && !opened_;
         continue;
@@ -208,8 +208,8 @@ class Writer {
   int depth_ = 0;
   int parens_ = 0;
   bool separate_ = false;
-  bool opened_ = false;          // by the line above
-  const Piece* last_ = nullptr;  // of the lines above
+  bool opened_ = false;          // by the previous line
+  const Piece* last_ = nullptr;  // last piece of the previous lines
 };
 
 template <class Pieces>

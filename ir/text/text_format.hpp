@@ -1,5 +1,5 @@
-// Puts text of ours into its one form: indentation, blanks and empty lines; what is on which line, and
-// the comments, stay. Knows ir only.
+// Formats steps and formulas: indentation, blanks and empty lines. It keeps the division into lines and the
+// comments. Knows ir only.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace stepfuse {
 
-// Throw Error{parse} for a text that is no step, or no formula; its types are not looked at.
+// Both throw Error{parse} if the text is not a step, or not a formula. They do not check types.
 std::string format_step(std::string_view text, std::string_view file);
 std::string format_formula(std::string_view text, std::string_view file);
 

@@ -1,4 +1,4 @@
-// How the parsers of both languages ask for tokens, and say which one is missing. Knows fmt.
+// Reads tokens for the parsers of both languages, and reports missing ones. Knows fmt.
 #pragma once
 
 #include <string_view>
@@ -38,7 +38,7 @@ class TokenReader {
   [[noreturn]] void fail(std::string_view message) const {
     lexer_.fail(lexer_.peek().loc, message);
   }
-  // A language may know better what is wrong.
+  // A language may replace this message by a better one.
   [[noreturn]] virtual void fail_expected(std::string_view what) const { fail_found(what); }
   [[noreturn]] void fail_found(std::string_view what, std::string_view hint = "") const {
     const Token& t = lexer_.peek();

@@ -10,7 +10,7 @@
 
 namespace stepfuse {
 
-// The number, if the whole text is one that T holds.
+// Returns the number if the whole text is one that T can hold.
 template <class T>
 std::optional<T> parse_number(std::string_view text, [[maybe_unused]] int base = 10) {
   T value{};
@@ -25,7 +25,7 @@ std::optional<T> parse_number(std::string_view text, [[maybe_unused]] int base =
   return value;
 }
 
-// The items between any of the separators. A separator ends an item, so that none follows the last one.
+// Returns the items between the separators. A separator ends an item, so none follows the last one.
 inline std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> items;
   while (!text.empty()) {

@@ -15,38 +15,38 @@ enum class Op : uint8_t {
 #undef X
 };
 
-// How the types of operands and result are related. "same" = equal dtype of all operands and the
-// result; the result's domain is the finest of the operands' unless the rule says otherwise.
+// The relation between the types of operands and result. "same" means that all operands and the result have
+// one dtype. The result's granularity is the finest of the operands' unless the rule says otherwise.
 enum class TypeRule : uint8_t {
-  constant,       // step domain, any dtype
-  argument,       // step or group domain; f64 f32 i64 i32 bool
+  constant,       // per step, any dtype
+  argument,       // per step, group or tensor; f64 f32 i64 i32 bool
   read,           // the state's type
-  load,           // element domain, the buffer's storage type
+  load,           // per element, the buffer's storage type
   present,        // <bool>
   tensor_index,   // <i32>
-  element_count,  // <i64>, of the tensor or of each of its rows
+  element_count,  // <i64>, for the tensor or for each of its rows
   element_index,  // [i32]
-  random,         // (i64, i64, i32), none of them of the element domain -> [i32]
+  random,         // (i64, i64, i32), none of them per element -> [i32]
   lookup,         // i32 -> f32
   nearest,        // f32 -> i32
   number,         // same: i32 i64 f32 f64
   real,           // same: f32 f64
   bits,           // same: bool i32 i64
   integer,        // same: i32 i64
-  cast,        // between bool i32 i64 f32 f64 (not to bool); floats below f32 only from and to f32
-  cast_sr,     // (f32, i32) -> f32 or a float below it
-  bitcast,     // between floats and integers: f64 and i64, others and i32
-  classify,    // f32 f64 -> bool
-  logical,     // bool
-  compare,     // two of the same dtype, i32 i64 f32 f64 -> bool
-  powi,        // (f32|f64, i32|i64) -> the first's dtype; not in the element domain
-  pow,         // same: f32 f64; not in the element domain
-  select,      // (bool, T, T) -> T
-  reduce,      // same: f32 f64 i32 i64; result in a coarser domain, or of blocks of elements
-  reduce_any,  // bool; likewise
-  store,       // into a buffer of the value's dtype
-  write,       // into a state of the value's type, or a finer one
-  stage,       // no operand: marks where a classic stage begins
+  cast,           // between bool i32 i64 f32 f64 (not to bool); narrow floats only from and to f32
+  cast_sr,        // (f32, i32) -> f32 or a narrow float
+  bitcast,        // between floats and integers: f64 and i64, others and i32
+  classify,       // f32 f64 -> bool
+  logical,        // bool
+  compare,        // two of the same dtype, i32 i64 f32 f64 -> bool
+  powi,           // (f32|f64, i32|i64) -> the first's dtype; not per element
+  pow,            // same: f32 f64; not per element
+  select,         // (bool, T, T) -> T
+  reduce,         // same: f32 f64 i32 i64; the result is coarser, or per block of elements
+  reduce_any,     // bool; likewise
+  store,          // into a buffer of the value's dtype
+  write,          // into a state with the value's dtype, and with its granularity or a finer one
+  stage,          // no operand: marks the start of a classic stage
 };
 
 struct OpInfo {
@@ -63,11 +63,11 @@ std::optional<Op> op_from_name(std::string_view text);
 constexpr bool is_reduction(Op op) { return op >= Op::reduce_add && op <= Op::reduce_any; }
 constexpr bool is_effect(Op op) { return op >= Op::store; }
 constexpr bool is_source(Op op) { return op <= Op::element_index; }
-// Of a table of the program, which the instruction's slot names.
+// Whether the instruction's slot names a table of the program.
 constexpr bool reads_table(Op op) { return op == Op::lookup || op == Op::nearest; }
-// A pure function of its operands, alike in every domain.
+// Whether the op is a pure function of its operands that is the same at every granularity.
 constexpr bool is_elementwise(Op op) { return op >= Op::neg && op <= Op::select; }
-// Computed from operands, in code: an elementwise op, what a table says, or a random number.
+// Whether code computes it from operands: an elementwise op, a table look-up, or a random number.
 constexpr bool is_computed(Op op) { return op >= Op::random && op <= Op::select; }
 
 }  // namespace stepfuse

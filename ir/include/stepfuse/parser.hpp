@@ -1,4 +1,4 @@
-// IR text to Program. Knows ir only.
+// Parses IR text. Knows ir only.
 #pragma once
 
 #include <string_view>
@@ -9,12 +9,12 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// Parses one step; the grammar is in ir/README.md. Throws Error{parse} with file:line:col and a
-// caret. Checks syntax and names only: verify() checks the rest.
+// Parses one step; the grammar is in ir/README.md. Throws Error{parse} with file:line:col and a caret.
+// Checks only syntax and names; verify() checks the rest.
 Program parse_unverified(std::string_view text, std::string_view file = "<text>");
 
-// Parses and verifies; errors of either kind carry file:line:col and a caret. The step has `tables` before
-// its own.
+// Parses and verifies one step. Errors of either kind have file:line:col and a caret. The step gets
+// `tables` in front of its own.
 Program parse(std::string_view text, std::string_view file = "<text>",
               const std::vector<Table>& tables = {});
 

@@ -1,4 +1,4 @@
-// Program to IR text. Knows ir only.
+// Prints a Program as IR text. Knows ir only.
 #pragma once
 
 #include <string>
@@ -11,16 +11,17 @@ namespace stepfuse {
 // parse(print(p)) == p for every program.
 std::string print(const Program& program);
 
-// The text with values renamed to %0, %1, …: equal for programs that differ in names only.
+// Prints the text with values renamed to %0, %1, …. It is equal for programs that differ only in names.
 std::string print_canonical(const Program& program);
 
-// One instruction, as it stands in print(): what emitters put into comments.
+// Prints one instruction as print() does. Emitters put this text into comments.
 std::string print_inst(const Program& program, ValueId v);
 
-// The name of a granularity: step, group, tensor, row, column, element, block of 256, or square of 128x128.
+// Returns the name of a granularity: step, group, tensor, row, column, element, block of 256, or square of
+// 128x128.
 std::string granularity_name(Granularity at);
 
-// A block or square as it stands in a type: 256, or 128x128.
+// Returns a block or square as types write it: 256, or 128x128.
 std::string tile_text(Granularity tile);
 
 std::string print_type(const Program& program, Type type);

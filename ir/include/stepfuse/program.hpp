@@ -1,4 +1,4 @@
-// A step as a value: declarations and one flat list of SSA instructions. Knows ir only.
+// A step as a value: declarations and a flat list of SSA instructions. Knows ir only.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// Index into Program::insts; every instruction has one, effects too (they define no value).
+// An index into Program::insts. Every instruction has one, even effects, which define no value.
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;
 
 enum class Access : uint8_t { in, out, inout };
 std::string_view name(Access a);
 
-// One array per tensor, owned by the caller. Its storage type is fixed per tensor by the layout
-// and is one of `dtypes`.
+// One array per tensor, which the caller owns. The layout fixes the storage type of each tensor's array,
+// and it is one of `dtypes`.
 struct Buffer {
-  // What init_state() makes of it: nothing, zeros (`= 0`), or a converted copy of another buffer
-  // (`= @weight`, for master weights).
+  // The values that init_state() gives it: none, zeros (`= 0`), or a converted copy of another buffer (`=
+  // @weight`, for master weights).
   enum class Init : uint8_t { none, zero, copy };
 
   std::string name;
@@ -36,16 +36,16 @@ struct Buffer {
   Init init = Init::none;
   int32_t init_from = -1;  // with Init::copy: an earlier buffer
   Granularity at = per::element;
-  // Only tensors of so many elements have it, of a shard the full tensor's: `from 4096`, `below
-  // 4096`. To others a load gives zeros, and a store is nothing.
+  // Only tensors with these numbers of elements have the buffer: `from 4096`, `below 4096`. For a shard the
+  // full tensor's number counts. For other tensors, a load gives zeros and a store does nothing.
   uint64_t from = 0;
   uint64_t below = kAnySize;
   static constexpr uint64_t kAnySize = ~uint64_t{0};
 
   bool is_of(uint64_t full_tensor) const { return from <= full_tensor && full_tensor < below; }
   bool is_of_all() const { return from == 0 && below == kAnySize; }
-  // The number of values in the array of a tensor, or shard, with this many elements and columns. Blocks are counted
-  // from element 0 and may span rows.
+  // Returns the number of values in the array of a tensor, or shard, with this many elements and columns.
+  // Blocks are counted from element 0 and may span rows.
   uint64_t count(uint64_t elements, uint64_t columns) const {
     return tile_count(at,
                       needs_rows(at) ? shape_of(elements, columns) : shape_of(elements, elements));
@@ -53,7 +53,7 @@ struct Buffer {
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
-// The values of codes 0, 1, 2 …, rising: what formats of few bits mean by their codes.
+// The values of codes 0, 1, 2, …, in ascending order. Narrow formats store such codes.
 struct Table {
   std::string name;
   std::vector<float> values;
@@ -61,28 +61,28 @@ struct Table {
 };
 inline constexpr size_t kLargestTable = 256;
 
-// Device-resident and kept across steps. `shared`: belongs to something that several steps are
-// bound to (a loss scaler). `report`: never read by the program; a statistic of the step.
+// A value on the device that is kept from step to step. A `shared` state belongs to an object that several
+// steps use (a loss scaler). The program never reads a `report`; it is a statistic of the step.
 struct State {
   std::string name;
   Type type;
   bool shared = false;
   bool report = false;
-  Bits initial;  // `= 65536`, else zero
+  Bits initial;  // `= 65536`; otherwise zero
   friend bool operator==(const State&, const State&) = default;
 };
 
-// Data of a launch. Program::insts[i] is the Op::arg of Program::args[i].
+// A value that a run passes. Program::insts[i] is the Op::arg of Program::args[i].
 struct Arg {
   std::string name;
   Type type;
-  std::optional<Bits> fallback;  // `= 0.001`: the value of a launch that does not set it
+  std::optional<Bits> fallback;  // `= 0.001`: the value if a run does not set it
   friend bool operator==(const Arg&, const Arg&) = default;
 };
 
 struct Inst {
   Op op = Op::constant;
-  Type type;  // of the result; of effects: of the stored value
+  Type type;  // of the result; for effects, of the stored value
   std::array<ValueId, 3> operands = {kNoValue, kNoValue, kNoValue};
   ValueId predicate = kNoValue;  // store and write only
   // load/store: buffer; read/write: state; lookup/nearest: table; arg: argument; stage: stage
@@ -103,14 +103,14 @@ struct Program {
   std::vector<Inst> insts;
   std::vector<std::string> names;  // of values, without '%'; "" for effects
   std::vector<SourceLoc> locs;     // parallel to insts; not part of equality
-  // Of the declarations, where the program came from text; not part of equality either.
+  // Positions of the declarations, if the program came from text; not part of equality.
   std::vector<SourceLoc> buffer_locs;
   std::vector<SourceLoc> state_locs;
   std::vector<SourceLoc> table_locs;
 
   const Inst& operator[](ValueId v) const { return insts[static_cast<size_t>(v)]; }
   ValueId size() const { return static_cast<ValueId>(insts.size()); }
-  // -1 if there is none of that name.
+  // Returns -1 if there is none with that name.
   int find_buffer(std::string_view buffer_name) const;
   int find_state(std::string_view state_name) const;
   int find_arg(std::string_view arg_name) const;
@@ -122,23 +122,25 @@ struct Program {
   }
 };
 
-// Whether a reduction is computed where its elements are: it is to blocks within a row.
+// Whether a reduction is computed among the elements, because its result is per block within a row.
 constexpr bool reduces_blocks(const Inst& inst) {
   return is_reduction(inst.op) && is_tile(inst.type.at) && ordered_rows(inst.type.at) == 0;
 }
-// Whether its result is folded from partial results, or combined row by row.
+// Whether the result is folded from partial results, or combined row by row.
 constexpr bool is_folded(const Inst& inst) {
   return is_reduction(inst.op) && !reduces_blocks(inst);
 }
 
-// The granularities of a program's values, states and buffers, each once.
+// Returns the granularities of a program's values, states and buffers, each once.
 std::vector<Granularity> granularities_of(const Program& program);
-// Whether it sees tensors as matrices: then each piece lies in one row.
+// Whether the program treats tensors as matrices. Then no piece crosses a row.
 bool has_rows(const Program& program);
-// Rows that one worker does one after the other, because something combines them; 0: rows are in any order.
+// Returns the number of rows that one worker processes in sequence, because something combines them; 0 if
+// rows may be processed in any order.
 int32_t rows_in_order(const Program& program);
 
-// Of each class of tensors that have the same buffers the smallest count of elements, rising from 0.
+// Tensors with the same buffers form a class. Returns the smallest number of elements in each, ascending
+// from 0.
 std::vector<uint64_t> tensor_classes(const Program& program);
 
 // Calls f(operand) for every value operand and the predicate.

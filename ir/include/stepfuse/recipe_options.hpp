@@ -1,4 +1,4 @@
-// What a built-in recipe can be asked for, and the one table of it. Knows ir only.
+// The options of built-in recipes, and the one table that lists them. Knows ir only.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// Whose rounding order, and, where an option below is not given, whose behaviour.
+// The implementation whose rounding order is followed, and whose behaviour is the default of options below.
 //   standard       rounds as torch_fused; bad steps follow this project's own table
 //   torch_fused    torch.optim with fused=True on the CPU
 //   torch_foreach  torch.optim with foreach=True and the for-loop, which round alike on the CPU
@@ -22,17 +22,18 @@ enum class Profile : uint8_t { standard, torch_fused, torch_foreach, apex };
 
 enum class LossScale : uint8_t {
   none,
-  fixed,     // the scale is read and never changed
-  dynamic,   // backs off on overflow, grows after growth_interval good steps
-  apex,      // dynamic, backs off only at the hysteresis-th overflow; refilled by a good step
-  megatron,  // as apex, but refilled when the scale grows, with a minimum
+  fixed,    // the scale is read and never changed
+  dynamic,  // backs off on overflow, grows after growth_interval good steps
+  // As dynamic, but backs off only at the hysteresis-th overflow; a good step refills that count.
+  apex,
+  megatron,  // as apex, but refilled when the scale grows, and with a minimum
 };
 
-// Who updates the loss scale when several steps read one.
+// This step's part in updating the loss scale, if several steps share it.
 enum class ScaleRole : uint8_t {
-  owner,   // this step alone: it updates the scale in the same launch
-  member,  // notes its flags in the shared states and leaves the scale alone
-  last,    // updates the scale from its own and the noted flags, and clears those
+  owner,   // the only step: it updates the scale in the same launch
+  member,  // records its flags in the shared states and leaves the scale alone
+  last,    // updates the scale from its own and the recorded flags, and clears those
 };
 
 enum class Clip : uint8_t {
@@ -46,7 +47,7 @@ enum class Clip : uint8_t {
   agc,    // each row by the norm of its weights
 };
 enum class WeightDecay : uint8_t { none, l2, decoupled };
-// How an update is limited, per tensor, to arg max_update.
+// How an update is limited, per tensor, to argument max_update.
 enum class UpdateClip : uint8_t {
   none,
   rms,  // by its root mean square, as Adafactor does
@@ -82,7 +83,8 @@ enum class WeightRounding : uint8_t {
 // The scale applied to an 8-bit copy of the f32 master weights, per tensor or per block.
 enum class CopyScale : uint8_t {
   none,
-  delayed,  // type_max / amax, where amax is the maximum over the last 16 steps, taken after each step
+  // type_max / amax, where amax is the maximum over the last 16 steps, taken after each step.
+  delayed,
   current,  // the same with this step's amax; costs one more pass over the weights
   mx,       // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0
   // One scale per 128 rows by 128 columns, from this step's amax. Buffer weight_scale : <f32/128x128> is the
@@ -105,13 +107,14 @@ struct RecipeOptions {
   // size counts.
   uint64_t moments_below = 0;
   Master master = Master::none;
-  // Of weights with a master or with weight_rounding; default f16 if gradients may be f16, else bf16.
+  // The type of weights that have a master or weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
-  // With state copy_scale_inv : <f32>, what the copy is to be multiplied by, and with delayed
-  // copy_scale : <f32>, which the next copy is stored times. With mx, mx_rceil and block128 there
-  // is no such state, and the masters are the caller's to begin.
+  // delayed and current have a state copy_scale_inv : <f32>, the factor from the stored copy to its values.
+  // delayed also has copy_scale : <f32>, the factor for the next copy. mx, mx_rceil and block128 have no
+  // such state, and the caller initialises the masters.
   CopyScale copy_scale = CopyScale::none;
-  // Weights are kept in the type `model` alone. Default: in f32, or with a master.
+  // The weights are stored only in the type `model`. By default they are f32, or low-precision with a
+  // master.
   std::optional<WeightRounding> weight_rounding = {};
   LossScale loss_scale = LossScale::none;
   ScaleRole scale_role = ScaleRole::owner;
@@ -119,20 +122,20 @@ struct RecipeOptions {
   bool check = false;         // found_inf; implied by loss_scale, clip and skip_norm
   std::optional<OnNonfinite> on_nonfinite = {};  // default: skip; peers without a scaler propagate
   Clip clip = Clip::none;
-  bool clip_per_group = false;  // a norm, a coefficient and a max_norm for each group
+  bool clip_per_group = false;  // one norm, coefficient and max_norm per group
   std::optional<OnNormOverflow> on_norm_overflow = {};  // default: skip; peers: torch
   bool skip_norm = false;           // a step whose norm exceeds arg skip_norm is skipped
   bool external_norm = false;       // arg external_norm replaces the norm of the gradients
   bool external_found_inf = false;  // arg external_found_inf replaces the check
-  // Norm and finite check are sums of f32 (maxima with Clip::inf), so that one all-reduce of what the
-  // first phase leaves serves both: for ranks that hold different gradients.
+  // Norm and finite check are sums of f32 (maxima with Clip::inf). Then one all-reduce of the first phase's
+  // results serves both, for ranks with different gradients.
   bool all_reduce = false;
-  // States counted and updated : <bool>, true unless the layout says otherwise: whether a tensor
-  // counts in norm and check, and whether it is updated.
+  // States counted and updated : <bool> say whether a tensor counts in norm and check, and whether it is
+  // updated. They are true unless the layout says otherwise.
   bool tensor_flags = false;
   bool accumulated = false;  // gradients are sums: arg accumulation divides them
-  // The gradients are the sums that the step `accumulate` made since the last step (and so f32,
-  // accumulated and zeroed): a non-finite micro-batch makes the step bad.
+  // The gradients are the sums that the step `accumulate` has made since the last step. They are f32, and
+  // the step divides and zeroes them. A non-finite micro-batch makes the step bad.
   bool window = false;
   bool round_grad = false;  // round to the gradient's storage type after unscale and clip
   bool zero_grad = false;   // store zeros to the gradients in the same pass
@@ -142,14 +145,15 @@ struct RecipeOptions {
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
   // Both change the value that a formula calls update(x), in this order.
   UpdateClip update_clip = UpdateClip::none;
-  bool caution = false;  // it counts only where it agrees with the gradient, and there by more
+  // Keep only parts of the update that agree with the gradient's sign, scaled up.
+  bool caution = false;
   bool maximize = false;
   bool amsgrad = false;                // adam, adamw
   bool momentum = false;               // sgd, rmsprop
   bool nesterov = false;               // sgd
   bool centered = false;               // rmsprop
   std::vector<std::string> with = {};  // other options that a formula declares
-  // Hyperparameters whose value is multiplied, for each tensor, by an argument NAME_scale : <f64> = 1.
+  // Hyperparameters that are multiplied, per tensor, by an argument NAME_scale : <f64> = 1.
   std::vector<std::string> per_tensor = {};
 
   friend bool operator==(const RecipeOptions&, const RecipeOptions&) = default;
@@ -159,17 +163,18 @@ struct RecipeOptions {
 struct RecipeOption {
   std::string_view name;                 // as in `--name`
   std::vector<std::string_view> values;  // empty: a flag, "true" or "false"
-  std::string_view bare;                 // the value meant by `--name` alone; empty: needs a value
+  // The value of `--name` alone; empty if a value is required.
+  std::string_view bare;
   std::string_view help;
   std::function<void(RecipeOptions&, std::string_view)> set;  // the value is one of `values`
-  std::function<std::string(const RecipeOptions&)> get;       // "" where it is not given
-  bool of_formula = false;  // asked for by some optimizers' formulas only
-  bool open = false;        // takes several values, as in a|b, perhaps others than `values`
+  std::function<std::string(const RecipeOptions&)> get;       // "" if it is not given
+  bool of_formula = false;  // only the formulas of some optimizers have it
+  bool open = false;        // takes several values, as in a|b, and possibly others than `values`
 };
 std::span<const RecipeOption> recipe_option_table();
 
-// Sets one option from text. `grad` takes several types, as in "f16|f32". Throws Error{usage}
-// naming the possible values.
+// Sets one option from text. `grad` takes several types, as in "f16|f32". Throws Error{usage} that lists
+// the possible values.
 void set_option(RecipeOptions& options, std::string_view name, std::string_view value = {});
 
 }  // namespace stepfuse

@@ -12,8 +12,8 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// `bound` is "whatever storage type buffer @x is bound to"; Type::buffer then says which @x. `absent` is no
-// value's: it says of a tensor's buffer that the tensor has none (Buffer::is_of).
+// `bound` stands for the storage type to which buffer @x is bound; Type::buffer says which buffer. No value
+// has the type `absent`: it marks a buffer that a tensor does not have (Buffer::is_of).
 enum class DType : uint8_t {
 #define X(enumerator, ...) enumerator,
 #include <stepfuse/dtypes.def>
@@ -25,7 +25,7 @@ inline constexpr int kDTypeCount = static_cast<int>(DType::bound);
 
 enum class DTypeKind : uint8_t { boolean, integer, natural, floating };
 
-// A row of dtypes.def, which says what the columns mean.
+// A row of dtypes.def, where the columns are explained.
 struct DTypeInfo {
   std::string_view name, code;
   size_t bytes;
@@ -47,19 +47,19 @@ inline constexpr DTypeInfo kDTypes[] = {
 };
 inline constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
 
-// A value's dtype, and how many elements share it.
+// A value's dtype and granularity.
 struct Type {
   DType dtype = DType::f32;
   Granularity at = per::step;
   int32_t buffer = -1;  // only with DType::bound
-  // The same with another dtype.
+  // Returns the same type with a different dtype.
   constexpr Type of(DType other) const { return {other, at}; }
   friend bool operator==(const Type&, const Type&) = default;
 };
 
-// Whether a value of one type is, by its granularity, also one of the other.
+// Whether a value of type `from` can be used as one of type `to`, by granularity.
 constexpr bool broadcasts(const Type& from, const Type& to) { return broadcasts(from.at, to.at); }
-// With the dtype of the finer one, or of `a`.
+// Returns the finer type, or `a` if both have the same granularity.
 constexpr Type join(const Type& a, const Type& b) {
   if (broadcasts(b, a)) return a;
   return broadcasts(a, b) ? b : Type{a.dtype, per::element};
@@ -68,16 +68,16 @@ constexpr Type join(const Type& a, const Type& b) {
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view text);
 
-// Bytes that one value occupies in a buffer, a state or an argument (bool: 1; where it is absent: 0).
+// Returns the bytes of one value in a buffer, state or argument (1 for bool, 0 for absent).
 size_t size_of(DType t);
 
 constexpr bool is_float(DType t) { return t < DType::bound && info(t).kind == DTypeKind::floating; }
-// One that is computed with: i32 or i64.
+// Whether it is an integer type in which values are computed: i32 or i64.
 constexpr bool is_integer(DType t) {
   return t < DType::bound && info(t).kind == DTypeKind::integer && info(t).bytes >= 4;
 }
 constexpr bool is_low_precision(DType t) { return is_float(t) && info(t).bytes < 4; }
-// Storage only, as the floats below f32 are: loaded, stored, and cast from and to i32.
+// Whether it is a narrow integer, a storage type: loaded, stored, and cast from and to i32.
 constexpr bool is_narrow_integer(DType t) {
   return t < DType::bound && info(t).bytes < 4 &&
          (info(t).kind == DTypeKind::integer || info(t).kind == DTypeKind::natural);
@@ -92,7 +92,7 @@ class DTypeSet {
  public:
   constexpr DTypeSet() = default;
   constexpr DTypeSet(DType t) : mask_(bit(t)) {}  // NOLINT: a single type is a set
-  // The dtypes that the predicate holds for.
+  // The dtypes for which the predicate holds.
   template <class Predicate>
   static constexpr DTypeSet of(Predicate holds) {
     DTypeSet r;
@@ -105,11 +105,11 @@ class DTypeSet {
   constexpr bool contains(DType t) const { return (mask_ & bit(t)) != 0; }
   constexpr int size() const { return std::popcount(mask_); }
   constexpr bool empty() const { return mask_ == 0; }
-  // The only member; call it on sets of size 1.
+  // Returns the only member; call it on sets of size 1.
   constexpr DType only() const { return first(); }
-  // The first member in the order of DType; call it on sets that are not empty.
+  // Returns the first member in the order of DType; call it on sets that are not empty.
   constexpr DType first() const { return static_cast<DType>(std::countr_zero(mask_)); }
-  // In the order of DType.
+  // Iterates in the order of DType.
   class Iterator {
    public:
     constexpr explicit Iterator(uint32_t left) : left_(left) {}
@@ -125,7 +125,7 @@ class DTypeSet {
   };
   constexpr Iterator begin() const { return Iterator(mask_); }
   constexpr Iterator end() const { return Iterator(0); }
-  // Bit t is dtype t.
+  // Bit t stands for dtype t.
   constexpr uint32_t mask() const { return mask_; }
   friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
     DTypeSet r;
@@ -143,20 +143,20 @@ class DTypeSet {
   static constexpr Mask bit(DType t) { return Mask{1} << static_cast<unsigned>(t); }
   Mask mask_ = 0;
 };
-// The floats that a buffer may hold in any combination.
+// The float types that a buffer may allow in any combination.
 inline constexpr DTypeSet kFloatStorage =
     DTypeSet::of([](DType t) { return t == DType::f32 || is_low_precision(t); });
 inline constexpr DTypeSet kLowPrecision = DTypeSet::of(is_low_precision);
 inline constexpr DTypeSet kNarrowIntegers = DTypeSet::of(is_narrow_integer);
-// The integers that a buffer may hold, each alone.
+// The integer types. A buffer allows only one of them.
 inline constexpr DTypeSet kIntegerStorage = kNarrowIntegers | DTypeSet(DType::i32);
 inline constexpr DTypeSet kAnyDType = DTypeSet::of([](DType) { return true; });
 
-// The members' names in the order of DType.
+// Returns the members' names in the order of DType.
 std::string names(DTypeSet set, std::string_view separator);
 
-// The bits of one value of any dtype, zero-extended: the currency of constants, arguments and
-// states. A bool is 0 or 1.
+// The bits of one value of any dtype, zero-extended. Constants, arguments and states are stored this way. A
+// bool is 0 or 1.
 struct Bits {
   uint64_t raw = 0;
   static Bits of(bool v) { return {v ? 1U : 0U}; }
@@ -173,16 +173,16 @@ struct Bits {
   friend bool operator==(const Bits&, const Bits&) = default;
 };
 
-// Reads and writes one value of dtype `t` at `p` (any alignment).
+// Read and write one value of dtype `t` at `p` (any alignment).
 Bits load_bits(const void* p, DType t);
 void store_bits(void* p, DType t, Bits v);
 
 bool is_nan(Bits v, DType t);
-// Every NaN becomes one pattern per type, so that digests do not depend on payloads.
+// Maps every NaN of a type to one pattern, so that digests do not depend on payloads.
 Bits canonical_nan(Bits v, DType t);
 
-// Text of a literal that parses back to the same bits: shortest decimal, nan, inf, -inf, true,
-// false, or bits(0x…) for NaNs with another payload.
+// Returns the text of a literal that parses back to the same bits: the shortest decimal, nan, inf, -inf,
+// true, false, or bits(0x…) for a NaN with a different payload.
 std::string literal_text(Bits v, DType t);
 
 }  // namespace stepfuse
