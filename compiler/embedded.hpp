@@ -1,4 +1,4 @@
-// Files of this folder as strings, put into the library by the build. Knows nothing.
+// Files of this folder as strings, which the build puts into the library. Knows nothing.
 #pragma once
 
 #include <string_view>

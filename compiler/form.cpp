@@ -1,4 +1,4 @@
-// Names of the forms. Knows ir errors only.
+// Converts between forms and their names. Knows ir errors only.
 #include <stepfuse/error.hpp>
 #include <stepfuse/form.hpp>
 

@@ -1,9 +1,9 @@
-// Makes names of generated text. Knows only std.
+// Makes names for generated text. Knows only std.
 #include "compiler/names.hpp"
 
 namespace stepfuse {
 namespace {
-// LLVM cuts names at 1,024 characters, other compilers elsewhere.
+// LLVM truncates names at 1,024 characters, and other compilers have limits of their own.
 constexpr size_t kLongest = 200;
 
 bool is_letter_or_digit(char c) {

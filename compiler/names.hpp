@@ -1,8 +1,8 @@
-// Names in generated text: whatever a step calls its things, no two of them meet there, and none is
-// a word of the language or of a prelude. Knows only std.
+// Names in generated text. Whatever names a step has, no two of them become the same, and none becomes a
+// word of the language or of a prelude. Knows only std.
 //
-// Every name stands behind the letter of its kind and '_' (e_ of an element value, b_ of a buffer),
-// which is the form of no keyword and no name of ours.
+// Every name has a prefix of a letter for its kind and '_' (e_ for an element value, b_ for a buffer). No
+// keyword and no name of ours looks like this.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 
 namespace stepfuse {
 
-// `text` as a part of an identifier: other characters than letters and digits become '_', and what
-// is too long for some compiler is cut.
+// Makes `text` a part of an identifier: characters other than letters and digits become '_', and a name
+// that is too long for some compiler is cut.
 std::string identifier(std::string_view text);
 
 // The names given within one scope.
 class UniqueNames {
  public:
   explicit UniqueNames(std::string_view separator = "_") : separator_(separator) {}
-  // `base`, or where that is taken, the first free one of base_2, base_3, ….
+  // Returns `base`, or if that is taken, the first free one of base_2, base_3, ….
   std::string unique(std::string base);
 
  private:

@@ -1,4 +1,4 @@
-// What the tensors of a step are stored as: what a program is optimized and scheduled for. Knows ir.
+// Storage types of a step's tensors, for which a program is optimized and scheduled. Knows ir.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 
 namespace stepfuse {
 
-// The storage type of every buffer, for one tensor; DType::absent of one that the tensor has not.
+// The storage type of every buffer for one tensor; DType::absent if the tensor does not have the buffer.
 using Signature = std::vector<DType>;
 
-// Whether a buffer can stand so in a signature.
+// Whether a signature may have this type for the buffer.
 inline bool can_be(const Buffer& b, DType t) {
   return t == DType::absent ? !b.is_of_all() : t < DType::bound && b.dtypes.contains(t);
 }
 
-// The signature of a tensor, or shard, of a full tensor of so many elements, from the types of its buffers.
+// Marks the buffers as absent that a full tensor with this number of elements does not have.
 inline Signature of_size(const Program& p, uint64_t elements, Signature types) {
   for (size_t b = 0; b < types.size(); ++b) {
     if (!p.buffers[b].is_of(elements)) types[b] = DType::absent;
@@ -24,7 +24,7 @@ inline Signature of_size(const Program& p, uint64_t elements, Signature types) {
   return types;
 }
 
-// What a signature tells of its tensors' sizes: from <= elements < below.
+// The range of tensor sizes that a signature implies: from <= elements < below.
 struct TensorSizes {
   uint64_t from = 0;
   uint64_t below = Buffer::kAnySize;

@@ -1,4 +1,4 @@
-// Lines of generated C and C++: indented, with comments. Knows only std.
+// Builds generated C and C++ text: indented lines with comments. Knows only std.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace stepfuse {
 
-// Collects lines; open() and close() write braces and indent what is between.
+// Collects lines; open() and close() write braces and indent the lines between them.
 class Text {
  public:
   void line(std::string_view code, std::string_view comment = {});
   void open(std::string_view code, std::string_view comment = {});  // "code {"
   void close(std::string_view tail = "}");
-  void reopen() { ++depth_; }  // after close("} else {")
-  // "code {", the values, several on a line, and "};".
+  void reopen() { ++depth_; }  // call it after close("} else {")
+  // Writes "code {", the values, several per line, and "};".
   void array(std::string_view code, const std::vector<std::string>& values,
              std::string_view comment = {});
   void blank() { text_ += '\n'; }

@@ -1,4 +1,4 @@
-// From a program to the plan of its kernels. Knows the schedule and its lowering.
+// Makes the plan of a program's kernels. Knows the schedule and its lowering.
 #include "compiler/variant.hpp"
 
 #include "compiler/plan/lower.hpp"

@@ -1,5 +1,5 @@
-// A step in one form, for certain storage types: what a kernel is compiled from and known by. Knows ir
-// and the plan.
+// A step in one form, for certain storage types. Kernels are compiled from it and identified by it. Knows
+// ir and the plan.
 #pragma once
 
 #include <vector>
@@ -14,11 +14,11 @@ namespace stepfuse {
 struct Variant {
   Program program;
   std::vector<Signature> signatures;
-  KernelPlan plan;  // of these
+  KernelPlan plan;  // the plan for these signatures
 };
 
-// Schedules and lowers a program that is verified and optimized. Throws Error{compile} where there is
-// no signature or one that does not fit the program.
+// Schedules and lowers a program that is verified and optimized. Throws Error{compile} if there is no
+// signature, or if one does not fit the program.
 Variant make_variant(const Program& program, const std::vector<Signature>& signatures,
                      Form form = Form::fused);
 

@@ -1,4 +1,4 @@
-// Pass: buffers stored alike in every signature become concrete. Knows ir and signatures.
+// Pass: a buffer with the same storage type in all signatures becomes concrete. Knows ir and signatures.
 #include <fmt/format.h>
 
 #include "compiler/passes/passes.hpp"
@@ -7,7 +7,7 @@
 namespace stepfuse {
 namespace {
 
-// The storage types that `signatures` use for buffer `b`.
+// Returns the storage types that `signatures` use for buffer `b`.
 DTypeSet used_types(const Program& p, size_t b, std::span<const Signature> signatures) {
   DTypeSet used;
   for (const Signature& s : signatures) {
@@ -23,7 +23,7 @@ DTypeSet used_types(const Program& p, size_t b, std::span<const Signature> signa
     }
     if (s[b] != DType::absent) used = used | s[b];
   }
-  return used.empty() ? p.buffers[b].dtypes : used;  // of none of these tensors
+  return used.empty() ? p.buffers[b].dtypes : used;  // none of these tensors has the buffer
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pass: casts that change nothing go, chains that round once at most become one cast. Knows ir.
+// Pass: removes casts that change nothing, and joins chains that round at most once. Knows ir.
 #include <optional>
 
 #include "compiler/passes/passes.hpp"
@@ -7,12 +7,12 @@
 namespace stepfuse {
 namespace {
 
-// Every value of `from` is one of `to`, so that casting on from `to` is casting from `from`.
+// Whether every value of `from` is a value of `to`. A further cast from `to` is then a cast from `from`.
 bool is_exact(DType from, DType to) {
   if (is_low_precision(from)) return to == DType::f32;
   switch (from) {
     case DType::boolean:
-      return true;  // 0 and 1
+      return true;  // false and true become 0 and 1
     case DType::bound:
       return to == DType::f32;
     case DType::f32:
@@ -24,7 +24,7 @@ bool is_exact(DType from, DType to) {
   }
 }
 
-// Low-precision and bound values are cast from and to f32 only, narrow integers from and to i32.
+// Low-precision and bound values are only cast from and to f32, and narrow integers only from and to i32.
 bool is_legal(Type from, Type to) {
   auto only_with = [](DType t) -> std::optional<DType> {
     if (is_low_precision(t) || t == DType::bound) return DType::f32;
@@ -42,7 +42,7 @@ Program collapse_casts(const Program& program) {
   const Program& p = r.program();
   for (ValueId v = 0; v < program.size(); ++v) {
     Inst inst = r.remapped(v);
-    // From the cast's operand back to the farthest value that it could be cast from.
+    // Go back from the cast's operand to the first value of the chain that it could be cast from.
     while (inst.op == Op::cast) {
       const Inst& inner = p[inst.operands[0]];
       if (inner.type == inst.type || inner.op != Op::cast) break;

@@ -1,4 +1,4 @@
-// Pass: elementwise ops of constants become constants. Knows ir.
+// Pass: evaluates elementwise ops on constants. Knows ir.
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rewriter.hpp"
 #include "ir/semantics/fp_env.hpp"
@@ -8,7 +8,7 @@ namespace stepfuse {
 namespace {
 
 bool is_foldable(const Program& p, const Inst& inst) {
-  // A cast to a bound type has as many results as there are storage types.
+  // The result of a cast to a bound type depends on the signature.
   if (!is_elementwise(inst.op) || inst.type.dtype == DType::bound) return false;
   for (int i = 0; i < inst.arity(); ++i) {
     if (p[inst.operands[static_cast<size_t>(i)]].op != Op::constant) return false;
@@ -29,7 +29,7 @@ Bits evaluate(const Program& p, const Inst& inst) {
     DType in = operand(inst.op == Op::select ? 1 : 0).type.dtype;
     result = sem::evaluate(inst.op, in, inst.type.dtype, literal(0), literal(1), literal(2));
   }
-  // Which NaN an operation makes differs between machines; the text should not.
+  // Machines differ in the NaN that an operation makes, but the text must not.
   return canonical_nan(result, inst.type.dtype);
 }
 

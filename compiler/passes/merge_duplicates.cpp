@@ -1,4 +1,4 @@
-// Pass: of instructions that compute the same value the first stays. Knows ir.
+// Pass: keeps the first of several instructions that compute the same value. Knows ir.
 #include <map>
 #include <tuple>
 
@@ -8,7 +8,7 @@
 namespace stepfuse {
 namespace {
 
-// Loads and reads see the contents from before the step, so equal ones are equal values too.
+// Loads and reads see the contents before the step, so equal instructions have equal values.
 using Key = std::tuple<Op, DType, Scope, int32_t, int32_t, int32_t, std::array<ValueId, 3>, int32_t,
                        uint64_t>;
 
@@ -23,7 +23,7 @@ bool is_commutative(Op op) {
     case Op::bit_and:
     case Op::bit_or:
     case Op::bit_xor:
-    case Op::fma:  // in its first two
+    case Op::fma:  // commutative in its first two operands
       return true;
     default:
       return false;

@@ -1,4 +1,4 @@
-// Runs the passes in their one order. Knows ir and signatures.
+// Runs the passes in their fixed order. Knows ir and signatures.
 #include "compiler/passes/pass_manager.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@ namespace {
 
 using Signatures = std::span<const Signature>;
 
-// Each pass makes others' work smaller, never larger, so that a second round is nearly always the
-// last; the cap only keeps a bug from hanging.
+// Passes make each other's work smaller, never larger. A second round is therefore nearly always the last;
+// the limit only keeps a bug from hanging.
 constexpr int kMaxRounds = 16;
 
 Program run_verified(const Pass& pass, const Program& program, Signatures signatures) {
@@ -32,12 +32,12 @@ Program run_verified(const Pass& pass, const Program& program, Signatures signat
 std::span<const Pass> optimization_passes() {
   static constexpr Pass kPasses[] = {
       {"bind dtypes", bind_dtypes},
-      // Concrete types turn casts into identities.
+      // Concrete types turn casts into identities, so this comes first.
       {"collapse casts", [](const Program& p, Signatures) { return collapse_casts(p); }},
       {"fold constants", [](const Program& p, Signatures) { return fold_constants(p); }},
       {"simplify", [](const Program& p, Signatures) { return simplify(p); }},
       {"merge duplicates", [](const Program& p, Signatures) { return merge_duplicates(p); }},
-      // The others only stop using values.
+      // This comes last, because the other passes only stop using values.
       {"remove dead", [](const Program& p, Signatures) { return remove_dead(p); }},
   };
   return kPasses;
@@ -70,7 +70,7 @@ Program optimize(const Program& program, Signatures signatures, PassTrace* trace
 std::string print(const PassTrace& trace) {
   std::string out = "; before\n" + print(trace.input);
   for (const PassRecord& r : trace.records) {
-    // Later rounds change little, and the last nothing.
+    // Later rounds change little, and the last one nothing.
     if (r.round > 1 && !r.changed) continue;
     std::string round = r.round > 1 ? fmt::format(", round {}", r.round) : "";
     if (r.changed) {

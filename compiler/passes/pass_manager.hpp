@@ -1,4 +1,4 @@
-// Runs the passes in their one order, checks each and tells what it did. Knows ir and signatures.
+// Runs the passes in their fixed order, checks each and reports what it did. Knows ir and signatures.
 #pragma once
 
 #include <functional>
@@ -18,33 +18,34 @@ struct Pass {
   Program (*run)(const Program& program, std::span<const Signature> signatures);
 };
 
-// The one list, in its order.
+// Returns the passes in their order. There is no other list.
 std::span<const Pass> optimization_passes();
 
 struct PassRecord {
   std::string_view name;
   int round = 1;
   bool changed = false;
-  int before = 0;  // instructions
+  int before = 0;  // number of instructions
   int after = 0;
-  double seconds = 0;  // with verification; 0 without a clock
+  double seconds = 0;  // includes verification; 0 without a clock
   Program result;      // empty if unchanged
 };
 
-// Filled by optimize() for who wants to see what happened.
+// optimize() fills it to show what happened.
 struct PassTrace {
-  std::function<double()> clock;  // seconds from anywhere; this layer reads no clock itself
+  // Seconds since any point; this layer does not read a clock itself.
+  std::function<double()> clock;
   Program input;
   std::vector<PassRecord> records;
 };
 
-// Runs the list until a round of it changes nothing. Every result is verified: a pass that breaks
-// a rule is a bug of ours and named. `program` must be valid; `signatures` are those of the layout,
-// or none to leave every buffer unbound.
+// Repeats the list until a round changes nothing. Every result is verified: a pass that breaks a rule is a
+// bug of ours, and the error names it. `program` must be valid. `signatures` are those of the layout, or
+// none to leave every buffer unbound.
 Program optimize(const Program& program, std::span<const Signature> signatures,
                  PassTrace* trace = nullptr);
 
-// The program before, and after each pass or "unchanged" (`--emit=passes`).
+// Prints the program before the passes, and after each pass the program or "unchanged" (`--emit=passes`).
 std::string print(const PassTrace& trace);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// Builds the program that a pass returns, keeping an old-to-new map of values. Knows ir.
+// Builds the program that a pass returns, and maps old values to new ones. Knows ir.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace stepfuse {
 
-// A pass walks the old program in order and says for every instruction what becomes of it; one that
-// it says nothing about is dropped.
+// A pass walks the old program in order and emits or replaces each instruction. An instruction that it
+// skips is dropped.
 class Rewriter {
  public:
-  // Takes over all declarations, no instruction.
+  // Copies all declarations and no instruction.
   explicit Rewriter(const Program& from);
 
-  // Where the old value lives in the new program.
+  // Returns the new value that stands for the old one.
   ValueId operator[](ValueId old) const { return map_[static_cast<size_t>(old)]; }
-  // The old instruction with its operands in the new program.
+  // Returns the old instruction with its operands in the new program.
   Inst remapped(ValueId old) const;
 
-  // Appends `inst` (operands already new) in the place of `old`, under its name.
+  // Appends `inst` (whose operands are new values) in place of `old`, under its name.
   ValueId emit(ValueId old, const Inst& inst);
   ValueId keep(ValueId old) { return emit(old, remapped(old)); }
-  // Uses of `old` become uses of `value`, which is of the same type.
+  // Makes uses of `old` uses of `value`, which has the same type.
   void replace(ValueId old, ValueId value);
-  // A constant that the old program did not have, named after `near`.
+  // Returns a constant that the old program did not have, named after `near`.
   ValueId constant(ValueId near, DType dtype, Bits literal);
 
   const Program& program() const { return to_; }

@@ -1,8 +1,8 @@
-// Pass: identities that hold for every input, NaN, infinities, subnormals and -0 included.
-// Knows ir.
+// Pass: applies identities that hold for every input, including NaN, infinities, subnormals and -0. Knows
+// ir.
 //
-// What looks like an identity and is none: x + 0 (-0 becomes +0), 0 - x (0 - 0 is no -0), x * 0,
-// x - x, x / x (NaN, inf), not (a < b) as b <= a (NaN), a * rcp b as a / b (rounds twice).
+// These are not identities: x + 0 (-0 becomes +0), 0 - x (0 - 0 is not -0), x * 0, x - x, x / x (NaN, inf),
+// not (a < b) as b <= a (NaN), a * rcp b as a / b (rounds twice).
 #include <cmath>
 #include <optional>
 #include <variant>
@@ -15,7 +15,7 @@
 namespace stepfuse {
 namespace {
 
-// What becomes of an instruction: a value there already is, or a simpler instruction.
+// The replacement of an instruction: an existing value, or a simpler instruction.
 using Simpler = std::optional<std::variant<ValueId, Inst>>;
 
 class Simplifier {
@@ -28,7 +28,7 @@ class Simplifier {
     for (current_ = 0; current_ < from_.size(); ++current_) {
       Inst inst = r_.remapped(current_);
       if (inst.predicate != kNoValue && is_bool(inst.predicate, true)) inst.predicate = kNoValue;
-      // A program keeps one effect, and each report its write, even if that one never happens.
+      // A program keeps at least one effect, and each report keeps its write, even if it never happens.
       bool never = inst.predicate != kNoValue && is_bool(inst.predicate, false);
       bool reports = inst.op == Op::write && from_.states[static_cast<size_t>(inst.slot)].report;
       if (never && effects > 1 && !reports) {
@@ -136,7 +136,7 @@ class Simplifier {
     if (is_number(b, -1)) return make(i, Op::neg, a);
     if (is_integer(i.type.dtype)) return {};
     if (is_number(a, 1)) return make(i, Op::rcp, b);
-    // Dividing by a power of two is multiplying by its reciprocal, where that is a number too.
+    // Multiply by the reciprocal of a power of two, unless that overflows.
     const Inst& divisor = r_.program()[b];
     if (divisor.op != Op::constant) return {};
     DType t = i.type.dtype;
@@ -157,7 +157,7 @@ class Simplifier {
     return {};
   }
 
-  // Exponents whose loop is one instruction: r = 1 * b, r = 1 * (b * b), 1 / (1 * b).
+  // Handles exponents whose loop is one instruction: r = 1 * b, r = 1 * (b * b), 1 / (1 * b).
   Simpler powi(const Inst& i) {
     auto [base, exponent, c] = i.operands;
     if (is_number(exponent, 1)) return same(i, base);
@@ -196,9 +196,9 @@ class Simplifier {
     return {};
   }
 
-  // --- what may stand in an instruction's place
+  // --- replacements
 
-  // `value`, unless it is of a coarser domain: a reduction would then lose its elements.
+  // Returns `value` unless its type differs: a reduction of a coarser value would combine fewer elements.
   Simpler same(const Inst& i, ValueId value) const {
     if (!(r_.program()[value].type == i.type)) return {};
     return value;
@@ -206,7 +206,7 @@ class Simplifier {
   static Simpler make(const Inst& i, Op op, ValueId a, ValueId b = kNoValue, ValueId c = kNoValue) {
     return Inst{.op = op, .type = i.type, .operands = {a, b, c}};
   }
-  // Constants are of the step domain.
+  // Constants are per step, so only a per-step result can become one.
   static Simpler truth(const Inst& i, bool value) {
     if (i.type.at != per::step) return {};
     return Inst{.op = Op::constant, .type = i.type, .literal = Bits::of(value)};
@@ -216,7 +216,7 @@ class Simplifier {
     return Inst{.op = Op::constant, .type = i.type};
   }
 
-  // --- what an operand is
+  // --- properties of operands
 
   const Inst& operand(const Inst& i, size_t k) const { return r_.program()[i.operands[k]]; }
   Op op(const Inst& i, size_t k) const { return operand(i, k).op; }
@@ -227,7 +227,7 @@ class Simplifier {
     const Inst& i = r_.program()[v];
     return i.op == Op::constant && i.type.dtype == DType::boolean && i.literal.b() == wanted;
   }
-  // A constant of just these bits (integers have no -0: there it is 0).
+  // Whether `v` is a constant with exactly these bits. Integers have no -0, so there it means 0.
   bool is_number(ValueId v, double wanted) const {
     const Inst& i = r_.program()[v];
     if (i.op != Op::constant) return false;

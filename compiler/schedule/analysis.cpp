@@ -1,4 +1,4 @@
-// Levels, slices and bodies: how a phase is cut out of a Program. Knows ir.
+// Computes levels, slices and bodies: cuts phases out of a Program. Knows ir.
 #include "compiler/schedule/analysis.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool is_uniform(const Program& p, ValueId v) {
   return v != kNoValue && !is_of_elements(p[v].type.at);
 }
 
-// The predicate, of a domain coarser than element, that guards most of the stores.
+// Returns the predicate, coarser than elements, that guards most of the stores.
 ValueId choose_guard(const Program& p, const std::vector<ValueId>& stores) {
   std::map<ValueId, int> votes;
   for (ValueId s : stores) {
@@ -43,7 +43,8 @@ void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& b
   body.code = backward_slice(p, roots, fetchable).element;
   for (const Kept& f : fetchable) {
     auto uses = [&](ValueId v) {
-      if (is_folded(p[v])) return false;  // a result, whose operands are behind it
+      // An earlier phase has computed the result from its operands.
+      if (is_folded(p[v])) return false;
       bool found = false;
       for_each_operand(p[v], [&](ValueId o) { found |= o == f.value; });
       return found;
@@ -61,15 +62,16 @@ bool needs_any(const Program& p, const UniformCode& code, const std::vector<Valu
   });
 }
 
-// What coarser values are made of, outside of any phase.
+// Returns the code for coarser values, outside of any phase.
 UniformCode code_of_members(const Program& p, const std::vector<ValueId>& roots) {
   Slice slice = backward_slice(p, roots, {});
-  slice.uniform.set(per::column, std::move(slice.element));  // there are no elements
+  // Outside of phases, per-column values are code of their own.
+  slice.uniform.set(per::column, std::move(slice.element));
   return std::move(slice.uniform);
 }
 
-// Each reduction goes into the first rollup of its operand's domain that comes after all those
-// whose results the operand needs.
+// Puts each reduction into the first rollup with its operand's granularity that comes after all those whose
+// results the operand needs.
 std::vector<Rollup> make_rollups(const Program& p, const std::vector<ValueId>& reductions) {
   std::vector<Rollup> rollups;
   for (ValueId r : reductions) {
@@ -113,7 +115,7 @@ std::vector<int> reduction_levels(const Program& p) {
 
 namespace {
 
-// Puts reductions into phases, the users of one before itself.
+// Chooses the phases of reductions. It places the users of a reduction before the reduction itself.
 class ReductionPlacer {
  public:
   explicit ReductionPlacer(const Program& p) : p_(p), level_(reduction_levels(p)) {
@@ -125,9 +127,10 @@ class ReductionPlacer {
   }
 
   std::vector<int> run() {
-    // What the first phase makes ranks may exchange: where that is everything, it stays so.
+    // Ranks may exchange the results of the first phase. If all reductions can be made there, they are.
     if (deepest_ <= 1) return place([](ValueId, int first, int) { return first; });
-    // Those that cannot wait, and the stores, say what each phase loads anyway.
+    // First find what each phase loads anyway: for reductions that have only one possible phase, and for
+    // stores.
     loads_.resize(static_cast<size_t>(last_) + 1);
     std::vector<bool> fixed(p_.insts.size(), false);
     place([&](ValueId r, int first, int latest) {
@@ -155,11 +158,11 @@ class ReductionPlacer {
   }
 
  private:
-  // `choose` says in which phase of first … latest a reduction is made.
+  // `choose` returns the phase, within first … latest, that makes a reduction.
   template <class Choose>
   std::vector<int> place(Choose&& choose) const {
     std::vector<int> phase(p_.insts.size(), -1);
-    std::vector<int> needed(p_.insts.size(), last_ + 1);  // the first phase that has it
+    std::vector<int> needed(p_.insts.size(), last_ + 1);  // the first phase that needs the value
     for (ValueId v = p_.size() - 1; v >= 0; --v) {
       const Inst& inst = p_[v];
       if (inst.op == Op::write) continue;
@@ -167,7 +170,7 @@ class ReductionPlacer {
       if (is_element_reduction(p_, v)) {
         phase[index(v)] = at = choose(v, level_[index(v)] - 1, at - 1);
       } else if (is_folded(inst)) {
-        at = level_[index(v)];  // behind the phase before
+        at = level_[index(v)];  // made behind the previous phase
       }
       for_each_operand(inst, [&](ValueId o) { needed[index(o)] = std::min(needed[index(o)], at); });
     }
@@ -187,8 +190,8 @@ class ReductionPlacer {
   const Program& p_;
   std::vector<int> level_;
   int last_ = 0;
-  int deepest_ = 0;                       // level of a reduction over elements
-  std::vector<std::set<int32_t>> loads_;  // [phase] buffers
+  int deepest_ = 0;                       // largest level of a reduction over elements
+  std::vector<std::set<int32_t>> loads_;  // [phase] buffers that it loads anyway
 };
 
 }  // namespace
@@ -202,7 +205,7 @@ Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
   for (const Kept& k : fetched) given[index(k.value)] = true;
   for (ValueId r : roots) needed[index(r)] = !given[index(r)];
   for (ValueId v = p.size() - 1; v >= 0; --v) {
-    // A reduction is a result of an earlier phase, not something to compute here.
+    // A reduction is the result of an earlier phase, so its operands are not computed here.
     if (!needed[index(v)] || is_folded(p[v])) continue;
     for_each_operand(p[v], [&](ValueId o) {
       if (!given[index(o)]) needed[index(o)] = true;

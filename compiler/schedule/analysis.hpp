@@ -1,4 +1,4 @@
-// Questions about a Program that scheduling asks. Knows ir.
+// Analyses of a Program for scheduling. Knows ir.
 #pragma once
 
 #include <vector>
@@ -7,21 +7,23 @@
 
 namespace stepfuse {
 
-// [value] -> the first phase it can be in, or, for a reduction, be used in: the number of reductions
-// over elements it depends on. Reductions of other values are made behind a phase, the first one at
-// the earliest.
+// [value] -> the first phase that can compute it, or use it if it is a reduction: the number of reductions
+// over elements that it depends on. Reductions of other values are made behind a phase, at the earliest
+// behind the first one.
 std::vector<int> reduction_levels(const Program& program);
 
-// [value] -> of a reduction over elements the phase that makes it: the first that can, unless a later
-// one that is still in time has all of its loads for other reasons, and the first has not; others: -1.
-// Where no reduction needs another one's result, the first phase makes all: ranks may exchange them.
+// [value] -> the phase that computes it, for reductions over elements; -1 for other values. That is the
+// earliest possible phase, or a later one in time that loads all its inputs anyway if the earliest does
+// not. If no reduction needs the result of an earlier one, the first phase makes all: ranks may exchange
+// them.
 std::vector<int> reduction_phases(const Program& program);
 
-// A reduction whose operand is an element value; the others are made in a Rollup.
+// Whether it is a reduction whose operand is a per-element value. The other reductions are made in a
+// Rollup.
 bool is_element_reduction(const Program& program, ValueId v);
 
-// What `roots` (element values and uniform values) need: element code without the values of
-// `fetched`, and the uniform code. All in program order.
+// The code that `roots` (element values and uniform values) need: element code without the values in
+// `fetched`, and uniform code. Both are in program order.
 struct Slice {
   std::vector<ValueId> element;
   UniformCode uniform;
@@ -29,13 +31,13 @@ struct Slice {
 Slice backward_slice(const Program& program, const std::vector<ValueId>& roots,
                      const std::vector<Kept>& fetched);
 
-// The roots of one phase, as bodies with their guard.
+// The roots of one phase, from which its bodies and guard are made.
 struct PhaseRoots {
-  std::vector<ValueId> reductions;  // of element values
-  std::vector<ValueId> rollups;     // reductions of other values, made when those are folded
+  std::vector<ValueId> reductions;  // reductions of element values
+  std::vector<ValueId> rollups;     // reductions of other values, made after those are folded
   std::vector<ValueId> stores;
   std::vector<Kept> keeps;
-  std::vector<Kept> fetchable;  // fetched if needed
+  std::vector<Kept> fetchable;  // fetched if some body needs them
 };
 Phase make_phase(const Program& program, std::string name, const PhaseRoots& roots);
 

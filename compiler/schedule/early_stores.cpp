@@ -1,4 +1,4 @@
-// Which stores of the fused form an earlier phase makes than the last: counted in bytes. Knows ir.
+// Moves stores of the fused form from the last phase to earlier ones if that saves bytes. Knows ir.
 #include "compiler/schedule/early_stores.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class EarlyStores {
       std::vector<ValueId> can;
       for (ValueId s : roots_.back().stores) {
         bool known = level[index(s)] <= static_cast<int>(phase);
-        // From a buffer that only some tensors have, others could not read back.
+        // A later phase reads the value back, so all tensors must have the buffer.
         bool of_all = p_.buffers[static_cast<size_t>(p_[s].slot)].is_of_all();
         if (known && of_all && is_tile(p_[p_[s].operands[0]].type.at)) can.push_back(s);
       }
@@ -30,10 +30,10 @@ class EarlyStores {
   }
 
  private:
-  using Bytes = std::vector<double>;  // [signature], of an element
+  using Bytes = std::vector<double>;  // [signature] per element
 
-  // One store alone saves nothing where its value is made of what another one's is; so all go at
-  // first, and those whose way was for nothing come back.
+  // Moving a single store rarely pays when stores share inputs. So move all candidates first, then move
+  // back those that save no bytes.
   void move_to(size_t phase, std::vector<ValueId> stores) {
     if (stores.empty()) return;
     std::vector<PhaseRoots> moved = with(phase, stores);
@@ -79,7 +79,7 @@ class EarlyStores {
     return roots;
   }
 
-  // A store that `phase` cannot make, for a later one needs what stood in its buffer before.
+  // Returns a store that `phase` cannot make because a later phase needs the buffer's old contents.
   ValueId fault(const std::vector<PhaseRoots>& roots, size_t phase) const {
     for (size_t later = phase + 1; later < roots.size(); ++later) {
       Phase made = make_phase(p_, "", roots[later]);
@@ -104,7 +104,7 @@ class EarlyStores {
     return !loads && (was_done || !fetches);
   }
 
-  // What the phases load and store where their guards hold.
+  // Returns the bytes that the phases load and store if their guards hold.
   Bytes bytes(const std::vector<PhaseRoots>& roots) const {
     Bytes sums(signatures_.size(), 0);
     for (const PhaseRoots& r : roots) {

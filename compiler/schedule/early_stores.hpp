@@ -1,4 +1,4 @@
-// Which stores of the fused form an earlier phase makes than the last. Knows ir.
+// Moves stores of the fused form from the last phase to earlier ones. Knows ir.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace stepfuse {
 
-// A value that a later phase needs is recomputed there from what was loaded before, or, where it is
-// stored to a buffer anyway, stored by the earlier phase and read back: whichever moves fewer bytes.
-// `roots` has all stores in its last entry; some move to earlier ones, whose values those behind may
-// fetch. No tensor of any signature moves more than before.
+// A value that a later phase needs is either recomputed there from loaded values or, if it is stored to a
+// buffer anyway, stored by the earlier phase and read back, whichever moves fewer bytes. The last entry of
+// `roots` has all stores at first. Some move to earlier entries, and later phases may then fetch their
+// values. No tensor of any signature moves more bytes than before.
 void store_early(const Program& program, std::span<const Signature> signatures,
                  std::vector<PhaseRoots>& roots);
 

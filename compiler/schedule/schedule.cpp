@@ -1,4 +1,4 @@
-// Builds the fused and split forms, and checks what a schedule is made from. Knows ir.
+// Builds the fused and split forms, and checks the input of scheduling. Knows ir.
 #include "compiler/schedule/schedule.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void check_signature(const Program& p, const Signature& s) {
   }
 }
 
-// One phase per level of reductions; every store is in the last.
+// Makes one phase per level of reductions. The last phase has every store.
 std::vector<PhaseRoots> make_roots(const Program& p) {
   std::vector<int> level = reduction_levels(p);
   std::vector<int> phase_of = reduction_phases(p);
@@ -88,8 +88,8 @@ Schedule make_schedule(const Program& program, const ScheduleOptions& options) {
     add_stages(schedule);
   } else {
     std::vector<PhaseRoots> roots = make_roots(program);
-    // Only where one launch does it all: between the kernels of `split` a caller may replace what
-    // the first ones found, or have them look again.
+    // Only the fused form may store early. Between the kernels of `split` a caller may replace the results
+    // of the first ones, or run them again.
     if (options.form == Form::fused) store_early(program, options.signatures, roots);
     schedule.phases = make_phases(program, roots);
     auto count = static_cast<int32_t>(schedule.phases.size());

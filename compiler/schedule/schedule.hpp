@@ -1,10 +1,10 @@
-// How a step is executed: kernels, phases, and what each phase computes, in terms of the program.
-// A KernelPlan is lowered from it. Knows ir.
+// The execution of a step: kernels, phases, and the work of each phase, in terms of the program. It is
+// lowered to a KernelPlan. Knows ir.
 //
-// A reduction's result belongs to the phases after the one that computes its elements. Within a
-// phase every element is independent of every other. `fused` is one kernel with a barrier between
-// phases, `split` one kernel per phase, and `unfused` one kernel per classic stage, with values
-// that cross stages kept in scratch arrays. All three compute the same bits.
+// The result of a reduction is available in the phases after the one that computes its elements. Within a
+// phase, elements are independent of each other. `fused` is one kernel with a barrier between phases,
+// `split` one kernel per phase, and `unfused` one kernel per classic stage, which keeps values that cross
+// stages in scratch arrays. All three compute the same bits.
 #pragma once
 
 #include <span>
@@ -20,44 +20,46 @@
 
 namespace stepfuse {
 
-// An element value that crosses kernels, in its own type: kept in and fetched from a scratch array
-// of the step, or (fetches only) read back from the buffer that an earlier kernel stored it to.
+// An element value that crosses kernels. A kernel keeps it in a scratch array of the step, in its own type,
+// and later ones fetch it; or they read it back from the buffer to which an earlier kernel stored it.
 struct Kept {
   ValueId value = kNoValue;
   int32_t scratch = -1;
-  int32_t buffer = -1;  // exactly one of the two is set
+  int32_t buffer = -1;  // exactly one of `scratch` and `buffer` is set
   friend bool operator==(const Kept&, const Kept&) = default;
 };
 
 struct StoreAction {
-  ValueId store = kNoValue;      // the Op::store
-  ValueId predicate = kNoValue;  // kNoValue: unconditional here (none, or implied by the guard)
+  ValueId store = kNoValue;  // the Op::store
+  // kNoValue if it is unconditional here: there is none, or the guard implies it.
+  ValueId predicate = kNoValue;
   friend bool operator==(const StoreAction&, const StoreAction&) = default;
 };
 
-// What is done for each element of a chunk, in this order.
+// The work for each element of a chunk, in this order.
 struct Body {
-  std::vector<Kept> fetches;  // element values that come from scratch
-  // Values of elements and columns, operands first; loads, and what columns keep and reduced, included.
+  std::vector<Kept> fetches;  // element values that earlier kernels left
+  // Element and column values, operands first. This includes loads, and column values that were stored or
+  // reduced.
   std::vector<ValueId> code;
   std::vector<ValueId> reductions;  // Op::reduce_*, whose operand is combined into its lane
-  std::vector<StoreAction> stores;  // after everything of this element was loaded
+  std::vector<StoreAction> stores;  // after all loads of the element
   std::vector<Kept> keeps;          // element values that go to scratch
   bool empty() const { return reductions.empty() && stores.empty() && keeps.empty(); }
   friend bool operator==(const Body&, const Body&) = default;
 };
 
-// Values outside of bodies that a stage needs, operands first, each in the list of its granularity. Their sources
-// are in the lists too: consts, args, states (from before the step) and Op::reduce_* made before, which here mean
-// "the folded result". The step code of a stage is evaluated once, the group and tensor code for each tensor that
-// is worked on, that of rows for each row. Values of columns are here in rollups and the finish only; in a phase
-// they are element code. A value of a bound type is held as f32 here and converted to the tensor's storage type
-// where it is stored.
+// The values outside of bodies that a stage needs, operands first, one list per granularity. The lists
+// include the sources: constants, arguments, states (from before the step), and earlier reductions, which
+// stand for their folded results. Per-step code runs once per stage, per-group and per-tensor code once per
+// tensor, and per-row code once per row. Per-column values are only here for rollups and the finish; in a
+// phase they are element code. A value of a bound type is f32 here, and is converted to the tensor's
+// storage type when it is stored.
 using UniformCode = Levels<ValueId>;
 
-// Reductions of values of a group or tensor domain. They are made between two phases, by one thread
-// block or the calling thread: first the operands of all members of `from`, absent tensors too, then
-// the folds. `uniform` computes the operands.
+// Reductions of per-group, per-tensor or finer values, made between two phases by one thread block or the
+// calling thread. It first computes the operands for all members of `from`, absent tensors included, with
+// `uniform`, and then folds.
 struct Rollup {
   Granularity from = per::tensor;
   UniformCode uniform;
@@ -68,31 +70,31 @@ struct Rollup {
 struct Phase {
   std::string name;
   UniformCode uniform;
-  // If set: a bool of a coarser domain than element. Where it is true (or where it is kNoValue)
-  // `body` runs, else `otherwise`, which is what does not depend on it and may be empty.
+  // If set, a bool coarser than elements. If it is true, `body` runs, and otherwise `otherwise`, which
+  // holds the work that does not depend on it and may be empty. Without a guard, `body` runs.
   ValueId guard = kNoValue;
   Body body;
   Body otherwise;
-  // In this order, after the phase's own reductions are folded, of which they may need the results.
+  // They run in this order after the phase's own reductions are folded, whose results they may need.
   std::vector<Rollup> rollups;
   bool is_empty() const { return body.empty() && otherwise.empty(); }
   bool folds() const { return !body.reductions.empty() || !rollups.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
-// Consecutive phases in one launch, a grid barrier between each two. The last kernel also finishes;
-// in the unfused form it may have no phase and do only that.
+// Consecutive phases in one launch, with a grid barrier between each two. The last kernel also finishes. In
+// the unfused form it may have no phase and only finish.
 struct Kernel {
-  std::string name;  // an identifier, no other kernel's
+  std::string name;  // an identifier that no other kernel has
   int32_t first_phase = 0;
   int32_t phase_count = 0;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
-// Written by the last block to finish the last kernel, so that nobody reads a state after it.
+// The last block to finish writes these after the last kernel, when nobody reads a state any more.
 struct Finish {
   UniformCode uniform;
-  std::vector<ValueId> writes;  // Op::write; those to tensor states happen for present tensors only
+  std::vector<ValueId> writes;  // Op::write; for absent tensors, per-tensor states stay unchanged
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
@@ -104,10 +106,11 @@ struct Schedule {
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;
   Finish finish;
-  std::vector<ValueId> reductions;  // every Op::reduce_*; index = its slot and result array
-  std::vector<Type> scratch;        // element type of each scratch array, perhaps bound
+  // Every Op::reduce_*; the index is that of its slots and results.
+  std::vector<ValueId> reductions;
+  std::vector<Type> scratch;  // element type of each scratch array, which may be bound
 
-  // The concrete dtype of `type` for a tensor of signature `s`.
+  // Returns the concrete dtype of `type` for a tensor of signature `s`.
   DType resolve(Type type, size_t s) const {
     return type.dtype == DType::bound ? signatures[s][static_cast<size_t>(type.buffer)]
                                       : type.dtype;
@@ -120,14 +123,14 @@ struct ScheduleOptions {
   std::vector<Signature> signatures;
 };
 
-// `program` is verified and optimized. Throws Error{compile} for a signature that does not fit it.
+// `program` must be verified and optimized. Throws Error{compile} if a signature does not fit it.
 Schedule make_schedule(const Program& program, const ScheduleOptions& options);
 
-// Internal consistency: every value a stage uses is available there, each store happens once and
-// not before the last load of its buffer, … Throws std::logic_error (a bug of ours).
+// Checks the internal consistency: a stage only uses available values, each store happens once and not
+// before the last load of its buffer, …. Throws std::logic_error, because a violation is a bug of ours.
 void verify_schedule(const Schedule& schedule);
 
-// Readable text of the whole schedule (`--emit=schedule`).
+// Prints the whole schedule (`--emit=schedule`).
 std::string print(const Schedule& schedule);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// Readable text of a Schedule: `stepfuse dump --emit=schedule`. Knows ir and fmt.
+// Prints a Schedule: `stepfuse dump --emit=schedule`. Knows ir and fmt.
 #include <fmt/format.h>
 
 #include <stepfuse/printer.hpp>

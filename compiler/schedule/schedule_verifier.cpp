@@ -1,4 +1,4 @@
-// Internal consistency of a Schedule: a violation is a bug of ours. Knows ir and fmt.
+// Checks the internal consistency of a Schedule; a violation is a bug of ours. Knows ir and fmt.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -122,9 +122,9 @@ class ScheduleVerifier {
 
   const Schedule& s_;
   const Program& p_;
-  Names stored_;                     // buffers
+  Names stored_;                     // buffers stored so far
   std::set<ValueId> reduced_;        // reductions made so far
-  std::map<int32_t, ValueId> kept_;  // scratch -> the value in it
+  std::map<int32_t, ValueId> kept_;  // scratch -> the value that it holds
 };
 
 }  // namespace

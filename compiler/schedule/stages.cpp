@@ -1,4 +1,4 @@
-// The unfused form: one kernel per classic stage. Knows ir.
+// Builds the unfused form: one kernel per classic stage. Knows ir.
 #include "compiler/schedule/stages.hpp"
 
 #include <algorithm>
@@ -27,18 +27,19 @@ class Stages {
 
  private:
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
-  // Computed, in one kernel or in each that needs it; results of reductions to squares stand in memory.
+  // Whether it is computed per element, in one kernel or in each that needs it. Per-square results lie in
+  // memory.
   bool is_element(ValueId v) const { return is_tile(p_[v].type.at) && !is_folded(p_[v]); }
-  // Made by the kernel before the first that may use it.
+  // Whether a rollup makes it, behind the kernel before the first one that may use it.
   bool is_rollup(ValueId v) const { return is_folded(p_[v]) && !is_element_reduction(p_, v); }
-  // Work that must happen in one definite kernel.
+  // Whether it is work that must happen in one particular kernel.
   bool is_work(ValueId v) const {
     const Inst& inst = p_[v];
     if (inst.op == Op::store || is_element_reduction(p_, v)) return true;
     return is_element(v) && !is_effect(inst.op) && !is_source(inst.op);
   }
 
-  // kernel_[v]: for work, where it happens; for other values, the first kernel they can be used in.
+  // kernel_[v]: the kernel that does the work; for other values, the first kernel that can use them.
   void assign_kernels() {
     int current = 0;
     names_.emplace_back("");
@@ -78,12 +79,12 @@ class Stages {
     for (int k = 0; k < kernel_count_; ++k) {
       std::string& n = names_[static_cast<size_t>(k)];
       if (n.empty()) n = fmt::format("stage{}", k);
-      // A stage cut in two by a reduction has one name: number the later part.
+      // If a reduction cuts a stage in two, both parts have the stage's name: number the later one.
       if (std::count(names_.begin(), names_.begin() + k, n) > 0) n += std::to_string(k);
     }
   }
 
-  // uses_[v]: the kernels in which element value v is needed, other than by its own computation.
+  // uses_[v]: the kernels that need element value v, other than for computing it.
   void collect_uses() {
     for (ValueId v = 0; v < p_.size(); ++v) {
       if (!is_work(v)) continue;
@@ -93,8 +94,8 @@ class Stages {
     }
   }
 
-  // A buffer is stored no earlier than its last load. Moving a store moves the loads that it uses,
-  // and so perhaps another store.
+  // Delays each store until the last load of its buffer. This also moves loads that only the store uses,
+  // which may delay a different store.
   void delay_stores() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -117,8 +118,8 @@ class Stages {
     return true;
   }
 
-  // The store that put `v` into a buffer for later kernels to read back, if every later use is
-  // for a store under the same predicate (elsewhere the buffer still holds the old value).
+  // Returns the store from which later kernels can read `v` back, if every later use is for a store with
+  // the same predicate. Where the predicate is false, the buffer still holds the old value.
   ValueId forwarding_store(ValueId v) const {
     for (ValueId s = 0; s < p_.size(); ++s) {
       const Inst& store = p_[s];
@@ -142,17 +143,17 @@ class Stages {
       if (p_[u].op == Op::store) {
         if (p_[u].predicate != predicate) return false;
       } else {
-        // A value computed from v must stay inside this kernel and feed such stores only.
-        if (uses_[index(u)].empty()) continue;  // dead
+        // A value computed from v must stay inside this kernel and only feed such stores.
+        if (uses_[index(u)].empty()) continue;  // unused
         if (*uses_[index(u)].rbegin() != kernel || !only_feeds(u, kernel, predicate)) return false;
       }
     }
     return true;
   }
 
-  // Which values cross kernels, and through what.
+  // Decides which values cross kernels, and by which array.
   void find_crossings() {
-    std::vector<int> free_after;  // [scratch] last kernel that fetches it
+    std::vector<int> free_after;  // [scratch] last kernel that fetches from it
     std::vector<ValueId> crossing;
     for (ValueId v = 0; v < p_.size(); ++v) {
       bool computed = is_element(v) && is_work(v) && p_[v].op != Op::store;
@@ -171,7 +172,8 @@ class Stages {
       int born = kernel_[index(v)];
       int32_t slot = 0;
       auto count = static_cast<int32_t>(s_.scratch.size());
-      // What squares keep is loaded with each of their rows, and so not stored by the same kernel.
+      // A per-square value is fetched with each row of the square, so its own kernel must not overwrite the
+      // array.
       int last_fetch = born - (ordered_rows(p_[v].type.at) > 0 ? 1 : 0);
       while (slot < count && (!(s_.scratch[static_cast<size_t>(slot)] == p_[v].type) ||
                               free_after[static_cast<size_t>(slot)] > last_fetch)) {
@@ -204,7 +206,7 @@ class Stages {
                             static_cast<int32_t>(s_.phases.size()), 1});
       s_.phases.push_back(make_phase(p_, names_[static_cast<size_t>(k)], roots));
     }
-    // The scale update and the counts are a kernel of their own in the classic pipeline.
+    // In the classic pipeline, the scale update and the counts are a kernel of their own.
     bool named = static_cast<int>(names_.size()) > kernel_count_ && !names_.back().empty();
     s_.kernels.push_back({fmt::format("{}_{}", p_.name, named ? names_.back() : "finish"),
                           static_cast<int32_t>(s_.phases.size()), 0});
@@ -214,7 +216,7 @@ class Stages {
   const Program& p_;
   std::vector<int> kernel_;
   std::vector<std::set<int>> uses_;
-  std::vector<std::string> names_;  // of kernels
+  std::vector<std::string> names_;  // names of kernels
   int kernel_count_ = 0;
   std::map<ValueId, Kept> crossings_;
 };

@@ -1,4 +1,4 @@
-// What a body is for tensors that have only some of the buffers. Knows ir.
+// Reduces a body for tensors that have only some of the buffers. Knows ir.
 #include "compiler/schedule/tensor_class.hpp"
 
 #include <algorithm>

@@ -1,16 +1,16 @@
-// What a body is for tensors that have only some of the buffers. Knows ir.
+// Reduces a body for tensors that have only some of the buffers. Knows ir.
 #pragma once
 
 #include "compiler/schedule/schedule.hpp"
 
 namespace stepfuse {
 
-// The operand that a select is for all tensors of a signature, where its condition asks whether
-// they have fewer elements than a number and the signature tells; else kNoValue.
+// Returns the operand that a select gives for all tensors of a signature: its condition compares the number
+// of elements with a constant, and the signature decides it. Otherwise returns kNoValue.
 ValueId chosen(const Schedule& schedule, ValueId select, size_t signature);
 
-// The body without the stores to buffers that tensors of the signature have not, and without what
-// then nothing needs.
+// Returns the body without stores to buffers that tensors of this signature do not have, and without code
+// that is then unused.
 Body body_for(const Schedule& schedule, const Body& body, size_t signature);
 
 }  // namespace stepfuse
