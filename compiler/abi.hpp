@@ -40,11 +40,10 @@ struct Tensor {
   uint64_t full_size;     // elements of the full tensor
   uint64_t columns;       // elements of each of its rows
   uint64_t scratch_base;  // position of its first element in every scratch array (unfused form)
-  uint64_t strip_base;    // the same of its first strip in the slots of every reduction to columns
   uint32_t id;            // tells its random numbers from those of other tensors
-  uint32_t square_base;   // of its first square in the results of every reduction to squares
+  uint32_t reserved;
 };
-static_assert(sizeof(Tensor) == 64);
+static_assert(sizeof(Tensor) == 56);
 
 // Which members of a finer domain make up each member of a coarser one. Part m holds members
 // [begin[m], begin[m + 1]) of the list `members`, in bound order; null: of 0, 1, 2, …
@@ -68,10 +67,8 @@ constexpr uint32_t partition_index(uint32_t from, uint32_t to) {
 inline constexpr uint32_t kRowsOfTensors = partition_index(3, 2);
 inline constexpr uint32_t kColumnsOfTensors = partition_index(4, 2);
 
-// So many rows make a strip. Slots of a reduction to columns: a value for each column, strip by strip.
+// A strip has this many rows. Slots of a reduction to columns: a value for each column, strip by strip.
 inline constexpr uint32_t kStripRows = 64;
-// And so many rows and columns a square; those of a tensor are numbered row by row.
-inline constexpr uint32_t kSquareSide = 128;
 // What a warp of a device walks down, of so many columns: a tile of eight for each thread.
 inline constexpr uint32_t kPartColumns = 256;
 
@@ -79,6 +76,9 @@ inline constexpr uint32_t kPartColumns = 256;
 struct Context {
   const Chunk* chunks;
   const Tensor* tensors;
+  // [place * tensor_count + tensor]: where a tensor's values begin in the arrays that rows are combined in. The plan
+  // says which granularity has which place.
+  const uint64_t* bases;
   void* const* pointers;       // [tensor * buffer count + buffer]
   const uint64_t* step_args;   // [index among the step-domain args], raw bits, 8 bytes each
   const uint64_t* group_args;  // [group * count of group args + index among them], then
@@ -95,7 +95,7 @@ struct Context {
   uint32_t reserved;
   Partition parts[kPartitions];  // [partition_index(from, to)]
 };
-static_assert(sizeof(Context) == 96 + 24 * kPartitions);
+static_assert(sizeof(Context) == 104 + 24 * kPartitions);
 
 // A word that every block of a grid writes, alone on its cache line.
 struct alignas(128) SyncWord {

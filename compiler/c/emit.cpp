@@ -229,6 +229,12 @@ class Emitter {
     return before + shared("column", at.columns);
   }
 
+  // The place of the tensor's first value in an array that rows are combined in.
+  std::string base(Granularity at) const {
+    return fmt::format("ctx->bases[(uint64_t)ctx->tensor_count * {} + tensor_index]",
+                       plan_.base_of(at));
+  }
+
   // An array, and where in it the chunk's part begins.
   std::pair<std::string, std::string> place_of(const plan::Array& a) const {
     using Owner = plan::Array::Owner;
@@ -243,13 +249,13 @@ class Emitter {
                             shared("tensor->scratch_base", block_of(a.at)), a.max_bytes),
                 first};
       case Owner::partial:
-        return {fmt::format("ctx->slots[{}]", a.index), "tensor->strip_base + " + first};
+        return {fmt::format("ctx->slots[{}]", a.index), base(a.at) + " + " + first};
       case Owner::state:
       case Owner::result:
         break;
     }
     std::string of_tensor =
-        is_tile(a.at) ? "tensor->square_base"
+        is_tile(a.at) ? base(a.at)
                       : fmt::format("ctx->parts[{}].begin[tensor_index]", abi::kColumnsOfTensors);
     return {fmt::format("ctx->{}[{}]", a.owner == Owner::state ? "states" : "results", a.index),
             of_tensor + " + " + first};
@@ -443,8 +449,9 @@ class Emitter {
 
   void emit_fold(int32_t number) {
     const plan::Reduction& r = plan_.reduction(number);
-    std::string how =
-        r.partials == per::strip ? "_strips(ctx" : fmt::format("(ctx->parts + {}", r.partition);
+    std::string how = r.partials == per::strip
+                          ? fmt::format("_strips(ctx, {}", plan_.base_of(per::strip))
+                          : fmt::format("(ctx->parts + {}", r.partition);
     out_.line(
         fmt::format("{}{}, ctx->slots[{}], ctx->results[{}]);", reducer(r), how, number, number),
         plan_[r.value].text);

@@ -29,8 +29,8 @@ typedef struct {
 enum { SF_PRESENT = 1 };
 typedef struct {
   uint32_t group, flags;
-  uint64_t size, offset, full_size, columns, scratch_base, strip_base;
-  uint32_t id, square_base;
+  uint64_t size, offset, full_size, columns, scratch_base;
+  uint32_t id, reserved;
 } sf_tensor;
 
 // Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …
@@ -42,6 +42,7 @@ typedef struct {
 typedef struct {
   const sf_chunk* chunks;
   const sf_tensor* tensors;
+  const uint64_t* bases;  // [place * tensor_count + tensor]
   void* const* pointers;  // [tensor * buffer count + buffer]
   const uint64_t *step_args, *group_args;
   void *const *states, *const *slots, *const *results;
@@ -150,53 +151,54 @@ static inline int32_t sf_random(int64_t seed, int64_t count, int32_t stream, uin
 
 // ---- the canonical fold: the lanes of a piece of SF_PIECE values, pieces folded again
 
-#define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                             \
-  static void NAME##_clear(T* lanes) {                                                       \
-    for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                             \
-  }                                                                                          \
-  static T NAME##_lanes(T* lanes) {                                                          \
-    for (uint32_t d = SF_LANES / 2; d > 0; d /= 2) {                                         \
-      for (uint32_t l = 0; l < d; ++l) lanes[l] = COMBINE(lanes[l], lanes[l + d]);           \
-    }                                                                                        \
-    return lanes[0];                                                                         \
-  }                                                                                          \
-  /* In place: the result of piece p stands where value p stood. */                          \
-  static T NAME##_list(T* values, const uint32_t* index, uint64_t step, uint32_t count) {    \
-    T lanes[SF_LANES];                                                                       \
-    for (;;) {                                                                               \
-      uint32_t pieces = 0;                                                                   \
-      for (uint32_t begin = 0; begin < count || pieces == 0; begin += SF_PIECE) {            \
-        const uint32_t end = count - begin < SF_PIECE ? count : begin + SF_PIECE;            \
-        NAME##_clear(lanes);                                                                 \
-        for (uint32_t i = begin; i < end; ++i) {                                             \
-          T* lane = lanes + i % SF_LANES;                                                    \
-          *lane = COMBINE(*lane, values[step * (index ? index[i] : i)]);                     \
-        }                                                                                    \
-        if (count <= SF_PIECE) return NAME##_lanes(lanes);                                   \
-        values[step * (index ? index[pieces] : pieces)] = NAME##_lanes(lanes);               \
-        ++pieces;                                                                            \
-      }                                                                                      \
-      count = pieces;                                                                        \
-    }                                                                                        \
-  }                                                                                          \
-  static void NAME(const sf_partition* parts, T* values, T* results) {                       \
-    for (uint32_t m = 0; m < parts->count; ++m) {                                            \
-      const uint32_t begin = parts->begin[m], count = parts->begin[m + 1] - begin;           \
-      const uint32_t* index = parts->members ? parts->members + begin : 0;                   \
-      results[m] = NAME##_list(index ? values : values + begin, index, 1, count);            \
-    }                                                                                        \
-  }                                                                                          \
-  /* Of each column, what the strips of its tensor left. */                                  \
-  static void NAME##_strips(const sf_context* ctx, T* values, T* results) {                  \
-    for (uint32_t t = 0; t < ctx->tensor_count; ++t) {                                       \
-      const sf_tensor* own = ctx->tensors + t;                                               \
-      const uint32_t* begin = ctx->parts[SF_COLUMNS].begin + t;                              \
-      if (begin[0] == begin[1]) continue; /* It has no elements, and so no columns. */       \
-      const uint64_t rows = (own->flags & SF_PRESENT) ? own->size / own->columns : 0;        \
-      for (uint32_t c = begin[0]; c < begin[1]; ++c) {                                       \
-        results[c] = NAME##_list(values + own->strip_base + (c - begin[0]), 0, own->columns, \
-                                 (uint32_t)((rows + SF_STRIP - 1) / SF_STRIP));              \
-      }                                                                                      \
-    }                                                                                        \
+#define SF_REDUCTION(NAME, T, IDENTITY, COMBINE)                                            \
+  static void NAME##_clear(T* lanes) {                                                      \
+    for (uint32_t l = 0; l < SF_LANES; ++l) lanes[l] = IDENTITY;                            \
+  }                                                                                         \
+  static T NAME##_lanes(T* lanes) {                                                         \
+    for (uint32_t d = SF_LANES / 2; d > 0; d /= 2) {                                        \
+      for (uint32_t l = 0; l < d; ++l) lanes[l] = COMBINE(lanes[l], lanes[l + d]);          \
+    }                                                                                       \
+    return lanes[0];                                                                        \
+  }                                                                                         \
+  /* In place: the result of piece p stands where value p stood. */                         \
+  static T NAME##_list(T* values, const uint32_t* index, uint64_t step, uint32_t count) {   \
+    T lanes[SF_LANES];                                                                      \
+    for (;;) {                                                                              \
+      uint32_t pieces = 0;                                                                  \
+      for (uint32_t begin = 0; begin < count || pieces == 0; begin += SF_PIECE) {           \
+        const uint32_t end = count - begin < SF_PIECE ? count : begin + SF_PIECE;           \
+        NAME##_clear(lanes);                                                                \
+        for (uint32_t i = begin; i < end; ++i) {                                            \
+          T* lane = lanes + i % SF_LANES;                                                   \
+          *lane = COMBINE(*lane, values[step * (index ? index[i] : i)]);                    \
+        }                                                                                   \
+        if (count <= SF_PIECE) return NAME##_lanes(lanes);                                  \
+        values[step * (index ? index[pieces] : pieces)] = NAME##_lanes(lanes);              \
+        ++pieces;                                                                           \
+      }                                                                                     \
+      count = pieces;                                                                       \
+    }                                                                                       \
+  }                                                                                         \
+  static void NAME(const sf_partition* parts, T* values, T* results) {                      \
+    for (uint32_t m = 0; m < parts->count; ++m) {                                           \
+      const uint32_t begin = parts->begin[m], count = parts->begin[m + 1] - begin;          \
+      const uint32_t* index = parts->members ? parts->members + begin : 0;                  \
+      results[m] = NAME##_list(index ? values : values + begin, index, 1, count);           \
+    }                                                                                       \
+  }                                                                                         \
+  /* Folds the strips of each column. */                                                    \
+  static void NAME##_strips(const sf_context* ctx, uint32_t place, T* values, T* results) { \
+    const uint64_t* bases = ctx->bases + (uint64_t)ctx->tensor_count * place;               \
+    for (uint32_t t = 0; t < ctx->tensor_count; ++t) {                                      \
+      const sf_tensor* own = ctx->tensors + t;                                              \
+      const uint32_t* begin = ctx->parts[SF_COLUMNS].begin + t;                             \
+      if (begin[0] == begin[1]) continue; /* It has no elements, and so no columns. */      \
+      const uint64_t rows = (own->flags & SF_PRESENT) ? own->size / own->columns : 0;       \
+      for (uint32_t c = begin[0]; c < begin[1]; ++c) {                                      \
+        results[c] = NAME##_list(values + bases[t] + (c - begin[0]), 0, own->columns,       \
+                                 (uint32_t)((rows + SF_STRIP - 1) / SF_STRIP));             \
+      }                                                                                     \
+    }                                                                                       \
   }
 static inline uint8_t sf_or(uint8_t a, uint8_t b) { return a | b; }

@@ -13,7 +13,13 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
   using Owner = plan::Array::Owner;
   const plan::Array& a = e.plan.array(use);
   std::string per_block = block_of(a.at) == 1 ? "" : fmt::format(" / {}", block_of(a.at));
-  std::string begin = needs_rows(a.at) ? "first_square" : "chunk.begin" + per_block;
+  auto tile = [&] {
+    return fmt::format("tile_of<{}, {}>(tensor, line, column)", a.at.rows, a.at.columns);
+  };
+  auto base = [&] {
+    return fmt::format("base_of(ctx.step, {}, tensor_index)", e.plan.base_of(a.at));
+  };
+  std::string begin = needs_rows(a.at) ? tile() : "chunk.begin" + per_block;
   auto at = [&](std::string_view table, std::string_view place) {
     return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype), table, a.index,
                        place);
@@ -29,12 +35,12 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
       return at("scratch", fmt::format("tensor.scratch_base{}{} + {}", per_block, scale, begin));
     }
     case Owner::partial:
-      return at("slots", "tensor.strip_base + line / abi::kStripRows * columns + column");
+      return at("slots", base() + " + " + begin);
     case Owner::state:
     case Owner::result:
       break;
   }
-  if (is_tile(a.at)) return at("results", "tensor.square_base + first_square");
+  if (is_tile(a.at)) return at("results", base() + " + " + begin);
   std::string column =
       fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
   return at(a.owner == Owner::state ? "states" : "results", column);

@@ -38,8 +38,8 @@ void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
   std::string results = array_of(e, "results", number);
   std::string call;
   if (r.partials == per::strip) {
-    call = fmt::format("fold_strips<{}>(ctx.step, {}, {}, {});", any ? "Any" : combiner(r.op),
-                       slots, results, blocks);
+    call = fmt::format("fold_strips<{}>(ctx.step, {}, {}, {}, {});", any ? "Any" : combiner(r.op),
+                       e.plan.base_of(per::strip), slots, results, blocks);
   } else if (r.to != per::step) {
     call = fmt::format("fold_parts<{}>(ctx.step.parts[{}], {}, {}, lanes, {});",
                        any ? "Any" : combiner(r.op), r.partition, slots, results, blocks);

@@ -90,7 +90,6 @@ class PhaseEmitter {
     e_.out.line("const abi::Tensor& tensor = ctx.step.tensors[tensor_index];");
     if (by_strips()) open_strip();
     emit_absent();
-    if (uses_squares()) e_.out.line("const u64 first_square = square_of(tensor, line, column);");
     if (by_rows()) {
       e_.out.line(
           fmt::format("const u32 row = ctx.step.parts[{}].begin[tensor_index] + u32(chunk.begin / "
@@ -131,17 +130,6 @@ class PhaseEmitter {
 
   bool by_strips() const { return e_.plan.rows_in_order > 0; }
   bool by_parts() const { return e_.plan.may_split_columns(phase_); }
-  bool uses_squares() const {
-    auto of_squares = [&](const plan::ArrayUse& use) {
-      Granularity at = e_.plan.array(use).at;
-      return needs_rows(at) && block_of(at) > 1;
-    };
-    auto uses = [&](const plan::Body& body) {
-      return std::any_of(body.arrays.begin(), body.arrays.end(), of_squares);
-    };
-    return std::any_of(phase_.bodies.begin(), phase_.bodies.end(), uses) ||
-           std::any_of(phase_.otherwise.begin(), phase_.otherwise.end(), uses);
-  }
   // So many rows, one after the other.
   void open_strip() {
     e_.out.line("const u64 columns = tensor.columns;");

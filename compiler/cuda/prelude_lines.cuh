@@ -13,10 +13,14 @@ SF_DEVICE void take_rows(abi::Chunk& chunk, u64 rows, u64 part, u64 columns) {
   chunk.begin += before * columns;
   chunk.slot += u32(before * ((columns + kPieceElements - 1) / kPieceElements));
 }
-// Which of its tensor's squares has the element.
-SF_DEVICE u64 square_of(const abi::Tensor& tensor, u64 line, u64 column) {
-  constexpr u64 kSide = abi::kSquareSide;
-  return line / kSide * ((tensor.columns + kSide - 1) / kSide) + column / kSide;
+// The number of the tile that has the element among those of its tensor, which are numbered row by row of tiles.
+template <u32 kRows, u32 kColumns>
+SF_DEVICE u64 tile_of(const abi::Tensor& tensor, u64 line, u64 column) {
+  return line / kRows * ((tensor.columns + kColumns - 1) / kColumns) + column / kColumns;
+}
+// The place of a tensor's first value in the arrays that rows are combined in.
+SF_DEVICE u64 base_of(const abi::Context& step, u32 place, u32 tensor) {
+  return step.bases[u64(step.tensor_count) * place + tensor];
 }
 
 // The tensor that a row, or a column, is of; `begin`: the first one of each tensor.
@@ -55,9 +59,10 @@ SF_DEVICE void combine_all(T* values, u64 step, u64 d, u64 count) {
   }
 }
 
-// Of each column, what the strips of its tensor left, by a thread; in place.
+// Folds the strips of each column, in place: a thread per column.
 template <class R, class T>
-SF_DEVICE void fold_strips(const abi::Context& step, T* values, T* results, u32 block, u32 blocks) {
+SF_DEVICE void fold_strips(const abi::Context& step, u32 place, T* values, T* results, u32 block,
+                           u32 blocks) {
   const u32* const begin = step.parts[abi::kColumnsOfTensors].begin;
   const u32 count = begin[step.tensor_count];
 #pragma unroll 1
@@ -66,7 +71,7 @@ SF_DEVICE void fold_strips(const abi::Context& step, T* values, T* results, u32 
     const abi::Tensor& tensor = step.tensors[t];
     const u64 columns = tensor.columns;
     const u64 lines = (tensor.flags & abi::kPresent) != 0 ? tensor.size / columns : 0;
-    T* const first = values + tensor.strip_base + (c - begin[t]);
+    T* const first = values + base_of(step, place, t) + (c - begin[t]);
     u64 left = (lines + abi::kStripRows - 1) / abi::kStripRows;
 #pragma unroll 1
     while (left > 1) {

@@ -78,6 +78,16 @@ void BodyEmitter::collect() {
   }
 }
 
+// The number of the chunk's first tile among those of its tensor.
+std::string BodyEmitter::first_tile(Granularity at) {
+  std::string up = f_.set("tiles", "add i64 {}, {}", chunk_.columns, at.columns - 1);
+  std::string tiles = f_.set("tiles", "udiv i64 {}, {}", up, at.columns);
+  std::string line = f_.set("tile", "udiv i64 {}, {}", chunk_.line, at.rows);
+  std::string before = f_.set("tile", "mul i64 {}, {}", line, tiles);
+  std::string along = f_.set("tile", "udiv i64 {}, {}", chunk_.in_line, at.columns);
+  return f_.set("tile", "add i64 {}, {}", before, along);
+}
+
 // Where the chunk begins in the array.
 std::string BodyEmitter::base_of(const Stream& s) {
   using Owner = plan::Array::Owner;
@@ -88,15 +98,20 @@ std::string BodyEmitter::base_of(const Stream& s) {
   auto values = [&](const std::string& elements) {  // that are before so many elements
     return block == 1 ? elements : f_.set("values", "udiv i64 {}, {}", elements, block);
   };
-  auto begin = [&] { return needs_rows(array.at) ? chunk_.in_squares : values(chunk_.begin); };
+  auto begin = [&] { return needs_rows(array.at) ? first_tile(array.at) : values(chunk_.begin); };
+  auto in_all = [&] {  // tensors
+    std::string row = f_.set("base", "mul i64 {}, {}", u_.tensor_count, plan_.base_of(array.at));
+    std::string at = f_.set("base", "add i64 {}, {}", row, chunk_.tensor);
+    std::string place = f_.address("base", u_.bases, at, sizeof(uint64_t));
+    return f_.set("tile", "add i64 {}, {}", f_.set("base", "load i64, ptr {}", place), begin());
+  };
   switch (array.owner) {
     case Owner::state:
       return u_.element(u_.states, slot, chunk_.column, size, array.name);
     case Owner::partial:
-      return u_.element(u_.slots, slot, chunk_.in_strips, size, array.name);
+      return u_.element(u_.slots, slot, in_all(), size, array.name);
     case Owner::result: {
-      if (!is_tile(array.at)) return u_.element(u_.results, slot, chunk_.column, size, array.name);
-      std::string at = f_.set("square", "add i64 {}, {}", chunk_.square_base, chunk_.in_squares);
+      std::string at = is_tile(array.at) ? in_all() : chunk_.column;
       return u_.element(u_.results, slot, at, size, array.name);
     }
     case Owner::scratch: {
@@ -119,6 +134,10 @@ void BodyEmitter::open_streams(const std::string& is_large) {
     const plan::Array& array = plan_.array(*s.use);
     s.tail = storage_.tail(i);
     s.base = base_of(s);
+    if (int32_t rows = plan::combined_rows(array, *s.use)) {
+      std::string of_tile = f_.set("tile.line", "urem i64 {}, {}", chunk_.line, rows);
+      s.begins = f_.set("tile.begins", "icmp eq i64 {}, 0", of_tile);
+    }
     if (!s.use->stored || s.read_first || block_of(array.at) > 1) continue;
     // A line that is only written need not be read first; in-place stores past the caches would be
     // several times slower.
@@ -263,13 +282,11 @@ void BodyEmitter::emit_code(const std::string& i) {
 std::string BodyEmitter::or_identity(const Stream& s, Ops& ops, const std::string& loaded,
                                      const std::string& hint) {
   const plan::Array& array = plan_.array(*s.use);
-  if (plan::combined_rows(array, *s.use) == 0) return loaded;
+  if (s.begins.empty()) return loaded;
   Bits identity = reduction_identity(plan_.reduction(array.index).op, s.dtype);
   std::string type = ops.type(s.dtype);
-  return f_.set(
-      hint, "select i1 {}, {} {}, {} {}",
-      array.owner == plan::Array::Owner::result ? chunk_.begins_squares : chunk_.begins_strip, type,
-      ops.constant(s.dtype, identity), type, loaded);
+  return f_.set(hint, "select i1 {}, {} {}, {} {}", s.begins, type, ops.constant(s.dtype, identity),
+                type, loaded);
 }
 
 void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {

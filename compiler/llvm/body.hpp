@@ -19,10 +19,9 @@ struct ChunkNames {
   std::string scratch_base;  // of its tensor
   std::string record;        // the tensor's, a ptr
   std::string slot;          // of every reduction
-  // Where rows are in order: where the chunk begins in its tensor's columns, in what strips keep,
-  // and in the tensor's squares; the first of these; and, an i1, whether its row begins a strip,
-  // and squares.
-  std::string column, in_strips, in_squares, square_base, begins_strip, begins_squares;
+  // Set if rows are in order: the elements of each row of the tensor, the row in it, where the chunk begins in the row,
+  // and the number of that column among all.
+  std::string columns, line, in_line, column;
 };
 
 // Stack memory that the bodies of a function share, by purpose.
@@ -70,6 +69,7 @@ class BodyEmitter {
     bool read_first = false;  // its old contents are needed
     std::string base, tail, pointer, address;
     std::string in_place;  // of a body with blocks: the unit's part of the array
+    std::string begins;    // set if rows are combined in it; i1: the chunk's row begins a tile
     // Set for arrays that are only written: i1, whether stores go past the caches.
     std::string streams, streams_in_pass;
   };
@@ -112,6 +112,7 @@ class BodyEmitter {
   void collect();
   void open_streams(const std::string& is_large);
   std::string base_of(const Stream& s);
+  std::string first_tile(Granularity at);
   std::string or_identity(const Stream& s, Ops& ops, const std::string& loaded,
                           const std::string& hint);
   void open_lanes();

@@ -128,33 +128,12 @@ class PhaseEmitter {
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
     row_ = f_.set("row", "add i64 {}, {}", u_.members_of(per::row, chunk_.tensor).first, row);
     u_.set_member(per::row, row_);
-    if (plan_.rows_in_order > 0) enter_columns(row, columns);
-  }
-  void enter_columns(const std::string& row, const std::string& columns) {
+    if (plan_.rows_in_order == 0) return;
+    chunk_.columns = columns;
+    chunk_.line = row;
+    chunk_.in_line = f_.set("in_line", "urem i64 {}, {}", chunk_.begin, columns);
     std::string first = u_.members_of(per::column, chunk_.tensor).first;
-    std::string in_row = f_.set("row.position", "urem i64 {}, {}", chunk_.begin, columns);
-    chunk_.column = f_.set("column", "add i64 {}, {}", first, in_row);
-    std::string in_strip = f_.set("row.of", "urem i64 {}, {}", row, kStripRows);
-    chunk_.begins_strip = f_.set("strip.begins", "icmp eq i64 {}, 0", in_strip);
-    std::string base = field(chunk_.record, "i64", offsetof(abi::Tensor, strip_base), "strip_base");
-    std::string strip = f_.set("strip", "udiv i64 {}, {}", row, kStripRows);
-    std::string before = f_.set("strip", "mul i64 {}, {}", strip, columns);
-    std::string of_tensor = f_.set("strip", "add i64 {}, {}", before, in_row);
-    chunk_.in_strips = f_.set("strip", "add i64 {}, {}", base, of_tensor);
-    enter_squares(row, in_row, columns);
-  }
-  void enter_squares(const std::string& row, const std::string& in_row,
-                     const std::string& columns) {
-    std::string of_square = f_.set("row.of", "urem i64 {}, {}", row, kSquareSide);
-    chunk_.begins_squares = f_.set("squares.begin", "icmp eq i64 {}, 0", of_square);
-    chunk_.square_base =
-        field(chunk_.record, "i32", offsetof(abi::Tensor, square_base), "square_base");
-    std::string up = f_.set("squares", "add i64 {}, {}", columns, kSquareSide - 1);
-    std::string squares = f_.set("squares", "udiv i64 {}, {}", up, kSquareSide);
-    std::string line = f_.set("square", "udiv i64 {}, {}", row, kSquareSide);
-    std::string before = f_.set("square", "mul i64 {}, {}", line, squares);
-    std::string along = f_.set("square", "udiv i64 {}, {}", in_row, kSquareSide);
-    chunk_.in_squares = f_.set("square", "add i64 {}, {}", before, along);
+    chunk_.column = f_.set("column", "add i64 {}, {}", first, chunk_.in_line);
   }
 
   // Group, tensor and row code runs where the group, tensor or row is another than that of the

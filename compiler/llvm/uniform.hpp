@@ -47,7 +47,7 @@ class Uniform {
   std::string element(std::string_view array, size_t slot, std::string_view index, size_t bytes,
                       std::string_view hint);
 
-  std::string chunks, tensors, pointers, states, slots, results, scratch;
+  std::string chunks, tensors, bases, pointers, states, slots, results, scratch;
   std::string chunk_count, tensor_count, group_count;
 
  private:

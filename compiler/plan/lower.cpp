@@ -22,7 +22,6 @@ namespace stepfuse {
 
 static_assert(abi::kPieceElements == kPieceElements && abi::kLanes == kLanes);
 static_assert(abi::kStripRows == kStripRows);
-static_assert(abi::kSquareSide == kSquareSide);
 
 namespace {
 
@@ -39,6 +38,7 @@ class Lowering {
     out_.args = ArgLayout(p_.args);
     out_.has_rows = has_rows(p_);
     out_.rows_in_order = rows_in_order(p_);
+    out_.based = combined_granularities(p_);
     declare_values();
     declare_arrays();
     declare_states();

@@ -263,12 +263,19 @@ struct KernelPlan {
   // columns are done by one worker, in the order of rows, in a phase that combines them
   // (may_split_rows: of others by anybody). 0: in any order.
   int32_t rows_in_order = 0;
+  // The granularities of the arrays that rows are combined in. Number k of them has the bases of tensors at place k of
+  // abi::Context::bases.
+  std::vector<Granularity> based;
   int32_t reduced_phases = 1;  // so many make all reductions of the first level
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
   const Table& table(const Inst& inst) const { return tables[static_cast<size_t>(inst.index)]; }
   const State& state(int32_t s) const { return states[static_cast<size_t>(s)]; }
+  // The place of a granularity in `based`.
+  size_t base_of(Granularity g) const {
+    return static_cast<size_t>(std::find(based.begin(), based.end(), g) - based.begin());
+  }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
   // The reductions of a phase with these partial results.
   std::vector<int32_t> reductions_in(const Phase& p, std::optional<Granularity> partials) const {

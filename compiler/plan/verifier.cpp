@@ -56,7 +56,11 @@ class Verifier {
     for (const Value& v : plan_.values) {
       if (!v.name.empty()) check(v.name);  // effects have none
     }
-    for (const Array& a : plan_.arrays) check(a.name);
+    for (const Array& a : plan_.arrays) {
+      check(a.name);
+      require(!a.is_combined() || plan_.base_of(a.at) < plan_.based.size(),
+              "what rows are combined in has a base per tensor");
+    }
     for (const Table& t : plan_.tables) {
       check(t.name);
       for (const std::string& name : {t.bounds_name, t.slopes_name, t.offsets_name}) check(name);

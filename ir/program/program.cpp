@@ -47,6 +47,16 @@ bool has_rows(const Program& program) {
   return std::any_of(all.begin(), all.end(), needs_rows);
 }
 
+std::vector<Granularity> combined_granularities(const Program& program) {
+  std::vector<Granularity> all;
+  for (const Inst& inst : program.insts) {
+    if (!is_folded(inst) || ordered_rows(inst.type.at) == 0) continue;
+    Granularity g = partials_of(inst.type.at).value_or(inst.type.at);
+    if (std::find(all.begin(), all.end(), g) == all.end()) all.push_back(g);
+  }
+  return all;
+}
+
 int32_t rows_in_order(const Program& program) {
   int32_t rows = 0;
   for (Granularity g : granularities_of(program)) rows = std::max(rows, ordered_rows(g));

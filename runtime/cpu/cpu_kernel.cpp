@@ -86,7 +86,8 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const 
   kernel->module_ = std::make_unique<Module>(object, plan.name);
   kernel->rows_in_order_ = plan.rows_in_order;
   for (const plan::Reduction& r : plan.reductions) {
-    kernel->reductions_.push_back({r.op, r.dtype, r.partition, r.partials == per::strip});
+    kernel->reductions_.push_back({r.op, r.dtype, r.partition, {}});
+    if (r.partials == per::strip) kernel->reductions_.back().strips = plan.base_of(per::strip);
   }
   for (size_t p = 0; p < plan.phases.size(); ++p) {
     kernel->phases_.push_back(kernel->load_phase(plan, p));
@@ -186,7 +187,7 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
   for (int32_t r : reductions) {
     const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
     Job job{&context, r, &plan, &context.parts[plan.partition]};
-    uint32_t results = plan.from_strips
+    uint32_t results = plan.strips
                            ? context.parts[abi::kColumnsOfTensors].begin[context.tensor_count]
                            : job.parts->count;
     executor.for_ranges(
@@ -194,8 +195,9 @@ void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
         [](const void* data, uint32_t from, uint32_t to) {
           FpEnvGuard guard;
           const Job& j = *static_cast<const Job*>(data);
-          if (j.plan->from_strips) {
-            fold_strips(*j.context, j.reduction, j.plan->op, j.plan->dtype, from, to);
+          if (j.plan->strips) {
+            const uint64_t* bases = j.context->bases + *j.plan->strips * j.context->tensor_count;
+            fold_strips(*j.context, bases, j.reduction, j.plan->op, j.plan->dtype, from, to);
           } else {
             fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
           }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace stepfuse {
 struct ReductionPlan {
   Op op = Op::reduce_add;
   DType dtype = DType::f32;
-  uint32_t partition = 0;  // of Context::parts
-  bool from_strips = false;
+  uint32_t partition = 0;        // of Context::parts
+  std::optional<size_t> strips;  // to columns: the place of strips in Context::bases
 };
 
 class CpuKernel {

@@ -216,8 +216,8 @@ void fold_slots(const abi::Context& c, int reduction, Op op, DType t, const abi:
   });
 }
 
-void fold_strips(const abi::Context& c, int reduction, Op op, DType t, uint32_t first,
-                 uint32_t last) noexcept {
+void fold_strips(const abi::Context& c, const uint64_t* bases, int reduction, Op op, DType t,
+                 uint32_t first, uint32_t last) noexcept {
   const uint32_t* begin = c.parts[abi::kColumnsOfTensors].begin;
   const uint32_t* at = std::upper_bound(begin, begin + c.tensor_count + 1, first) - 1;
   with_type(op, t, [&]<class T, Op kOp>(Typed<T, kOp>) {
@@ -228,7 +228,7 @@ void fold_strips(const abi::Context& c, int reduction, Op op, DType t, uint32_t 
       uint32_t end = std::min(last, begin[tensor + 1]);
       if (end <= first) continue;
       size_t count = end - first;
-      T* strips = slots + own.strip_base + (first - begin[tensor]);
+      T* strips = slots + bases[tensor] + (first - begin[tensor]);
       if ((own.flags & abi::kPresent) == 0) {
         std::fill_n(results + first, count, identity<T, kOp>());
       } else {

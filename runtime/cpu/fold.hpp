@@ -18,8 +18,8 @@ void fold_slots(const abi::Context& context, int reduction, Op op, DType t,
                 const abi::Partition& parts, uint32_t first, uint32_t last) noexcept;
 
 // Does the same for a reduction to columns, which combines strips: columns [first, last) over all
-// tensors.
-void fold_strips(const abi::Context& context, int reduction, Op op, DType t, uint32_t first,
-                 uint32_t last) noexcept;
+// tensors. `bases` has the place of each tensor's first strip.
+void fold_strips(const abi::Context& context, const uint64_t* bases, int reduction, Op op, DType t,
+                 uint32_t first, uint32_t last) noexcept;
 
 }  // namespace stepfuse

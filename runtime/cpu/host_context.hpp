@@ -36,6 +36,7 @@ class HostContext {
   const abi::Context& of(const RunInputs& in) {
     context_.chunks = in.tables->chunks.data();
     context_.tensors = in.tables->tensors.data();
+    context_.bases = in.tables->bases.data();
     context_.pointers = in.tables->pointers.data();
     context_.step_args = in.host_args();
     context_.group_args = in.host_args() + in.step_arg_count;

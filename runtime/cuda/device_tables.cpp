@@ -67,6 +67,7 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   records_bytes_ = tensor_bytes + tables.pointers.size() * sizeof(void*);
   tensors_ = take(records_bytes_);
   pointers_ = tensors_ + tensor_bytes;
+  bases_ = take(tables.bases.size() * sizeof(uint64_t));
   // The space suffices for members in any order, because a tensor may move to a different group.
   for (size_t i = 0; i < abi::kPartitions; ++i) {
     parts_at_[i] = {take(parts_[i].begin.back() * sizeof(uint32_t)),
@@ -85,6 +86,7 @@ std::vector<char> DeviceTables::image(const StepTables& tables, const WorkspaceP
   put(&out, small_chunks_, small_);
   put(&out, columns_at_, columns_);
   write_records(tables, out.data() + tensors_);
+  put(&out, bases_, tables.bases);
   for (size_t i = 0; i < abi::kPartitions; ++i) {
     put(&out, parts_at_[i].members, parts_[i].members);
     put(&out, parts_at_[i].begin, parts_[i].begin);
@@ -111,6 +113,7 @@ abi::DeviceContext DeviceTables::context(char* base) const {
   };
   c.step.chunks = at(c.step.chunks, chunks_);
   c.step.tensors = at(c.step.tensors, tensors_);
+  c.step.bases = at(c.step.bases, bases_);
   c.step.pointers = at(c.step.pointers, pointers_);
   c.step.states = at(c.step.states, state_pointers_);
   c.step.slots = at(c.step.slots, slot_pointers_);

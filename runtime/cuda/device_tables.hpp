@@ -49,7 +49,8 @@ class DeviceTables {
   uint64_t block_elements_ = 0;
   uint32_t tensor_count_ = 0;
   uint32_t group_count_ = 1;
-  size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, columns_at_ = 0, tensors_ = 0, pointers_ = 0;
+  size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, columns_at_ = 0, tensors_ = 0, pointers_ = 0,
+         bases_ = 0;
   struct PartitionAt {
     size_t members = 0, begin = 0;
   };

@@ -55,11 +55,6 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   signature_of.push_back(signature);
   tensor.scratch_base = scratch_elements;
   scratch_elements += (tensor.size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-  TensorShape shape = shape_of(tensor.size, tensor.columns);
-  tensor.strip_base = strip_values;
-  strip_values += tile_count(per::strip, shape);
-  tensor.square_base = static_cast<uint32_t>(square_values);
-  square_values += tile_count(per::square(kSquareSide), shape);
   bool has_rows = !lines.empty();
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
@@ -95,6 +90,18 @@ void StepTables::describe(const Program& program) {
   std::vector<Granularity> used = granularities_of(program);
   if (std::find(used.begin(), used.end(), per::column) != used.end()) lines.push_back(per::column);
   rows_in_order = stepfuse::rows_in_order(program);
+  based = combined_granularities(program);
+}
+
+void StepTables::finish(uint32_t groups) {
+  make_parts(groups);
+  for (Granularity g : based) {
+    uint64_t values = 0;
+    for (const abi::Tensor& t : tensors) {
+      bases.push_back(values);
+      values += tile_count(g, shape_of(t.size, t.columns));
+    }
+  }
 }
 
 void StepTables::set_group(size_t tensor, uint32_t group) {
@@ -120,12 +127,11 @@ StepTables make_tables(const Program& program, const Layout& layout) {
                 .full_size = t.element_count(),
                 .columns = t.column_count(),
                 .scratch_base = 0,
-                .strip_base = 0,
                 .id = t.id.value_or(static_cast<uint32_t>(i)),
-                .square_base = 0},
+                .reserved = 0},
                signature_of(program, t, i));
   }
-  tables.make_parts(static_cast<uint32_t>(layout.group_count()));
+  tables.finish(static_cast<uint32_t>(layout.group_count()));
   // A step over no tensors (for example, only a loss-scale update) still has a kernel.
   if (tables.signatures.empty()) {
     Signature any;

@@ -22,17 +22,18 @@ struct StepTables {
   Partitions parts;
   size_t buffer_count = 0;
   uint64_t scratch_elements = 0;  // length of every scratch array
-  uint64_t strip_values = 0;      // slots of every reduction to columns
-  uint64_t square_values = 0;     // results of every reduction to squares
   std::vector<Granularity>
       // Rows, if chunks are cut at rows, and columns, if there are per-column values.
       lines;
-  int32_t rows_in_order = 0;  // KernelPlan::rows_in_order
+  int32_t rows_in_order = 0;       // KernelPlan::rows_in_order
+  std::vector<Granularity> based;  // KernelPlan::based
+  std::vector<uint64_t> bases;     // abi::Context::bases
 
   void describe(const Program& program);
-  // Appends a tensor in bound order with its chunks, and computes its bases. After the last one, the caller
-  // makes `parts`.
+  // Appends a tensor in bound order with its chunks.
   void add(abi::Tensor tensor, const Signature& types);
+  // Call it when all tensors are added: makes `parts` and `bases`.
+  void finish(uint32_t groups);
   void make_parts(uint32_t groups) { parts = Partitions(chunks, tensors, groups, lines); }
   void set_group(size_t tensor, uint32_t group);
   size_t group_count() const { return parts.of(per::tensor, per::group).count(); }

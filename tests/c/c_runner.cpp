@@ -86,9 +86,14 @@ struct Sizes {
              : d == per::column ? c.parts[abi::kColumnsOfTensors].begin[c.tensor_count]
                                 : c.chunk_count;
     };
+    auto tiles = [&](Granularity g) {
+      uint64_t count = 0;
+      for (const StepTensor& t : data.tensors) {
+        count += tile_count(g, shape_of(t.size, t.column_count()));
+      }
+      return count;
+    };
     uint64_t elements = 0;
-    uint64_t strips = 0;
-    uint64_t squares = 0;
     for (const StepTensor& t : data.tensors) {
       for (size_t b = 0; b < t.dtypes.size(); ++b) {
         const plan::Array& a = plan.arrays[b];
@@ -96,14 +101,14 @@ struct Sizes {
         buffers.push_back(shape.count(t.size, t.column_count()) * size_of(t.dtypes[b]));
       }
       elements += (t.size + 255) / 256 * 256;
-      strips += tile_count(per::strip, shape_of(t.size, t.column_count()));
-      squares += tile_count(per::square(kSquareSide), shape_of(t.size, t.column_count()));
     }
     for (const plan::State& s : plan.states) states.push_back(members(s.at) * size_of(s.dtype));
     for (const plan::Reduction& r : plan.reductions) {
-      uint64_t folded = !r.partials ? 0 : r.partials == per::strip ? strips : members(r.from);
+      uint64_t folded = !r.partials                ? 0
+                        : r.partials == per::strip ? tiles(per::strip)
+                                                   : members(r.from);
       slots.push_back(folded * size_of(r.dtype));
-      results.push_back((r.partials ? members(r.to) : squares) * size_of(r.dtype));
+      results.push_back((r.partials ? members(r.to) : tiles(r.to)) * size_of(r.dtype));
     }
     for (const plan::Array& a : plan.arrays) {
       if (a.scratch()) scratch.push_back(elements * a.max_bytes);
@@ -115,6 +120,7 @@ std::string input_of(const KernelPlan& plan, const Sizes& sizes, const abi::Cont
   Input in;
   in.block(c.chunks, c.chunk_count);
   in.block(c.tensors, c.tensor_count);
+  in.block(c.bases, plan.based.size() * c.tensor_count);
   in.word(c.group_count);
   in.block(c.step_args, plan.args.step_words);
   in.block(c.group_args, plan.args.words(c.group_count, c.tensor_count) - plan.args.step_words);

@@ -34,6 +34,7 @@ int main(void) {
   c.chunk_count = (uint32_t)(bytes / sizeof *c.chunks);
   c.tensors = read_block(&bytes);
   c.tensor_count = (uint32_t)(bytes / sizeof *c.tensors);
+  c.bases = read_block(&bytes);
   c.group_count = (uint32_t)read_word();
   c.step_args = read_block(&bytes);
   c.group_args = read_block(&bytes);

@@ -36,8 +36,6 @@ TEST_CASE("C kernels and the runtime have one layout of the tables") {
   SAME(sf_tensor, abi::Tensor, full_size);
   SAME(sf_tensor, abi::Tensor, columns);
   SAME(sf_tensor, abi::Tensor, scratch_base);
-  SAME(sf_tensor, abi::Tensor, strip_base);
-  SAME(sf_tensor, abi::Tensor, square_base);
   SAME(sf_tensor, abi::Tensor, id);
   CHECK(sizeof(sf_partition) == sizeof(abi::Partition));
   SAME(sf_partition, abi::Partition, members);
@@ -46,6 +44,7 @@ TEST_CASE("C kernels and the runtime have one layout of the tables") {
   CHECK(sizeof(sf_context) == sizeof(abi::Context));
   SAME(sf_context, abi::Context, chunks);
   SAME(sf_context, abi::Context, tensors);
+  SAME(sf_context, abi::Context, bases);
   SAME(sf_context, abi::Context, pointers);
   SAME(sf_context, abi::Context, step_args);
   SAME(sf_context, abi::Context, group_args);

@@ -31,7 +31,7 @@ struct Tables {
 Tables tables_of(const std::vector<uint32_t>& groups) {
   Tables t;
   for (uint32_t i = 0; i < groups.size(); ++i) {
-    t.tensors.push_back({groups[i], abi::kPresent, 0, 0, 0, 0, 0, 0, 0, 0});
+    t.tensors.push_back({groups[i], abi::kPresent, 0, 0, 0, 0, 0, 0, 0});
     for (uint32_t k = 0; k < i % 4; ++k) {
       t.chunks.push_back({i, 0, 1, static_cast<uint32_t>(t.chunks.size()), 0});
     }

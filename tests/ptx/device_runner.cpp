@@ -142,6 +142,7 @@ class Device {
     move_chunks(c_.parts, c_.part_count, "the table of parts");
     move(c_.step.tensors, c_.step.tensor_count, "the tensor table");
     move(c_.step.pointers, tables_.pointers.size(), "the pointer table");
+    move(c_.step.bases, tables_.bases.size(), "the table of bases");
     for (size_t i = 0; i < abi::kPartitions; ++i) {
       abi::Partition& p = c_.step.parts[i];
       const Partition& from = tables_.parts[i];

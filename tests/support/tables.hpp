@@ -22,12 +22,11 @@ inline StepTables tables_of(const Variant& variant, const StepData& data) {
                 .full_size = t.element_count(),
                 .columns = t.column_count(),
                 .scratch_base = 0,
-                .strip_base = 0,
                 .id = t.id,
-                .square_base = 0},
+                .reserved = 0},
                t.dtypes);
   }
-  tables.make_parts(static_cast<uint32_t>(data.group_count));
+  tables.finish(static_cast<uint32_t>(data.group_count));
   return tables;
 }
 

@@ -135,6 +135,8 @@ constexpr bool is_folded(const Inst& inst) {
 std::vector<Granularity> granularities_of(const Program& program);
 // Whether the program treats tensors as matrices. Then no piece crosses a row.
 bool has_rows(const Program& program);
+// Returns the granularities in which rows are combined in sequence, each once: squares, and strips of columns.
+std::vector<Granularity> combined_granularities(const Program& program);
 // Returns the number of rows that one worker processes in sequence, because something combines them; 0 if
 // rows may be processed in any order.
 int32_t rows_in_order(const Program& program);
