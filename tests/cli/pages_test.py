@@ -29,7 +29,7 @@ ELSEWHERE = (
     (r"STEPFUSE_(FORM|RECORD|PERF_MAP|KERNELS)=\S+ (perf record )?\./(your_)?trainer", "tests/cli/replay_test.py"),
     (r"stepfuse replay ~/bad/", "tests/cli/replay_test.py"),
     (r"chromium-headless-shell .*--screenshot=docs/explore\.png", "tests/cli/explore_test.py"),
-    (r"python3 -c \"import json, torch", "tests/python/test_docs.py"),
+    (r"python3 -c \"import json, torch", "tests/python/test_pages.py"),
     (r"PYTHONPATH=build/python build/jax/bin/python tests/python_jax/run\.py", "tests/python_jax/run.py"),
     (r"export PYTHONPATH=build/python", "tests/python/run.py"),
     (r"(tools|tests)/[\w/]+\.(sh|py)", ""),  # its name and options are checked
