@@ -21,7 +21,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse cache clear
 
 The cache also remembers which NVRTC, LLVM and processor were found. So a process whose kernels are in the
-cache opens no compiler. STEPFUSE_CACHE_DIR names another folder; STEPFUSE_CACHE=off (or 0) turns the
+cache opens no compiler. STEPFUSE_CACHE_DIR names a different folder; STEPFUSE_CACHE=off (or 0) turns the
 cache off.)";
 
 DiskCache& working_cache() {

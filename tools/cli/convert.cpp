@@ -17,7 +17,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse convert run.safetensors run8.safetensors --moments=dyn8 --moments-below=4096
   stepfuse convert run8.safetensors run.safetensors --moments=f32
 
-Switches a run to another format. Each moment is rounded once; everything else is copied unchanged.)";
+Switches a run to a different format. Each moment is rounded once; everything else is copied unchanged.)";
 
 struct Options {
   std::string from;

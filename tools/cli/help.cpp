@@ -137,7 +137,7 @@ constexpr Variable kVariables[] = {
     {"STEPFUSE_NVRTC_DIR", "DIR", "folder of libnvrtc.so [the CUDA toolkit's, or pip's]"},
     {"STEPFUSE_NCCL_LIBRARY", "FILE", "the NCCL to reduce over ranks with [libnccl.so.2]"},
     {"STEPFUSE_NVDISASM", "FILE",
-     "the nvdisasm that reads machine code [in the PATH, or beside the tool]"},
+     "the nvdisasm that reads machine code [in the PATH, or next to the tool]"},
     {"NO_COLOR", "1", "print messages without colour on a terminal, too"},
 };
 

@@ -26,7 +26,7 @@ Then:
   stepfuse replay ~/bad/adamw-step1200.safetensors
   stepfuse replay FILE --backend cpu --form unfused
   stepfuse replay FILE --result OUT         writes the result to a file for --compare
-  stepfuse replay FILE --compare OUT        compares with that file, say from another machine
+  stepfuse replay FILE --compare OUT        compares with that file, for example from a different machine
 
 The exit code is 1 if the two differ.)";
 

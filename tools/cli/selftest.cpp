@@ -26,7 +26,7 @@ constexpr std::string_view kFooter = R"(Examples:
   stepfuse selftest
   stepfuse selftest && ./train           in a container's health check or before a job
 
-Compiles a few steps for every device that is here, in every form, runs them over awkward inputs (NaN, infinities,
+Compiles a few steps for every device of this machine, in every form, runs them over awkward inputs (NaN, infinities,
 subnormals, tensors without elements), and compares each bit with the interpreter. Exit code 0: all equal; 3: no
 device works, or bits differ. Missing components are listed, but are not failures.)";
 
@@ -160,7 +160,7 @@ class SelfTest {
 
 void add_selftest(CLI::App& app, Action& action) {
   CLI::App* verb =
-      app.add_subcommand("selftest", "Whether steps have the right bits on this machine");
+      app.add_subcommand("selftest", "Check that steps have the right bits on this machine");
   verb->footer(std::string(kFooter));
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
