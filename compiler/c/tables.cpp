@@ -1,4 +1,4 @@
-// Code tables as C functions: looked up, guessed by lines or searched. Knows the plan and C's text.
+// Writes code tables as C functions: looked up, guessed by lines, or searched. Knows the plan and C's text.
 #include "compiler/c/tables.hpp"
 
 #include <fmt/format.h>

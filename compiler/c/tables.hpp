@@ -1,4 +1,4 @@
-// Code tables as C functions. Knows the plan and C's text.
+// Writes code tables as C functions. Knows the plan and C's text.
 #pragma once
 
 #include "compiler/plan/plan.hpp"
@@ -6,8 +6,8 @@
 
 namespace stepfuse::c {
 
-// A function of a code, which has the table's name, and one of a value, which has its bounds': a
-// compiler would warn of arrays that nothing reads.
+// Writes a function of a code, named like the table, and a function of a value, named like its bounds.
+// Plain arrays would cause warnings if nothing reads them.
 void emit_table(Text& out, const plan::Table& t);
 
 }  // namespace stepfuse::c

@@ -1,5 +1,5 @@
-// CUDA text of what a chunk's threads share: values of its group, tensor and row, computed by the
-// first of them. Knows the plan.
+// CUDA text of the values that a chunk's threads share: those of its group, tensor and row, computed by the
+// first thread. Knows the plan.
 #include <algorithm>
 #include <iterator>
 
@@ -57,8 +57,8 @@ void ChunkValues::emit_sections(Emission& e, const std::string& name) const {
   clear("kWarp", "sections[1 + threadIdx.x / kWarp]");
 }
 
-// Where a tensor reads what the one before it did and is of its group, so does what it computes:
-// thousands of tensors have one count of steps.
+// If a tensor has the same group as the one before and reads the same values, the computed values are the
+// same as well: thousands of tensors have equal step counts.
 void ChunkValues::emit(Emission& e, const std::string& name) const {
   if (!keeps_) {
     if (!code_.of(per::group).empty()) e.out.line("const u32 group = tensor.group;");

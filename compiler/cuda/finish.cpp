@@ -1,4 +1,4 @@
-// CUDA text of the end of a step: the last block of the last launch writes the states, all blocks
+// CUDA text of the end of a step: the last block of the last launch writes the states, and all blocks write
 // those of rows and columns. Knows the plan.
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 
 class FinishEmitter {
  public:
-  // `phase`: the one of the same kernel whose step values are at hand; -1: there is none.
+  // `phase` is the phase of the same kernel whose step values are available; -1 if there is none.
   FinishEmitter(Emission& e, int32_t phase)
       : e_(e), finish_(e.plan.finish), struct_("FinishStep"), phase_(phase) {
     auto add_if_step = [&](Id v) {
@@ -28,14 +28,14 @@ class FinishEmitter {
     inherit();
   }
 
-  // Values that the phase computes and the finish uses directly.
+  // Returns the values that the phase computes and the finish uses directly.
   const ValueSet& inherited() const { return inherited_; }
 
   void emit_struct() {
     if (!own_.empty()) cuda::emit_struct(e_, struct_, own_);
   }
 
-  // Rows and columns; no other state is written before all blocks have.
+  // Writes per-row and per-column states. No other state is written before all blocks have done this.
   void emit_shared() {
     emit_step();
     for (auto block = finish_.writes.rbegin(); block != finish_.writes.rend(); ++block) {
@@ -43,7 +43,7 @@ class FinishEmitter {
     }
   }
 
-  // A state's old value is read by its own writer only, or before anybody writes.
+  // A state's old value is read only by the thread that writes it, or before any write.
   void emit() {
     if (!plan::writes_lines(e_.plan)) emit_step();
     const plan::Writes* of_step = nullptr;
@@ -59,7 +59,7 @@ class FinishEmitter {
   }
 
  private:
-  // Splits the step values into those that the phase left in shared memory and our own.
+  // Splits the step values into those that the phase left in shared memory and the finish's own.
   void inherit() {
     ValueSet at_hand;
     if (phase_ >= 0) {
@@ -88,8 +88,8 @@ class FinishEmitter {
     emit_copies_from(e_, "own", own_);
   }
 
-  // A thread has several tensors at once: what is computed of one does not wait for what is written
-  // of another.
+  // A thread processes several tensors at once, so that the computation for one tensor does not wait for
+  // the writes of a different one.
   void emit_tensors(const plan::Writes& block) {
     e_.out.line("constexpr u32 kAtOnce = 4;");
     e_.out.pragma("#pragma unroll 1");
@@ -135,7 +135,7 @@ class FinishEmitter {
     e_.out.close();
     e_.out.line("__syncthreads();");
   }
-  // One that is computed for each tensor, not once for the step.
+  // Whether the predicate is computed per tensor instead of once per step.
   bool has_own_predicate(const plan::Write& w) const {
     return w.predicate != kNone && e_.plan[w.predicate].at != per::step;
   }
@@ -174,7 +174,7 @@ class FinishEmitter {
     return fmt::format("global<{}>(ctx.step.states, {})", c_type(state(s).dtype), s);
   }
 
-  // What this thread has just written, to the host.
+  // Reports the values that this thread has just written to the host.
   void emit_reports() {
     const std::vector<int32_t>& reports = finish_.reports;
     auto has_members = [&](int32_t s) { return state(s).at != per::step; };
@@ -218,7 +218,7 @@ class FinishEmitter {
   int32_t phase_;
   ValueSet step_;  // step values that writes and finer code use: inherited_ and own_
   ValueSet inherited_, own_;
-  std::vector<plan::Inst> lines_;  // step values still to be computed
+  std::vector<plan::Inst> lines_;  // step values that are still to be computed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Names and values of the CUDA emitter's options. Knows the error type and fmt.
+// Parses and prints the CUDA emitter's options. Knows the error type and fmt.
 #include "compiler/cuda/options.hpp"
 
 #include <iterator>

@@ -12,16 +12,16 @@
 namespace stepfuse::cuda {
 namespace {
 
-// Each lane of a warp reads an entry of its own. A load of constants takes a turn for each cache
-// line of 128 bytes and an address of 64 bits; shared memory takes a turn for each entry of one
-// bank, so one in all where there are up to 32 entries. Four blocks of a multiprocessor have room
-// for this much beside their lanes.
+// Each lane of a warp reads an entry of its own. A load from constant memory takes one turn per cache line
+// of 128 bytes and an address of 64 bits. Shared memory takes one turn per entry of the same bank, so a
+// single turn for up to 32 entries. Four blocks of a multiprocessor have room for this much in addition to
+// their lanes.
 constexpr size_t kMostSharedBytes = 12 * 1024;
 
 // A search among few codes takes as many instructions and fewer registers.
 bool is_guessed(const plan::Table& t) { return t.guess && t.values.size() > 32; }
 
-// The tree of bounds that stand in their order, behind one that is below all.
+// Returns the tree of bounds that are given in ascending order, behind one that is below all.
 std::vector<float> tree_of(const std::vector<float>& bounds) {
   std::vector<float> tree(bounds.size());
   for (size_t k = 1; k < tree.size(); ++k) {
@@ -32,7 +32,7 @@ std::vector<float> tree_of(const std::vector<float>& bounds) {
   return tree;
 }
 
-// The bounds, in the order in which a code is searched in them.
+// Returns the bounds in the order in which a code is searched.
 std::vector<float> searched(const plan::Table& t) {
   return t.guess && !is_guessed(t) ? tree_of(t.bounds) : t.bounds;
 }
@@ -43,7 +43,7 @@ struct Array {
   std::string name;
   std::vector<float> values;
 };
-// The arrays in which the op looks up.
+// Returns the arrays that the op reads.
 std::vector<Array> arrays_of(const plan::Table& t, Op op) {
   if (op == Op::lookup) return {{t.name, t.values}};
   std::vector<Array> arrays = {{t.bounds_name, searched(t)}};
@@ -58,7 +58,7 @@ std::vector<Array> arrays_of(const plan::Table& t, Op op) {
 std::string table_expression(const plan::Table& t, Op op, const std::string& operand) {
   if (op == Op::lookup) return fmt::format("{}[code_within({}, {})]", t.name, operand, t.last());
   if (!is_guessed(t)) {
-    // The first two levels have so few bounds that they are selected, not loaded.
+    // The first two levels have so few bounds that they are selected instead of loaded.
     std::vector<float> tree = searched(t);
     tree.resize(std::max<size_t>(4, tree.size()));
     return fmt::format("code_within(code_of({}, {}, {}, {}, {}), {})", t.bounds_name,

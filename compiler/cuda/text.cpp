@@ -1,4 +1,4 @@
-// Types and literals of CUDA text. Knows ir's types and fmt.
+// Writes types and literals of CUDA text. Knows ir's types and fmt.
 #include "compiler/cuda/text.hpp"
 
 #include <cmath>
@@ -40,7 +40,7 @@ std::string c_literal(Bits v, DType t) {
     case DType::i64:
       return integer_literal(v.i64(), t);
     case DType::f32:
-      // C++ has no literal of a NaN or an infinity.
+      // C++ has no literal for a NaN or an infinity.
       if (!std::isfinite(v.f32())) return fmt::format("__uint_as_float(0x{:08x}u)", v.raw);
       return fmt::format("{:a}f", v.f32());
     case DType::f64:

@@ -1,4 +1,4 @@
-// Types and literals of CUDA text. Knows ir's types.
+// Writes types and literals of CUDA text. Knows ir's types.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace stepfuse::cuda {
 
-// The C++ type of a value in a register, a buffer or a state.
+// Returns the C++ type of a value in a register, a buffer or a state.
 std::string_view c_type(DType t);
 
-// An expression with exactly these bits.
+// Returns an expression with exactly these bits.
 std::string c_literal(Bits v, DType t);
 
 }  // namespace stepfuse::cuda

@@ -1,4 +1,4 @@
-// How many elements of a body a thread of a GPU has at once. Knows the plan.
+// Decides how many elements of a body a GPU thread processes at once. Knows the plan.
 #include <algorithm>
 #include <bit>
 
@@ -18,7 +18,7 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
     if (block_of(e.plan.array(a).at) > 1) continue;
     widest = std::max(widest, size_of(a.dtype));
     if (a.loaded) loaded += size_of(a.dtype);
-    if (has_blocks || is_aligned_alone(e, a)) continue;  // tiles begin where blocks do
+    if (has_blocks || is_aligned_alone(e, a)) continue;  // tiles start where blocks do
     if (shape.leader == nullptr || traffic(a) > traffic(*shape.leader)) shape.leader = &a;
   }
   shape.tile = widest <= 2 || e.options.access == 256 || has_blocks ? 8 : 4;
@@ -27,7 +27,7 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
   size_t most = short_way ? 32 : 16 * unroll;
   most /= static_cast<size_t>(shape.tile);
   shape.tiles = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
-  // With two such tiles at once a thread would need a whole multiprocessor's registers for one block.
+  // With two such tiles at once, one block would need all registers of a multiprocessor.
   if (body.encodes_two()) shape.tiles = std::min(shape.tiles, e.options.unroll);
   if (!body.reductions.empty()) shape.tiles = std::max(shape.tiles, kThreadLanes / shape.tile);
   return shape;

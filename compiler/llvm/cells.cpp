@@ -1,4 +1,4 @@
-// The cells of a table's bounds. Knows std.
+// Computes the cells of a table's bounds. Knows std.
 #include "compiler/llvm/cells.hpp"
 
 #include <algorithm>
@@ -13,12 +13,12 @@ constexpr uint32_t kSign = 0x80000000U;
 constexpr uint32_t kSmallestNormal = 0x00800000U;
 constexpr size_t kMostCodes = 256;
 constexpr size_t kMostEntries = 4096;
-constexpr int kFirstShift = 22;  // a bound's bits are to be a positive number, shifted by 9
+constexpr int kFirstShift = 22;  // a bound's bits, shifted by 9, must be a positive number
 constexpr int kLastShift = 12;
 
 uint32_t bits(float v) { return std::bit_cast<uint32_t>(v); }
 
-// The first magnitude behind a change of code: numbers of a bound have the higher code.
+// Returns the first magnitude behind a change of code: a number equal to a bound has the higher code.
 uint32_t change_at(float bound) { return (bits(bound) & ~kSign) + (std::signbit(bound) ? 1U : 0U); }
 
 std::vector<uint32_t> changes_of(std::span<const float> bounds, bool negative) {
@@ -30,7 +30,7 @@ std::vector<uint32_t> changes_of(std::span<const float> bounds, bool negative) {
   return changes;
 }
 
-// Whether no two are in one cell.
+// Whether no two changes are in one cell.
 bool are_apart(std::span<const uint32_t> changes, int shift) {
   auto in_one = [&](uint32_t a, uint32_t b) { return a >> shift == b >> shift; };
   return std::adjacent_find(changes.begin(), changes.end(), in_one) == changes.end();
@@ -66,7 +66,7 @@ std::optional<CodeCells> cells_of(std::span<const float> bounds) {
     auto code = static_cast<int32_t>(falling.size());
     for (uint32_t cell = before; cell < before + cells.count; ++cell) {
       uint32_t start = cell << cells.shift;
-      uint32_t last = (1U << cells.shift) - 1;  // that has the code with which the cell begins
+      uint32_t last = (1U << cells.shift) - 1;  // last offset with the code of the cell's start
       int32_t begins = code;
       if (change != changes.end() && *change >> cells.shift == cell) {
         if (*change == start) begins += negative ? -1 : 1;

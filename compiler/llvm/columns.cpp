@@ -1,9 +1,9 @@
 // A whole piece of a phase that only reads, column by column. Knows the plan, the kernel ABI, and the
 // reduction order.
 //
-// A lane combines the elements of its column in rising order, so a column's vector of lanes can stay
-// in registers while the rows of the piece go by; the loads of all rows stand in one block and follow
-// as many address streams, where a walk along the piece waits for the memory's latency.
+// A lane combines the elements of its column in ascending order, so the lanes of a column's vector can stay
+// in registers for all rows of the piece. The loads of all rows are in one block and follow that many
+// address streams, while a walk along the piece would wait for the memory's latency.
 #include <algorithm>
 
 #include "compiler/llvm/body.hpp"
@@ -12,7 +12,7 @@
 namespace stepfuse::llvm {
 namespace {
 constexpr int kRows = kPieceElements / kLanes;
-// The code stands once for each row.
+// The code is repeated for each row.
 constexpr size_t kLongestColumnCode = 48;
 }  // namespace
 
@@ -36,7 +36,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
   f_.block(column);
   std::string next = f_.name("column.next");
   std::string c = f_.set("column", "phi i64 [ 0, %{} ], [ {}, %{} ]", columns, next, column_end);
-  std::vector<std::string> before;  // of the reductions in registers, whatever the column
+  std::vector<std::string> before;  // initial values of reductions in registers
   for (Reducer& r : reducers_) {
     before.push_back(r.before);
     r.after = f_.name(r.name + ".column");
@@ -66,7 +66,7 @@ void BodyEmitter::emit_columns(const std::string& done) {
       std::string at = f_.address("lane", r.array, c, vector_bytes(r.dtype));
       vector_.store(r.dtype, r.in_loop, at);
     } else {
-      // r.after was promised to the column's phi under its own name.
+      // The column's phi already uses r.after under its own name.
       f_.line("{} = bitcast {} {} to {}", r.after, vector_.type(r.dtype), r.in_loop,
               vector_.type(r.dtype));
       r.arrivals = fmt::format("[ {}, %{} ], ", r.after, column_end);

@@ -1,5 +1,5 @@
-// Casts as LLVM has them. bf16 is an LLVM bfloat only where narrow_bf16 says so: it would flush
-// subnormals on some processors and be a library call on others. Knows ir and the text vocabulary.
+// Casts as LLVM has them. bf16 is an LLVM bfloat only if narrow_bf16 allows it: it would flush subnormals
+// on some processors and be a library call on others. Knows ir and the text vocabulary.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 bool is_byte_float(DType t) { return t == DType::f8e4m3 || t == DType::f8e5m2; }
 }  // namespace
 
-// Whether there is a shorter way than the expansion.
+// Whether there is shorter code than the expansion.
 bool Ops::converts(DType from, DType to) const {
   if (is_byte_float(from)) return lanes_ > 1 && m_.has_f16;
   if (is_byte_float(to)) return lanes_ > 1;
@@ -45,7 +45,7 @@ std::string Ops::convert(const std::string& v, DType from, DType to, std::string
   return by(to == DType::f64 ? "fpext" : "fptrunc");
 }
 
-// The bits as they are.
+// Reinterprets the bits.
 std::string Ops::bitcast(const std::string& v, DType from, DType to, std::string_view hint) {
   std::string_view instruction = size_of(from) < size_of(to)   ? "zext"
                                  : size_of(from) > size_of(to) ? "trunc"
@@ -67,14 +67,14 @@ std::string Ops::number_or(const std::string& v, float nan, std::string_view hin
 }
 
 std::string Ops::narrow_f16(const std::string& v, std::string_view hint) {
-  constexpr uint32_t kNan = 0x7fffe000;  // whose upper bits are the language's
+  constexpr uint32_t kNan = 0x7fffe000;  // its upper bits are the language's NaN
   std::string number = number_or(v, std::bit_cast<float>(kNan), hint);
   std::string h = f_.set(hint, "fptrunc {} {} to {}", type(DType::f32), number, half());
   return f_.set(hint, "bitcast {} {} to {}", half(), h, itype(16));
 }
 
-// An f8e5m2 is the upper half of an f16. An f8e4m3's bits are those of an f16 of 2^-8 of the
-// number; its NaNs would be one.
+// An f8e5m2 is the upper half of an f16. The bits of an f8e4m3 are those of an f16 that is 2^-8 of the
+// number, except for its NaNs.
 std::string Ops::widen_f8(const std::string& v, DType from, std::string_view hint) {
   std::string words = itype(16);
   auto by = [&](std::string_view op, const std::string& a, uint64_t b) {
@@ -90,10 +90,10 @@ std::string Ops::widen_f8(const std::string& v, DType from, std::string_view hin
   return f_.set(hint, "fmul {} {}, {}", type(DType::f32), part, real(DType::f32, 256));
 }
 
-// A number is rounded where it is added to 2^k, k so much larger than its exponent (or the smallest
-// normal one) that the sum has no bits below the type's last; how much the sum is more counts units
-// of that bit. What is beyond the type is held at the first number that is, and a NaN becomes the
-// number that its bits would be.
+// Rounds by adding 2^k. k is so much larger than the number's exponent (or the smallest normal one) that
+// the sum has no bits below the type's last one; the excess of the sum counts units of that bit. Numbers
+// beyond the type are clamped to the first number beyond, and a NaN becomes the number that its bits would
+// represent.
 std::string Ops::narrow_f8(const std::string& v, DType to, std::string_view hint) {
   const DTypeInfo& t = info(to);
   std::string floats = type(DType::f32);
@@ -134,8 +134,8 @@ std::string Ops::narrow_f8(const std::string& v, DType to, std::string_view hint
   return f_.set(hint, "trunc {} {} to {}", words, result, type(to));
 }
 
-// AVX's conversion makes the least integer of all that are none, and so of numbers above the
-// largest what is to be turned over.
+// AVX's conversion gives the smallest integer for numbers that do not fit. For numbers above the largest
+// one, this is inverted.
 std::string Ops::truncate(const std::string& v, std::string_view hint) {
   constexpr std::string_view kTruncate = "<8 x i32> @llvm.x86.avx.cvtt.ps2dq.256(<8 x float>";
   m_.declarations.insert(fmt::format("declare {})", kTruncate));
@@ -146,8 +146,8 @@ std::string Ops::truncate(const std::string& v, std::string_view hint) {
   return f_.set(hint, "xor {} {}, {}", itype(32), whole, all);
 }
 
-// The processor rounds whole vectors, but makes zeros of subnormal numbers and keeps NaNs' bits:
-// those with such an element, which are rare, go the way of other processors.
+// The processor rounds whole vectors, but flushes subnormal numbers and keeps the bits of NaNs. Vectors
+// with such an element are rare and are rounded as on other processors.
 std::string Ops::narrow_bf16(const std::string& v, std::string_view hint) {
   constexpr int kNanOrSubnormal = 0x01 | 0x20 | 0x80;
   constexpr std::string_view kClass = "<16 x i1> @llvm.x86.avx512.fpclass.ps.512(<16 x float>";

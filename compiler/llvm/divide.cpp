@@ -1,12 +1,13 @@
-// Division of a vector by a value of a coarser domain, with the bits of the machine's division and
-// without its divider, which is what bounds the steps of Adam's kind. Knows the plan and the
-// expression table.
+// Divides a vector by a value that is not per element, with the bits of the machine's division but without
+// the divide instruction, which limits the speed of Adam-like steps. Knows the plan and the expression
+// table.
 //
-// With r = 1/d rounded, q = x*r is less than 1.5 units in the last place off x/d, and the remainder
-// q*d - x is exact where q is less than one unit off. Then q - (q*d - x)*r is, before it is rounded,
-// closer to x/d than any midpoint between two floats is: those are at least 1/(2D) units away, D being
-// d's significand as an integer below 2^24, and the correction's error is at most D/2^48 times what q
-// was off, which next to a midpoint is half a unit. More than one unit off, x/d is next to a float. All
+// With r = 1/d rounded, q = x*r is less than 1.5 units in the last place off x/d, and the remainder q*d - x
+// is exact if q is less than one unit off. Then q - (q*d - x)*r, before rounding, is closer to x/d than any
+// midpoint between two floats. Midpoints are at least 1/(2D) units away, where D is d's significand as an
+// integer below 2^24. The correction's error is at most D/2^48 times the error of q, which next to a
+// midpoint is half a unit. If q is more than one unit off, x/d is next to a float. All of this requires
+// that nothing underflows, overflows or is NaN; other vectors use the divide instruction.
 // of that is where nothing underflows, overflows or is not a number; other vectors go to the divider.
 #include <algorithm>
 #include <array>
@@ -17,13 +18,13 @@
 
 namespace stepfuse::llvm {
 namespace {
-// Bits of a power of two as f32, without the sign and shifted left by one.
+// Returns the bits of a power of two as f32, without the sign and shifted left by one.
 constexpr uint64_t power(int exponent) { return static_cast<uint64_t>(exponent + 127) << 24; }
-constexpr int kDivisor = 20;    // |log2 of d| is at most that
-constexpr int kDividend = 100;  // and of x, unless it is zero
+constexpr int kDivisor = 20;    // limit of |log2 of d|
+constexpr int kDividend = 100;  // and of |log2 of x|, unless x is zero
 }  // namespace
 
-// What of the division by `d` is the same along a chunk.
+// Computes the parts of a division by `d` that are the same for the whole chunk.
 void BodyEmitter::prepare_division(const plan::Inst& inst) {
   plan::Id d = inst.operands[1];
   bool is_by_uniform = inst.op == Op::div && inst.out == DType::f32 && m_.has_fma &&
@@ -41,13 +42,13 @@ void BodyEmitter::prepare_division(const plan::Inst& inst) {
   divisor.is_far = f_.set(hint, "icmp ugt i32 {}, {}", above, (power(kDivisor) >> 1) - low);
 }
 
-// Whether an element of x is not of those that are divided without the divider.
+// Whether some element of x cannot be divided without the divide instruction.
 std::string BodyEmitter::is_far(plan::Id x, const std::string& value, const std::string& hint) {
   std::string f32 = vector_.type(DType::f32);
   auto is_root = [&](const plan::Inst& i) { return i.value == x && i.op == Op::sqrt; };
   std::string far;
   if (std::any_of(body_.code.begin(), body_.code.end(), is_root)) {
-    // Of 2^-149 … 2^128, or zero.
+    // The allowed numbers are 2^-149 … 2^128 and zero.
     float inf = std::numeric_limits<float>::infinity();
     far =
         f_.set(hint, "fcmp uge {} {}, {}", f32, value, vector_.constant(DType::f32, Bits::of(inf)));
@@ -81,7 +82,7 @@ std::string BodyEmitter::divide(const plan::Inst& inst, const Divisor& divisor) 
   };
   f_.block(fast);
   std::string q = apply(Op::mul, {x, divisor.reciprocal});
-  // Negated so that x = -0 gives -0.
+  // Negated, so that x = -0 gives -0.
   std::string rest = apply(Op::fma, {q, d, apply(Op::neg, {x})});
   std::string quick = apply(Op::fma, {apply(Op::neg, {rest}), divisor.reciprocal, q});
   f_.jump(end);

@@ -1,5 +1,5 @@
-// A plan as one LLVM IR module for a CPU target: puts together what the emitters of its parts write.
-// Knows the plan, the target's names and those emitters.
+// Writes a plan as one LLVM IR module for a CPU target: joins the texts of the part emitters. Knows the
+// plan, the target's names and those emitters.
 #include "compiler/llvm/emit.hpp"
 
 #include "compiler/llvm/members.hpp"
@@ -8,8 +8,8 @@
 namespace stepfuse {
 namespace {
 
-// nounwind: no tables; no-builtins: a loop must not become a call of memset, for an object has no
-// undefined symbol.
+// nounwind avoids unwind tables. no-builtins keeps loops from becoming calls of memset, because an object
+// must not have undefined symbols.
 std::string attributes(const CpuTarget& target) {
   std::string common = fmt::format(
       "nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \"target-features\"=\"{}\" "
@@ -32,7 +32,7 @@ std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
   }
   functions += llvm::emit_finish(plan, module) + "\n";
 
-  // Nothing here tells fused from split: their text, and so their cached object, is the same.
+  // The text does not distinguish fused from split, so both share one cached object.
   std::string text = fmt::format("; stepfuse: step @{}, {} lanes\n", plan.name, module.lanes);
   for (size_t s = 0; s < plan.signatures.size(); ++s) {
     text += fmt::format("; signature {}: {}\n", s, plan.signatures[s]);
@@ -43,7 +43,7 @@ std::string emit_llvm(const KernelPlan& plan, const CpuTarget& target) {
     text += fmt::format("@{} = private unnamed_addr constant {}\n", constant, value);
   }
   for (const std::string& declaration : module.declarations) {
-    // A helper may have brought it already.
+    // A helper may have added it already.
     if (text.find(declaration) == std::string::npos) text += declaration + "\n";
   }
   return text + "\n" + attributes(target) +

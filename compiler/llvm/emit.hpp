@@ -1,4 +1,4 @@
-// The LLVM emitter: KernelPlan to the text of a CPU's kernels. Knows the plan.
+// The LLVM emitter. It writes the text of a CPU's kernels for a KernelPlan. Knows the plan.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct CpuTarget {
   int vector_bits = 128;       // width of the explicit vectors
 };
 
-// One LLVM IR module as text. For each phase p it defines
+// Returns one LLVM IR module as text. For each phase p it defines
 //   void @sf_enter_<p>(ptr ctx)                       step code of the phase -> Context::scalars
 //   void @sf_phase_<p>(ptr ctx, i64 begin, i64 end)   chunks [begin, end)
 // and

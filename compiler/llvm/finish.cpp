@@ -1,8 +1,8 @@
 // The state writes at the end of a step. Knows the plan, the kernel ABI, and the expression
 // table.
 //
-// Everything is computed from the states before the step: tensor states are written first, for
-// their code may read group and step states, then group states, then step states.
+// Everything is computed from the states before the step. Tensor states are written first, because their
+// code may read group and step states; then group states, and then step states.
 #include "compiler/llvm/members.hpp"
 #include "compiler/llvm/phase.hpp"
 #include "compiler/llvm/uniform.hpp"
@@ -16,7 +16,7 @@ class FinishEmitter {
       : plan_(plan), u_(plan, module, f_), ops_(module, f_, 1) {}
 
   std::string run() {
-    // Every step write is decided before any state changes: this reads all it needs.
+    // All values for per-step writes are computed before any state changes.
     u_.evaluate(plan_.finish.step);
     const std::vector<plan::Writes>& blocks = plan_.finish.writes;
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {

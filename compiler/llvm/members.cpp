@@ -1,5 +1,5 @@
-// Loops over the members of the coarser domains: the state writes and the rollups. Knows the
-// plan, the kernel ABI, and the expression table.
+// Loops over members of the coarser granularities: the state writes and the rollups. Knows the plan, the
+// kernel ABI, and the expression table.
 #include "compiler/llvm/members.hpp"
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace stepfuse::llvm {
 namespace {
 
-// A loop over [first, end); `body` gets the index and the label to go on at.
+// Emits a loop over [first, end); `body` gets the index and the label at which to continue.
 void loop(Function& f, std::string_view hint, const std::string& first, const std::string& end_of,
           const std::function<void(const std::string&, const std::string&)>& body) {
   std::string before = f.label(fmt::format("{}.before", hint));
@@ -39,7 +39,7 @@ std::string field(Function& f, const std::string& record, size_t offset, std::st
   return f.set(hint, "load i32, ptr {}", at);
 }
 
-// Makes tensor `t` and its group those whose values are evaluated.
+// Makes tensor `t` and its group current: their values are evaluated next.
 void enter_tensor(Function& f, Uniform& u, const std::string& t, Absent absent,
                   const std::string& next) {
   std::string record = f.address("tensor.at", u.tensors, t, sizeof(abi::Tensor));

@@ -1,5 +1,5 @@
-// Loops over the members of the coarser domains: the state writes and the rollups. Knows the
-// plan, the kernel ABI, and the expression table.
+// Loops over members of the coarser granularities: the state writes and the rollups. Knows the plan, the
+// kernel ABI, and the expression table.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@ namespace stepfuse::llvm {
 
 enum class Absent { skip, take };
 
-// Calls `body` with the index of each member of `g`, for which `code` is evaluated; that of the step is before.
-// Ends the current block.
+// Calls `body` with the index of each member of `g`, for which `code` is evaluated. Per-step code must have
+// been evaluated before. Ends the current block.
 void for_each_member(Function& function, Uniform& uniform, Granularity g, const plan::Uniform& code,
                      Absent absent, const std::function<void(const std::string& index)>& body);
 
-// The operands of a rollup, for all members of its domain, into the slots of their reductions.
+// Emits the operands of a rollup, for all members of its granularity, into the slots of their reductions.
 std::string emit_rollup(const KernelPlan& plan, Module& module, size_t phase, size_t rollup);
 
 }  // namespace stepfuse::llvm

@@ -1,5 +1,5 @@
-// Elementwise ops as LLVM IR. No fast-math flag anywhere: every operation is the IEEE one. Knows ir
-// and the text vocabulary.
+// Elementwise ops as LLVM IR. There are no fast-math flags: every operation is the IEEE one. Knows ir and
+// the text vocabulary.
 #include "compiler/llvm/ops.hpp"
 
 #include <array>
@@ -50,9 +50,9 @@ std::string Ops::splat(DType t, const std::string& scalar, std::string_view hint
                 type(t), lanes_);
 }
 
-// A mask is tested among the processor's integers: `kortest`, which LLVM would choose, made a loop
-// with three such tests a fifth slower on a Zen 5. The empty assembly only hides from LLVM that
-// they came from a mask.
+// Moves a mask to integer registers before testing it. `kortest`, which LLVM would choose, made a loop with
+// three such tests a fifth slower on a Zen 5. The empty assembly hides from LLVM that the bits came from a
+// mask.
 std::string Ops::any(const std::string& bools, std::string_view hint) {
   std::string mask = f_.set(hint, "bitcast {} {} to i{}", type(DType::boolean), bools, lanes_);
   std::string bits = f_.set(hint, "zext i{} {} to i32", lanes_, mask);
@@ -61,7 +61,7 @@ std::string Ops::any(const std::string& bools, std::string_view hint) {
 }
 
 std::string Ops::load(DType t, const std::string& address, std::string_view hint) {
-  // Alignment is run-time data; the hardware takes any.
+  // Alignment is only known at run time; the hardware accepts any.
   std::string v = f_.set(hint, "load {}, ptr {}, align 1", memory_type_text(t, lanes_), address);
   if (t != DType::boolean) return v;
   return f_.set(hint, "icmp ne {} {}, {}", itype(8), v, integer(8, 0));
@@ -95,7 +95,7 @@ bool Ops::is_native(Op op, DType in, DType out) const {
   }
 }
 
-// In place: its instructions with these operands.
+// Emits the expansion's instructions in place, with these operands.
 std::string Ops::expand(const plan::Expansion& expansion, std::span<const std::string> args,
                         std::string_view hint) {
   const plan::Expansion* outer = std::exchange(within_, &expansion);
@@ -116,7 +116,7 @@ std::string Ops::expand(const plan::Expansion& expansion, std::span<const std::s
   return names[static_cast<size_t>(expansion.result)];
 }
 
-// By the target's own instruction.
+// Emits the target's own instruction.
 std::string Ops::machine(Op op, DType in, DType out, std::span<const std::string> args,
                          std::string_view hint) {
   auto bitwise = [&](std::string_view instruction) {
@@ -207,7 +207,7 @@ std::string Ops::number(Op op, DType t, std::span<const std::string> args, std::
   }
 }
 
-// No vector has an integer division; the f64 quotient of two i32 truncates to the exact one.
+// Vectors have no integer division. The f64 quotient of two i32 truncates to the exact one.
 std::string Ops::divide_integers(DType t, const std::string& a, const std::string& b,
                                  std::string_view hint) {
   if (lanes_ == 1) return f_.set(hint, "sdiv {} {}, {}", type(t), a, b);
@@ -228,9 +228,9 @@ std::string Ops::fma(DType t, std::span<const std::string> args, std::string_vie
                 args[2]);
 }
 
-// The product is exact in f64. The sum is rounded to odd, so that narrowing it rounds once: where
-// the sum lost something (TwoSum's error is not 0) and its last bit is even, it moves by one unit
-// towards what was lost.
+// The product is exact in f64. The sum is rounded to odd, so that narrowing rounds only once: if the sum
+// lost something (TwoSum's error is not 0) and its last bit is even, it moves by one unit towards the lost
+// part.
 std::string Ops::fma_by_f64(std::span<const std::string> args, std::string_view hint) {
   std::string wide = type(DType::f64);
   std::string word = itype(64);
@@ -258,7 +258,7 @@ std::string Ops::fma_by_f64(std::span<const std::string> args, std::string_view 
   std::string last = bitwise("and", bits, integer(64, 1));
   std::string even = f_.set(hint, "icmp eq {} {}, {}", word, last, integer(64, 0));
   std::string moves = f_.set(hint, "and {} {}, {}", type(DType::boolean), lost, even);
-  // +1 where error and sum have one sign, else -1.
+  // +1 if error and sum have the same sign, otherwise -1.
   std::string signs = bitwise("xor", bits, error_bits);
   std::string unit = bitwise("or", bitwise("ashr", signs, integer(64, 63)), integer(64, 1));
   std::string odd = bitwise("add", bits, unit);

@@ -1,5 +1,5 @@
-// The expression table of the CPU backend: each elementwise op as LLVM IR, on one value or on a
-// vector of them. Knows ir and the text vocabulary.
+// The expression table of the CPU backend: each elementwise op as LLVM IR, on one value or on a vector of
+// them. Knows ir and the text vocabulary.
 #pragma once
 
 #include <span>
@@ -19,31 +19,31 @@ class Ops {
  public:
   Ops(Module& module, Function& function, int lanes) : m_(module), f_(function), lanes_(lanes) {}
 
-  // Emits `op`; `in` is the dtype of the operand that decides (for select: of the second), `out`
-  // the result's. Types are resolved. Returns the name of the result (or an operand unchanged).
+  // Emits `op`. `in` is the dtype of the deciding operand (for select, the second), and `out` that of the
+  // result. Types are resolved. Returns the name of the result (or an operand unchanged).
   std::string apply(Op op, DType in, DType out, std::span<const std::string> args,
                     std::string_view hint);
   std::string cast(const std::string& v, DType from, DType to, std::string_view hint) {
     return apply(Op::cast, from, to, {&v, 1}, hint);
   }
 
-  // The same for an instruction of a plan, which may be of a table.
+  // Emits an instruction of a plan, which may also use a table.
   std::string compute(const KernelPlan& plan, const plan::Inst& inst,
                       std::span<const std::string> args, std::string_view hint);
 
   std::string type(DType t) const { return type_text(t, lanes_); }
   std::string constant(DType t, Bits v) const { return constant_text(t, v, lanes_); }
-  // A scalar in every lane.
+  // Returns a vector with the scalar in every lane.
   std::string splat(DType t, const std::string& scalar, std::string_view hint);
 
-  // An i1: whether any of a vector's booleans is true.
+  // Returns an i1: whether any of a vector's booleans is true.
   std::string any(const std::string& bools, std::string_view hint);
 
   std::string load(DType t, const std::string& address, std::string_view hint);
   void store(DType t, const std::string& value, const std::string& address);
 
  private:
-  // Whether the target has the op itself, though there is an expansion.
+  // Whether the target has the op itself, although there is an expansion.
   bool is_native(Op op, DType in, DType out) const;
   bool converts(DType in, DType out) const;
   std::string expand(const plan::Expansion& expansion, std::span<const std::string> args,
@@ -100,7 +100,7 @@ class Ops {
   Module& m_;
   Function& f_;
   int lanes_;
-  const plan::Expansion* within_ = nullptr;  // what is being expanded
+  const plan::Expansion* within_ = nullptr;  // the expansion that is being emitted
 };
 
 }  // namespace stepfuse::llvm

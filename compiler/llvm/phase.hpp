@@ -1,4 +1,4 @@
-// The functions of a CPU module: step code, the chunk loop of a phase, and the state writes. Knows
+// Emits the functions of a CPU module: step code, the chunk loop of a phase, and the state writes. Knows
 // the plan, the kernel ABI, and the expression table.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Text of the internal functions. Knows the text vocabulary and the reduction order.
+// The texts of internal functions. Knows the text vocabulary and the reduction order.
 #include "compiler/llvm/prelude.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
   }
 }
 
-// By repeated squaring, low bit first. The last squaring is not used.
+// Squares repeatedly, low bit first. The last squaring is not used.
 constexpr std::string_view kPowi = R"(define internal $T @sf_powi_$N($T %base, i64 %exponent) #1 {
 entry:
   %negative = icmp slt i64 %exponent, 0
@@ -51,9 +51,9 @@ std::string powi_text(std::string_view type, std::string_view name) {
   return text;
 }
 
-// Exact product and sum in 128 bits, rounded once. Both addends are placed with their first bit at
-// bit 124 or 125; bits that leave at the bottom are kept as one sticky bit, far below the rounding
-// position whenever it is set.
+// Computes the exact product and sum in 128 bits and rounds once. Both addends have their first bit at bit
+// 124 or 125. Bits that leave at the bottom are kept as one sticky bit, far below the rounding position
+// whenever it is set.
 constexpr std::string_view kFma =
     R"(define internal double @sf_fma_f64(double %a, double %b, double %c) #1 {
 entry:
@@ -240,7 +240,7 @@ std::string zero_text(int lanes) {
       vector, lanes * 4, lanes);
 }
 
-// l += l + d for d = count/2 … 1: whole vectors first, then within one.
+// l += l + d for d = count/2 … 1: first with whole vectors, then within one.
 std::string fold_text(int lanes) {
   std::string text =
       R"(define internal float @sf_fold_lanes(ptr %lanes, i64 %count) #1 {

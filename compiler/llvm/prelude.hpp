@@ -1,4 +1,4 @@
-// Internal functions that emitted code may call; a module holds those that it uses. Knows the text
+// Internal functions that emitted code may call. A module contains those that it uses. Knows the text
 // vocabulary.
 //
 //   double @sf_powi_f64(double, i64), float @sf_powi_f32(float, i64)

@@ -1,9 +1,10 @@
-// Random numbers of a vector's elements: Philox4x32-10 as ir/semantics/random.hpp defines it. Knows the plan, the
-// kernel ABI, and ir's constants.
+// Random numbers of a vector's elements: Philox4x32-10 as ir/semantics/random.hpp defines it. Knows the
+// plan, the kernel ABI, and ir's constants.
 //
-// A block's four words stand side by side in the lanes of its four elements, [c0 c1 c2 c3], so a round is
-// one widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors
-// begin at multiples of four of the full tensor, as shards and pieces do; in a step with rows anywhere.
+// A block's four words are adjacent, in the lanes of its four elements: [c0 c1 c2 c3]. A round is one
+// widening multiplication of the even lanes, a reversal of each block, and exclusive ors. Vectors start at
+// multiples of four of the full tensor, as shards and pieces do. In a step with rows they may start
+// anywhere.
 #include "ir/semantics/random.hpp"
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace stepfuse::llvm {
 namespace {
 
-// The indices of a shuffle.
+// Returns the indices of a shuffle.
 template <class F>
 std::string pattern(int lanes, F of) {
   std::string text = "<";
@@ -23,7 +24,7 @@ std::string pattern(int lanes, F of) {
 
 }  // namespace
 
-// Two i64 in turn, one for the even lanes of i32 and those behind them.
+// Alternates two i64: one for the even lanes of i32, one for the odd ones.
 std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
   int halves = m_.lanes / 2;
   std::string type = integer_type_text(64, halves);
@@ -33,7 +34,7 @@ std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
                 pattern(halves, [](int k) { return k % 2; }));
 }
 
-// What all elements of the chunk share.
+// Computes the values that all elements of the chunk share.
 void BodyEmitter::prepare_draw(const plan::Inst& inst) {
   Draw& draw = draws_[inst.value];
   auto [seed, count, stream] = inst.operands;
@@ -63,7 +64,7 @@ std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
   std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
   std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
   if (!plan_.has_rows) return draw_at(inst, first);
-  // Out of the two vectors around it.
+  // Take the words from the two aligned vectors that contain it.
   std::string words = vector_.type(DType::i32);
   std::string skew = f_.set(hint, "and i64 {}, {}", first, m_.lanes - 1);
   std::string begin = f_.set(hint, "sub i64 {}, {}", first, skew);
@@ -76,7 +77,7 @@ std::string BodyEmitter::draw(const plan::Inst& inst, const std::string& i) {
   return f_.set(hint, "load {}, ptr {}, align 4", words, at);
 }
 
-// Of the elements from position `first` on, a multiple of four.
+// Draws for the elements from position `first` on, a multiple of four.
 std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& first) {
   const Draw& draw = draws_.at(inst.value);
   const std::string& hint = name(inst.value);
@@ -87,7 +88,7 @@ std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& firs
     for (int k = 0; k < halves; ++k) text += fmt::format("{}i64 {}", k == 0 ? "" : ", ", of(k));
     return text + ">";
   };
-  // The number of the vector's first block, its high bits above the stream's.
+  // The index of the vector's first block; its high bits are above those of the stream.
   std::string block = f_.set(hint, "lshr i64 {}, 2", first);
   std::string low = f_.set(hint, "and i64 {}, 4294967295", block);
   std::string high = f_.set(hint, "lshr i64 {}, 32", block);

@@ -1,5 +1,5 @@
-// Reductions of the vector loop: into lanes, and from lanes to the chunk's slot. Knows the
-// plan, the kernel ABI, and the expression table.
+// Reductions of the vector loop: into lanes, and from lanes to the chunk's slot. Knows the plan, the kernel
+// ABI, and the expression table.
 #include <array>
 
 #include "compiler/llvm/body.hpp"
@@ -35,7 +35,7 @@ std::string BodyEmitter::identity(const Reducer& r) const {
 
 void BodyEmitter::reduce(Reducer& r, const std::string& i) {
   if (r.in_lanes) {
-    // Rows of 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
+    // Rows have 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
     std::string walked =
         f_.set("lane", "shl i64 {}, {}", i, std::countr_zero(static_cast<unsigned>(m_.lanes)));
     std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
@@ -46,14 +46,14 @@ void BodyEmitter::reduce(Reducer& r, const std::string& i) {
     f_.line("store {} {}, ptr {}, align {}", vector_.type(r.dtype), sum, at, m_.lanes * 4);
     return;
   }
-  // Integers, minima, maxima and `any` have the same result in every order. r.next was promised to the
-  // loop's phi under its own name.
+  // Integers, minima, maxima and `any` have the same result in every order. The loop's phi already uses
+  // r.next under its own name.
   std::string combined = combine_next(r, r.in_loop);
   f_.line("{} = bitcast {} {} to {}", r.next, vector_.type(r.dtype), combined,
           vector_.type(r.dtype));
 }
 
-// Lane k becomes lane k + `lanes`, around the end.
+// Rotates lanes: lane k becomes lane k + `lanes`, modulo their number.
 std::string BodyEmitter::rotated(const std::string& v, DType t, int lanes) {
   std::string mask;
   for (int k = 0; k < m_.lanes; ++k) {
@@ -72,7 +72,7 @@ std::string BodyEmitter::across_lanes(const Reducer& r) {
 }
 
 void BodyEmitter::fold() {
-  // Phis stand first in a block.
+  // Phis come first in a block.
   for (Reducer& r : reducers_) {
     if (r.in_lanes) continue;
     std::string all = f_.set(r.name, "phi {} {}", vector_.type(r.dtype), r.before);
@@ -90,7 +90,7 @@ void BodyEmitter::fold() {
   }
 }
 
-// What the lanes of `before` make.
+// Folds the lanes of `before` and writes the slot.
 void BodyEmitter::write_folded(const Reducer& r) {
   std::string result = across_lanes(r);
   if (r.op == Op::reduce_any) result = f_.set(r.name, "icmp ne i32 {}, 0", result);

@@ -1,6 +1,6 @@
-// A chunk of a few vectors in a phase that only reads, all of it at once: its lanes stay in registers, and
-// nothing of one tensor waits for another where there are thousands of such. Knows the plan and the
-// reduction order.
+// A chunk of a few vectors in a phase that only reads, processed at once. Its lanes stay in registers, and
+// with thousands of such tensors none of them waits for a different one. Knows the plan and the reduction
+// order.
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace stepfuse::llvm {
 namespace {
 constexpr int kElements = 64;
-// The code stands once for each vector.
+// The code is repeated for each vector.
 constexpr size_t kLongestCode = 96;
 }  // namespace
 
@@ -23,8 +23,8 @@ bool BodyEmitter::has_short_chunks() const {
   return only_reads && has_masks && !reducers_.empty() && body_.code.size() <= kLongestCode;
 }
 
-// The current block is then what every other chunk enters. With which lane the chunk begins says
-// nothing: lanes that meet are so many apart, counted around the end, wherever they begin.
+// Afterwards the current block is where all other chunks go. The starting lane does not matter: the fold
+// combines lanes at fixed distances modulo the lane count.
 void BodyEmitter::emit_short(const std::string& next) {
   std::string few = f_.label("few");
   std::string many = f_.label("many");

@@ -1,5 +1,5 @@
-// Code tables as LLVM IR: looked up and searched, in registers where a machine can, else in
-// constant arrays. Knows the plan and the text vocabulary.
+// Code tables as LLVM IR: looked up and searched in registers if the machine can, otherwise in constant
+// arrays. Knows the plan and the text vocabulary.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,11 +9,11 @@
 namespace stepfuse::llvm {
 namespace {
 
-// Where lanes cannot be permuted, so many levels of a search choose among constants; the others are
+// If lanes cannot be permuted, this many levels of a search select among constants. The other levels are
 // loaded.
 constexpr size_t kChosenLevels = 4;
 
-// The bounds themselves, without what stands before and behind them.
+// Returns the bounds without the entries before and behind them.
 std::vector<float> sorted_bounds(const plan::Table& table) {
   std::vector<float> bounds(table.bounds.begin() + 1, table.bounds.end());
   std::sort(bounds.begin(), bounds.end());
@@ -30,9 +30,9 @@ std::string Ops::compute(const KernelPlan& plan, const plan::Inst& inst,
   return apply(inst.op, inst.in, inst.out, args, hint);
 }
 
-// Each lane's element of an array of the module, `shift` elements on. Two numbers at a time go to
-// where addresses are made: a gather takes longer than that on processors whose vectors are this
-// short.
+// Loads an array element per lane, `shift` elements on. Two indices at a time move to the
+// registers for addresses: on processors with such short vectors, a gather takes longer than
+// that.
 std::string Ops::each(DType t, const std::string& array, int64_t shift, const std::string& index,
                       std::string_view hint) {
   std::string element = type_text(t, 1);
@@ -56,7 +56,7 @@ std::string Ops::each(DType t, const std::string& array, int64_t shift, const st
   return all;
 }
 
-// From a constant array, which the module then has.
+// Loads from a constant array, which the module then contains.
 std::string Ops::gather(const std::string& array, const std::vector<float>& values,
                         const std::string& index, std::string_view hint) {
   std::string constant =
@@ -64,12 +64,12 @@ std::string Ops::gather(const std::string& array, const std::vector<float>& valu
   return each(DType::f32, constant, 0, index, hint);
 }
 
-// Element by element it takes about as long as permuting four vectors of eight lanes.
+// Loading one by one takes about as long as permuting four vectors of eight lanes.
 bool Ops::can_permute(size_t count) const {
   return m_.has_permutes && lanes_ == m_.lanes && (lanes_ == 16 || count <= 32);
 }
 
-// Of the values, the one that each lane's number says by its low bits.
+// Returns, per lane, the value that the low bits of the lane's index select.
 std::string Ops::permuted(std::span<const float> values, const std::string& index,
                           std::string_view hint) {
   auto lanes = static_cast<size_t>(lanes_);
@@ -105,7 +105,7 @@ std::string Ops::permuted(std::span<const float> values, const std::string& inde
   return found[0];
 }
 
-// The value of that number.
+// Returns the value with that index.
 std::string Ops::chosen(const std::string& array, const std::vector<float>& values,
                         const std::string& index, std::string_view hint) {
   if (!can_permute(values.size())) return gather(array, values, index, hint);
@@ -122,14 +122,14 @@ std::string Ops::lookup(const plan::Table& table, const std::string& code, std::
   return chosen(table.name, table.values, within, hint);
 }
 
-// The bound at a node of the level behind these answers.
+// Returns the bound at a node of the level behind these answers.
 std::string Ops::bound_of(const plan::Table& table, const std::string& node,
                           std::span<const std::string> is_above, std::string_view hint) {
   size_t level = size_t{1} << is_above.size();
   std::span<const float> tree = table.bounds;
   auto lanes = static_cast<size_t>(lanes_);
   if (can_permute(level)) {
-    bool few = 2 * level <= lanes;  // with the levels before, in one vector
+    bool few = 2 * level <= lanes;  // with the previous levels, in one vector
     return permuted(few ? tree.first(std::min(lanes, tree.size())) : tree.subspan(level, level),
                     node, hint);
   }
@@ -163,8 +163,8 @@ std::string Ops::searched(const plan::Table& table, const std::string& x, std::s
   return call("smin", DType::i32, last, hint);
 }
 
-// The larger or the smaller one, or the bound for a NaN. Vectors by x86's instructions, whose
-// operands LLVM leaves alone, where it would draw what follows into a select.
+// Returns the larger or the smaller one, or the bound for a NaN. It uses x86's instructions for vectors,
+// because LLVM leaves their operands alone; it would turn other code into a select.
 std::string Ops::bounded(std::string_view op, const std::string& v, float bound,
                          std::string_view hint) {
   std::string floats = type(DType::f32);
@@ -176,7 +176,7 @@ std::string Ops::bounded(std::string_view op, const std::string& v, float bound,
   }
   std::string callee = lanes_ == 16 ? fmt::format("@llvm.x86.avx512.{}.ps.512", op)
                                     : fmt::format("@llvm.x86.avx.{}.ps.256", op);
-  bool rounds = lanes_ == 16;  // an operand that keeps the mode
+  bool rounds = lanes_ == 16;  // an operand that keeps the rounding mode
   m_.declarations.insert(
       fmt::format("declare {0} {1}({0}, {0}{2})", floats, callee, rounds ? ", i32" : ""));
   return f_.set(hint, "call {0} {1}({0} {2}, {0} {3}{4})", floats, callee, v, other,
@@ -211,7 +211,7 @@ std::string Ops::guessed(const plan::Table& table, const std::string& x, std::st
   std::string whole = f_.set(hint, "fadd {} {}, {}", floats, u, real(guess.center));
   std::string code = f_.set(hint, "fptosi {} {} to {}", floats, whole, integers);
   std::string bound = chosen(table.bounds_name, table.bounds, code, hint);
-  // -1 where x is below: the sign of what it is more, without a mask.
+  // -1 if x is below: the sign of the difference, without a mask.
   std::string above = f_.set(hint, "fsub {} {}, {}", floats, held, bound);
   std::string sign = f_.set(hint, "ashr {} {}, {}", integers, bits_of(above), integer(31));
   return f_.set(hint, "add {} {}, {}", integers, code, sign);

@@ -1,16 +1,16 @@
-// What a chunk has after its last whole vector: lanes of one more vector, so that nothing outside
-// the chunk is ever touched. Knows the plan and the reduction order.
+// The elements of a chunk after its last whole vector: some lanes of one more vector, so that nothing
+// outside the chunk is ever accessed. Knows the plan and the reduction order.
 #include "compiler/llvm/body.hpp"
 #include "compiler/llvm/prelude.hpp"
 #include "ir/semantics/reduction.hpp"
 
 namespace stepfuse::llvm {
 namespace {
-// The code stands once more for it.
+// The code is repeated once for it.
 constexpr size_t kLongestTailCode = 64;
 }  // namespace
 
-// The first `tail` lanes of a vector: those that are the chunk's.
+// Returns the mask of the first `tail` lanes, which belong to the chunk.
 std::string BodyEmitter::active_lanes(const std::string& tail) {
   std::string steps;
   for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
@@ -19,7 +19,7 @@ std::string BodyEmitter::active_lanes(const std::string& tail) {
   return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
 }
 
-// Of the lanes that are the chunk's; zeros in the others.
+// Loads the lanes that belong to the chunk, and zeros in the others.
 std::string BodyEmitter::load_active(const Stream& s, const std::string& hint) {
   int bits = static_cast<int>(size_of(s.dtype)) * 8;
   std::string integers = integer_type_text(bits, m_.lanes);
@@ -51,7 +51,7 @@ bool BodyEmitter::keeps_tails_in_place() const {
   return m_.has_masks && body_.code.size() <= kLongestTailCode;
 }
 
-// The loop, and the same code once more for what is left.
+// Emits the loop, and the same code once more for the remaining elements.
 void BodyEmitter::emit_whole(const std::string& done) {
   std::string before = f_.label("body");
   std::string after = f_.label("whole.end");
@@ -98,7 +98,7 @@ void BodyEmitter::emit_whole(const std::string& done) {
   }
 }
 
-// --- elsewhere the loop runs in two passes of one code: then, for what is left, once over copies
+// --- otherwise the loop runs its code in two passes: the second one, for the remaining elements, on copies
 // of one vector on the stack
 
 void BodyEmitter::emit_passes(const std::string& done) {
@@ -157,7 +157,7 @@ void BodyEmitter::emit_passes(const std::string& done) {
   f_.block(tail_out);
   empty_tails();
   f_.jump(done);
-  // Which of the two a register reduction comes from is decided in fold().
+  // fold() decides from which of the two passes a register reduction comes.
   for (Reducer& r : reducers_) {
     if (!r.in_lanes) {
       r.before = fmt::format("{}[ {}, %{} ], [ {}, %{} ]", r.arrivals, r.after, whole_end, r.next,
@@ -166,7 +166,7 @@ void BodyEmitter::emit_passes(const std::string& done) {
   }
 }
 
-// Between what is left of an array and its vector on the stack.
+// Copies the remaining elements of an array from or to their vector on the stack.
 void BodyEmitter::copy_tail(const Stream& s, bool in) {
   std::string rest = f_.address("rest", s.base, vectors_count_, vector_bytes(s.dtype));
   if (in && m_.has_word_masks && size_of(s.dtype) == 4) {

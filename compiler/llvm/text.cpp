@@ -1,4 +1,4 @@
-// Types, literals and names of LLVM IR text. Knows ir, fmt and the target.
+// Writes types, literals and names of LLVM IR text. Knows ir, fmt and the target.
 #include "compiler/llvm/text.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace stepfuse::llvm {
 namespace {
 
-// Whether "+name" stands in a feature list "+a,-b,…".
+// Whether a feature list "+a,-b,…" contains "+name".
 bool has_feature(std::string_view features, std::string_view name) {
   std::vector<std::string_view> items = split(features, ",");
   return std::find(items.begin(), items.end(), fmt::format("+{}", name)) != items.end();
@@ -78,7 +78,7 @@ std::string literal(DType t, Bits v) {
     case DType::i64:
       return fmt::format("{}", v.i64());
     case DType::f32:
-      // LLVM writes a float as the double of the same value.
+      // LLVM writes a float as the double with the same value.
       return fmt::format("0x{:016X}", std::bit_cast<uint64_t>(static_cast<double>(v.f32())));
     case DType::f64:
       return fmt::format("0x{:016X}", v.raw);

@@ -1,5 +1,5 @@
-// The vocabulary of LLVM IR text: types, literals, names and lines of one function, and what a
-// module needs beside its functions. Knows ir, fmt and the target.
+// The vocabulary of LLVM IR text: types, literals, names and lines of one function, and declarations of a
+// module. Knows ir, fmt and the target.
 #pragma once
 
 #include <map>
@@ -16,16 +16,16 @@
 
 namespace stepfuse::llvm {
 
-// Collected while functions are emitted: what the target has, and what the functions call.
+// Collected while functions are emitted: the target's features, and the helpers that functions call.
 struct Module {
   int lanes = 4;                       // 32-bit elements of one explicit vector
-  bool has_fma = false;                // else fma is made of other operations
+  bool has_fma = false;                // otherwise fma consists of other operations
   bool has_f16 = false;                // conversions between f16 and f32 in hardware
   bool has_bf16 = false;               // rounding of whole vectors to bf16
-  bool has_rounding = false;           // to integers, in the float's own format
-  bool has_permutes = false;           // of a vector's lanes, by numbers in another
+  bool has_rounding = false;           // rounding to integers, in the float's own format
+  bool has_permutes = false;           // of a vector's lanes, by indices in a vector
   bool has_byte_permutes = false;      // of 64 bytes among 128
-  bool has_masks = false;              // loads and stores of some lanes only, of any element size
+  bool has_masks = false;              // loads and stores of some lanes, of any element size
   bool has_word_masks = false;         // loads of some lanes of 4 bytes; such stores take too long
   std::set<std::string> declarations;  // of intrinsics
   std::map<std::string, std::string> helpers;    // internal functions, by name
@@ -33,33 +33,33 @@ struct Module {
 
   explicit Module(const CpuTarget& target);
 
-  // The name of the constant of this type and value: "hint", or "hint.1", … where that is another.
+  // Returns the name of the constant: "hint", or "hint.1", … if that is a different constant.
   std::string constant(const std::string& hint, const std::string& text);
 };
 
-// LLVM's type of `lanes` values in registers: low-precision floats are their bits, bool is i1.
+// Returns the type of `lanes` values in registers: low-precision floats are their bits, bool is i1.
 std::string type_text(DType t, int lanes);
-// "v16f32", "f32", "v16i32", …: the suffix of an overloaded intrinsic.
+// Returns "v16f32", "f32", "v16i32", …: the suffix of an overloaded intrinsic.
 std::string suffix_text(DType t, int lanes);
-// In arrays, bool is a byte.
+// Returns the type in arrays, where bool is a byte.
 std::string memory_type_text(DType t, int lanes);
 
 std::string literal(DType t, Bits v);                       // one scalar, without its type
 std::string list_text(std::span<const float> values);       // "float 1.0, float …"
 std::string constant_text(DType t, Bits v, int lanes);      // the same in every lane
-std::string integer_text(int bits, uint64_t v, int lanes);  // likewise, of iN
+std::string integer_text(int bits, uint64_t v, int lanes);  // the same for iN
 std::string integer_type_text(int bits, int lanes);
 
 // The text of one function: lines, and names that are unique within it.
 class Function {
  public:
   Function() {
-    // The entry block and the parameters of every function.
+    // Reserves the names of the entry block and of every function's parameters.
     for (const char* taken : {"entry", "ctx", "begin", "end"}) unique(taken);
   }
-  // "%hint", or "%hint.1", "%hint.2", … where that is taken.
+  // Returns "%hint", or "%hint.1", "%hint.2", … if that is taken.
   std::string name(std::string_view hint) { return "%" + unique(hint); }
-  // Likewise for a label; branches write it as "label %{}".
+  // Does the same for a label; branches write it as "label %{}".
   std::string label(std::string_view hint) { return unique(hint); }
 
   template <class... Args>
@@ -68,7 +68,7 @@ class Function {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     text_ += '\n';
   }
-  // "%hint = …"; returns the name.
+  // Writes "%hint = …"; returns the name.
   template <class... Args>
   std::string set(std::string_view hint, fmt::format_string<Args...> format, Args&&... args) {
     std::string result = name(hint);
@@ -80,30 +80,30 @@ class Function {
   void branch(std::string_view condition, std::string_view yes, std::string_view no) {
     line("br i1 {}, label %{}, label %{}", condition, yes, no);
   }
-  // What follows is of that line of the step, until the next one or the end.
+  // The lines that follow belong to this line of the step, until the next comment or the end.
   void comment(std::string_view text) { line("; {}", text); }
   void end_comment() { line(";"); }
 
-  // The address of element `index` (an i64) of an array of `bytes`-byte elements.
+  // Returns the address of element `index` (an i64) of an array of `bytes`-byte elements.
   std::string address(std::string_view hint, std::string_view base, std::string_view index,
                       size_t bytes) {
     return set(hint, "getelementptr [{} x i8], ptr {}, i64 {}", bytes, base, index);
   }
 
-  // Memory of the whole function, whatever block asks for it.
+  // Allocates memory of the whole function, whatever block asks for it.
   std::string allocate(std::string_view hint, std::string_view type, int alignment) {
     std::string result = name(hint);
     allocations_ += fmt::format("  {} = alloca {}, align {}\n", result, type, alignment);
     return result;
   }
-  // The same with a value in it where the function begins.
+  // Does the same, and stores a value in it where the function starts.
   std::string allocate(std::string_view hint, std::string_view type, std::string_view value) {
     std::string result = allocate(hint, type, 8);
     allocations_ += fmt::format("  store {} {}, ptr {}\n", type, value, result);
     return result;
   }
 
-  // The whole function; what was emitted before the first block() is its entry block.
+  // Returns the whole function. Lines emitted before the first block() are its entry block.
   std::string take(std::string_view signature) {
     return fmt::format("define {} {{\nentry:\n{}{}}}\n", signature, allocations_, text_);
   }

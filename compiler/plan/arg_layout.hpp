@@ -1,7 +1,7 @@
-// Where the arguments of a launch stand, for host and kernels alike. Knows ir's arguments.
+// The positions of a launch's arguments, for host and kernels alike. Knows ir's arguments.
 //
-// Every argument is a word of 8 bytes. Those of the step domain come first, in declared order; then
-// follows one row for each group, with the group arguments in declared order, and one for each tensor.
+// Every argument is a word of 8 bytes. The per-step arguments come first, in declared order. One row per
+// group follows, with the per-group arguments in declared order, and then one row per tensor.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ struct Arg;
 struct ArgLayout {
   struct Place {
     Granularity at = per::step;
-    uint32_t word = 0;  // among those of the step, or within a row
+    uint32_t word = 0;  // index among the per-step words, or within a row
     friend bool operator==(const Place&, const Place&) = default;
   };
   std::vector<Place> places;  // [argument]
   uint32_t step_words = 0;
-  uint32_t group_words = 0;   // of one row
-  uint32_t tensor_words = 0;  // of one row
+  uint32_t group_words = 0;   // words of one row
+  uint32_t tensor_words = 0;  // words of one row
 
   ArgLayout() = default;
   explicit ArgLayout(const std::vector<Arg>& args);
-  // Of all arguments.
+  // Returns the number of words of all arguments.
   size_t words(size_t group_count, size_t tensor_count) const {
     return step_words + group_words * group_count + tensor_words * tensor_count;
   }
-  // Of one argument for a member of its domain, counted from the first step argument.
+  // Returns the word of one argument for a group or tensor, counted from the first per-step argument.
   size_t word(size_t arg, size_t member, size_t group_count) const {
     const Place& p = places[arg];
     if (p.at == per::step) return p.word;

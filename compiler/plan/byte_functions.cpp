@@ -1,5 +1,5 @@
-// What follows from a byte of memory alone, as the values that its 256 patterns have. Knows the
-// plan and what ops mean.
+// Finds values that depend only on one loaded byte, and computes them for its 256 patterns. Knows the plan
+// and the meaning of ops.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,9 +15,9 @@ namespace {
 using Patterns = std::array<Bits, 256>;
 
 struct Function {
-  Id byte = kNone;  // the load
+  Id byte = kNone;  // the load that it depends on
   Patterns values;
-  bool pays = false;  // it has an op that takes longer than a lookup
+  bool pays = false;  // it contains an op that takes longer than a look-up
 };
 
 bool is_long(const Inst& inst) {
@@ -39,7 +39,7 @@ class Finder {
 
   std::vector<ByteFunction> run() {
     FpEnvGuard guard;
-    std::set<Id> used;  // by what is no such function
+    std::set<Id> used;  // values used by anything that is not such a function
     for (const Inst& inst : body_.code) {
       if (!find(inst)) for_each_operand(inst, [&](Id o) { used.insert(o); });
     }

@@ -1,5 +1,5 @@
-// How the nearest code of a table is found without a search: by a line for each range of
-// magnitudes. Knows std.
+// Finds the nearest code of a table without a search: one line per range of magnitudes gives it. Knows
+// std.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace stepfuse::plan {
 
-// x is held within low … high (NaN is low), and y = fma(|x|, scale, grain). The bits of y from
-// `shift` on, modulo the number of lines, which is a power of two, are its line's number. u =
-// fma(y, slope, offset) has the sign of x, and the whole part of center + u is x's code or one
-// more, which x is below the first number of, then. A guess is made only if that was found true at
-// both ends of each line and on both sides of each bound, and so everywhere, for all is rising.
+// x is clamped to low … high (NaN becomes low), and y = fma(|x|, scale, grain). The bits of y above
+// `shift`, modulo the number of lines (a power of two), are the index of x's line. u = fma(y, slope,
+// offset) has the sign of x. The integer part of center + u is x's code, or one more; x is then below the
+// first number of that code. A guess is accepted only after a proof: this holds at both ends of each line
+// and on both sides of each bound, and therefore everywhere, because code and guess ascend.
 struct CodeGuess {
   float low = 0, high = 0;
   float scale = 1, grain = 0;
@@ -23,10 +23,10 @@ struct CodeGuess {
   friend bool operator==(const CodeGuess&, const CodeGuess&) = default;
 };
 
-// Returns the guess for rising bounds (ir/formats/code_table.hpp), or nothing if lines do not come near enough.
+// Returns a guess for ascending bounds (ir/formats/code_table.hpp), or nothing if lines are too far off.
 std::optional<CodeGuess> guess_of(std::span<const float> bounds);
 
-// The code of x, or one more.
+// Returns the code of x, or one more.
 int32_t guessed(const CodeGuess& guess, float x);
 
 }  // namespace stepfuse::plan

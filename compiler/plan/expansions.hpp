@@ -1,6 +1,6 @@
-// Ops written once in terms of other ops (expansions/*.sf), for machines that do not have them. An
-// emitter does what it can itself and writes the rest as functions of this code, or in place. Knows
-// the plan.
+// Ops written in terms of other ops (expansions/*.sf), for machines that do not have them. An emitter
+// writes what its machine has, and the rest as functions made from this code, or inline. Knows the
+// plan.
 #pragma once
 
 #include <functional>
@@ -15,28 +15,28 @@ namespace stepfuse::plan {
 struct Expansion {
   std::string name;  // an identifier: sf_op_rint_f32_f32
   Op op = Op::cast;
-  DType in = DType::f32;      // of the operand that decides
-  DType out = DType::f32;     // of the result
-  std::vector<Value> values;  // the first ones are the operands; all of the step domain
+  DType in = DType::f32;      // type of the deciding operand
+  DType out = DType::f32;     // type of the result
+  std::vector<Value> values;  // the first ones are the operands; all are per step
   std::vector<Inst> code;
   Id result = kNone;
 };
 
-// All of them, in the order of the files.
+// Returns all expansions, in the order of the files.
 std::vector<const Expansion*> all_expansions();
 
-// Whether a backend's own way gives an op's bits on these types, on every input.
+// Whether a backend's own instruction gives an op's bits for these types on every input.
 using IsNative = std::function<bool(Op op, DType in, DType out)>;
 
-// What a backend takes for an op; null: its own instruction. `within` is the expansion that the op stands
-// in, if it does: there the op that is being defined, bitcast and shifts are always the machine's own.
+// Returns what a backend uses for an op; null: its own instruction. `within` is the expansion around the
+// op, if any: in it the op that it defines, bitcast and shifts are always the machine's own.
 const Expansion* expansion_of(Op op, DType in, DType out, const Expansion* within,
                               const IsNative& is_native);
 
-// Those that the plan's code needs, each behind the ones that it needs itself.
+// Returns the expansions that the plan's code needs. Each follows the ones that it needs itself.
 std::vector<const Expansion*> needed_expansions(const KernelPlan& plan, const IsNative& is_native);
 
-// How an emitter of C or C++ writes things; `expression` of an instruction of `within`.
+// The notation of a C or C++ emitter. `expression` writes an instruction of `within`.
 struct Dialect {
   std::string_view function;  // "static inline"
   std::string (*type)(DType);
@@ -45,7 +45,7 @@ struct Dialect {
                             const std::string& c, const Expansion* within);
 };
 std::string function_text(const Expansion& expansion, const Dialect& dialect);
-// The expression that calls it.
+// Returns the expression that calls the expansion.
 std::string call_text(const Expansion& expansion, const std::string& a, const std::string& b,
                       const std::string& c);
 

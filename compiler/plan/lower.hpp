@@ -1,4 +1,4 @@
-// From a Schedule to the KernelPlan that emitters and runtime read. Knows the schedule.
+// Lowers a Schedule to the KernelPlan that emitters and runtime read. Knows the schedule.
 #pragma once
 
 #include "compiler/plan/plan.hpp"

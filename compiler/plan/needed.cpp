@@ -1,4 +1,4 @@
-// Which code of a plan is needed. Knows the plan.
+// Finds the code of a plan that is needed. Knows the plan.
 #include <algorithm>
 #include <ranges>
 

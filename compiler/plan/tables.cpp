@@ -1,4 +1,4 @@
-// The bounds of a code table, in the order in which a nearest code is looked for. Knows the plan.
+// Computes the bounds of a code table, in the order in which a nearest code is searched. Knows the plan.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -16,7 +16,7 @@ std::vector<float> search_tree(std::vector<float> bounds) {
   std::vector<float> tree(nodes);
   for (size_t k = 1; k < nodes; ++k) {
     size_t level = std::bit_floor(k);
-    size_t step = nodes / level;  // between the bounds of the level
+    size_t step = nodes / level;  // distance between the bounds of the level
     tree[k] = bounds[(k - level) * step + step / 2 - 1];
   }
   return tree;

@@ -10,7 +10,7 @@
 namespace stepfuse {
 namespace {
 
-using Key = std::pair<bool, int32_t>;  // scratch or not, index: buffers sort first
+using Key = std::pair<bool, int32_t>;  // whether it is scratch, and the index: buffers sort first
 
 void add_up(std::map<Key, ArrayTraffic>& sums, const ArrayTraffic& a) {
   ArrayTraffic& sum = sums[a.buffer >= 0 ? Key{false, a.buffer} : Key{true, a.scratch}];
@@ -85,7 +85,7 @@ std::vector<ArrayTraffic> Traffic::floor() const {
   std::map<Key, ArrayTraffic> once;
   for (const PhaseTraffic& p : phases) {
     for (const ArrayTraffic& a : p.arrays) {
-      if (a.buffer < 0) continue;  // scratch need not be
+      if (a.buffer < 0) continue;  // a different schedule may need no scratch
       ArrayTraffic& own = once[{false, a.buffer}];
       own.buffer = a.buffer;
       own.read = std::max(own.read, a.read);

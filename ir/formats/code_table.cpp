@@ -1,4 +1,4 @@
-// Code tables: looked up, searched, and the bounds that a search needs. Knows std.
+// Looks up and searches code tables, and computes the bounds that a search needs. Knows std.
 #include "ir/formats/code_table.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace stepfuse {
 namespace {
 
-// Floats in their order as integers.
+// Returns an integer that sorts like the float.
 int64_t place_of(float v) {
   auto magnitude = static_cast<int64_t>(std::bit_cast<uint32_t>(v) & 0x7fffffffU);
   return std::signbit(v) ? -magnitude : magnitude;
@@ -43,7 +43,7 @@ std::vector<float> table_bounds(std::span<const float> values) {
   std::vector<float> bounds;
   for (size_t i = 1; i < values.size(); ++i) {
     int64_t low = place_of(values[i - 1]);
-    int64_t high = place_of(values[i]);  // which is its own
+    int64_t high = place_of(values[i]);  // which has its own code
     while (low < high) {
       int64_t middle = low + (high - low) / 2;
       bool up = is_nearer_to_next(at_place(middle), values[i - 1], values[i]);

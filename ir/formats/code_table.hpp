@@ -1,4 +1,4 @@
-// What code tables mean: the value of a code, and the code of a value. Knows std.
+// The meaning of code tables: the value of a code, and the code of a value. Knows std.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace stepfuse {
 
-// The value of a code; below the first one and above the last it is theirs.
+// Returns the value of a code. Codes below the first or above the last give that one's value.
 float table_value(std::span<const float> values, int32_t code);
 
-// The code of the largest value that is not above x, or the next one from the middle between the two on:
-// where x - value >= (next - value) * 0.5, each operation rounded to f32. Below the first value, and of
-// NaN, it is 0.
+// Returns the code of the largest value v up to x, or the next code if x is in the upper half of the gap to
+// the next value w: if x - v >= (w - v) * 0.5, with each operation rounded to f32. It is 0 below the first
+// value, and for NaN.
 int32_t nearest_code(std::span<const float> values, float x);
 
-// The smallest numbers that codes 1, 2 … are nearest to: as many bounds as are not above x make its code.
-// Adjusts the floating-point mode by itself.
+// Returns the smallest numbers with the codes 1, 2, …: x's code is the number of bounds up to x. Sets the
+// floating-point mode that it needs.
 std::vector<float> table_bounds(std::span<const float> values);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-// Gradient accumulation in f32. Knows ir only.
+// Accumulates gradients in f32. Knows ir only.
 #include "ir/recipes/accumulate.hpp"
 
 #include "ir/recipes/gradient.hpp"
@@ -58,8 +58,8 @@ void close_window(Context& c, Verdict& v) {
   if (!c.settings.options.window) return;
   StateRef nonfinite = declare_nonfinite(c.b);
   Value first = c.b.read(nonfinite).named("nonfinite_micro_batch");
-  // An infinity stays one in the sum, or becomes NaN; the flag says so even where the sums were
-  // clamped or the tensor is absent in this step.
+  // An infinity stays in the sum or becomes NaN. The flag records it even if the sums were clamped or the
+  // tensor is absent in this step.
   Value bad = (c.i32(0) <= first).named("window_nonfinite");
   v.found_inf = v.found_inf ? (v.found_inf | bad).named("found_inf_in_window") : bad;
   c.b.write(c.micro_batches_state, c.i32(0));

@@ -1,8 +1,8 @@
-// Gradient accumulation in f32: a step of its own that adds each micro-batch's gradients to their
-// sums, and what the optimizer's step reads and clears of it. Knows ir only.
+// Gradient accumulation in f32: a step that adds each micro-batch's gradients to their sums, and the
+// optimizer step's part, which reads and clears the sums. Knows ir only.
 //
-// Shared states of a window: micro_batches : i32 counts those added so far, and
-// nonfinite_micro_batch : i32 is the index of the first with a non-finite gradient, else -1.
+// Shared states of a window: micro_batches : i32 counts the micro-batches added so far, and
+// nonfinite_micro_batch : i32 is the index of the first one with a non-finite gradient, or -1.
 #pragma once
 
 #include <stepfuse/program.hpp>
@@ -13,12 +13,12 @@ namespace stepfuse::recipes {
 
 Program make_accumulate(const RecipeOptions& options);
 
-// What the sums of a window are divided by: arg accumulation where it is set, else (0) the number of
-// its micro-batches. f64.
+// Returns the divisor of a window's sums, f64: arg accumulation, or if that is 0 the number of the window's
+// micro-batches.
 Value window_size(Context& c);
 
-// In the optimizer's step (option window): a bad micro-batch makes the whole window bad, and the
-// window is over.
+// Closes the window in the optimizer's step (option window). A bad micro-batch makes the whole window
+// bad.
 void close_window(Context& c, Verdict& verdict);
 
 }  // namespace stepfuse::recipes

@@ -1,5 +1,5 @@
-// The table of well-known arguments. A value out of bounds is one that no optimizer of that formula can
-// use, as torch.optim refuses it. Knows fmt.
+// The table of well-known arguments. No optimizer with that formula can use a value out of bounds, and
+// torch.optim refuses such values, too. Knows fmt.
 #include "ir/recipes/arg_bounds.hpp"
 
 #include <cmath>

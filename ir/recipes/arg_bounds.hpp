@@ -1,4 +1,4 @@
-// Which values the arguments of recipes can have. Knows only std.
+// The values that arguments of recipes can have. Knows only std.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 
 namespace stepfuse {
 
-// From `low` to `high`, and `also`. NaN is in no bounds; without any every value is allowed.
+// From `low` to `high`, and `also`. NaN is never in bounds. Without bounds every value is allowed.
 struct ArgBounds {
   bool any = true;
   double low = 0;
@@ -24,7 +24,7 @@ struct ArgBounds {
   std::string text() const;  // "above 0", "at least 0 and below 1"
 };
 
-// By the argument's name: recipes mean the same by one name. Those not in the table have no bounds.
+// Returns the bounds by name, because a name means the same in all recipes. Unknown arguments have none.
 ArgBounds arg_bounds(std::string_view name);
 
 }  // namespace stepfuse

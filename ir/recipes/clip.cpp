@@ -1,4 +1,4 @@
-// Norm of the gradients and clipping: two classic stages. Knows ir only.
+// The norm of the gradients, and clipping: two classic stages. Knows ir only.
 #include <limits>
 #include <string>
 
@@ -23,14 +23,14 @@ Value own_norm(Context& c, Value g) {
   }
 }
 
-// One bool of the step domain, also where there is a norm for each group.
+// Returns one bool per step, even if there is one norm per group.
 Value any(Context& c, Value v) {
   return v.type().at == per::step ? v : c.b.reduce(Op::reduce_any, v).named("any_norm");
 }
 
-constexpr double kNone = std::numeric_limits<double>::infinity();  // an average of nothing yet
+constexpr double kNone = std::numeric_limits<double>::infinity();  // initial value of an average
 
-// A number that clipping keeps, as it was before the step.
+// A number that clipping keeps, with its value before the step.
 struct Average {
   StateRef state;
   Value before;
@@ -47,9 +47,9 @@ Value by_max_norm(Context& c, Value norm) {
   return min(coefficient, c.f32(1)).named("clip_coef");
 }
 
-// ZClip (Kumar et al., 2025): a norm z standard deviations above its mean, z above clip_z, is clipped to
-// clip_z / z of them, less the more unusual it is. The first clip_warmup norms make mean and
-// variance; until then they are clipped to max_norm.
+// ZClip (Kumar et al., 2025): a norm that is z > clip_z standard deviations above its mean is clipped to
+// clip_z / z of them, so that more unusual norms become smaller. Mean and variance start from the first
+// clip_warmup norms, which are clipped to max_norm.
 Value by_z_score(Context& c, Verdict& verdict) {
   constexpr Type kF64 = {DType::f64, per::step};
   Average count = average(c, "clip_count", {DType::i64, per::step});
@@ -67,7 +67,7 @@ Value by_z_score(Context& c, Verdict& verdict) {
   Value unusual = (c.arg("clip_z") < z).named("clip_unusual");
   Value target = c.b.select(unusual, min(bound, norm), norm).named("clip_target");
 
-  // Of the first norms by Welford's steps, then moving averages of what came through.
+  // Welford's steps for the first norms, then moving averages of the clipped norms.
   Value number = (before + c.f64(1)).named("clip_number");
   Value first_mean = (mean.before + (apart / number)).named("clip_first_mean");
   Value spread = (apart * (norm - first_mean)).named("clip_spread");
@@ -86,9 +86,9 @@ Value by_z_score(Context& c, Verdict& verdict) {
   return c.b.select(warm, by_max_norm(c, verdict.norm), coefficient).named("clip_used");
 }
 
-// AdaGC (Wang et al., 2025): a tensor's norm is clipped to clip_growth times its moving average. In
-// its first clip_warmup steps all gradients are clipped to max_norm, and the average is the least
-// norm so far.
+// AdaGC (Wang et al., 2025): a tensor's norm is clipped to clip_growth times its moving average. In the
+// first clip_warmup steps all gradients are clipped to max_norm, and the average is the smallest norm so
+// far.
 Value by_own_average(Context& c, Value g, Verdict& verdict) {
   Average average = recipes::average(c, "clip_average", {DType::f64, per::tensor}, kNone);
   Value square = c.b.reduce(Op::reduce_add, (g * g).named("own_square"), per::tensor);
@@ -110,8 +110,8 @@ Value by_own_average(Context& c, Value g, Verdict& verdict) {
   return c.narrow(used).named("clip_by_average");
 }
 
-// Adaptive gradient clipping (Brock et al., 2021) in the operations of timm's adaptive_clip_grad: a
-// row's norm is clipped to clip_factor times its weights', of which each has at least clip_eps.
+// Adaptive gradient clipping (Brock et al., 2021) in the operations of timm's adaptive_clip_grad. A row's
+// norm is clipped to clip_factor times the norm of its weights, which is at least clip_eps.
 Value by_weights(Context& c, Value g) {
   auto norm = [&](Value v, const std::string& name) {
     Value square = (v * v).named(name + "_square");
@@ -131,7 +131,7 @@ void measure_norm(Context& c, Gradient& gradient, Verdict& verdict) {
   bool external = c.settings.options.external_norm;
   verdict.norm = external ? c.arg("external_norm") : own_norm(c, gradient.value).named("norm");
   if (c.settings.options.clip == Clip::inf && !external) {
-    // A maximum over nothing is -inf; a norm is at least 0. NaN stays.
+    // A maximum over nothing is -inf, but a norm is at least 0. NaN stays NaN.
     verdict.norm = max(verdict.norm, c.f32(0)).named("norm");
   }
   if (verdict.found_inf) {

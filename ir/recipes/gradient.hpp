@@ -1,5 +1,5 @@
-// From the stored gradient to the f32 gradient that the optimizer sees: unscale, finite check,
-// norm, clip. Knows ir only.
+// Turns the stored gradient into the f32 gradient that the optimizer reads: unscale, finite check, norm,
+// clip. Knows ir only.
 #pragma once
 
 #include <utility>
@@ -9,15 +9,15 @@
 
 namespace stepfuse::recipes {
 
-// What was found out about the step's gradients; unset where it was not asked for.
+// Facts about the step's gradients. They are unset if no option needs them.
 struct Verdict {
   Value found_inf;       // bool: some stored gradient is inf or NaN
-  Value first_bad;       // i32: the first tensor with one; any value where there is none
-  Value norm;            // f32, step or group domain: before clipping
-  Value norm_overflow;   // bool: all finite, but the norm is not
+  Value first_bad;       // i32: the first tensor with one; arbitrary if there is none
+  Value norm;            // f32 per step or group, before clipping
+  Value norm_overflow;   // bool: all gradients are finite, but the norm is not
   Value over_threshold;  // bool: norm above arg skip_norm
-  Value clip_coef;       // f32, of the norm's domain
-  std::vector<std::pair<StateRef, Value>> averages;  // what clipping keeps, if the step is good
+  Value clip_coef;       // f32, as fine as the norm
+  std::vector<std::pair<StateRef, Value>> averages;  // kept by clipping if the step is good
 };
 
 struct Gradient {
@@ -25,11 +25,11 @@ struct Gradient {
   Value value;  // f32
 };
 
-// One number for each tensor, as TransformerEngine's scale_inv: what 8-bit gradients need.
+// 8-bit gradients have one number per tensor, like TransformerEngine's scale_inv.
 inline ArgSpec grad_scale_arg() { return {"grad_scale_inv", 1, {DType::f32, per::tensor}}; }
 
-// Loads the gradient, undoes its storage's own scale, multiplies by 1 / loss scale; notes found_inf from
-// the value before the loss scale.
+// Loads the gradient, undoes the scale of its storage, and multiplies by 1 / loss scale. found_inf is taken
+// from the value before that multiplication.
 Gradient load_gradient(Context& c, Verdict& verdict);
 void measure_norm(Context& c, Gradient& gradient, Verdict& verdict);
 void clip_gradient(Context& c, Gradient& gradient, Verdict& verdict);

@@ -1,4 +1,4 @@
-// Which steps are good, and what is reported about them. Knows ir only.
+// Decides which steps are good, and writes reports about them. Knows ir only.
 #include "ir/recipes/guard.hpp"
 
 #include <utility>
@@ -35,7 +35,7 @@ Value read_flag(Context& c, std::string_view name) {
 
 namespace {
 
-// Skipped steps so far and in a row, and a flag that stays once a row was max_streak long.
+// Counts skipped steps in all and in a row, and sets a flag for good once a row was max_streak long.
 template <class Write>
 void count_skips(Context& c, Write&& write) {
   auto counter = [&](std::string_view name, DType dtype) {
@@ -66,7 +66,7 @@ void report(Context& c, const Verdict& v) {
   };
   write("found_inf", v.found_inf);
   write("grad_norm", v.norm);
-  // 0 for a step that was not taken: nothing of the gradient was used.
+  // Report 0 for a skipped step, which used nothing of the gradient.
   bool zero = v.clip_coef && c.good;
   write("clip_coef",
         zero ? c.b.select(c.good, v.clip_coef, c.f32(0)).named("coef_used") : v.clip_coef);

@@ -1,4 +1,4 @@
-// Which steps are good, and what is reported about them. Knows ir only.
+// Decides which steps are good, and writes reports about them. Knows ir only.
 //
 //                          weights, moments, copy,   scale and        zeroed
 //                          EMA, step counts          tracker          gradients
@@ -12,11 +12,11 @@
 
 namespace stepfuse::recipes {
 
-// Writes what clipping keeps of the norms.
+// Writes the averages of norms that clipping keeps.
 void keep_averages(Context& c, const Verdict& verdict);
-// Sets c.good from the verdict, unset if every step is good, and c.applied.
+// Sets c.good from the verdict (unset if every step is good), and c.applied.
 void decide(Context& c, const Verdict& verdict);
-// A state that says yes or no of each tensor, yes unless it is told otherwise.
+// Reads a per-tensor flag, which is true unless the layout says otherwise.
 Value read_flag(Context& c, std::string_view name);
 void report(Context& c, const Verdict& verdict);
 

@@ -1,4 +1,4 @@
-// The loss scale and its policies. Knows ir only.
+// Updates the loss scale by its policies. Knows ir only.
 #include "ir/recipes/loss_scale.hpp"
 
 namespace stepfuse::recipes {
@@ -34,30 +34,30 @@ Value scaled_by(Context& c, std::string_view factor) {
   return c.narrow((wide * c.arg(factor)).named("scale_times")).named("scale_next");
 }
 
-// scale * backoff_factor, not below the minimum.
+// Returns scale * backoff_factor, but at least the minimum.
 Value backed_off(Context& c) {
   Value s = scaled_by(c, "backoff_factor");
   if (has_minimum(c.settings.options)) return max(s, c.arg32("min_scale")).named("scale_floored");
   if (c.settings.options.profile != Profile::standard) return s;
   Value smallest = c.b.constant(DType::f32, 0x1p-126).named("smallest");
-  // Below 2^-126 the reciprocal would overflow and make weights infinite; GradScaler goes to 0.
+  // Below 2^-126 the reciprocal would overflow and make weights infinite. GradScaler continues to 0.
   return c.b.select((s < smallest).named("too_small"), c.scale, s).named("scale_less");
 }
 
-// scale * growth_factor, not above the maximum, and never infinite.
+// Returns scale * growth_factor, but at most the maximum, and never infinity.
 Value grown(Context& c) {
   Value s = scaled_by(c, "growth_factor");
   if (c.settings.options.scale_bounds) s = min(s, c.arg32("max_scale")).named("scale_capped");
   return c.b.select(isfinite(s).named("scale_finite"), s, c.scale).named("scale_more");
 }
 
-// `found`: overflow rule; else `hold`: nothing changes; else the good-step rule.
+// If `found`, the overflow rule applies; else if `hold`, nothing changes; else the good-step rule applies.
 void update(Context& c, Value found, Value hold) {
   const RecipeOptions& o = c.settings.options;
   Shared tracker = shared(c, "growth_tracker", DType::i32);
   Value count = (tracker.before + c.i32(1)).named("tracker_next");
   Value interval = c.arg("growth_interval");
-  // GradScaler tests for equality, so that an interval lowered below the count is never reached.
+  // GradScaler tests for equality, so an interval lowered below the count is never reached.
   Value due = (c.settings.torch() ? eq(count, interval) : interval <= count).named("growth_due");
 
   Value good_scale = c.b.select(due, grown(c), c.scale).named("scale_good");

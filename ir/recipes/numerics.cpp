@@ -20,7 +20,7 @@ Value average_square(Context& c, Value average, Value g, Value decay) {
 
 Value add_l2_decay(Context& c, Value gradient) {
   if (c.settings.weight_decay != WeightDecay::l2) return gradient;
-  // Peers skip a decay of 0; the sum would make NaN of an infinite weight, and +0 of a gradient of -0.
+  // Peers skip a decay of 0. The sum would turn an infinite weight into NaN, and a gradient of -0 into +0.
   Value none = eq(c.arg("weight_decay"), c.f64(0)).named("no_decay");
   Value sum = fma(c.weight, c.arg32("weight_decay"), gradient).named("g_decayed");
   return c.b.select(none, gradient, sum).named("g_l2");

@@ -1,5 +1,5 @@
-// Rounding to the gradient's storage type and back, where asked: peers that write the gradient
-// back in place after unscaling and clipping compute that. Knows ir only.
+// Rounds to the gradient's storage type and back, if asked: this is what peers compute that write the
+// gradient back in place after unscaling and clipping. Knows ir only.
 #pragma once
 
 #include "ir/recipes/context.hpp"

@@ -1,4 +1,4 @@
-// Makes options definite and refuses those that contradict each other. Knows ir only.
+// Decides the defaults of options, and refuses contradictions. Knows ir only.
 #pragma once
 
 #include "ir/formula/ast.hpp"
@@ -6,7 +6,7 @@
 
 namespace stepfuse::recipes {
 
-// A message with the members of RecipeOptions instead of the flags: ".clip = l2" for "--clip=l2".
+// Replaces flags in a message by members of RecipeOptions: ".clip = l2" for "--clip=l2".
 std::string with_member_names(std::string_view message);
 
 // Throws Error{usage} for a value that an option's type does not have.

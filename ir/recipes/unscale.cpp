@@ -1,4 +1,4 @@
-// Unscale and finite check: the first classic stage. Knows ir only.
+// Unscaling and the finite check: the first classic stage. Knows ir only.
 #include <limits>
 
 #include "ir/recipes/accumulate.hpp"
@@ -10,8 +10,8 @@
 namespace stepfuse::recipes {
 namespace {
 
-// The factor that undoes the loss scale and averages an accumulated gradient: one reciprocal in
-// f64, narrowed once, as torch's GradScaler makes it. Unset: nothing to undo.
+// Returns the factor that undoes the loss scale and averages an accumulated gradient: one reciprocal in
+// f64, narrowed once, like torch's GradScaler. It is unset if there is nothing to undo.
 Value unscale_factor(Context& c) {
   Value divisor;
   if (c.settings.scaled()) divisor = c.b.cast(read_scale(c), DType::f64).named("scale_f64");
@@ -22,8 +22,8 @@ Value unscale_factor(Context& c) {
   return divisor ? c.narrow(rcp(divisor).named("inv_scale_f64")).named("inv_scale") : Value{};
 }
 
-// GradScaler with a fused torch optimizer and no unscale_ in between leaves the unscaling to the
-// kernel, which divides.
+// GradScaler with a fused torch optimizer and without unscale_ leaves the unscaling to the kernel, which
+// divides.
 bool divides(const Settings& s) {
   return s.options.profile == Profile::torch_fused && s.options.clip == Clip::none &&
          !s.options.accumulated && s.scaled();
@@ -33,7 +33,7 @@ Value find_bad(Context& c, Value bad) {
   if (!c.settings.options.all_reduce) {
     return c.b.reduce(Op::reduce_any, bad).named("found_inf");
   }
-  // One kind of number and one operation for this and the norm.
+  // Use the dtype and operation of the norm, so that one all-reduce serves both.
   Op op = c.settings.options.clip == Clip::inf ? Op::reduce_max : Op::reduce_add;
   Value one = c.b.select(bad, c.f32(1), c.f32(0)).named("nonfinite_one");
   return (c.f32(0) < c.b.reduce(op, one).named("nonfinite_sum")).named("found_inf");
@@ -69,8 +69,8 @@ Gradient load_gradient(Context& c, Verdict& verdict) {
   if (o.external_found_inf) {
     verdict.found_inf = c.arg("external_found_inf");
   } else if (c.settings.check) {
-    // On the stored value: the product may overflow where the gradient did not, and be finite
-    // where it was not.
+    // Test the stored value: the product may overflow although the gradient did not, and may be finite
+    // although the gradient was not.
     Value bad = (!isfinite(stored).named("finite")).named("nonfinite");
     if (c.counted) bad = (bad & c.counted).named("nonfinite_counted");
     verdict.found_inf = find_bad(c, bad);

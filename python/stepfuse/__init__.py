@@ -1,6 +1,6 @@
 """stepfuse: everything between backward() and the next forward() as one kernel.
 
-`stepfuse.torch` has the optimizers for PyTorch; `python -m stepfuse.selftest` tries what is installed here.
+`stepfuse.torch` has the optimizers for PyTorch. `python -m stepfuse.selftest` tests the installation.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ __all__ = ["Error", "__version__"]
 
 
 def _name_compilers() -> None:
-    """The LLVM of a wheel, and NVRTC where pip puts it for torch, unless the environment names others."""
+    """Finds the LLVM of a wheel, and NVRTC where pip puts it for torch, unless the environment names others."""
     own = pathlib.Path(__file__).parent / "_llvm.so"
     if own.exists():
         os.environ.setdefault("STEPFUSE_LLVM_LIBRARY", str(own))

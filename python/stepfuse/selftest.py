@@ -1,7 +1,7 @@
-"""`python -m stepfuse.selftest`: what is found in this environment, and whether a step gives the right bits in it.
+"""`python -m stepfuse.selftest` reports what this environment has, and whether steps have the right bits in it.
 
-Prints one line per finding. The exit code is 0 if steps work, else 1, and the reason is printed. Kernels are compiled, not taken from
-the disk cache.
+It prints one line per finding. The exit code is 0 if steps work; otherwise it is 1 and the reason is printed. Kernels are compiled and
+not taken from the disk cache.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ OPTIONS = ("clip=l2", "loss-scale=dynamic")
 
 
 def digits(kind: int) -> bytes:
-    """Three steps of AdamW with clip and loss scale, the second overflowing; the bytes of weights and moments."""
+    """Runs three steps of AdamW with clipping and loss scale; the second one overflows. Returns the bytes of weights and moments."""
     scaler = _core.Scaler(1024.0, 2.0, 0.5, 2)
     layout = [(f"tensor {i}", n, i % 2, False, i) for i, n in enumerate(SIZES)]
     step = _core.Step(_core.Program("adamw", OPTIONS), layout, kind, 0, 0, scaler, False)
@@ -37,13 +37,13 @@ def digits(kind: int) -> bytes:
     step.adopt_state()
 
     class Held:
-        """What the walk takes for a parameter."""
+        """A stand-in that the walk accepts as a parameter."""
 
         def __init__(self, grad: object) -> None:
             self.grad = grad
 
     class Memory:
-        """And for a gradient."""
+        """A stand-in that the walk accepts as a gradient."""
 
         _version = property(lambda self: 0)
         dtype, device = "f32", "cpu"
@@ -90,7 +90,7 @@ def digits(kind: int) -> bytes:
 
 
 def opened(name: str) -> str:
-    """The library of that name in this process."""
+    """Returns the path of the library of that name in this process."""
     maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     files = {line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")}
     found = sorted(f for f in files if name in pathlib.PurePath(f).name.lower())
@@ -98,7 +98,7 @@ def opened(name: str) -> str:
 
 
 def try_torch() -> str:
-    """Makes some of the optimizers and a step of each beside torch's own; says what is wrong, if anything is."""
+    """Makes some of the optimizers and compares a step of each with torch's own. Returns what is wrong, if anything."""
     import torch
 
     import stepfuse.torch
@@ -122,7 +122,7 @@ def main() -> int:
     if has_torch:
         try:
             wrong = try_torch()
-        except Exception as error:  # of any kind: a torch that is too old or not whole
+        except Exception as error:  # of any kind: torch may be too old or incomplete
             wrong = f"{type(error).__name__}: {error}"
         if wrong:
             print(f"stepfuse.torch does not work with this torch: {wrong}")

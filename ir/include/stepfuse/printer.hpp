@@ -11,7 +11,8 @@ namespace stepfuse {
 // parse(print(p)) == p for every program.
 std::string print(const Program& program);
 
-// Prints the text with values renamed to %0, %1, …. It is equal for programs that differ only in names.
+// Prints the text with values renamed to %0, %1, …. It is equal for programs that differ only in names
+// of values.
 std::string print_canonical(const Program& program);
 
 // Prints one instruction as print() does. Emitters put this text into comments.

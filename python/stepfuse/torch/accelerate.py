@@ -1,4 +1,4 @@
-"""For Accelerate's Accelerator: its scaler, and the clipping that it calls."""
+"""Adapts Accelerate's Accelerator: its scaler, and the clipping that it calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def defer(accelerator: Accelerator, *optimizers: Fused) -> None:
-    """Leaves unscaling and clipping to the optimizers' steps. Before accelerator.prepare().
+    """Leaves unscaling and clipping to the optimizers' steps. Call it before accelerator.prepare().
 
-    `optimizer_step_was_skipped` and the schedules stay exact, for which the host waits once a step where there is a
-    scaler (fp16).
+    `optimizer_step_was_skipped` and the schedules stay exact. If there is a scaler (fp16), the host waits once per step
+    for that.
 
     Example:
         >>> accelerator = Accelerator(mixed_precision="fp16")

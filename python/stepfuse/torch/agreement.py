@@ -1,4 +1,4 @@
-"""What ranks that step together must have in common, as lines of text, of an engine whose steps are bound."""
+"""Lists what ranks that step together must have in common, as lines of text. The engine's steps must be bound."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def facts(engine: Binding, step: int) -> dict[str, list[str]]:
                            f"{'no ' if scaler is None else ''}loss scaler", f"deferred {mode.deferred}"],
              "step count": [str(step)],
              "loss scale": ["none" if scaler is None else str(scaler.get_scale())]}
-    if optimizer._group is None:  # the same parameters
+    if optimizer._group is None:  # ranks have the same parameters
         found["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {getattr(p, 'placements', '')}" for p, name, *_ in engine.order]
-    if optimizer._group is None or optimizer._shards:  # or parts of the same
+    if optimizer._group is None or optimizer._shards:  # or parts of the same ones
         found["program"] = [line for part in engine.parts for line in common_program(optimizer._recipe, part.options)]
         found["number"] = numbers(engine)
     return found
 
 
 def common_program(recipe: str, options: tuple[str, ...]) -> list[str]:
-    """The program without flags of single tensors: a tensor that several ranks hold counts on one of them only."""
+    """Returns the program without flags of single tensors: if several ranks hold a tensor, it counts on only one of them."""
     return program(recipe, tuple(option for option in options if option != "tensor-flags")).text().splitlines()
 
 
 def numbers(engine: Binding) -> list[str]:
-    """What the groups say that the steps take, but for factors of single parameters, of which a rank with shares has its own."""
+    """Returns the numbers that steps take from the groups. Factors of single parameters are left out if ranks have shares."""
     groups, said = engine.optimizer.param_groups, []
     for part in engine.parts:
         for _, _, where, key, place in part.numbers:

@@ -1,4 +1,4 @@
-"""Checks of what constructors, groups and properties are given, in Python's words. Knows torch only."""
+"""Checks the values given to constructors, groups and properties, with messages in Python's terms. Knows torch only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NORMS = {1.0: "l1", 2.0: "l2", math.inf: "inf"}
 ROUNDINGS = ("nearest", "stochastic", "kahan")
 MASTERS = ("f32", "remainder", "ecc24")
 COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rceil": "blocks",
-               "block128": "squares", "block128-f32": "squares"}  # and what form the scales have
+               "block128": "squares", "block128-f32": "squares"}  # and the form of the scales
 SEEDS = 1 << 63
 
 
@@ -22,7 +22,7 @@ def refuse(name: str, value: Any, rule: str) -> None:
 
 
 def as_number(value: Any) -> float:
-    """NaN where it is none."""
+    """Returns the value as a float; NaN if it is not a number."""
     if isinstance(value, Tensor):
         return float(value) if value.numel() == 1 else math.nan
     return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
@@ -62,7 +62,7 @@ def is_number(value: Any) -> bool:
 
 
 def check_kind(name: str, value: Any, default: Any) -> None:
-    """Checks that a value is a number, or several numbers, if the default is."""
+    """Checks that a value is a number, or several numbers if the default has several."""
     if isinstance(default, tuple) and any(map(is_number, default)):
         if not isinstance(value, (tuple, list, Tensor)) or len(value) != len(default):
             refuse(name, value, f"it must be a sequence of {len(default)} numbers")
@@ -74,7 +74,7 @@ def check_kind(name: str, value: Any, default: Any) -> None:
 
 
 def check_args(made: Any, group: dict[str, Any], source: Callable[[str], tuple[str, int]]) -> None:
-    """Checks the numbers that a group has for a program's arguments, by the library's rules."""
+    """Checks a group's numbers for a program's arguments, by the library's rules."""
     for index, name in enumerate(made.args()):
         key, place = source(name)
         if key in group:
@@ -84,7 +84,7 @@ def check_args(made: Any, group: dict[str, Any], source: Callable[[str], tuple[s
 
 
 def check_factors(key: str, factors: Any, count: int) -> None:
-    """Checks that each parameter of a group has a factor on a hyperparameter."""
+    """Checks that each parameter of a group has a factor for a hyperparameter."""
     if not isinstance(factors, (tuple, list)) or len(factors) != count:
         refuse(key, factors, f"it must be a sequence of {count} numbers, one per parameter of the group; set_scale() and move() keep it so")
     for i, factor in enumerate(factors):

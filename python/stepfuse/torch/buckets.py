@@ -1,7 +1,7 @@
-"""Parameters in flat buckets that as many equal chunks are cut from as there are ranks, at borders of pieces.
+"""Places parameters in flat buckets that are cut into equal chunks, one per rank, at borders of pieces.
 
-Knows torch only. A piece is what the language reduces at once (ranks.PIECE): shards of whole pieces leave the partial sums of
-one device.
+Knows torch only. A piece is the unit of the language's reductions (ranks.PIECE): shards of whole pieces give the same partial
+sums as one device.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from torch import Tensor
 
 from .ranks import PIECE
 
-ALIGN = 64  # elements, so that every tensor begins at a cache line
+ALIGN = 64  # elements, so that every tensor starts at a cache line
 
 
 class Slice(NamedTuple):
-    """What a rank has of a parameter."""
+    """A rank's part of a parameter."""
 
-    param: int  # in the order of the groups
+    param: int  # index in the order of the groups
     offset: int
     size: int
-    begin: int  # in the rank's chunk
+    begin: int  # position in the rank's chunk
 
 
 def place(sizes: list[int], ranks: int) -> tuple[list[int], int]:
-    """Where tensors begin in a flat buffer, and how long each rank's chunk of it is.
+    """Returns where tensors start in a flat buffer, and the length of each rank's chunk of it.
 
-    A chunk's end is between two tensors, or at a piece's border of one.
+    A chunk ends between two tensors, or at a border of pieces within one.
     """
     if ranks == 1:
         chunk = 1 << 62
@@ -38,7 +38,7 @@ def place(sizes: list[int], ranks: int) -> tuple[list[int], int]:
         begins, at = [], 0
         for size in sizes:
             at = -(-at // ALIGN) * ALIGN
-            if at // chunk != (at + max(size, 1) - 1) // chunk:  # a cut goes through it
+            if at // chunk != (at + max(size, 1) - 1) // chunk:  # a cut goes through the tensor
                 at = -(-at // PIECE) * PIECE
             begins.append(at)
             at += size
@@ -53,7 +53,7 @@ class Bucket:
     """Some parameters of one dtype, and their gradients, in flat memory."""
 
     def __init__(self, params: list[tuple[int, Tensor]], ranks: int, me: int, with_gradients: bool, ordered: bool) -> None:
-        params = sorted(params, key=lambda entry: -entry[1].numel())  # the small ones fit anywhere
+        params = sorted(params, key=lambda entry: -entry[1].numel())  # small ones fit anywhere
         self.indices = [i for i, _ in params]
         self.params = [p for _, p in params]
         begins, self.chunk = place([p.numel() for p in self.params], ranks)
@@ -68,7 +68,7 @@ class Bucket:
             p.data = home
         self.own_weights = self.weights[me * self.chunk:(me + 1) * self.chunk]
         self.own_gradients = self.weights.new_zeros(self.chunk) if with_gradients else None
-        self.gathering: Any = None  # the sending of its weights
+        self.gathering: Any = None  # the collective that sends its weights
         self.gradients: Tensor | None = None
         self.received: Tensor | None = None
         if with_gradients:
@@ -89,7 +89,7 @@ class Bucket:
 
 
 def divide(params: list[Tensor], limit: int) -> list[list[tuple[int, Tensor]]]:
-    """Parameters, last first as backward has their gradients, in lists of one dtype and about `limit` bytes."""
+    """Divides parameters into lists of one dtype and about `limit` bytes, last parameter first, as backward() makes gradients."""
     lists: list[list[tuple[int, Tensor]]] = []
     open_: dict[torch.dtype, tuple[list[tuple[int, Tensor]], int]] = {}
     for i in reversed(range(len(params))):

@@ -1,7 +1,7 @@
-"""The built-in formulas of which torch.optim has no class: each a class, made of the formula.
+"""Classes for the built-in formulas that torch.optim does not have. Each class is made from its formula.
 
-A class is called as the formula's help begins: "LAMB: layer-wise rates for large batches". built_in.pyi has them for
-editors; tools/python_stubs.py writes it.
+The class name is the first word of the formula's help: "LAMB: layer-wise rates for large batches". built_in.pyi declares the
+classes for editors; tools/python_stubs.py writes it.
 """
 
 from .. import _core

@@ -1,6 +1,6 @@
-"""What a group of parameters may have beside torch's keys: a factor for each parameter, on lr or weight_decay.
+"""Keys of a group of parameters in addition to torch's: a factor per parameter on lr or weight_decay.
 
-Groups are torch's dicts, so that state_dict() keeps it. Knows torch only.
+Groups are torch's dicts, so state_dict() contains these keys. Knows torch only.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ SCALES = {"lr": "lr_scales", "weight_decay": "weight_decay_scales"}  # hyperpara
 
 
 def scaled(group: dict[str, Any]) -> tuple[str, ...]:
-    """The hyperparameters that have a factor for each parameter of the group."""
+    """Returns the hyperparameters that have a factor per parameter in the group."""
     return tuple(name for name, key in SCALES.items() if key in group)
 
 
 def names_of(group: dict[str, Any], index: int) -> list[str]:
-    """What messages call a group's parameters."""
+    """Returns the names of a group's parameters in messages."""
     given = group.get("param_names") or ()
     return [given[i] if i < len(given) else f"parameter {i} of group {index}" for i in range(len(group["params"]))]
 
 
 def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, Any], int]:
-    """A parameter's group and its place in there, by itself or by its name."""
+    """Returns a parameter's group and its index there, given the parameter or its name."""
     for group in groups:
         if isinstance(param, str):
             if param in group.get("param_names", ()):

@@ -1,4 +1,4 @@
-"""For Megatron-Core: its optimizers are made of our FusedAdam."""
+"""Makes Megatron-Core use our FusedAdam for its optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that a step keeps, as the bits that it takes and gives. Knows torch only."""
+"""Converts the numbers that a step keeps from and to their bits. Knows torch only."""
 
 from __future__ import annotations
 

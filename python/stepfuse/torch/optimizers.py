@@ -1,4 +1,4 @@
-"""The optimizers that torch has, too: torch's own classes with another step. What is not about stepping is inherited from them."""
+"""The optimizers that torch also has: torch's own classes with a different step. Everything else is inherited from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .options import OptimizerOptions
 
-EPS = torch.finfo(torch.float32).eps  # what torch.optim.Adafactor takes where none is given
+EPS = torch.finfo(torch.float32).eps  # the default of torch.optim.Adafactor
 ADAM_DECOUPLES = takes(torch.optim.Adam, "decoupled_weight_decay")  # not in torch 2.5; ours does with any torch
 
 
@@ -197,8 +197,8 @@ class Rprop(Fused, torch.optim.Rprop):
 class Adafactor(Fused, base("Adafactor", "2.5")):
     """torch.optim.Adafactor, its step in one kernel; options: OptimizerOptions.
 
-    Sums are made in another order than torch's. Of a parameter with more than two dimensions rows are the slices along
-    the first one, where torch takes the last two; `eps[0]` is by default that of f32, also for narrower parameters.
+    Sums are made in a different order from torch's. With more than two dimensions, rows are slices along the first one,
+    while torch factors the last two. The default of `eps[0]` is that of f32, also for narrower parameters.
     """
 
     _recipe = "adafactor"
@@ -218,7 +218,7 @@ class Adafactor(Fused, base("Adafactor", "2.5")):
         super()._complete_groups()
 
     def state_dict(self) -> dict[str, Any]:
-        """In torch's own format: its factors are columns and rows, and one dimension has its variance."""
+        """Returns the state in torch's format: its factors are columns and rows, and a vector has its variance."""
         made = super().state_dict()
         params = [p for g in self.param_groups for p in g["params"]]
         groups = [{**g, "eps": (None if g["eps"][0] == EPS else g["eps"][0], g["eps"][1])} for g in made["param_groups"]]
@@ -232,7 +232,7 @@ class Adafactor(Fused, base("Adafactor", "2.5")):
 
 
 def as_torch(kept: dict[str, Any], p: Tensor) -> dict[str, Any]:
-    """What torch.optim.Adafactor keeps of a parameter."""
+    """Returns the state that torch.optim.Adafactor keeps for a parameter."""
     if "col_var" not in kept:
         return kept
     if p.ndim < 2:

@@ -1,4 +1,4 @@
-"""What engines, checks and exchanges read of the optimizer above them, as protocols, so that none of them imports it."""
+"""Protocols for what engines, checks and exchanges read of the optimizer above them, so that none of them imports it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Exchange(Protocol):
-    """How ranks exchange the partial results of a step's first phase instead of sums."""
+    """A way for ranks to exchange partial results of a step's first phase instead of sums."""
 
-    observes: bool  # the pieces that observe() leaves, instead of the gradients
+    observes: bool  # it uses the pieces that observe() leaves, instead of the gradients
 
     def check(self, who: str, p: Tensor, name: str) -> None: ...
     def exchange(self, engine: Any) -> list[dict[str, Tensor]]: ...

@@ -1,4 +1,4 @@
-"""The norm of one device on any number of ranks: what its pieces left, from all ranks, folded in one device's order."""
+"""Computes the norm of one device on any number of ranks: all ranks' pieces, folded in one device's order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def pieces(size: int, columns: int) -> int:
-    """Of so many elements; where the step has values of rows a piece is of one row."""
+    """Returns the number of pieces. If the step has per-row values, no piece crosses a row."""
     return size // columns * -(-columns // PIECE) if columns else -(-size // PIECE)
 
 
 class Pieces:
-    """Shards are cut at borders of pieces, so that each piece's partial result is one rank's and one device's alike."""
+    """Shards are cut at borders of pieces, so that each piece's partial result is the same on a rank as on one device."""
 
     observes = True
 
@@ -32,10 +32,10 @@ class Pieces:
         self.orders: dict[Key, tuple[Tensor, int]] = {}
 
     def check(self, who: str, p: Tensor, name: str) -> None:
-        """The shards are this package's own."""
+        """The shards are this package's own, so they fit."""
 
     def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
-        """For each part what its sums are over all ranks."""
+        """Returns, for each part, its sums over all ranks."""
         totals = []
         for part in engine.parts:
             order, width = self.order(engine, part.key)
@@ -48,7 +48,7 @@ class Pieces:
         return totals
 
     def order(self, engine: Binding, key: Key) -> tuple[Tensor, int]:
-        """Where each of one device's pieces stands among those of all ranks, and how many a rank has at most."""
+        """Returns the position of each of one device's pieces among those of all ranks, and the largest number on any rank."""
         if key not in self.orders:
             zero = self.zero
             members, at = [], 0

@@ -1,4 +1,4 @@
-"""Compiled steps' programs by recipe and options, each made once; knows the C library's programs."""
+"""Programs of compiled steps by recipe and options, each made once. Knows the C library's programs."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def program(recipe: str, options: tuple[str, ...]) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def has_rows(recipe: str, options: tuple[str, ...]) -> bool:
-    """Whether that step has values of rows, which blocks of a format must not end in."""
+    """Returns whether that step has per-row values. Blocks of a format must then not cross rows."""
     return "/row>" in program(recipe, options).text()

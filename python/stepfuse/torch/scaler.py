@@ -1,4 +1,4 @@
-"""The loss scale that a step adapts by itself; knows the C library's scaler."""
+"""The loss scale that a step adapts itself. Knows the C library's scaler."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import Tensor
 from .. import _core
 from .arguments import as_number, check_choice, check_integer, refuse
 
-DLPACK = {"cpu": 1, "cuda": 2}  # its types of devices
+DLPACK = {"cpu": 1, "cuda": 2}  # its device types
 
 
 def on_device(native: Any, device: torch.device) -> Tensor:
-    """The scale itself, once a step is made with the scaler."""
+    """Returns the scale as a tensor, once a step is made with the scaler."""
     return torch.utils.dlpack.from_dlpack(native.tensor(DLPACK[device.type], device.index or 0))
 
 
-POLICIES = {"torch": "dynamic", "apex": "apex", "megatron": "megatron"}  # and the recipe's names for them
+POLICIES = {"torch": "dynamic", "apex": "apex", "megatron": "megatron"}  # with the recipe's names for them
 
 
 class LossScaler:
-    """A dynamic loss scale inside of an optimizer's step: what torch.amp.GradScaler keeps, without its launches.
+    """A dynamic loss scale inside of an optimizer's step: torch.amp.GradScaler's state without its launches.
 
-    Given to one optimizer as `scaler=`. The step unscales the gradients, skips itself where one of them is not
-    finite, and grows or backs off the scale, on the device and without waiting for it.
+    Pass it to one optimizer as `scaler=`. The step unscales the gradients, is skipped if one of them is not
+    finite, and increases or backs off the scale, all on the device and without waiting for it.
 
     Args:
         init_scale, growth_factor, backoff_factor, growth_interval: as torch.amp.GradScaler's.
@@ -51,7 +51,7 @@ class LossScaler:
         if policy == "megatron":
             self._factors["min_scale"] = min_scale
         self._counters = {"growth_tracker": 0, **({"hysteresis_tracker": hysteresis} if policy != "torch" else {})}
-        self._tensor: Tensor | None = None  # until a step is made with the scaler, the counters are those above
+        self._tensor: Tensor | None = None  # until a step is made with the scaler, the counters are the attributes above
 
     @property
     def policy(self) -> str:
@@ -59,26 +59,26 @@ class LossScaler:
         return POLICIES[self._policy]
 
     def scale(self, loss: Tensor) -> Tensor:
-        """The loss times the scale; waits for nothing."""
+        """Returns the loss times the scale; does not wait for the device."""
         if self._tensor is None:
             return loss * torch.tensor(self.get_scale(), dtype=torch.float32, device=loss.device)
         return loss * self._tensor.to(loss.device)
 
     def get_scale(self) -> float:
-        """The scale as a number; waits for the device."""
+        """Returns the scale as a number; waits for the device."""
         return self._native.read("scale")
 
     def __repr__(self) -> str:
         return f"LossScaler(scale={self.get_scale()}, {', '.join(f'{name}={value}' for name, value in self._factors.items())})"
 
     def state_dict(self) -> dict[str, Any]:
-        """In the format of torch.amp.GradScaler; with hysteresis also that and its counter."""
+        """Returns the state in the format of torch.amp.GradScaler; with hysteresis also that and its counter."""
         counters = {name: value if self._tensor is None else int(self._native.read(name)) for name, value in self._counters.items()}
         return {"scale": self.get_scale(), **self._factors, **{f"_{name}": value for name, value in counters.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a state_dict() of this class or of torch.amp.GradScaler. The policy stays, and what only the policy has
-        begins again if the state does not have it."""
+        """Loads a state_dict() of this class or of torch.amp.GradScaler. The policy stays. Counters that only the policy has
+        restart if the state does not have them."""
         self._factors = {name: state.get(name, value) for name, value in self._factors.items()}
         self._native.write("scale", state["scale"])
         first = {"growth_tracker": 0, "hysteresis_tracker": self._factors.get("hysteresis")}
@@ -91,7 +91,7 @@ class LossScaler:
             self._native.write(name, value)
 
     def _attach(self, device: torch.device) -> None:
-        """Once a step was made with it."""
+        """Called once a step was made with it."""
         if self._tensor is None:
             self._tensor = on_device(self._native, device)
             self._write_counters()

@@ -1,6 +1,6 @@
-"""State of torchao's low-bit optimizers from and to this package's. Knows torch; torchao only where its tensors are made.
+"""Converts state of torchao's low-bit optimizers from and to this package's. Knows torch; torchao only to make its tensors.
 
-Its fp8 moments are format fp8 to the bit, those of 8 bits dyn8, or dyn8u where they have no sign, those of 4 dyn4 and lin4.
+Its fp8 moments are format fp8 bit for bit. Its 8-bit moments are dyn8, or dyn8u if unsigned, and its 4-bit ones dyn4 and lin4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROLES = ("code", "first", "second", "scale")
 
 
 def _form_of(value: Any) -> str | None:
-    """The format that a tensor of torchao's is; None where it is none of ours."""
+    """Returns the format of a tensor of torchao's; None if the library does not have that format."""
     signed = getattr(value, "signed", True)
     forms = {"OptimStateFp8": "fp8", "OptimState8bit": "dyn8" if signed else "dyn8u", "OptimState4bit": "dyn4" if signed else "lin4"}
     form = forms.get(type(value).__name__)
@@ -27,16 +27,16 @@ def _form_of(value: Any) -> str | None:
 
 
 def _parts_of(form: str, value: Any) -> dict[str, torch.Tensor]:
-    """The parts of a format that a tensor of torchao's is."""
+    """Returns the parts of a format for a tensor of torchao's."""
     if BLOCKS[form] == 256:
         return {"code": value.codes.view(value.shape), "scale": value.scale}
-    words = value.codes.view(-1, 2, 4)  # of 16 elements, the bytes of 8 each
+    words = value.codes.view(-1, 2, 4)  # for 16 elements, two times the bytes of 8
     return {**{part: words[:, i].contiguous().view(torch.int32).flatten() for i, part in enumerate(("first", "second"))},
             "scale": value.scale}
 
 
 def _tensor_of(form: str, parts: dict[str, torch.Tensor], shape: torch.Size) -> torch.Tensor:
-    """The tensor of torchao's that a format's parts are, around copies of them: it writes to them."""
+    """Returns torchao's tensor for a format's parts. It holds copies, because torchao writes to them."""
     from torchao.optim import subclass_4bit, subclass_8bit, subclass_fp8
 
     scale, signed = parts["scale"].clone(), form in ("dyn8", "dyn4")
@@ -51,7 +51,7 @@ def _tensor_of(form: str, parts: dict[str, torch.Tensor], shape: torch.Size) -> 
 
 
 def unwrapped(state_dict: dict[str, Any]) -> dict[str, Any]:
-    """A state_dict whose torchao tensors are this package's arrays; as it is where there are none."""
+    """Returns a state_dict with this package's arrays instead of torchao's tensors; unchanged if it has no such tensors."""
     state = {}
     for index, values in state_dict["state"].items():
         state[index] = made = {}
@@ -69,11 +69,11 @@ def unwrapped(state_dict: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) -> dict[str, Any]:
-    """A state_dict of moments in fp8 as torchao's AdamWFp8 loads it, of dyn8 and dyn8u as its AdamW8bit does, of dyn4 and lin4
-    as its AdamW4bit does: tensors of its own around the same codes and scales.
+    """Returns a state_dict that torchao loads: fp8 moments as AdamWFp8, dyn8 and dyn8u as AdamW8bit, dyn4 and lin4 as AdamW4bit. Its
+    tensors have the same codes and scales.
 
-    torchao keeps parameters of fewer than 4096 elements, or of no whole number of blocks, in f32: so must the optimizer that
-    the state is from; others it refuses when it loads. `params` are the parameters, in order: of 4 bits torchao keeps their shapes.
+    torchao keeps parameters in f32 that have fewer than 4096 elements or are not a multiple of a block, and so must the optimizer
+    with this state; otherwise torchao refuses it. `params` are the parameters, in order; their shapes are needed for 4 bits.
     """
     shapes = dict(zip((i for g in state_dict["param_groups"] for i in g["params"]), (p.shape for p in params)))
     state = {}
@@ -95,7 +95,7 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
                     raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, of which torchao makes no "
                                      f"whole blocks of {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
-    # Its optimizers step with a learning rate that is a tensor only.
+    # Its optimizers need a learning rate that is a tensor.
     groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32)}
               for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}

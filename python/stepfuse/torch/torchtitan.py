@@ -1,4 +1,4 @@
-"""For torchtitan: an OptimizersContainer whose optimizers are this package's, and clipping that is part of their step."""
+"""Adapts torchtitan: an OptimizersContainer of this package's optimizers, and clipping that is part of their step."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class OptimizersContainer(titan.OptimizersContainer):
 
     @staticmethod
     def _build_impl_kwargs(config: Config) -> dict[str, Any]:
-        """Each class here has one implementation; `fused` and `foreach` only name whose rounding it takes."""
+        """Each class here has one implementation; `fused` and `foreach` only choose its rounding."""
         return titan.OptimizersContainer._build_impl_kwargs(config) if config.implementation in ("fused", "foreach") else {}
 
 
 def clip_in_step(optimizer: Fused) -> None:
-    """torchtitan's clip_grad_norm_ leaves the clipping of this optimizer's parameters to its step from now on."""
+    """From now on, torchtitan's clip_grad_norm_ leaves the clipping of this optimizer's parameters to its step."""
     clip = utils.clip_grad_norm_
 
     @functools.wraps(clip)

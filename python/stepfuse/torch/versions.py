@@ -1,4 +1,4 @@
-"""What later versions of torch have and earlier ones lack. Knows torch only."""
+"""Substitutes for what earlier versions of torch lack. Knows torch only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def base(name: str, since: str) -> type[torch.optim.Optimizer]:
-    """torch.optim's class of that name; where torch has none, one that says so when an optimizer is made of it."""
+    """Returns torch.optim's class of that name, or if torch has none, one whose constructor says so."""
     found = getattr(torch.optim, name, None)
     if found is not None:
         return found
@@ -22,5 +22,5 @@ def base(name: str, since: str) -> type[torch.optim.Optimizer]:
 
 
 def takes(made: type, argument: str) -> bool:
-    """Whether a class's constructor has that argument."""
+    """Returns whether a class's constructor has that argument."""
     return argument in inspect.signature(made.__init__).parameters
