@@ -1,6 +1,6 @@
 // The vector loop over a chunk. Knows the plan, the kernel ABI, and the expression table.
 //
-// The loop is over the whole vectors of the chunk; compiler/llvm/tail.cpp has what is left.
+// The loop covers the whole vectors of the chunk; compiler/llvm/tail.cpp handles the remaining elements.
 #include "compiler/llvm/body.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
   f_.jump(next);
 }
 
-// --- what the body touches
+// --- the arrays that the body accesses
 
 void BodyEmitter::collect() {
   for (const plan::ArrayUse& use : body_.arrays) {
@@ -88,14 +88,14 @@ std::string BodyEmitter::first_tile(Granularity at) {
   return f_.set("tile", "add i64 {}, {}", before, along);
 }
 
-// Where the chunk begins in the array.
+// Returns the address of the chunk's first value in the array.
 std::string BodyEmitter::base_of(const Stream& s) {
   using Owner = plan::Array::Owner;
   const plan::Array& array = plan_.array(*s.use);
   auto slot = static_cast<size_t>(array.index);
   size_t size = size_of(s.dtype);
   int32_t block = block_of(array.at);
-  auto values = [&](const std::string& elements) {  // that are before so many elements
+  auto values = [&](const std::string& elements) {  // values before this many elements
     return block == 1 ? elements : f_.set("values", "udiv i64 {}, {}", elements, block);
   };
   auto begin = [&] { return needs_rows(array.at) ? first_tile(array.at) : values(chunk_.begin); };
@@ -115,7 +115,7 @@ std::string BodyEmitter::base_of(const Stream& s) {
       return u_.element(u_.results, slot, at, size, array.name);
     }
     case Owner::scratch: {
-      // Places are counted in the array's widest storage type, so that tensors never overlap.
+      // Positions are counted in the array's widest storage type, so that tensors never overlap.
       std::string of_tensor =
           u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
       return f_.address(array.name, of_tensor, begin(), size);
@@ -139,8 +139,8 @@ void BodyEmitter::open_streams(const std::string& is_large) {
       s.begins = f_.set("tile.begins", "icmp eq i64 {}, 0", of_tile);
     }
     if (!s.use->stored || s.read_first || block_of(array.at) > 1) continue;
-    // A line that is only written need not be read first; in-place stores past the caches would be
-    // several times slower.
+    // A cache line that is only written need not be read first. In-place stores that bypass the caches
+    // would be several times slower.
     std::string address = f_.set("address", "ptrtoint ptr {} to i64", s.base);
     std::string low = f_.set("address", "and i64 {}, {}", address, vector_bytes(s.dtype) - 1);
     std::string aligned = f_.set("aligned", "icmp eq i64 {}, 0", low);
@@ -160,8 +160,8 @@ void BodyEmitter::open_lanes() {
     }
   }
   if (!has_lanes) return;
-  // Lanes count from the chunk's first element: those that meet are so many apart, wherever they
-  // begin. What is beyond the chunk's length stays at the identity and need not be folded.
+  // Lanes count from the chunk's first element, because the fold combines lanes at fixed distances. Lanes
+  // behind the chunk's length keep the identity and need not be folded.
   m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
   std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
   std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
@@ -172,7 +172,7 @@ void BodyEmitter::open_lanes() {
   lane_count_ = f_.set("lane.count", "select i1 {}, i64 {}, i64 {}", is_short, few, kLanes);
 }
 
-// The lanes at their identities.
+// Sets the lanes to their identities.
 void BodyEmitter::zero_lanes() {
   for (const Reducer& r : reducers_) {
     if (!r.in_lanes) continue;
@@ -245,7 +245,7 @@ void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_la
   }
 }
 
-// A loop that updates nothing in place is held up by the memory's latency: the processor's own
+// A loop that updates nothing in place waits for the memory's latency, because the processor's own
 // prefetching stays within a page. Prefetching past the end of an array does no harm.
 void BodyEmitter::prefetch() {
   m_.declarations.insert("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
@@ -278,7 +278,7 @@ void BodyEmitter::emit_code(const std::string& i) {
   }
 }
 
-// What is combined row by row begins with the identity.
+// Combining row by row starts with the identity.
 std::string BodyEmitter::or_identity(const Stream& s, Ops& ops, const std::string& loaded,
                                      const std::string& hint) {
   const plan::Array& array = plan_.array(*s.use);
@@ -340,7 +340,7 @@ void BodyEmitter::emit_stores(std::span<const size_t> stores) {
       store(k, predicate);
       continue;
     }
-    // All stores under one condition of a coarser domain share a branch.
+    // All stores under one condition that is not per element share a branch.
     std::string yes = f_.label("store");
     std::string no = f_.label("store.end");
     f_.branch(u_[predicate], yes, no);

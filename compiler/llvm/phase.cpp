@@ -1,5 +1,5 @@
-// A phase as two functions: its step code, and a loop over chunks. Knows the plan, the kernel
-// ABI, and the expression table.
+// Emits a phase as two functions: its step code, and a loop over chunks. Knows the plan, the kernel ABI,
+// and the expression table.
 #include "compiler/llvm/phase.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stepfuse::llvm {
 namespace {
 
-// From 16 M elements on, what a phase writes is out of the caches before another reads it.
+// From 16 M elements on, data that a phase writes has left the caches before a later phase reads it.
 constexpr int kLargeChunks = 1024;
 
 class PhaseEmitter {
@@ -34,7 +34,7 @@ class PhaseEmitter {
     std::string chunk = f_.label("chunk");
     next_ = f_.label("chunk.next");
     std::string end = f_.label("end");
-    // A phase whose whole work hangs on one condition of the step is left at once.
+    // If a condition of the step guards the phase's whole work, return at once.
     if (phase_.guards == plan::Guard::launch) {
       f_.branch(u_[phase_.guard], start, end);
     } else {
@@ -56,7 +56,7 @@ class PhaseEmitter {
     f_.line("{} = add nuw nsw i64 {}, 1", c_next, chunk_.index);
     f_.jump(loop);
     f_.block(end);
-    // Stores past the caches are ordered by nothing else.
+    // Nothing else orders the stores that bypass the caches.
     std::string fence = f_.label("fence");
     std::string leave = f_.label("leave");
     std::string large = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
@@ -122,7 +122,7 @@ class PhaseEmitter {
     emit_bodies(phase_.otherwise, signature);
   }
 
-  // The chunk's row, and the columns that it has of it.
+  // Determines the chunk's row, and its columns within that row.
   void enter_row() {
     std::string columns = field(chunk_.record, "i64", offsetof(abi::Tensor, columns), "columns");
     std::string row = f_.set("row", "udiv i64 {}, {}", chunk_.begin, columns);
@@ -136,14 +136,14 @@ class PhaseEmitter {
     chunk_.column = f_.set("column", "add i64 {}, {}", first, chunk_.in_line);
   }
 
-  // Group, tensor and row code runs where the group, tensor or row is another than that of the
-  // chunk before, a tensor's also only where what it reads is: thousands of tensors have one count
-  // of steps. Its values are kept in memory of the function, which LLVM turns into registers.
+  // Group, tensor and row code runs only if the chunk's group, tensor or row differs from that of the chunk
+  // before. A tensor's code also needs different inputs: thousands of tensors have equal step counts. The
+  // values are kept in memory of the function, which LLVM turns into registers.
   struct Cache {
-    std::string member;            // whose values they are; -1: nobody's
-    std::string group;             // of a tensor, by whose values they were computed; -1 likewise
-    std::vector<plan::Inst> code;  // what reads the context stands first
-    size_t reads = 0;              // so many
+    std::string member;               // whose values they are; -1: nobody's
+    std::string group;                // for tensors: the group they were computed for, or -1
+    std::vector<plan::Inst> code;     // instructions that read the context come first
+    size_t reads = 0;                 // number of those
     std::vector<std::string> places;  // parallel to the code
   };
 
@@ -191,7 +191,8 @@ class PhaseEmitter {
     }
   }
 
-  // To `ready`, where the tensor reads what the last one did, bit for bit, and is of its group.
+  // Jumps to `ready` if the tensor has the same group as the last one and reads the same values, bit for
+  // bit.
   void leave_if_same(const Cache& cache, const std::string& ready) {
     std::string last = f_.set("last", "load i64, ptr {}", cache.group);
     std::string same = f_.set("same", "icmp eq i64 {}, {}", last, group_);
@@ -211,7 +212,7 @@ class PhaseEmitter {
     f_.line("store i64 {}, ptr {}", group_, cache.group);
   }
 
-  // The slots of an absent tensor's chunk.
+  // Writes the slots of an absent tensor's chunk.
   void write_identities() {
     Ops ops(m_, f_, 1);
     for (int32_t r : plan_.reductions_in(phase_, per::piece)) {
@@ -222,7 +223,7 @@ class PhaseEmitter {
     }
   }
 
-  // The body of the chunk's signature; ends the current block.
+  // Emits the body of the chunk's signature; ends the current block.
   void emit_bodies(const plan::Bodies& bodies, const std::string& signature) {
     if (bodies.empty()) return f_.jump(next_);
     std::vector<std::string> labels;

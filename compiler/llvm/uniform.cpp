@@ -1,5 +1,5 @@
-// Scalar code of the coarser domains as LLVM IR. Knows the plan, the kernel ABI, and the
-// expression table.
+// Scalar code of the coarser granularities as LLVM IR. Knows the plan, the kernel ABI, and the expression
+// table.
 #include "compiler/llvm/uniform.hpp"
 
 #include <array>
@@ -66,7 +66,7 @@ std::pair<std::string, std::string> Uniform::members_of(Granularity g, const std
   return {first, number(behind)};
 }
 
-// Values that are read from the context's arrays; "" for others.
+// Emits values that are read from the context's arrays; returns "" for others.
 std::string Uniform::source(const plan::Inst& inst) {
   const plan::Value& value = plan_[inst.value];
   const std::string& hint = value.name;
@@ -109,7 +109,7 @@ std::string Uniform::source(const plan::Inst& inst) {
   }
 }
 
-// Most tensors have the base and the exponent of the one before, and so its power.
+// Most tensors have the same base and exponent as the one before, and therefore the same power.
 std::string Uniform::power(const plan::Inst& inst, const std::array<std::string, 3>& args) {
   const std::string& hint = plan_[inst.value].name;
   std::string type = type_text(inst.out, 1);

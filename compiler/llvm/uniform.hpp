@@ -1,5 +1,5 @@
-// Code of the coarser domains: scalars, evaluated once per step, group or tensor. Knows the
-// plan, the kernel ABI, and the expression table.
+// Code of the coarser granularities: scalars, evaluated once per step, group or tensor. Knows the plan, the
+// kernel ABI, and the expression table.
 #pragma once
 
 #include <array>
@@ -21,29 +21,29 @@ class Uniform {
   // Emits the loads of the context's fields; call it in the entry block.
   Uniform(const KernelPlan& plan, Module& module, Function& function);
 
-  // Members whose values are evaluated next: names of i64 values.
+  // Sets the member whose values are evaluated next: the name of an i64 value.
   void set_member(Granularity g, std::string index) { members_[number_of(g)] = std::move(index); }
   void set_group(std::string index) { set_member(per::group, std::move(index)); }
-  // `present`: an i1.
+  // `present` is an i1.
   void set_tensor(std::string index, std::string present = "true") {
     set_member(per::tensor, std::move(index));
     present_ = std::move(present);
   }
-  // The first row, or column, of a tensor, and of the next one.
+  // Returns the first row, or column, of a tensor, and that of the next tensor.
   std::pair<std::string, std::string> members_of(Granularity g, const std::string& tensor);
 
   void evaluate(std::span<const plan::Inst> code);
-  // Whether the instruction's value stands in the context's arrays, for its member.
+  // Whether the instruction's value is read from the context's arrays, for its member.
   static bool reads(const plan::Inst& inst) { return is_reduction(inst.op) || inst.arity() == 0; }
-  // Makes the step values of a stage known in another function than the one that evaluated them.
+  // Makes the step values of a stage available in a different function from the one that evaluated them.
   void load_scalars(const std::vector<plan::Inst>& code);
   void store_scalars(const std::vector<plan::Inst>& code);
 
-  // The register of a value, or the literal of a constant.
+  // Returns the register of a value, or the literal of a constant.
   std::string operator[](plan::Id v) const;
   void set(plan::Id v, std::string name) { names_[static_cast<size_t>(v)] = std::move(name); }
 
-  // The address of element `index` of entry `slot` of one of the context's arrays of arrays.
+  // Returns the address of element `index` of entry `slot` of one of the context's arrays of arrays.
   std::string element(std::string_view array, size_t slot, std::string_view index, size_t bytes,
                       std::string_view hint);
 
