@@ -134,11 +134,13 @@ Definition::Definition(const Attributes& attributes, int32_t index, std::span<co
 
 Definition::~Definition() = default;
 
-// The idle step that is bound to these arrays already; otherwise a new one, or the one that waited longest.
-std::unique_ptr<Instance> Definition::take(void* first_array) {
+// The idle step that is bound to these arrays already; otherwise a new one, or the one that waited longest. A step
+// stays on one stream, whose order its copies rely on.
+std::unique_ptr<Instance> Definition::take(void* first_array, const void* stream) {
   std::scoped_lock lock(mutex_);
-  auto found = std::find_if(idle_.begin(), idle_.end(),
-                            [&](const auto& i) { return i->first_array() == first_array; });
+  auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& i) {
+    return i->first_array() == first_array && i->stream() == stream;
+  });
   if (found == idle_.end()) {
     if (idle_.empty() || made_ < kMostInstances) {
       ++made_;
@@ -148,6 +150,7 @@ std::unique_ptr<Instance> Definition::take(void* first_array) {
   }
   std::unique_ptr<Instance> instance = std::move(*found);
   idle_.erase(found);
+  if (instance->stream() != stream) instance.reset();
   return instance;
 }
 
@@ -175,9 +178,12 @@ void Definition::place_pieces(const Attributes& attributes, int32_t index) {
 
 template <class Use>
 void Definition::use_instance(const Attributes& attributes, const Arrays& call, Use&& use) {
-  std::unique_ptr<Instance> instance = take(call.arrays.empty() ? nullptr : call.arrays[0].data);
+  std::unique_ptr<Instance> instance =
+      take(call.arrays.empty() ? nullptr : call.arrays[0].data, call.memory.stream());
   try {
-    if (instance == nullptr) instance = std::make_unique<Instance>(*this, attributes);
+    if (instance == nullptr) {
+      instance = std::make_unique<Instance>(*this, attributes, call.memory);
+    }
     use(*instance);
   } catch (...) {
     // A step that has failed is made again: nothing is known of its bindings.
@@ -197,7 +203,7 @@ void Definition::reduce(const Attributes& attributes, const Arrays& call) {
 
 // A new step: one that has run has other values in the states that only the caller writes.
 void Definition::init(const Attributes& attributes, const Arrays& call) {
-  Instance(*this, attributes).init(call);
+  Instance(*this, attributes, call.memory).init(call);
 }
 
 std::shared_ptr<Definition> find_definition(const Attributes& attributes, int32_t index,
@@ -207,22 +213,26 @@ std::shared_ptr<Definition> find_definition(const Attributes& attributes, int32_
     std::shared_ptr<Definition> definition;
     std::list<std::string>::iterator place;
   };
-  static std::mutex mutex;
-  static std::list<std::string> newest_first;
-  static std::unordered_map<std::string, Entry> known;
+  struct Known {
+    std::mutex mutex;
+    std::list<std::string> newest_first;
+    std::unordered_map<std::string, Entry> entries;
+  };
+  // It is never freed: when the process ends, the driver may end before it.
+  static Known& known = *new Known();
   std::string key = std::string(attributes.key) + ":" + std::to_string(index);
-  std::scoped_lock lock(mutex);
-  auto found = known.find(key);
-  if (found != known.end()) {
-    newest_first.splice(newest_first.begin(), newest_first, found->second.place);
+  std::scoped_lock lock(known.mutex);
+  auto found = known.entries.find(key);
+  if (found != known.entries.end()) {
+    known.newest_first.splice(known.newest_first.begin(), known.newest_first, found->second.place);
     return found->second.definition;
   }
   auto definition = std::make_shared<Definition>(attributes, index, weights, gradients);
-  newest_first.push_front(std::move(key));
-  known[newest_first.front()] = {definition, newest_first.begin()};
-  if (known.size() > kMostDefinitions) {
-    known.erase(newest_first.back());
-    newest_first.pop_back();
+  known.newest_first.push_front(std::move(key));
+  known.entries[known.newest_first.front()] = {definition, known.newest_first.begin()};
+  if (known.entries.size() > kMostDefinitions) {
+    known.entries.erase(known.newest_first.back());
+    known.newest_first.pop_back();
   }
   return definition;
 }

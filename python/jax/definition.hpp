@@ -11,6 +11,8 @@
 
 #include <stepfuse/stepfuse.h>
 
+#include "python/jax/memory.hpp"
+
 namespace stepfuse_jax {
 
 // The message of a failed call; handlers return it to XLA.
@@ -24,7 +26,7 @@ void check(stepfuse_status status);
 // An XLA buffer.
 struct Array {
   void* data = nullptr;
-  stepfuse_dtype dtype = -1;  // -1 for the words in which a 64-bit state is kept
+  stepfuse_dtype dtype = -1;  // -1 for words
   std::span<const int64_t> dims;
   uint64_t elements() const;
 };
@@ -49,7 +51,9 @@ struct Attributes {
 
 // The operands and results of a call, in the order of Python's side.
 struct Arrays {
-  Array numbers;      // f32 or f64, see Attributes::dynamic
+  Memory memory;  // in which all of them are
+  Array
+      numbers;  // [number][2] words: the number as its argument has it, then padding; see Attributes::dynamic
   int32_t index = 0;  // of the device along the axis
   // [exchanged reduction][piece of the full tensors], as bits: of all devices before a step; and what reduce()
   // writes, with 0 for the pieces of other devices.
@@ -57,7 +61,7 @@ struct Arrays {
   std::span<const Array> gradients;  // [tensor]
   // [buffer without the gradient, the weight first][tensor that has it]
   std::vector<Array> arrays;
-  std::span<const Array> values, new_values;  // [state]
+  std::span<const Array> values, new_values;  // [state], with the bytes that a step has them in
 };
 
 template <auto destroy>
@@ -106,7 +110,7 @@ class Definition {
   void place_pieces(const Attributes& attributes, int32_t index);
   template <class Use>
   void use_instance(const Attributes& attributes, const Arrays& call, Use&& use);
-  std::unique_ptr<Instance> take(void* first_array);
+  std::unique_ptr<Instance> take(void* first_array, const void* stream);
   void give_back(std::unique_ptr<Instance> instance);
 
   Program program_;

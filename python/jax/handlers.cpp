@@ -1,5 +1,7 @@
-// The XLA FFI handlers of the CPU: a step in place, its first phase, and the initial state. Knows XLA's header-only API.
+// The XLA FFI handlers of the CPU and of CUDA: a step in place, its first phase, and the initial state. Knows XLA's
+// header-only API.
 #include <exception>
+#include <optional>
 #include <xla/ffi/api/ffi.h>
 
 #include "python/jax/definition.hpp"
@@ -95,12 +97,19 @@ struct Call {
 
 // Operands: numbers, the device's index if there is an axis, all devices' pieces if `has_pieces`, weights,
 // gradients, states, other arrays.
-Call read_call(const Attributes& attributes, std::span<const Array> operands, bool has_pieces) {
+Call read_call(const Attributes& attributes, const Memory& memory, std::span<const Array> operands,
+               bool has_pieces) {
   Front in(operands);
   Call call;
+  call.arrays.memory = memory;
   size_t tensors = attributes.groups.size();
   call.arrays.numbers = in.take(1)[0];
   if (attributes.devices != 0) {
+    if (memory.is_cuda()) {
+      throw Failure(
+          "specs: shards of parameters are stepped on the CPU only; keep the parameters whole on "
+          "each GPU, and average the gradients by jax.lax.pmean");
+    }
     call.arrays.index = *static_cast<const int32_t*>(in.take(1)[0].data);
   }
   if (has_pieces) call.arrays.all_pieces = in.take(1)[0];
@@ -114,9 +123,9 @@ Call read_call(const Attributes& attributes, std::span<const Array> operands, bo
 }
 
 // Results: weights, states, other arrays, in the operands' memory.
-void step(const Attributes& attributes, std::span<const Array> operands,
+void step(const Attributes& attributes, const Memory& memory, std::span<const Array> operands,
           std::span<const Array> results) {
-  Call call = read_call(attributes, operands, !attributes.exchanged.empty());
+  Call call = read_call(attributes, memory, operands, !attributes.exchanged.empty());
   Front out(results);
   size_t tensors = attributes.groups.size();
   std::vector<Array> written;
@@ -133,18 +142,19 @@ void step(const Attributes& attributes, std::span<const Array> operands,
 }
 
 // Result: what each piece of the gradients leaves for the exchanged reductions.
-void reduce(const Attributes& attributes, std::span<const Array> operands,
+void reduce(const Attributes& attributes, const Memory& memory, std::span<const Array> operands,
             std::span<const Array> results) {
-  Call call = read_call(attributes, operands, false);
+  Call call = read_call(attributes, memory, operands, false);
   call.arrays.own_pieces = Front(results).take(1)[0];
   call.definition->reduce(attributes, call.arrays);
 }
 
 // Operands: weights. Results: states, other arrays.
-void init(const Attributes& attributes, std::span<const Array> operands,
+void init(const Attributes& attributes, const Memory& memory, std::span<const Array> operands,
           std::span<const Array> results) {
   Front in(operands), out(results);
   Arrays call;
+  call.memory = memory;
   std::span<const Array> weights = in.take(attributes.groups.size());
   auto definition = find_definition(attributes, 0, weights, weights);
   call.new_values = out.take(definition->state_count());
@@ -153,13 +163,25 @@ void init(const Attributes& attributes, std::span<const Array> operands,
   definition->init(attributes, call);
 }
 
+Memory find_memory(const Attributes& attributes, const std::optional<void*>& stream) {
+  if (!stream.has_value()) return {};
+  if (attributes.device != STEPFUSE_CPU) {
+    throw Failure(
+        "device: the interpreter takes arrays of the CPU; put them there by jax.device_put, or "
+        "leave "
+        "the argument out");
+  }
+  return Memory::on_cuda(*stream);
+}
+
+// `stream` is XLA's on a CUDA device.
 template <auto body>
-ffi::Error call(std::string_view key, std::string_view text, std::string_view names,
-                ffi::Span<const int32_t> groups, ffi::Span<const int32_t> set_args,
-                ffi::Span<const double> set_values, ffi::Span<const int32_t> dynamic,
-                int32_t devices, ffi::Span<const int32_t> sharded, std::string_view exchanged,
-                double init_scale, int32_t device, int32_t threads, ffi::RemainingArgs operands,
-                ffi::RemainingRets results) {
+ffi::Error call(std::optional<void*> stream, std::string_view key, std::string_view text,
+                std::string_view names, ffi::Span<const int32_t> groups,
+                ffi::Span<const int32_t> set_args, ffi::Span<const double> set_values,
+                ffi::Span<const int32_t> dynamic, int32_t devices, ffi::Span<const int32_t> sharded,
+                std::string_view exchanged, double init_scale, int32_t device, int32_t threads,
+                ffi::RemainingArgs operands, ffi::RemainingRets results) {
   try {
     Attributes attributes{.key = key,
                           .text = text,
@@ -174,38 +196,52 @@ ffi::Error call(std::string_view key, std::string_view text, std::string_view na
                           .init_scale = init_scale,
                           .device = device,
                           .threads = threads};
-    body(attributes, read_operands(operands), read_results(results));
+    body(attributes, find_memory(attributes, stream), read_operands(operands),
+         read_results(results));
     return ffi::Error::Success();
   } catch (const std::exception& e) {
     return {ffi::ErrorCode::kInvalidArgument, std::string("stepfuse: ") + e.what()};
   }
 }
 
-auto binding() {
-  return ffi::Ffi::Bind()
-      .Attr<std::string_view>("key")
-      .Attr<std::string_view>("text")
-      .Attr<std::string_view>("names")
-      .Attr<ffi::Span<const int32_t>>("groups")
-      .Attr<ffi::Span<const int32_t>>("set_args")
-      .Attr<ffi::Span<const double>>("set_values")
-      .Attr<ffi::Span<const int32_t>>("dynamic")
-      .Attr<int32_t>("devices")
-      .Attr<ffi::Span<const int32_t>>("sharded")
-      .Attr<std::string_view>("exchanged")
-      .Attr<double>("init_scale")
-      .Attr<int32_t>("device")
-      .Attr<int32_t>("threads")
+template <auto body>
+constexpr auto on_host = [](auto... fields) { return call<body>(std::nullopt, fields...); };
+template <auto body>
+constexpr auto on_cuda = [](void* stream, auto... fields) { return call<body>(stream, fields...); };
+
+template <class Binding>
+auto bind(Binding binding) {
+  return std::move(binding)
+      .template Attr<std::string_view>("key")
+      .template Attr<std::string_view>("text")
+      .template Attr<std::string_view>("names")
+      .template Attr<ffi::Span<const int32_t>>("groups")
+      .template Attr<ffi::Span<const int32_t>>("set_args")
+      .template Attr<ffi::Span<const double>>("set_values")
+      .template Attr<ffi::Span<const int32_t>>("dynamic")
+      .template Attr<int32_t>("devices")
+      .template Attr<ffi::Span<const int32_t>>("sharded")
+      .template Attr<std::string_view>("exchanged")
+      .template Attr<double>("init_scale")
+      .template Attr<int32_t>("device")
+      .template Attr<int32_t>("threads")
       .RemainingArgs()
       .RemainingRets();
 }
 
+auto host_binding() { return bind(ffi::Ffi::Bind()); }
+// Without the trait for command buffers: a graph would keep the addresses of its first run.
+auto cuda_binding() { return bind(ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>()); }
+
 }  // namespace
 
 #pragma GCC visibility push(default)
-XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_step, call<step>, binding());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_reduce, call<reduce>, binding());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_init, call<init>, binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_step, on_host<step>, host_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_reduce, on_host<reduce>, host_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_init, on_host<init>, host_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_step_cuda, on_cuda<step>, cuda_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_reduce_cuda, on_cuda<reduce>, cuda_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stepfuse_jax_init_cuda, on_cuda<init>, cuda_binding());
 #pragma GCC visibility pop
 
 }  // namespace stepfuse_jax

@@ -3,36 +3,42 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include <stepfuse/stepfuse.h>
 
 namespace stepfuse_jax {
 namespace {
 
-// JAX has no 64-bit integers unless it is told to, so counts are 32-bit there.
-void widen(const Array& from, void* to, size_t count) {
-  const auto* in = static_cast<const int32_t*>(from.data);
-  std::copy_n(in, count, static_cast<int64_t*>(to));
+constexpr size_t kWord = 8;  // bytes of a number in a call
+
+// A number of type T from the first bytes of a word.
+template <class T>
+double read_as(const void* word) {
+  T value;
+  std::memcpy(&value, word, sizeof(T));
+  return static_cast<double>(value);
 }
 
-void narrow(const std::string& name, const void* from, const Array& to, size_t count) {
-  const auto* in = static_cast<const int64_t*>(from);
-  auto* out = static_cast<int32_t*>(to.data);
-  for (size_t i = 0; i < count; ++i) {
-    if (in[i] > std::numeric_limits<int32_t>::max() ||
-        in[i] < std::numeric_limits<int32_t>::min()) {
-      throw Failure("state '" + name + "' is " + std::to_string(in[i]) +
-                    ", which does not fit into the 32 bits that it has in JAX");
-    }
-    out[i] = static_cast<int32_t>(in[i]);
+double read_number(stepfuse_dtype dtype, const void* word) {
+  switch (dtype) {
+    case STEPFUSE_F64:
+      return read_as<double>(word);
+    case STEPFUSE_F32:
+      return read_as<float>(word);
+    case STEPFUSE_I32:
+      return read_as<int32_t>(word);
+    case STEPFUSE_BOOL:
+      return read_as<uint8_t>(word);
+    default:
+      throw Failure(std::string("an array cannot set an argument of type ") +
+                    stepfuse_dtype_name(dtype));
   }
 }
 
 }  // namespace
 
-Instance::Instance(const Definition& definition, const Attributes& attributes)
-    : definition_(definition) {
+Instance::Instance(const Definition& definition, const Attributes& attributes, const Memory& memory)
+    : definition_(definition), memory_(memory) {
   const stepfuse_program* program = definition.program_.get();
   bool shared = false;
   for (size_t s = 0; s < definition.states_.size(); ++s) {
@@ -51,7 +57,8 @@ Instance::Instance(const Definition& definition, const Attributes& attributes)
   }
   options.observe = definition.exchanged_.empty() ? 0 : 1;
   stepfuse_device device = STEPFUSE_DEVICE;
-  device.kind = attributes.device;
+  device.kind = memory.is_cuda() ? STEPFUSE_CUDA : attributes.device;
+  device.ordinal = memory.ordinal();
   device.threads = attributes.threads;
   stepfuse_step* step = nullptr;
   check(stepfuse_step_create(program, definition.layout_.get(), &device, &options, &step));
@@ -64,34 +71,62 @@ Instance::Instance(const Definition& definition, const Attributes& attributes)
   for (size_t a = 0; a < stepfuse_program_arg_count(program); ++a) {
     stepfuse_arg arg = STEPFUSE_ARG;
     check(stepfuse_program_arg(program, a, &arg));
-    per_group_.push_back(arg.domain == STEPFUSE_PER_GROUP);
+    arguments_.push_back({arg.dtype, arg.domain == STEPFUSE_PER_GROUP});
   }
   for (size_t i = 0; i < attributes.set_values.size(); ++i) {
     set(attributes.set_args.subspan(2 * i, 2), attributes.set_values[i]);
   }
   for (const Definition::State& state : definition.states_) {
     StateArray place;
+    size_t count = 0;
     check(stepfuse_step_device_state(step, state.name.c_str(), &place.address));
-    check(stepfuse_step_read_state(step, state.name.c_str(), nullptr, 0, &place.count, nullptr));
+    check(stepfuse_step_read_state(step, state.name.c_str(), nullptr, 0, &count, nullptr));
+    place.bytes = count * stepfuse_dtype_size(state.dtype);
     states_.push_back(place);
   }
   gradients_.resize(definition.tensor_count());
 }
 
+// Copies out of the step's memory may still wait in the stream.
+Instance::~Instance() { memory_.wait(); }
+
 void Instance::set(std::span<const int32_t> target, double value) {
   int32_t arg = target[0], group = target[1];
-  bool one = group >= 0 && per_group_.at(static_cast<size_t>(arg));
+  bool one = group >= 0 && arguments_.at(static_cast<size_t>(arg)).per_group;
   check(one ? stepfuse_args_set_member(args_.get(), arg, group, value)
             : stepfuse_args_set(args_.get(), arg, value));
 }
 
 void Instance::set_numbers(const Attributes& attributes, const Array& numbers) {
-  size_t count = attributes.dynamic.size() / 2;
-  if (numbers.elements() < count) throw Failure("the call has fewer numbers than it sets");
-  for (size_t i = 0; i < count; ++i) {
-    double value = numbers.dtype == STEPFUSE_F64 ? static_cast<const double*>(numbers.data)[i]
-                                                 : static_cast<const float*>(numbers.data)[i];
-    set(attributes.dynamic.subspan(2 * i, 2), value);
+  if (numbers.elements() < attributes.dynamic.size()) {
+    throw Failure("the call has fewer numbers than it sets");
+  }
+  if (memory_.is_cuda()) return set_numbers_on_device(attributes, numbers);
+  for (size_t i = 0; i < attributes.dynamic.size() / 2; ++i) {
+    std::span<const int32_t> target = attributes.dynamic.subspan(2 * i, 2);
+    stepfuse_dtype dtype = arguments_.at(static_cast<size_t>(target[0])).dtype;
+    set(target, read_number(dtype, static_cast<const char*>(numbers.data) + kWord * i));
+  }
+}
+
+// The host never sees these numbers: they are copied into the step's own block of arguments, and nothing waits.
+void Instance::set_numbers_on_device(const Attributes& attributes, const Array& numbers) {
+  if (!args_on_device_) {
+    check(stepfuse_step_set_args(step_.get(), args_.get(), memory_.stream()));
+    args_on_device_ = true;
+  }
+  auto groups = static_cast<int32_t>(stepfuse_layout_group_count(definition_.layout_.get()));
+  for (size_t i = 0; i < attributes.dynamic.size() / 2; ++i) {
+    int32_t arg = attributes.dynamic[2 * i], group = attributes.dynamic[2 * i + 1];
+    const Argument& argument = arguments_.at(static_cast<size_t>(arg));
+    bool all = argument.per_group && group < 0;
+    int32_t first = all || !argument.per_group ? 0 : group;
+    for (int32_t member = first; member < (all ? groups : first + 1); ++member) {
+      void* address = nullptr;
+      check(stepfuse_step_device_arg(step_.get(), arg, member, &address));
+      memory_.copy(address, static_cast<const char*>(numbers.data) + kWord * i,
+                   stepfuse_dtype_size(argument.dtype));
+    }
   }
 }
 
@@ -121,25 +156,13 @@ void Instance::bind(const Arrays& call) {
 
 void Instance::read_values(const Arrays& call) {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const StateArray& place = states_[s];
-    stepfuse_dtype dtype = definition_.states_[s].dtype;
-    if (dtype == STEPFUSE_I64) {
-      widen(call.values[s], place.address, place.count);
-    } else if (place.count != 0) {
-      std::memcpy(place.address, call.values[s].data, place.count * stepfuse_dtype_size(dtype));
-    }
+    memory_.copy(states_[s].address, call.values[s].data, states_[s].bytes);
   }
 }
 
 void Instance::write_values(const Arrays& call) const {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const StateArray& place = states_[s];
-    stepfuse_dtype dtype = definition_.states_[s].dtype;
-    if (dtype == STEPFUSE_I64) {
-      narrow(definition_.states_[s].name, place.address, call.new_values[s], place.count);
-    } else if (place.count != 0) {
-      std::memcpy(call.new_values[s].data, place.address, place.count * stepfuse_dtype_size(dtype));
-    }
+    memory_.copy(call.new_values[s].data, states_[s].address, states_[s].bytes);
   }
 }
 
@@ -228,7 +251,8 @@ void Instance::step(const Attributes& attributes, const Arrays& call) {
     fold(call.all_pieces);
     reduced_ = false;
   }
-  check(stepfuse_step_run(step_.get(), gradients_.data(), gradients_.size(), args_.get(), nullptr));
+  check(stepfuse_step_run(step_.get(), gradients_.data(), gradients_.size(), run_args(),
+                          memory_.stream()));
   write_values(call);
 }
 
@@ -239,10 +263,10 @@ void Instance::init(const Arrays& call) {
     for (size_t i = 0; i < buffer.tensors.size(); ++i, ++at) {
       const Array& array = call.arrays[at];
       if (buffer.initialised || buffer.name == "weight" || array.elements() == 0) continue;
-      std::memset(array.data, 0, array.elements() * stepfuse_dtype_size(array.dtype));
+      memory_.zero(array.data, array.elements() * stepfuse_dtype_size(array.dtype));
     }
   }
-  check(stepfuse_step_init_state(step_.get(), nullptr));
+  check(stepfuse_step_init_state(step_.get(), memory_.stream()));
   write_values(call);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .optimizer import Hyper, Optimizer
 
 FLOATS = ("f32", "bf16", "f16")
+# Before jax 0.8 it is in jax.experimental.
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental").enable_x64
 
 
 class Axis(NamedTuple):
@@ -41,21 +44,33 @@ class Plan(NamedTuple):
         """Reductions over all elements, whose pieces the devices of the axis exchange."""
         return self.program.reductions()[0] if self.axis else ()
 
-    def results(self) -> list[jax.ShapeDtypeStruct]:
-        """The arrays of the state, in the order of the operands: values, then arrays."""
+    def array_types(self) -> list[jax.ShapeDtypeStruct]:
+        return [jax.ShapeDtypeStruct(b.shape(t), DTYPES[b.dtype]) for b in self.program.buffers for t in self.tensors if b.is_of(t)]
+
+    def types(self) -> list[jax.ShapeDtypeStruct]:
+        """The types of the state: values, then arrays."""
         values = [jax.ShapeDtypeStruct(v.shape(self.tensors, len(self.groups)), v.jax_dtype()) for v in self.program.values]
-        return values + [jax.ShapeDtypeStruct(b.shape(t), DTYPES[b.dtype])
-                         for b in self.program.buffers for t in self.tensors if b.is_of(t)]
+        return values + self.array_types()
+
+    def results(self) -> list[jax.ShapeDtypeStruct]:
+        """The same as a custom call returns them."""
+        values = [jax.ShapeDtypeStruct(v.operand_shape(self.tensors, len(self.groups)), v.jax_dtype()) for v in self.program.values]
+        return values + self.array_types()
 
     def state(self, count: jax.Array, results: Sequence[jax.Array]) -> State:
-        """A state from arrays in that order."""
+        """A state from a custom call's results."""
         left = iter(results)
+        return self.make_state(count, [*(v.from_operand(next(left)) for v in self.program.values), *left])
+
+    def make_state(self, count: jax.Array, arrays: Sequence[jax.Array]) -> State:
+        """A state from arrays in the order of types()."""
+        left = iter(arrays)
         values = {v.name: next(left) for v in self.program.values}
-        arrays = {b.name: self.tree.unflatten([next(left) if b.is_of(t) else None for t in self.tensors]) for b in self.program.buffers}
-        return State(count, arrays, values)
+        trees = {b.name: self.tree.unflatten([next(left) if b.is_of(t) else None for t in self.tensors]) for b in self.program.buffers}
+        return State(count, trees, values)
 
     def operands(self, state: State) -> list[jax.Array]:
-        """The inverse, with checks."""
+        """A state's arrays as operands of a custom call, after checks."""
         check_names("values", {v.name for v in self.program.values}, state.values)
         check_names("arrays", {b.name for b in self.program.buffers}, state.arrays)
         found = [(f"values[{v.name!r}]", state.values[v.name]) for v in self.program.values]
@@ -64,11 +79,12 @@ class Plan(NamedTuple):
             for t, leaf in zip(self.tensors, leaves):
                 if b.is_of(t):
                     found.append((f"arrays[{b.name!r}]{t.name}", leaf))
-        for (name, array), wanted in zip(found, self.results()):
+        for (name, array), wanted in zip(found, self.types()):
             if getattr(array, "shape", None) != wanted.shape or array.dtype != wanted.dtype:
                 raise ValueError(f"state.{name} is {describe(array)}; this optimizer needs {describe(wanted)}. Was the state made by an "
                                  "optimizer with other options or for other parameters?")
-        return [array for _, array in found]
+        arrays = (array for _, array in found)
+        return [*(v.to_operand(next(arrays)) for v in self.program.values), *arrays]
 
 
 def describe(array: Any) -> str:
@@ -199,15 +215,15 @@ class Settings(NamedTuple):
     set_args: list[tuple[int, int]]
     set_values: list[float]
     dynamic: list[tuple[int, int]]
-    traced: list[Any]
+    traced: list[jax.Array]  # two words for each of them
 
 
 def make_settings(tx: Optimizer, plan: Plan, count: jax.Array | None, hyper: Mapping[str, Hyper]) -> Settings:
     settings = Settings([], [], [], [])
     args = list(plan.program.args)
     given = [(name, -1, value) for name, value in {**tx.hyper, **hyper}.items()]
-    for index, group in enumerate(plan.groups):
-        given += [(name, index, value) for name, value in tx.groups.get(group, {}).items() if index and name not in hyper]
+    for index, group_name in enumerate(plan.groups):
+        given += [(name, index, value) for name, value in tx.groups.get(group_name, {}).items() if index and name not in hyper]
     for name, group, value in given:
         if name not in args:
             raise TypeError(f"{tx.name} has no hyperparameter '{name}'; it has {', '.join(args)}")
@@ -219,7 +235,7 @@ def make_settings(tx: Optimizer, plan: Plan, count: jax.Array | None, hyper: Map
             settings.set_values.append(float(value))
         elif getattr(value, "shape", None) == ():
             settings.dynamic.append(target)
-            settings.traced.append(value)
+            settings.traced.append(to_words(plan.program.arg_types[name], value))
         else:
             raise TypeError(f"{tx.name}: {name} is {describe(value)}; it must be a number, an array of shape () or a schedule")
     return settings
@@ -264,7 +280,7 @@ def step(tx: Optimizer, params: Any, state: State, grads: Any, hyper: Mapping[st
     plan, leaves, gradients = make_plan(tx, params, grads)
     settings = make_settings(tx, plan, state.count, hyper)
     kept = plan.operands(state)
-    numbers = jnp.stack([jnp.asarray(v).astype(number_type(settings.traced)) for v in settings.traced]) if settings.traced else jnp.zeros(0)
+    numbers = jnp.stack(settings.traced) if settings.traced else jnp.zeros((0, 2), jnp.uint32)
     made = attributes(tx, plan, settings)
     arrays = [*leaves, *gradients, *kept]
     first = [numbers, *([jax.lax.axis_index(plan.axis.name)] if plan.axis else [])]
@@ -276,7 +292,9 @@ def step(tx: Optimizer, params: Any, state: State, grads: Any, hyper: Mapping[st
     operands = [*first, *arrays]
     results = [*(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves), *plan.results()]
     aliases = {len(first) + i: i for i in range(len(leaves))}
-    aliases.update({len(first) + 2 * len(leaves) + i: len(leaves) + i for i in range(len(kept))})
+    # A count is converted to words before the call, and back after it.
+    in_place = [v.dtype != "i64" for v in plan.program.values] + [True] * (len(kept) - len(plan.program.values))
+    aliases.update({len(first) + 2 * len(leaves) + i: len(leaves) + i for i, alias in enumerate(in_place) if alias})
     new = jax.ffi.ffi_call(library.STEP, results, input_output_aliases=aliases)(*operands, **made)
     return plan.tree.unflatten(new[:len(leaves)]), plan.state(state.count + 1, new[len(leaves):])
 
@@ -286,13 +304,18 @@ def state_specs(tx: Optimizer, params: Any) -> State:
     if tx.specs is None:
         raise ValueError("specs: the optimizer was made without them; give specs=, a PartitionSpec for each parameter")
     plan, _, _ = make_plan(tx._replace(specs=None), params)
-    whole = jax.sharding.PartitionSpec()
+    whole: Any = jax.sharding.PartitionSpec()
     specs = [jax.sharding.PartitionSpec(axis) if axis else whole for axis in flatten_specs(tx, plan.tree)]
     arrays = {b.name: plan.tree.unflatten([spec if b.is_of(t) else None for t, spec in zip(plan.tensors, specs)])
               for b in plan.program.buffers}
     return State(whole, arrays, {v.name: whole for v in plan.program.values})
 
 
-def number_type(values: Sequence[Any]) -> Any:
-    """f64 if JAX has it and a value is one; every f32 is one exactly."""
-    return jnp.result_type(jnp.float32, *(v.dtype for v in values if jnp.issubdtype(v.dtype, jnp.floating)))
+def to_words(dtype: str, value: Any) -> jax.Array:
+    """A traced number as a step has it in memory, in two words: the second one is 0 if the type has four bytes or fewer."""
+    if dtype == "f64":
+        with enable_x64(True):  # for this conversion; the words have 32 bits
+            return jax.lax.bitcast_convert_type(jnp.asarray(value).astype(jnp.float64), jnp.uint32)
+    word = jnp.asarray(value).astype(bool if dtype == "bool" else DTYPES[dtype])
+    word = word.astype(jnp.uint32) if dtype == "bool" else jax.lax.bitcast_convert_type(word, jnp.uint32)
+    return jnp.stack([word, jnp.zeros_like(word)])

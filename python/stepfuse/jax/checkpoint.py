@@ -54,7 +54,7 @@ def save_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, st
     """Writes the state to a file. The parameters are not in it, unless as masters; `state.count` is not, either."""
     plan, leaves, _ = make_plan(tx._replace(specs=None), params)
     plan.operands(state)  # checks
-    arrays = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
+    arrays: dict[str, list[np.ndarray | None]] = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
     for b in plan.program.buffers:
         found = plan.tree.flatten_up_to(state.arrays[b.name])
         arrays[b.name] = [np.array(a, order="C") if b.is_of(t) else None for t, a in zip(plan.tensors, found)]
@@ -69,7 +69,7 @@ def save_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, st
 def load_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, count: int | None = None) -> State:
     """The state in a file, for these parameters. `count` is what schedules are given next; None: the steps that were counted."""
     plan, leaves, _ = make_plan(tx._replace(specs=None), params)
-    arrays = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
+    arrays: dict[str, list[np.ndarray | None]] = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
     for b in plan.program.buffers:
         arrays[b.name] = [np.zeros(b.shape(t), np.dtype(DTYPES[b.dtype])) if b.is_of(t) else None for t in plan.tensors]
     step = make_step(plan, tx, arrays)
@@ -78,4 +78,4 @@ def load_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, co
     if count is None:
         count = int(values["step"].max(initial=0)) if "step" in values else 0
     kept = [*values.values(), *(a for b in plan.program.buffers for a in arrays[b.name] if a is not None)]
-    return plan.state(jnp.asarray(count, jnp.int32), jax.tree.map(jnp.asarray, kept))
+    return plan.make_state(jnp.asarray(count, jnp.int32), jax.tree.map(jnp.asarray, kept))

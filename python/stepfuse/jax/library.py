@@ -22,5 +22,7 @@ def load() -> None:
     if not hasattr(jax, "ffi"):
         raise _core.Error(f"stepfuse.jax: jax {jax.__version__} has no jax.ffi; install jax 0.5 or later")
     library = ctypes.CDLL(str(FILE))
-    for name, symbol in ((STEP, library.stepfuse_jax_step), (REDUCE, library.stepfuse_jax_reduce), (INIT, library.stepfuse_jax_init)):
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(symbol), platform="cpu")
+    for name in (STEP, REDUCE, INIT):
+        symbol = name.replace("stepfuse_", "stepfuse_jax_")
+        for platform, suffix in (("cpu", ""), ("CUDA", "_cuda")):
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, symbol + suffix)), platform=platform)

@@ -144,7 +144,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
         raise TypeError("formula: give it as the first argument")
     own = declared_options(formula)
     chosen = [f"profile={profile}", *options]
-    with_options = []
+    with_options: list[str] = []
     for name in [n for n in hyper if isinstance(hyper[n], bool)]:
         if name not in FLAGS and name not in own:
             raise TypeError(f"{name}: {formula.split()[0]} has no option of this name; it has {', '.join((*own, 'maximize'))}")

@@ -26,7 +26,7 @@ PIECE = 16384  # elements that the language reduces at once
 class State(NamedTuple):
     """Arrays only, so that everything that saves pytrees saves it."""
 
-    count: jax.Array  # calls of step() so far, which schedules are given
+    count: jax.Array  # type: ignore[assignment]  # calls of step() so far, which schedules are given
     arrays: dict[str, Any]  # by name; each is a pytree like the parameters, with None if a parameter has no such array
     values: dict[str, jax.Array]  # one number per step, group, tensor, row or column: counts, loss scale, reports
 
@@ -63,6 +63,17 @@ class Value(NamedTuple):
     def jax_dtype(self) -> Any:
         # JAX has no 64-bit types unless it is told to: a count has 32 bits there, and an f64 is two words.
         return {"i64": jnp.int32, "f64": jnp.uint32}.get(self.dtype) or DTYPES[self.dtype]
+
+    def operand_shape(self, tensors: Sequence[Tensor], groups: int) -> tuple[int, ...]:
+        """The shape with which a custom call gets and returns it: a count is two words as well."""
+        shape = self.shape(tensors, groups)
+        return (*shape, 2) if self.dtype == "i64" else shape
+
+    def to_operand(self, array: jax.Array) -> jax.Array:
+        return jnp.stack([array, array >> 31], -1) if self.dtype == "i64" else array
+
+    def from_operand(self, array: jax.Array) -> jax.Array:
+        return array[..., 0] if self.dtype == "i64" else array
 
 
 class Tensor(NamedTuple):
@@ -101,6 +112,7 @@ class Program(NamedTuple):
     buffers: tuple[Buffer, ...]  # without the weight and the gradient
     values: tuple[Value, ...]
     args: dict[str, float | None]  # defaults, by name in the order of their indices
+    arg_types: dict[str, str]  # storage types
     native: Any  # _core.Program
 
     def reductions(self) -> tuple[tuple[str, ...], bool]:
@@ -122,4 +134,6 @@ def make_program(formula: str, options: tuple[str, ...]) -> Program:
         raise _core.Error(f"stepfuse.jax: the step has no buffer '{missing.pop()}'; it needs gradients and weights")
     others = tuple(b for name, b in buffers.items() if name not in ("grad", "weight"))
     values = tuple(Value(name, dtype, domain) for name, (dtype, domain, _, _) in made.states().items())
-    return Program(made.text(), buffers["weight"], others, values, made.args(), made)
+    text = made.text()
+    arg_types = dict(re.findall(r"^  arg %(\S+) : [{<]?(\w+)", text, re.MULTILINE))
+    return Program(text, buffers["weight"], others, values, made.args(), arg_types, made)
