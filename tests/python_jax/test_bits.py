@@ -1,6 +1,7 @@
 """stepfuse.jax computes the bits of the C API's step on the CPU and of the interpreter, for every optimizer and form of moments."""
 
 import functools
+import pathlib
 
 import c_step
 import jax
@@ -12,7 +13,8 @@ import stepfuse.jax
 
 SHAPES = {"dense": {"kernel": (40, 130), "bias": (130,)}, "scale": (), "table": (5000,), "none": (0, 3)}
 STEPS = 4
-MOMENTS = ("f32", "bf16", "dyn4", "dyn8", "dyn8u", "fp8", "int8", "lin4", "sqrt8", "exp_avg=int8,exp_avg_sq=sqrt8")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FORMS = ("f32", "bf16", *sorted(file.stem for file in ROOT.glob("ir/formats/*.fmt")))
 OPTIMIZERS = [n for n in stepfuse._core.recipes() if n not in stepfuse.jax._NOT_OPTIMIZERS]
 
 
@@ -78,12 +80,57 @@ def test_every_optimizer_has_the_bits_of_the_interpreter(name):
     check(stepfuse.jax.optimizer(name, lr=0.01), {"lr": 0.01}, c_step.INTERPRETER)
 
 
-@pytest.mark.parametrize("moments", MOMENTS)
-@pytest.mark.parametrize("name", ["adamw", "lion"])
-def test_every_form_of_moments(name, moments):
-    if name == "lion" and "=" in moments:
-        moments = "exp_avg=int8"
-    check(stepfuse.jax.optimizer(name, lr=0.01, max_norm=1.0, moments=moments), {"lr": 0.01, "max_norm": 1.0})
+UNSIGNED = ("dyn8u", "sqrt8")  # forms of moments that are never negative
+
+
+def find_moments(name):
+    """The names of an optimizer's moments."""
+    try:
+        buffers = stepfuse._core.Program(name, ["moments=bf16"]).buffers()
+    except stepfuse.Error:
+        return []
+    return [buffer for buffer, (_, dtype, *_) in buffers.items() if dtype == "bf16"]
+
+
+def give_forms(name):
+    """Arguments `moments` of an optimizer by form; an unsigned form is for the moments that a training leaves at 0 or more."""
+    tx = stepfuse.jax.optimizer(name, lr=0.01)
+    params, state = make_arrays(0), tx.init(make_arrays(0))
+    for i in range(2):  # the gradients of the test
+        params, state = tx.step(params, state, make_arrays(i + 1))
+    positive = [m for m in find_moments(name) if all(np.min(leaf, initial=0) >= 0 for leaf in jax.tree.leaves(state.arrays[m]))]
+    given = {form: ",".join(f"{m}={form}" for m in positive) if form in UNSIGNED else form for form in FORMS}
+    return {form: moments for form, moments in given.items() if moments}
+
+
+WITH_MOMENTS = [name for name in OPTIMIZERS if find_moments(name)]
+
+
+def test_the_optimizers_that_are_enumerated():
+    assert len(WITH_MOMENTS) >= 20 and len(FORMS) == 9
+
+
+@pytest.mark.parametrize("name", WITH_MOMENTS)
+def test_every_optimizer_with_every_form_of_moments(name):
+    """All forms are steps of one jitted function; each has the bits of the CPU and of the interpreter."""
+    made = {form: stepfuse.jax.optimizer(name, lr=0.01, moments=moments, moments_min=1) for form, moments in give_forms(name).items()}
+    start = make_arrays(0)
+    params = {form: jax.tree.map(jnp.array, start) for form in made}
+    states = jax.jit(lambda params: {form: tx.init(params[form]) for form, tx in made.items()})(params)
+    step = jax.jit(lambda params, states, grads: {form: tx.step(params[form], states[form], grads) for form, tx in made.items()})
+    references = {(form, device): c_step.Step(name, list(tx.options), jax.tree.leaves(start), {"lr": 0.01}, device)
+                  for form, tx in made.items() for device in (c_step.CPU, c_step.INTERPRETER)}
+    for i in range(2):
+        grads = make_arrays(i + 1)
+        found = step(params, states, grads)
+        params, states = ({form: pair[k] for form, pair in found.items()} for k in (0, 1))
+        for (form, _), reference in references.items():
+            reference.run(jax.tree.leaves(grads))
+            assert_same(made[form], params[form], states[form], reference)
+
+
+def test_a_form_for_each_moment():
+    check(stepfuse.jax.adamw(lr=0.01, max_norm=1.0, moments="exp_avg=int8,exp_avg_sq=sqrt8"), {"lr": 0.01, "max_norm": 1.0})
 
 
 @pytest.mark.parametrize("keywords", [{"master": True}, {"master": "remainder"}, {"master": "ecc24"}, {"weight_rounding": "nearest"},
