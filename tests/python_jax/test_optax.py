@@ -70,6 +70,62 @@ def test_the_weights_of_optax(case):
     assert ulps(a, b) <= most
 
 
+# The functions that optax's own tests minimise: start, minimum, function.
+TARGETS = {
+    "parabola": ((-1.0, 10.0, 1.0), (1.0, -1.0, 1.0), lambda p: jnp.square(p - jnp.array([1.0, -1.0, 1.0])).sum()),
+    "rosenbrock": ((0.0, 0.0), (1.0, 1.0), lambda p: jnp.square(1.0 - p[0]) + 100.0 * jnp.square(p[1] - p[0] ** 2)),
+}
+# With the learning rates of those tests; the number is the largest difference after 20 steps, in ulps of the largest weight.
+MINIMISERS = {
+    "sgd": ({"lr": 1e-3, "momentum": 0.9}, lambda: optax.sgd(1e-3, momentum=0.9), 4),
+    "adadelta": ({"lr": 0.1}, lambda: optax.adadelta(0.1), 4),
+    "adam": ({"lr": 0.1}, lambda: optax.adam(0.1), 32),
+    "adamw": ({"lr": 0.1, "weight_decay": 1e-4}, lambda: optax.adamw(0.1), 32),
+    "adamax": ({"lr": 0.1}, lambda: optax.adamax(0.1), 4),
+    "lars": ({"lr": 1.0}, lambda: optax.lars(1.0), 4),
+    "lamb": ({"lr": 1e-3, "weight_decay": 0.0}, lambda: optax.lamb(1e-3), 100),
+    "lion": ({"lr": 1e-2, "weight_decay": 1e-4}, lambda: optax.lion(1e-2, weight_decay=1e-4), 24),
+    "novograd": ({"lr": 1e-3, "beta1": 0.9, "beta2": 0.25, "weight_decay": 0.0}, lambda: optax.novograd(1e-3), 16),
+    "rmsprop": ({"lr": 5e-3}, lambda: optax.rmsprop(5e-3, decay=0.99, eps_in_sqrt=False), 4),
+    "adabelief": ({"lr": 1e-2, "eps": 1e-16}, lambda: optax.adabelief(1e-2, eps_root=0.0), 100),
+    "radam": ({"lr": 5e-3}, lambda: optax.radam(5e-3), 4000),
+    # These are defined differently in optax: they find the minimum, too.
+    "adagrad": ({"lr": 1.0}, None, 0),
+    "adafactor": ({"lr": 5e-3}, None, 0),
+    "nadam": ({"lr": 1e-2}, None, 0),
+    "adan": ({"lr": 0.1}, None, 0),
+    "rprop": ({"lr": 0.1}, None, 0),
+    "sm3": ({"lr": 1.0}, None, 0),
+}
+
+
+def minimise(step, carry, steps):
+    return jax.jit(lambda carry: jax.lax.fori_loop(0, steps, lambda i, c: step(*c), carry))(carry)[0]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", MINIMISERS)
+def test_the_cases_of_its_own_tests(name, target):
+    start, minimum, function = TARGETS[target]
+    keywords, theirs, most = MINIMISERS[name]
+    params = jnp.array(start)
+    tx = stepfuse.jax.optimizer(name, **keywords)
+
+    def ours(params, state):
+        return tx.step(params, state, jax.grad(function)(params))
+
+    if theirs is not None:
+        other = theirs()
+
+        def update(params, state):
+            updates, state = other.update(jax.grad(function)(params), state, params)
+            return optax.apply_updates(params, updates), state
+
+        found, expected = minimise(ours, (params, tx.init(params)), 20), minimise(update, (params, other.init(params)), 20)
+        assert ulps(found, expected) <= most
+    np.testing.assert_allclose(minimise(ours, (params, tx.init(params)), 10000), minimum, rtol=3e-2, atol=3e-2)
+
+
 def test_clip_by_global_norm():
     ours = stepfuse.jax.adamw(lr=optax.cosine_decay_schedule(1e-2, 15), max_norm=1.0, weight_decay=1e-4)
     a, b = run(ours, optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(1e-2, 15))))
