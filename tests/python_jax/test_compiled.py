@@ -158,6 +158,21 @@ def test_a_state_can_be_pickled():
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
 
 
+def test_orbax_saves_a_state(tmp_path):
+    ocp = pytest.importorskip("orbax.checkpoint", reason="skipped: this Python has no orbax-checkpoint")
+    tx = stepfuse.jax.adamw(lr=lambda n: 1e-2 / (n + 1), moments="fp8", moments_min=1, clip="zclip")
+    params = make_params()
+    params, state = jax.jit(tx.step)(params, tx.init(params), make_params(1))
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "run", (params, state))
+    with ocp.StandardCheckpointer() as checkpointer:
+        loaded = checkpointer.restore(tmp_path / "run", jax.tree.map(ocp.utils.to_shape_dtype_struct, (params, state)))
+    a = jax.jit(tx.step)(*loaded, make_params(2))
+    b = jax.jit(tx.step)(params, state, make_params(2))
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
 @pytest.mark.skipif(jax.__version__.startswith("0.5."), reason="this version of jax does not export calls in place")
 def test_an_exported_program_needs_no_optimizer():
     tx = stepfuse.jax.adamw(lr=1e-2, max_norm=1.0)
