@@ -8,9 +8,16 @@
 #include <unistd.h>
 #include <vector>
 
+#include "runtime/cpu/relocations.hpp"
+
 namespace stepfuse {
 namespace {
 
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#else
+constexpr uint16_t kMachine = EM_AARCH64;
+#endif
 constexpr uint64_t kMost = uint64_t{1} << 30;  // a kernel has a few pages; also keeps sums in range
 
 size_t align_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
@@ -50,7 +57,7 @@ class Placement {
     auto header = in_.at<Elf64_Ehdr>(0);
     bool ours = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
                 header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_type == ET_REL &&
-                header->e_machine == EM_X86_64 && header->e_shentsize == sizeof(Elf64_Shdr);
+                header->e_machine == kMachine && header->e_shentsize == sizeof(Elf64_Shdr);
     if (!ours) return false;
     for (size_t i = 0; i < header->e_shnum; ++i) {
       auto section = in_.at<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
@@ -135,35 +142,20 @@ class Placement {
       auto r = in_.at<Elf64_Rela>(list.sh_offset + at);
       if (!r || ELF64_R_SYM(r->r_info) >= symbols_.size()) return false;
       const char* symbol = address(symbols_[ELF64_R_SYM(r->r_info)], memory);
-      size_t width = ELF64_R_TYPE(r->r_info) == R_X86_64_64 ? 8 : 4;
-      if (symbol == nullptr || target.sh_size < width || r->r_offset > target.sh_size - width) {
+      auto type = static_cast<uint32_t>(ELF64_R_TYPE(r->r_info));
+      size_t width = relocation_bytes(kMachine, type);
+      if (symbol == nullptr || width == 0 || target.sh_size < width ||
+          r->r_offset > target.sh_size - width) {
         return false;
       }
       int64_t value = 0;
+      char* place = base + r->r_offset;
       if (__builtin_add_overflow(reinterpret_cast<intptr_t>(symbol), r->r_addend, &value) ||
-          !apply(static_cast<uint32_t>(ELF64_R_TYPE(r->r_info)), value, base + r->r_offset)) {
+          !apply_relocation(kMachine, type, value, reinterpret_cast<intptr_t>(place), place)) {
         return false;
       }
     }
     return true;
-  }
-
-  static bool apply(uint32_t type, int64_t value, char* place) {
-    switch (type) {
-      case R_X86_64_64:
-        std::memcpy(place, &value, sizeof value);
-        return true;
-      case R_X86_64_PC32:
-      case R_X86_64_PLT32: {
-        // Refuse a distance that does not fit, because the conversion would hide it.
-        int32_t narrow = 0;
-        if (__builtin_sub_overflow(value, reinterpret_cast<intptr_t>(place), &narrow)) return false;
-        std::memcpy(place, &narrow, sizeof narrow);
-        return true;
-      }
-      default:
-        return false;
-    }
   }
 
   Reader in_;
@@ -178,7 +170,6 @@ class Placement {
 }  // namespace
 
 std::unique_ptr<ElfObject> ElfObject::load(std::string_view bytes) {
-#if defined(__x86_64__)
   Placement placement(bytes);
   if (!placement.plan() || placement.bytes() == 0) return nullptr;
   void* memory = ::mmap(nullptr, placement.bytes(), PROT_READ | PROT_WRITE,
@@ -198,11 +189,9 @@ std::unique_ptr<ElfObject> ElfObject::load(std::string_view bytes) {
   size_t code = object->code_ = placement.code_begin();
   bool done = (code == 0 || ::mprotect(object->memory_, code, PROT_READ) == 0) &&
               ::mprotect(object->memory_ + code, object->bytes_ - code, PROT_READ | PROT_EXEC) == 0;
+  // AArch64 reads instructions past the data that was written. On x86-64 this does nothing.
+  __builtin___clear_cache(object->memory_ + code, object->memory_ + object->bytes_);
   return done ? std::move(object) : nullptr;
-#else
-  static_cast<void>(bytes);
-  return nullptr;
-#endif
 }
 
 ElfObject::~ElfObject() {

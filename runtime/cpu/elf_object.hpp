@@ -1,7 +1,7 @@
 // Places a relocatable ELF object into this process without a linker library. Knows the ELF format.
 //
-// Our kernels are code and constants that refer to nothing outside of themselves, which takes three kinds
-// of relocation on x86-64. LLVM's linker handles any object that needs more.
+// Our kernels are code and constants that refer to nothing outside of themselves, which takes a few kinds
+// of relocation. LLVM's linker handles any object that needs more.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ std::string protection_of(const void* address) {
 
 }  // namespace
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 TEST_CASE(
     "every kernel of ours is placed by ourselves, and never writable and executable at once") {
   if (!llvm_status().available) {
