@@ -31,5 +31,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What is for users; modules of trainers (accelerate, torchao, transformers) are imported by their names."""
+    """Lists the names for users. Modules for trainers (accelerate, torchao, transformers) are imported by their names."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -1,7 +1,7 @@
-"""For Transformers' Trainer: names for `optim=`, and the scaler and the clipping of its Accelerator.
+"""Adapts Transformers' Trainer: names for `optim=`, and the scaler and the clipping of its Accelerator.
 
 Importing this module makes `TrainingArguments(optim="stepfuse_adamw")` work, and likewise every optimizer of the package
-whose constructor needs nothing but parameters: "stepfuse_" and its recipe's name.
+whose constructor needs only parameters: "stepfuse_" and its recipe's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREFIX = "stepfuse_"
 
 
 def _classes() -> dict[str, type[Fused]]:
-    """The optimizers by what `optim=` calls them. Muon takes matrices only, and the Trainer gives it all parameters."""
+    """Returns the optimizers by their names for `optim=`. Muon is left out: it takes matrices only, and the Trainer gives it all parameters."""
     found = [*vars(optimizers).values(), *(getattr(built_in, name) for name in built_in.__all__)]
     named = {getattr(cls, "formula", "") or getattr(cls, "_recipe", ""): cls for cls in found if isinstance(cls, type) and issubclass(cls, Fused)}
     return {PREFIX + name: cls for name, cls in sorted(named.items()) if name}
@@ -33,7 +33,7 @@ NAMES = _classes()
 
 
 def _arguments(text: str | None) -> dict[str, Any]:
-    """The Trainer's `optim_args`, "key=value,key=value": numbers, True, False and None are such, all else is text."""
+    """Parses the Trainer's `optim_args`, "key=value,key=value": numbers, True, False and None, and otherwise text."""
     given = {}
     for entry in filter(None, (text or "").replace(" ", "").split(",")):
         key, equals, value = entry.partition("=")
@@ -47,7 +47,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
 
 
 def _keywords(cls: type[Fused], args: transformers.TrainingArguments) -> dict[str, Any]:
-    """What the training's arguments say for a class: its betas, eps and weight decay if it has such, then `optim_args`."""
+    """Returns a class's arguments from the training's: betas, eps and weight decay if it has them, then `optim_args`."""
     takes = inspect.signature(cls).parameters
     settings = {"lr": args.learning_rate, "betas": (args.adam_beta1, args.adam_beta2), "eps": args.adam_epsilon,
                 "weight_decay": args.weight_decay}
@@ -58,17 +58,17 @@ def _keywords(cls: type[Fused], args: transformers.TrainingArguments) -> dict[st
 
 
 def _add_names() -> None:
-    """Makes the names members of the enumeration that `optim=` is converted to."""
+    """Adds the names to the enumeration that `optim=` is converted to."""
     for name in NAMES:
         if name not in OptimizerNames._value2member_map_:
             member = str.__new__(OptimizerNames, name)
             member._name_, member._value_ = name.upper(), name
             OptimizerNames._value2member_map_[name] = OptimizerNames._member_map_[name.upper()] = member
-            OptimizerNames._member_names_.append(name.upper())  # which the parser of command lines lists
+            OptimizerNames._member_names_.append(name.upper())  # the parser of command lines lists these
 
 
 def _add_handler(handler: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
-    """Trainer.get_optimizer_cls_and_kwargs, which knows our names, too."""
+    """Extends Trainer.get_optimizer_cls_and_kwargs by our names."""
 
     @functools.wraps(handler)
     def get_optimizer_cls_and_kwargs(args: transformers.TrainingArguments, *model: Any, **keywords: Any) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ transformers.Trainer.get_optimizer_cls_and_kwargs = staticmethod(_add_handler(tr
 
 
 class _Patch(transformers.TrainerCallback):
-    """The Trainer makes its optimizer late."""
+    """Waits for the Trainer's optimizer, which it makes late."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         while hasattr(optimizer, "optimizer"):
