@@ -10,9 +10,12 @@
 
 #include <stepfuse/format.hpp>
 #include <stepfuse/parser.hpp>
+#include <stepfuse/printer.hpp>
 
+#include "ir/formats/format_text.hpp"
 #include "ir/formula/built_in.hpp"
 #include "ir/program/verifier.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -33,14 +36,13 @@ size_t end_of_step(std::string_view text) {
 }
 
 // The buffer that stands for the value itself.
-const Buffer& value_of(const Format& f, const Program& p, Access access) {
+void check_value(const Format& f, const Program& p, Access access) {
   int slot = p.find_buffer("x");
   if (slot < 0) fail(f, fmt::format("@{} has no buffer @x, which is the value", p.name));
   const Buffer& x = p.buffers[static_cast<size_t>(slot)];
   if (x.dtypes != DTypeSet(DType::f32) || x.at != per::element || x.access != access) {
-    fail(f, fmt::format("buffer @x of @{} is of f32, {}", p.name, name(access)));
+    fail(f, fmt::format("buffer @x of @{} must be f32 {}", p.name, name(access)));
   }
-  return x;
 }
 
 std::vector<Buffer> parts_of(const Program& p) {
@@ -51,61 +53,80 @@ std::vector<Buffer> parts_of(const Program& p) {
   return parts;
 }
 
-// What holds of a function of one place.
-void check_function(const Format& f, const Program& p, Access of_parts) {
-  if (!p.args.empty() || !p.states.empty() || !p.stages.empty()) {
-    fail(f,
-         fmt::format("@{} has no args, states or stages: it is a function of the value", p.name));
+// @encode alone draws random numbers, reduces beyond blocks and writes states.
+void check_function(const Format& f, const Program& p, bool encodes) {
+  for (const Arg& a : p.args) {
+    bool is_known = (a.name == "seed" && a.type == Type{DType::i64, per::step}) ||
+                    (a.name == "count" && a.type == Type{DType::i64, per::tensor});
+    if (encodes && is_known) continue;
+    fail(f, fmt::format("@{} has arg %{}; only @encode has args, and only %seed : i64 and %count : "
+                        "<i64>, from which random numbers follow",
+                        p.name, a.name));
   }
   for (const Inst& inst : p.insts) {
-    bool uniform = is_source(inst.op) && inst.op != Op::constant && inst.op != Op::load &&
-                   inst.op != Op::element_index;
-    if (is_folded(inst) || uniform || inst.op == Op::random) {
-      fail(f, fmt::format("@{} has {}: it is a function of the value and its block", p.name,
-                          info(inst.op).name));
+    bool is_value = inst.op == Op::constant || inst.op == Op::load || inst.op == Op::arg ||
+                    inst.op == Op::element_index || inst.op == Op::read;
+    bool is_foreign = (is_source(inst.op) && !is_value) || inst.op == Op::stage;
+    bool is_wide = is_folded(inst) || inst.op == Op::random || inst.op == Op::write;
+    if (is_foreign || (is_wide && !encodes)) {
+      fail(f, fmt::format("@{} has {}: {}", p.name, info(inst.op).name,
+                          encodes ? "it is a function of the values, states and random numbers"
+                                  : "it is a function of the value, its block and states"));
     }
-    if (inst.predicate != kNoValue) fail(f, fmt::format("@{} stores without conditions", p.name));
+    if (inst.predicate != kNoValue) {
+      fail(f, fmt::format("@{} has a condition on {}; the step's own condition is put there",
+                          p.name, info(inst.op).name));
+    }
   }
+  Access access = encodes ? Access::out : Access::in;
   for (const Buffer& part : parts_of(p)) {
-    if (part.access == of_parts && part.dtypes.size() == 1 && part.init == Buffer::Init::none &&
+    if (part.access == access && part.dtypes.size() == 1 && part.init == Buffer::Init::none &&
         part.is_of_all()) {
       continue;
     }
-    fail(f, fmt::format("part @{} of @{} is of one type, {}, of every tensor", part.name, p.name,
-                        name(of_parts)));
+    fail(f, fmt::format("part @{} of @{} must have one type, be {}, and exist for every tensor",
+                        part.name, p.name, name(access)));
   }
 }
 
+size_t count_stores(const Program& p) {
+  return static_cast<size_t>(std::count_if(p.insts.begin(), p.insts.end(),
+                                           [](const Inst& i) { return i.op == Op::store; }));
+}
+
 void check_pair(const Format& f) {
-  value_of(f, f.encode, Access::in);
-  value_of(f, f.decode, Access::out);
-  check_function(f, f.encode, Access::out);
-  check_function(f, f.decode, Access::in);
+  check_value(f, f.encode, Access::in);
+  check_value(f, f.decode, Access::out);
+  check_function(f, f.encode, true);
+  check_function(f, f.decode, false);
   std::vector<Buffer> made = parts_of(f.encode);
   std::vector<Buffer> used = parts_of(f.decode);
   for (Buffer& b : used) b.access = Access::out;
   if (made != used || made.empty()) {
-    fail(f, "@encode and @decode have the same parts, in the same order");
+    fail(f, "@encode and @decode must have the same parts, in the same order");
   }
-  auto stores = [&](const Program& p) {
-    return static_cast<size_t>(std::count_if(p.insts.begin(), p.insts.end(),
-                                             [](const Inst& i) { return i.op == Op::store; }));
-  };
-  if (stores(f.encode) != made.size()) fail(f, "@encode stores every part");
-  if (stores(f.decode) != 1) fail(f, "@decode stores @x");
+  for (const State& s : f.decode.states) {
+    int slot = f.encode.find_state(s.name);
+    if (slot < 0 || f.encode.states[static_cast<size_t>(slot)] != s) {
+      fail(f, fmt::format("@decode has state @{}, which @encode must declare alike", s.name));
+    }
+  }
+  if (count_stores(f.encode) != made.size()) fail(f, "@encode must store every part once");
+  if (count_stores(f.decode) != 1) fail(f, "@decode must store @x once");
 }
 
-// What a buffer kept in a format is called, and whose it is.
-struct Parts {
+// How the parts are named, which tensors have them, and what random numbers follow from.
+struct Wanted {
   bool lower_bits = false;  // as with_lower_bits() names them
   uint64_t from = 0;        // smaller tensors keep the buffer itself
+  RandomInputs random = {};
 };
 
 // Keeps one buffer of a program in a format.
 class Rewriting {
  public:
-  Rewriting(const Program& from, std::string_view buffer, const Format& format, Parts parts)
-      : from_(from), format_(format), wanted_(parts), slot_(from.find_buffer(buffer)) {
+  Rewriting(const Program& from, std::string_view buffer, const Format& format, Wanted wanted)
+      : from_(from), format_(format), wanted_(wanted), slot_(from.find_buffer(buffer)) {
     check(buffer);
     names_.insert(from.names.begin(), from.names.end());
   }
@@ -134,6 +155,19 @@ class Rewriting {
         refuse(name, fmt::format("@{} begins as its copy", b.name));
       }
     }
+    if (!format_.encode.args.empty() &&
+        (wanted_.random.seed == kNoValue || wanted_.random.count == kNoValue)) {
+      refuse(name, "it draws random numbers, and no seed and count are given");
+    }
+    for (const Buffer& part : parts_of(format_.encode)) {
+      if (ordered_rows(part.at) == 0 || buffer().access != Access::inout) continue;
+      refuse(name,
+             fmt::format(
+                 "part @{} has one value for {} elements, which one chunk would store while "
+                 "another still decodes with it; keep this format for a copy that the step only "
+                 "writes, or make the part a state",
+                 part.name, tile_text(part.at)));
+    }
     for (const Inst& inst : from_.insts) {
       bool stores = inst.op == Op::store && inst.slot == slot_ && inst.predicate != kNoValue;
       if (stores && is_tile(from_[inst.predicate].type.at)) {
@@ -150,6 +184,7 @@ class Rewriting {
     to_.state_locs = from_.state_locs;
     to_.args = from_.args;
     to_.stages = from_.stages;
+    declare_states();
     for (size_t b = 0; b < from_.buffers.size(); ++b) {
       moved_.push_back(static_cast<int32_t>(to_.buffers.size()));
       Buffer kept = from_.buffers[b];
@@ -164,9 +199,7 @@ class Rewriting {
       for (const Buffer& part : parts_of(format_.encode)) {
         bool is_rest = wanted_.lower_bits && !parts_.empty() && kept.access != Access::out;
         parts_[part.name] = static_cast<int32_t>(to_.buffers.size());
-        to_.buffers.push_back({.name = wanted_.lower_bits ? part.name
-                                                          : fmt::format("{}.{}.{}", kept.name,
-                                                                        format_.name, part.name),
+        to_.buffers.push_back({.name = part_name(part.name),
                                .dtypes = part.dtypes,
                                .access = kept.access,
                                .init = is_rest ? Buffer::Init::zero : kept.init,
@@ -175,6 +208,17 @@ class Rewriting {
                                .below = kept.below});
       }
     }
+  }
+  void declare_states() {
+    for (State state : format_.encode.states) {
+      states_[state.name] = static_cast<int32_t>(to_.states.size());
+      state.name = part_name(state.name);
+      to_.states.push_back(std::move(state));
+      if (!to_.state_locs.empty()) to_.state_locs.emplace_back();
+    }
+  }
+  std::string part_name(const std::string& part) const {
+    return wanted_.lower_bits ? part : fmt::format("{}.{}.{}", buffer().name, format_.name, part);
   }
   void keep_small(Buffer kept) {
     kept.dtypes = DType::f32;
@@ -253,6 +297,18 @@ class Rewriting {
     if (type.at != per::element) x = spread(x, loc);
     return inline_step(format_.encode, x, store.predicate, loc);
   }
+  // A small tensor's states stay as they are.
+  ValueId unless_small(ValueId predicate, SourceLoc loc) {
+    if (small_ < 0) return predicate;
+    if (is_small_ == kNoValue) ask_size(loc);
+    Type flag{DType::boolean, per::tensor};
+    ValueId is_large =
+        append({.op = Op::logical_not, .type = flag, .operands = {is_small_, kNoValue, kNoValue}},
+               fresh("is_large"), loc);
+    if (predicate == kNoValue) return is_large;
+    return append({.op = Op::bit_and, .type = flag, .operands = {predicate, is_large, kNoValue}},
+                  fresh("is_written"), loc);
+  }
   // To every element the value that they share.
   ValueId spread(ValueId x, SourceLoc loc) {
     Type flag{DType::boolean, per::element};
@@ -291,14 +347,24 @@ class Rewriting {
       }
       bool memory = inst.op == Op::load || inst.op == Op::store;
       std::string at = memory ? code.buffers[static_cast<size_t>(inst.slot)].name : "";
+      if (inst.op == Op::arg) {
+        own[v] = map_.at(code.args[static_cast<size_t>(inst.slot)].name == "seed"
+                             ? wanted_.random.seed
+                             : wanted_.random.count);
+        continue;
+      }
       if (memory && at == "x") {
         if (inst.op == Op::load) own[v] = x;
         if (inst.op == Op::store) stored = inst.operands[0];
         continue;
       }
       if (memory) inst.slot = parts_.at(at);
+      if (inst.op == Op::read || inst.op == Op::write) {
+        inst.slot = states_.at(code.states[static_cast<size_t>(inst.slot)].name);
+      }
       if (reads_table(inst.op)) inst.slot = table(code.tables[static_cast<size_t>(inst.slot)]);
       if (inst.op == Op::store) inst.predicate = predicate;
+      if (inst.op == Op::write) inst.predicate = unless_small(predicate, loc);
       own[v] =
           append(inst, is_effect(inst.op) ? "" : fresh(code.names[static_cast<size_t>(v)]), loc);
     }
@@ -307,20 +373,24 @@ class Rewriting {
 
   const Program& from_;
   const Format& format_;
-  Parts wanted_;
+  Wanted wanted_;
   int32_t slot_;
   int32_t small_ = -1;  // the buffer itself, where small tensors keep it
   ValueId is_small_ = kNoValue;
   Program to_;
-  std::vector<int32_t> moved_;            // [buffer] its new number
-  std::map<std::string, int32_t> parts_;  // by name
+  std::vector<int32_t> moved_;             // [buffer] its new number
+  std::map<std::string, int32_t> parts_;   // by name
+  std::map<std::string, int32_t> states_;  // by name
   std::map<ValueId, ValueId> map_;
   std::set<std::string> names_;
 };
 
 }  // namespace
 
-Format parse_format(std::string_view text, std::string_view name) {
+Format parse_format(std::string_view given, std::string_view name,
+                    std::span<const std::string_view> values) {
+  std::string chosen = choose(given, name, values);
+  std::string_view text = chosen;
   size_t cut = end_of_step(text);
   std::string rest(text);  // with the lines of the whole
   for (size_t i = 0; i < cut; ++i) {
@@ -336,17 +406,69 @@ Format parse_format(std::string_view text, std::string_view name) {
   return f;
 }
 
-std::vector<std::string_view> list_formats() {
-  std::vector<std::string_view> names;
-  for (const formula::Embedded& e : formula::embedded_formats()) names.push_back(e.name);
+namespace {
+
+using formula::Embedded;
+
+// The names of a text's variants, whose types the copied buffer decides if `typed` is false.
+void add_variants(std::vector<std::string>& names, const Embedded& e, bool typed, char joint) {
+  std::vector<std::string> variants = {std::string(e.name)};
+  for (const FormatParameter& p : format_parameters(e.text, e.name)) {
+    if (p.is_type && !typed) continue;
+    std::vector<std::string> more;
+    for (const std::string& variant : variants) {
+      more.push_back(variant);
+      for (size_t i = 1; i < p.values.size(); ++i) {
+        more.push_back(fmt::format("{}{}{}", variant, joint, p.values[i]));
+      }
+    }
+    variants = std::move(more);
+  }
+  names.insert(names.end(), variants.begin(), variants.end());
+}
+
+std::vector<std::string> list_variants(std::span<const Embedded> texts, bool typed, char joint) {
+  std::vector<std::string> names;
+  for (const Embedded& e : texts) add_variants(names, e, typed, joint);
   return names;
 }
 
-Format built_in_format(std::string_view name) {
+// Four formats had names of their own before they became one text.
+constexpr std::pair<std::string_view, std::string_view> kOldNames[] = {
+    {"mxe4m3", "mx"},
+    {"mxe5m2", "mx_f8e5m2"},
+    {"mxe4m3_rceil", "mx_rceil"},
+    {"mxe5m2_rceil", "mx_f8e5m2_rceil"}};
+
+}  // namespace
+
+std::vector<std::string_view> list_formats() {
+  static const auto names = list_variants(formula::embedded_formats(), true, '_');
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string_view> list_copy_formats() {
+  static const auto names = list_variants(formula::embedded_copies(), false, '-');
+  return {names.begin(), names.end()};
+}
+
+Format built_in_format(std::string_view name, std::optional<DType> type) {
+  std::string_view wanted = name;
+  for (const auto& [old, now] : kOldNames) {
+    if (name == old) wanted = now;
+  }
   for (auto list :
        {formula::embedded_formats(), formula::embedded_masters(), formula::embedded_copies()}) {
-    for (const formula::Embedded& e : list) {
-      if (e.name == name) return parse_format(e.text, name);
+    for (const Embedded& e : list) {
+      std::string_view rest = wanted;
+      if (!rest.starts_with(e.name)) continue;
+      rest.remove_prefix(e.name.size());
+      if (!rest.empty() && rest[0] != '-' && rest[0] != '_') continue;
+      std::vector<std::string_view> values = split(rest.substr(rest.empty() ? 0 : 1), "-_");
+      if (type) values.push_back(stepfuse::name(*type));
+      std::string known(name);
+      std::replace(known.begin(), known.end(), '-', '_');  // which names of buffers may have
+      return parse_format(e.text, known, values);
     }
   }
   throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}", name,
@@ -358,8 +480,9 @@ Program with_format(const Program& program, std::string_view buffer, const Forma
   return Rewriting(program, buffer, format, {.from = from}).run();
 }
 
-Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format) {
-  return Rewriting(program, buffer, format, {.lower_bits = true}).run();
+Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format,
+                        RandomInputs random) {
+  return Rewriting(program, buffer, format, {.lower_bits = true, .random = random}).run();
 }
 
 Program conversion(std::string_view from, std::string_view to) {

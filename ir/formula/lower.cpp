@@ -110,7 +110,7 @@ class Lowering {
       case Kind::moment: {
         Entry& e = define(s.name, s.loc);
         e.declared = &s;
-        e.kept = c.keep(s.name, s.dtype.value_or(c.settings.options.moments));
+        e.kept = s.dtype ? c.keep(s.name, *s.dtype) : c.moment(s.name);
         if (s.from_weight) c.b.init_copy(e.kept.buffer, c.weight_buffer);
         if (!s.dtype && !s.from_weight) c.moments.push_back(s.name);
         e.now.value = e.kept.value;

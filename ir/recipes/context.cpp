@@ -44,6 +44,12 @@ void Context::stage(std::string_view name) {
   b.stage(stage_);
 }
 
+Kept Context::moment(std::string_view name) {
+  const StoredMoment* stored = settings.options.moments.find(name);
+  return keep(name,
+              stored != nullptr ? dtype_from_name(stored->form).value_or(DType::f32) : DType::f32);
+}
+
 Kept Context::keep(std::string_view name, DType dtype) {
   BufferRef buffer = b.buffer(std::string(name), dtype, Access::inout);
   b.init_zero(buffer);

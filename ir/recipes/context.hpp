@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <stepfuse/format.hpp>
 #include <stepfuse/recipe_options.hpp>
 
 #include "ir/program/builder.hpp"
@@ -35,6 +36,7 @@ struct Settings {
   bool skip_overflow = false;  // of the norm
   bool norm = false;           // a norm is computed or given
   WeightDecay weight_decay = WeightDecay::none;
+  std::optional<Format> weight_format;  // of the weights, or of their copies
 
   bool torch() const {
     return options.profile == Profile::torch_fused || options.profile == Profile::torch_foreach;
@@ -44,14 +46,10 @@ struct Settings {
     return options.clip != Clip::none && options.clip != Clip::value && !clips_rows();
   }
   bool clips_rows() const { return options.clip == Clip::agc; }
-  // 128 rows of 128 columns of a copy share a scale.
-  bool scales_squares() const {
-    return options.copy_scale == CopyScale::block128 ||
-           options.copy_scale == CopyScale::block128_f32;
-  }
-  // 32 elements of a copy share a power of two: it is kept in a format.
-  bool scales_blocks() const {
-    return options.copy_scale == CopyScale::mx || options.copy_scale == CopyScale::mx_rceil;
+  // Whether the copy's scales are an array of the caller's, so that the first masters are the caller's too.
+  bool has_scale_arrays() const {
+    return options.copy_scale != CopyScale::none && weight_format &&
+           weight_format->encode.buffers.size() > 2;
   }
 };
 
@@ -80,7 +78,7 @@ class Context {
   void stage(std::string_view name);
 
   // Declares and loads something kept, zero at first, in the storage type of the moments or f32.
-  Kept moment(std::string_view name) { return keep(name, settings.options.moments); }
+  Kept moment(std::string_view name);
   Kept keep(std::string_view name, DType dtype);
   // Stores the new value if the step is good and `also` holds.
   void update(const Kept& kept, Value v, Value also = {});
@@ -115,6 +113,7 @@ class Context {
   // With a window: the micro-batches in it.
   Value micro_batches;
   StateRef micro_batches_state;
+  RandomInputs random;               // of stochastic rounding
   std::vector<std::string> moments;  // buffers that are stored as --moments says
 
  private:

@@ -11,7 +11,7 @@
 
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
-#include "ir/recipes/moment_forms.hpp"
+#include "ir/recipes/store.hpp"
 #include "ir/text/words.hpp"
 
 namespace stepfuse {
@@ -124,16 +124,12 @@ RecipeOption names_option(std::string_view name, std::vector<std::string> Option
   return row;
 }
 
-void set_moments(Options& o, std::string_view text) {
-  o.moments = text == "bf16" ? DType::bf16 : DType::f32;
-  o.moments_format = text == "f32" || text == "bf16" ? "" : text;
-  for (const auto& [moment, form] : recipes::moment_forms(o.moments_format)) {
-    if (form != "f32" || moment.empty()) built_in_format(form);  // which says what there is
-  }
+RecipeOption alias(RecipeOption row) {
+  row.is_alias = true;
+  return row;
 }
 
-// A storage type or a format for all moments, or one per moment: exp_avg=int8,exp_avg_sq=sqrt8. Entries are
-// separated by ',' or '|'.
+// A storage type or a format for all moments, or one per moment.
 RecipeOption moments_option() {
   std::vector<std::string_view> values = {"f32", "bf16"};
   for (std::string_view name : list_formats()) values.push_back(name);
@@ -141,13 +137,30 @@ RecipeOption moments_option() {
                       std::move(values),
                       "",
                       "type or format of the moments; per moment: exp_avg=int8,exp_avg_sq=sqrt8",
-                      set_moments,
-                      [](const Options& o) {
-                        return o.moments_format.empty() ? std::string(stepfuse::name(o.moments))
-                                                        : o.moments_format;
-                      }};
+                      [](Options& o, std::string_view text) { o.moments = text; },
+                      [](const Options& o) { return o.moments.text(); }};
+  row.open = true;
+  return alias(std::move(row));
+}
+
+// Sets several of the members at once, which print themselves as the aliases.
+RecipeOption store_option() {
+  RecipeOption row = {"store",
+                      {"weight=bf16+ecc24", "weight=f8e4m3:mx", "moments=fp8", "exp_avg@4096=fp8"},
+                      "",
+                      "how buffers are stored, BUFFER[@MIN]=FORM: types, formats, weights with "
+                      "their missing bits, scaled copies",
+                      recipes::set_store,
+                      [](const Options&) { return std::string(); }};
   row.open = true;
   return row;
+}
+
+std::vector<std::pair<std::string_view, CopyScale>> copy_scales() {
+  std::vector<std::pair<std::string_view, CopyScale>> choices;
+  choices.emplace_back(CopyScale::none.name(), CopyScale::none);
+  for (std::string_view name : list_copy_formats()) choices.emplace_back(name, CopyScale(name));
+  return choices;
 }
 
 RecipeOption moments_below_option() {
@@ -170,7 +183,7 @@ RecipeOption moments_below_option() {
       },
       [](const Options& o) { return o.moments_below == 0 ? "" : std::to_string(o.moments_below); }};
   row.open = true;
-  return row;
+  return alias(std::move(row));
 }
 
 const Choices<LossScale> kLossScale = {{"none", LossScale::none},
@@ -195,13 +208,6 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
-const Choices<CopyScale> kCopyScale = {{"none", CopyScale::none},
-                                       {"delayed", CopyScale::delayed},
-                                       {"current", CopyScale::current},
-                                       {"mx", CopyScale::mx},
-                                       {"mx-rceil", CopyScale::mx_rceil},
-                                       {"block128", CopyScale::block128},
-                                       {"block128-f32", CopyScale::block128_f32}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -231,17 +237,19 @@ std::vector<RecipeOption> make_table() {
        "storage type of the gradients, or several: f16,f32", set_grad, get_grad},
       flag("grad-scale", &Options::grad_scale,
            "gradients are stored with one scale per tensor; arg grad_scale_inv undoes it"),
+      store_option(),
       moments_option(),
       moments_below_option(),
-      choice("master", &Options::master, kMaster, "f32",
-             "keep weights in low precision plus an f32 master copy, or a compact remainder"),
-      choice("model", &Options::model, choices_of(kLowPrecision), "",
-             "storage type of the weights with --master or --weight-rounding"),
-      choice("copy-scale", &Options::copy_scale, kCopyScale, "delayed",
-             "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements (mx, "
-             "mx-rceil) or per 128x128 block (block128, block128-f32)"),
-      choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
-             "no master copy: store weights only in the --model type, rounded this way"),
+      alias(
+          choice("master", &Options::master, kMaster, "f32",
+                 "keep weights in low precision plus an f32 master copy, or a compact remainder")),
+      alias(choice("model", &Options::model, choices_of(kLowPrecision), "",
+                   "storage type of the weights with --master or --weight-rounding")),
+      alias(choice("copy-scale", &Options::copy_scale, copy_scales(), "delayed",
+                   "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements "
+                   "(mx, mx-rceil) or per 128x128 block (block128, block128-f32)")),
+      alias(choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
+                   "no master copy: store weights only in the --model type, rounded this way")),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
              "unscale the gradients and adapt the loss scale; apex, megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",

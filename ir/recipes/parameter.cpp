@@ -10,20 +10,16 @@
 namespace stepfuse::recipes {
 
 Parameter declare_parameter(Context& c, Access access) {
+  const RecipeOptions& o = c.settings.options;
+  // A weight in a format is f32 here, and gets its parts when the step is whole (with_weights).
+  bool in_format = c.settings.weight_format.has_value();
+  DType dtype =
+      !in_format && (o.master == Master::f32 || o.weight_rounding) ? c.settings.model : DType::f32;
   Parameter p;
-  if (c.settings.options.master == Master::f32) {
-    bool in_format = c.settings.scales_blocks();  // as `weight` is kept in the end
-    p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
+  p.weight = c.b.buffer("weight", dtype, o.master == Master::f32 ? Access::out : access);
+  if (o.master == Master::f32) {
     p.master = c.b.buffer("master", DType::f32, Access::inout);
-    if (c.settings.scales_squares()) {
-      p.weight_scale =
-          c.b.buffer("weight_scale", DType::f32, Access::out, per::square(kSquareSide));
-    } else if (!in_format) {
-      c.b.init_copy(p.master, p.weight);
-    }
-  } else {
-    DType dtype = c.settings.options.weight_rounding ? c.settings.model : DType::f32;
-    p.weight = c.b.buffer("weight", dtype, access);
+    if (!c.settings.has_scale_arrays()) c.b.init_copy(p.master, p.weight);
   }
   return p;
 }
@@ -31,14 +27,12 @@ Parameter declare_parameter(Context& c, Access access) {
 void load_parameter(Context& c, Parameter& p) {
   const RecipeOptions& o = c.settings.options;
   c.weight_buffer = o.master == Master::f32 ? p.master : p.weight;
-  if (!o.weight_rounding) {
+  if (o.weight_rounding != WeightRounding::kahan) {
     c.weight = c.b.load(c.weight_buffer).named("w");
     return;
   }
   c.weight = c.b.cast(c.b.load(c.weight_buffer).named("w_in"), DType::f32).named("w");
-  if (o.weight_rounding == WeightRounding::kahan) {
-    p.compensation = c.keep("kahan", c.settings.model);
-  }
+  p.compensation = c.keep("kahan", c.settings.model);
 }
 
 namespace {
@@ -60,16 +54,13 @@ Value store_compensated(Context& c, const Parameter& p, Value new_weight) {
 }  // namespace
 
 Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
-  auto rounding = c.settings.options.weight_rounding;
-  if (rounding == WeightRounding::kahan) return store_compensated(c, p, new_weight);
-  Value stored = new_weight;
-  if (rounding == WeightRounding::nearest) {
-    stored = c.b.cast(new_weight, c.settings.model).named("w_stored");
-  } else if (rounding == WeightRounding::stochastic) {
-    Value bits = c.b.random(c.seed(), c.count(), c.i32(0)).named("w_random");
-    stored = c.b.cast_sr(new_weight, bits, c.settings.model).named("w_stored");
+  if (c.settings.options.weight_rounding == WeightRounding::kahan) {
+    return store_compensated(c, p, new_weight);
   }
-  c.b.store(c.weight_buffer, stored, c.applied);
+  if (c.settings.options.weight_rounding == WeightRounding::stochastic) {
+    c.random = {c.seed().id, c.count().id};
+  }
+  c.b.store(c.weight_buffer, new_weight, c.applied);
   return new_weight;
 }
 
@@ -107,41 +98,6 @@ Value scale_to_largest(Context& c, Value widest, Value otherwise) {
   return c.b.select(usable, wanted, otherwise);
 }
 
-void store_scaled(Context& c, const Parameter& p, Value new_weight, Value scale) {
-  Value scaled = (new_weight * scale).named("w_scaled");
-  c.b.store(p.weight, c.b.cast(scaled, c.settings.model).named("w_copy"), c.applied);
-}
-void store_times(Context& c, const Parameter& p, Value new_weight, Value scale) {
-  store_scaled(c, p, new_weight, scale);
-  c.b.write(of_tensors(c, "copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
-}
-
-Value largest_of(Context& c, Value new_weight) {
-  return c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::tensor);
-}
-
-// TransformerEngine's current scaling: the copy waits for the largest of the new weights.
-void store_with_current(Context& c, const Parameter& p, Value new_weight) {
-  Value widest = largest_of(c, new_weight).named("amax");
-  Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
-  store_times(c, p, new_weight, scale);
-}
-
-// TransformerEngine's scaling of weights in blocks of 128 x 128; of its scales the powers of two
-// are the others without their fractions.
-void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
-  Value widest =
-      c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::square(kSquareSide))
-          .named("amax");
-  Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
-  if (c.settings.options.copy_scale == CopyScale::block128) {
-    Value power = c.b.bitcast(scale, DType::i32) & c.i32(-(1 << 23));
-    scale = c.b.bitcast(power, DType::f32).named("copy_scale_power");
-  }
-  store_scaled(c, p, new_weight, scale);
-  c.b.store(p.weight_scale, rcp(scale).named("copy_scale_inv"), c.applied);
-}
-
 // TransformerEngine's delayed scaling without a margin: the copy has the scale that earlier steps
 // left, and this step's largest weight counts from the next on. Where the largest is 0, infinite or
 // NaN the scale stays.
@@ -149,9 +105,11 @@ void store_with_delayed(Context& c, const Parameter& p, Value new_weight) {
   constexpr int kHistory = 16;
   StateRef scale_state = of_tensors(c, "copy_scale", 1);
   Value scale = c.b.read(scale_state).named("copy_scale");
-  store_times(c, p, new_weight, scale);
+  Value scaled = (new_weight * scale).named("w_scaled");
+  c.b.store(p.weight, c.b.cast(scaled, c.settings.model).named("w_copy"), c.applied);
+  c.b.write(of_tensors(c, "copy_scale_inv", 1), rcp(scale).named("copy_scale_inv"), c.applied);
 
-  Value newest = largest_of(c, new_weight);
+  Value newest = c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::tensor);
   Value widest = newest.named("amax_0");
   for (int age = 1; age < kHistory; ++age) {
     std::string name = fmt::format("amax_{}", age);
@@ -169,10 +127,9 @@ void store_with_delayed(Context& c, const Parameter& p, Value new_weight) {
 void store_copy(Context& c, const Parameter& p, Value new_weight) {
   if (c.settings.options.master != Master::f32) return;
   c.stage("copy");
-  CopyScale how = c.settings.options.copy_scale;
-  if (how == CopyScale::delayed) return store_with_delayed(c, p, new_weight);
-  if (how == CopyScale::current) return store_with_current(c, p, new_weight);
-  if (c.settings.scales_squares()) return store_with_block128(c, p, new_weight);
+  if (c.settings.options.copy_scale == CopyScale::delayed) {
+    return store_with_delayed(c, p, new_weight);
+  }
   c.b.store(p.weight, c.b.cast_to_buffer(new_weight, p.weight).named("w_copy"), c.applied);
 }
 

@@ -9,8 +9,7 @@ namespace stepfuse::recipes {
 struct Parameter {
   BufferRef weight;  // inout; with master weights the copy, out
   BufferRef master;
-  BufferRef weight_scale;  // with CopyScale::block128
-  Kept compensation;       // what rounding took from the weights, with WeightRounding::kahan
+  Kept compensation;  // what rounding took from the weights, with WeightRounding::kahan
 };
 
 // A weight that the step reads only has neither master nor copy.

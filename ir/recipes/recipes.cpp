@@ -15,7 +15,6 @@
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
-#include "ir/recipes/moment_forms.hpp"
 #include "ir/recipes/parameter.hpp"
 #include "ir/recipes/settings.hpp"
 #include "ir/semantics/fp_env.hpp"
@@ -115,43 +114,38 @@ void check_blocks(const Program& program, std::string_view instead) {
                           program.name, instead));
 }
 
-// The step with its weights in two arrays, where options --master and --copy-scale say so.
-Program with_weights(Program program, const Settings& s) {
-  const RecipeOptions& o = s.options;
-  if (s.scales_blocks()) {
-    check_blocks(program, "another --copy-scale");
-    std::string_view format = s.model == DType::f8e4m3 ? "mxe4m3" : "mxe5m2";
-    std::string_view rounding = o.copy_scale == CopyScale::mx_rceil ? "_rceil" : "";
-    return with_lower_bits(program, "weight",
-                           built_in_format(fmt::format("{}{}", format, rounding)));
+// The step with its weights, or their copies, in the format that the options say.
+Program with_weights(const Program& program, const Context& c) {
+  const std::optional<Format>& format = c.settings.weight_format;
+  if (!format) return program;
+  for (const Buffer& part : format->encode.buffers) {
+    if (block_of(part.at) > 1 && part.at.rows == 1) check_blocks(program, "another --copy-scale");
   }
-  if (o.master == Master::remainder)
-    return with_lower_bits(program, "weight", built_in_format("remainder"));
-  if (o.master == Master::ecc24)
-    return with_lower_bits(program, "weight", built_in_format("ecc24"));
-  return program;
+  return with_lower_bits(program, "weight", *format, c.random);
 }
 
-// The step with its moments in the formats of option --moments.
+// The step with its moments in the formats that the options say.
 Program with_moments(Program program, const Context& c) {
   const RecipeOptions& o = c.settings.options;
-  std::string_view text = o.moments_format;
-  if (c.moments.empty() && (!text.empty() || o.moments != DType::f32)) {
+  bool has_any = std::any_of(o.moments.entries().begin(), o.moments.entries().end(),
+                             [](const StoredMoment& e) { return e.form != "f32"; });
+  if (c.moments.empty() && has_any) {
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
-                                              text.empty() ? name(o.moments) : text, program.name));
+                                              o.moments.text(), program.name));
   }
-  if (!text.empty()) check_blocks(program, "--moments=f32 or bf16");
-  for (const auto& [wanted, form] : moment_forms(text)) {
-    bool found = false;
-    for (const std::string& moment : c.moments) {
-      if (!wanted.empty() && moment != wanted) continue;
-      found = true;
-      if (form == "f32") continue;
-      program = with_format(program, moment, built_in_format(form), o.moments_below);
-    }
-    if (found) continue;
-    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", text, program.name,
-                                              fmt::join(c.moments, ", ")));
+  for (const StoredMoment& e : o.moments.entries()) {
+    bool has_it = e.moment.empty() ||
+                  std::find(c.moments.begin(), c.moments.end(), e.moment) != c.moments.end();
+    if (has_it) continue;
+    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", o.moments.text(),
+                                              program.name, fmt::join(c.moments, ", ")));
+  }
+  if (o.moments.has_format()) check_blocks(program, "--moments=f32 or bf16");
+  for (const std::string& moment : c.moments) {
+    const StoredMoment* stored = o.moments.find(moment);
+    if (stored == nullptr || dtype_from_name(stored->form)) continue;
+    program = with_format(program, moment, built_in_format(stored->form),
+                          stored->from.value_or(o.moments_below));
   }
   return program;
 }
@@ -203,7 +197,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);
-  return with_moments(with_weights(b.finish(), settings), c);
+  return with_moments(with_weights(b.finish(), c), c);
 }
 
 Program make_scale_update(const RecipeOptions& given) {

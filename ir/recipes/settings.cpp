@@ -59,11 +59,16 @@ void check_storage(const RecipeOptions& o) {
       "out");
   require(!o.grad_scale || !o.window,
           "--window takes f32 sums; use --grad-scale in the step accumulate instead");
-  require(o.moments == DType::f32 || o.moments == DType::bf16,
-          fmt::format("moments cannot be {}; use f32 or bf16", name(o.moments)));
-  require(o.moments == DType::f32 || o.moments_format.empty(),
-          "moments in a format are computed in f32; leave out bf16");
-  require(o.moments_below == 0 || !o.moments_format.empty(),
+  for (const StoredMoment& m : o.moments.entries()) {
+    bool is_type = dtype_from_name(m.form).has_value();
+    require(!is_type || m.form == "f32" || m.form == "bf16",
+            fmt::format("moments cannot be {}; use f32 or bf16", m.form));
+    require(!is_type || !m.from,
+            fmt::format(
+                "{}@{}={} exempts small tensors from a format; leave out '@' with a storage type",
+                m.moment, m.from.value_or(0), m.form));
+  }
+  require(o.moments_below == 0 || o.moments.has_format(),
           "--moments-below exempts small tensors from a format of --moments; add a format, as in "
           "--moments=dyn8");
   require(!o.master || !o.weight_rounding,
@@ -106,6 +111,19 @@ void check_clip(const Settings& s) {
           "--skip-norm needs the finite check; leave out --on-nonfinite=propagate");
   require(o.on_norm_overflow != OnNormOverflow::skip || o.on_nonfinite != OnNonfinite::propagate,
           "--on-norm-overflow=skip needs the finite check; leave out --on-nonfinite=propagate");
+}
+
+// The format of the weights, or of their copies; none if they are f32, cast, or of an algorithm of their own.
+std::optional<Format> weight_format_of(const RecipeOptions& o, DType model) {
+  if (o.copy_scale == CopyScale::delayed) return {};
+  if (o.copy_scale != CopyScale::none) return built_in_format(o.copy_scale.name(), model);
+  if (o.master == Master::remainder) return built_in_format("remainder");
+  if (o.master == Master::ecc24) return built_in_format("ecc24");
+  if (o.weight_rounding == WeightRounding::nearest) return built_in_format("rounded", model);
+  if (o.weight_rounding == WeightRounding::stochastic) {
+    return built_in_format("rounded-stochastic", model);
+  }
+  return {};
 }
 
 }  // namespace
@@ -167,6 +185,7 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
           fmt::format("--copy-scale needs 8-bit copies of f32 masters; add --master=f32 "
                       "--model={}",
                       name(DType::f8e4m3)));
+  s.weight_format = weight_format_of(o, s.model);
   s.norm = s.clips_norm() || o.skip_norm;
   bool peer = o.profile != Profile::standard;
   // Peers look for non-finite gradients only where a loss scaler does it for them.

@@ -13,7 +13,6 @@
 
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
-#include "ir/recipes/moment_forms.hpp"
 #include "ir/semantics/interpreter.hpp"
 #include "ir/text/words.hpp"
 #include "runtime/files/safetensors.hpp"
@@ -24,13 +23,11 @@ namespace {
 
 constexpr uint64_t kPortion = uint64_t{1} << 18;  // elements at a time; a multiple of every block
 
-// The new form per moment's name; "" stands for all moments.
-using Forms = std::map<std::string, std::string, std::less<>>;
+// The new form of each moment, by its name.
+using Forms = std::map<std::string, StoredMoment, std::less<>>;
 
-Forms forms_of(std::string_view moments, const std::string& step, uint64_t below) {
-  RecipeOptions options;
-  set_option(options, "moments", moments);  // throws if there is no such form
-  if (below != 0 && options.moments_format.empty()) {
+Forms forms_of(const Moments& chosen, const std::string& step, uint64_t below) {
+  if (below != 0 && !chosen.has_format()) {
     throw Error(ErrorKind::usage,
                 "--moments-below says which tensors have no moments in a format; add one, as in "
                 "--moments=dyn8");
@@ -40,12 +37,9 @@ Forms forms_of(std::string_view moments, const std::string& step, uint64_t below
     if (f->name == step) every = formula::moments_of(*f);
   }
   Forms forms;
-  std::string one(name(options.moments));
-  auto chosen =
-      recipes::moment_forms(options.moments_format.empty() ? one : options.moments_format);
-  for (const auto& [moment, form] : chosen) {
-    if (!moment.empty()) {
-      forms[std::string(moment)] = form;
+  for (const StoredMoment& entry : chosen.entries()) {
+    if (!entry.moment.empty()) {
+      forms[entry.moment] = entry;
       continue;
     }
     if (every.empty()) {
@@ -53,9 +47,9 @@ Forms forms_of(std::string_view moments, const std::string& step, uint64_t below
           ErrorKind::usage,
           fmt::format("@{} is no optimizer of the library's: name the moments to convert, as "
                       "in exp_avg={}",
-                      step, form));
+                      step, entry.form));
     }
-    for (const std::string& name : every) forms[name] = form;
+    for (const std::string& name : every) forms.try_emplace(name, entry);
   }
   return forms;
 }
@@ -99,7 +93,8 @@ class Conversion {
       uint64_t tensor = parse_number<uint64_t>(at.tensor).value_or(sizes.size());
       if (tensor >= sizes.size()) fail(array, "belongs to no tensor of the layout");
       std::string from = at.form.empty() ? form_of(stored) : std::string(at.form);
-      std::string to = full_sizes[tensor] < below ? "f32" : form->second;
+      bool is_small = full_sizes[tensor] < form->second.from.value_or(below);
+      std::string to = is_small ? "f32" : form->second.form;
       if (from == to) continue;
       moments_.try_emplace(
           {std::string(at.moment), std::string(at.tensor)},
@@ -230,9 +225,11 @@ void convert_checkpoint(const std::string& from, const std::string& to, std::str
   TensorReader file(from);
   check_is_checkpoint(file);
   file.check_digest();
-  Forms forms = forms_of(moments, file.text("step"), below);
+  Moments chosen(moments);  // which says what there is
+  Forms forms = forms_of(chosen, file.text("step"), below);
   Conversion conversion(file, forms, below);
-  bool whole = moments.find('=') == std::string_view::npos;
+  bool whole = std::any_of(chosen.entries().begin(), chosen.entries().end(),
+                           [](const StoredMoment& e) { return e.moment.empty(); });
   for (const auto& [moment, form] : forms) {
     if (conversion.used().contains(moment) || (whole && !conversion.used().empty())) continue;
     std::set<std::string> have;

@@ -159,8 +159,8 @@ static void check_step(const expected* e, stepfuse_step* step, arrays* all, size
 }
 
 static void test(const expected* e) {
-  char how[32];
-  const char* options[] = {"master=f32", "model=f8e4m3", how};
+  char how[64];
+  const char* options[] = {how};
   stepfuse_device device = STEPFUSE_DEVICE;
   stepfuse_program* program;
   stepfuse_layout* layout;
@@ -171,8 +171,8 @@ static void test(const expected* e) {
   size_t i, t, count;
   uint64_t k;
   int round;
-  snprintf(how, sizeof how, "copy-scale=%s", e->how);
-  OK(stepfuse_recipe("sgd", options, 3, &program));
+  snprintf(how, sizeof how, "store=weight=f8e4m3:%s", e->how);
+  OK(stepfuse_recipe("sgd", options, 1, &program));
   count = stepfuse_program_buffer_count(program);
   REQUIRE(count <= kMost);
   for (i = 0; i < count; ++i) allocate(program, i, &all[i]);

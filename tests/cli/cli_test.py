@@ -75,6 +75,11 @@ class Usage(Case):
         self.assertEqual(plain, self.ok("dump", "adamw", "--clip", "l2"))
         self.assertEqual(plain, self.ok("dump", "adamw", "--clip=inf", "--clip=l2"))
         self.assertEqual(self.ok("dump", "adamw"), self.ok("dump", "adamw", "--master=false"))
+        stored = self.ok("dump", "adamw", "--store", "weight=bf16+ecc24", "--store", "exp_avg@4096=fp8,exp_avg_sq=bf16")
+        self.assertEqual(stored, self.ok("dump", "adamw", "--store=weight=bf16+ecc24,exp_avg@4096=fp8,exp_avg_sq=bf16"))
+        self.assertEqual(stored, self.ok("dump", "adamw", "--model=bf16", "--master=ecc24", "--moments=exp_avg@4096=fp8,exp_avg_sq=bf16"))
+        self.fails(2, "--store: 'weight=bf16+ecc16': the missing bits of weights are stored as f32, remainder or ecc24", "dump", "adamw",
+                   "--store=weight=bf16+ecc16")
 
     def test_files_that_are_not_there(self):
         self.fails(2, "cannot read nothing.sf: No such file", "dump", "nothing.sf")

@@ -37,7 +37,7 @@ class Help(Case):
         page = self.ok("help", "recipe-options")
         for name in re.findall(r"(?m)^  (--[a-z-]+)", self.ok("list").partition("Options of every recipe")[2]):
             self.assertRegex(page, rf"(?m)^  {name}\b")
-        self.assertIn("--moments exp_avg=dyn8,exp_avg_sq=dyn8u", page)
+        self.assertIn("--store exp_avg=dyn8,exp_avg_sq=dyn8u", page)
         self.assertLessEqual(max(map(len, page.splitlines())), 100)
         for verb in ("dump", "run"):
             for text in (self.ok(verb, "-h"), self.ok(verb, "--help")):

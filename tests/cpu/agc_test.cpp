@@ -253,7 +253,7 @@ TEST_CASE(
   RecipeOptions drawn{.model = DType::bf16, .clip = Clip::agc};
   drawn.weight_rounding = WeightRounding::stochastic;
   std::vector<Shape> anywhere = {{9, 147, 0}, {1, 77, 0}, {5, 3, 0}, {2, 16390, 0}, {30, 256, 0}};
-  RecipeOptions blocks{.moments_format = "fp8", .clip = Clip::agc};
+  RecipeOptions blocks{.moments = "fp8", .clip = Clip::agc};
   RecipeOptions copies{
       .master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx, .clip = Clip::agc};
   std::vector<Shape> whole = {{9, 256, 0}, {1, 77, 0}, {3, 512, 0}, {2, 16640, 0}, {1, 40000, 0}};
@@ -269,7 +269,7 @@ TEST_CASE(
 }
 
 TEST_CASE("agc: what blocks do not go with is said") {
-  RecipeOptions blocks{.moments_format = "fp8", .clip = Clip::agc};
+  RecipeOptions blocks{.moments = "fp8", .clip = Clip::agc};
   CHECK(has(message_of(ErrorKind::bind,
                        [&] {
                          Layout layout;
@@ -281,7 +281,7 @@ TEST_CASE("agc: what blocks do not go with is said") {
   Layout layout;
   layout.add({.name = "w", .size = 9 * 147, .columns = 147});
   Step small(make_recipe("adamw", blocks), layout, Device::cpu(1));  // has no such moments
-  RecipeOptions moments{.moments_format = "fp8"};
+  RecipeOptions moments{.moments = "fp8"};
   Optimizer columns = parse_optimizer(
       "optimizer o \"\" {\n  hyper lr = 1\n  moment m\n  m = m + g\n  w = w - lr * m / norm(g, "
       "column)\n}");

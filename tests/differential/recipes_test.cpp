@@ -24,7 +24,9 @@ class Recipes {
   Recipes() {
     add("recipe", {});
     for (const RecipeInfo& r : list_recipes()) factors_[0].values.emplace_back(r.name);
-    for (const RecipeOption& o : recipe_option_table()) add_option(o);
+    for (const RecipeOption& o : recipe_option_table()) {
+      if (o.name != "store") add_option(o);  // its aliases set the same
+    }
     options_end_ = factors_.size();
     add("layout", {"sizes", "misaligned", "mixed_dtypes", "many_groups", "tiny"});
     add("inputs", {"normal", "special"});

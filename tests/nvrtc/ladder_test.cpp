@@ -63,8 +63,8 @@ TEST_CASE("the ladder begins where a thread has enough bytes in flight") {
 
 TEST_CASE("the ladder begins where registers may do") {
   auto with_moments = [](const char* recipe, const char* format) {
-    return rungs(
-        variant_of(recipe, {.grad = DType::bf16, .moments_format = format, .master = true}), "")[0];
+    return rungs(variant_of(recipe, {.grad = DType::bf16, .moments = format, .master = true}),
+                 "")[0];
   };
   CHECK(with_moments("lion", "int8") == "min-blocks=3,unroll=1");
   CHECK(with_moments("adamw", "exp_avg=fp8") == "min-blocks=3,unroll=2");
@@ -76,7 +76,7 @@ TEST_CASE("the ladder begins where registers may do") {
 TEST_CASE("a turn that encodes two values may spill a few words for the sake of a block") {
   STEPFUSE_NEEDS_NVRTC();
   Variant fp8 = variant_of(
-      "adamw", {.grad = DType::bf16, .moments_format = "fp8", .master = true, .clip = Clip::l2});
+      "adamw", {.grad = DType::bf16, .moments = "fp8", .master = true, .clip = Clip::l2});
   StepCode code = compile_fresh(fp8, {.arch = 90});
   REQUIRE(code.kernels.size() == 1);
   CHECK(code.options.min_blocks == 3);
@@ -91,7 +91,7 @@ TEST_CASE(
     "a turn that encodes two values and draws random numbers fits into a thread's registers") {
   STEPFUSE_NEEDS_NVRTC();
   RecipeOptions options{.grad = DType::bf16,
-                        .moments_format = "exp_avg=dyn4|exp_avg_sq=lin4",
+                        .moments = "exp_avg=dyn4|exp_avg_sq=lin4",
                         .weight_rounding = WeightRounding::stochastic,
                         .clip = Clip::l2};
   Variant variant = variant_of("adamw", options);

@@ -57,7 +57,7 @@ std::vector<Case> cases() {
        {"fp8", "exp_avg=dyn8|exp_avg_sq=dyn8u", "exp_avg=int8|exp_avg_sq=sqrt8",
         "exp_avg=dyn4|exp_avg_sq=lin4"}) {
     RecipeOptions o = kept;
-    o.moments_format = format;
+    o.moments = format;
     add(fmt::format("master, moments {}", format), o);
   }
   kept.master = Master::remainder;

@@ -13,6 +13,7 @@ std::vector<Factor> recipe_option_factors() {
   }
   factors.push_back(std::move(recipe));
   for (const RecipeOption& option : recipe_option_table()) {
+    if (option.name == "store") continue;  // its aliases set the same
     Factor f{.name = std::string(option.name), .values = {}};
     if (option.values == std::vector<std::string_view>{"NAME"}) {
       f.values = {""};  // stands for options that no built-in formula has
@@ -49,6 +50,7 @@ std::string describe(const Point& point) {
 Program program_of(const Point& point) {
   RecipeOptions options;
   for (const RecipeOption& option : recipe_option_table()) {
+    if (option.name == "store") continue;
     const std::string& value = point.at(std::string(option.name));
     if (!value.empty()) set_option(options, option.name, value);
   }
@@ -58,6 +60,7 @@ Program program_of(const Point& point) {
 std::vector<std::string> words_of(const Point& point) {
   std::vector<std::string> words = {point.at("recipe")};
   for (const RecipeOption& option : recipe_option_table()) {
+    if (option.name == "store") continue;
     const std::string& value = point.at(std::string(option.name));
     if (value.empty()) continue;
     std::string name = fmt::format("--{}", option.name);

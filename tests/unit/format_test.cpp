@@ -353,3 +353,155 @@ TEST_CASE("a user's format is one more text, and what is no pair is refused") {
   CHECK_THROWS_WITH_AS(with_format(make_recipe("adamw", {.master = true}), "master", mine),
                        doctest::Contains("begins as a copy"), Error);
 }
+
+namespace {
+
+// A format whose parts have a value for each element, and for `tile` elements.
+std::string scaled_pair(std::string_view tile) {
+  std::string text = R"(step @encode {
+  buffer @x : f32 in
+  buffer @code : T out
+  buffer @scale : <f32/TILE> out
+  %x = load @x : [f32]
+  %size = abs %x : [f32]
+  %scale = reduce_max %size : <f32/TILE>
+  %part = div %x, %scale : [f32]
+  %code = cast %part : [T]
+  store @code, %code
+  store @scale, %scale
+}
+step @decode {
+  buffer @code : T in
+  buffer @scale : <f32/TILE> in
+  buffer @x : f32 out
+  %code = load @code : [T]
+  %scale = load @scale : <f32/TILE>
+  %wide = cast %code : [f32]
+  %x = mul %wide, %scale : [f32]
+  store @x, %x
+}
+)";
+  for (size_t at = 0; (at = text.find("TILE", at)) != std::string::npos;) text.replace(at, 4, tile);
+  return "type T = bf16 | f8e4m3\n" + text;
+}
+
+// A moment with one scale per tensor: a state, from which the next step decodes.
+constexpr std::string_view kPerTensor = R"(step @encode {
+  buffer @x : f32 in
+  buffer @code : f8e4m3 out
+  state @scale : <f32> = 1
+  %x = load @x : [f32]
+  %size = abs %x : [f32]
+  %widest = reduce_max %size : <f32>
+  %above = max %widest, 1e-12 : <f32>
+  %scale = div %above, 448 : <f32>
+  %part = div %x, %scale : [f32]
+  %code = cast %part : [f8e4m3]
+  store @code, %code
+  write @scale, %scale
+}
+step @decode {
+  buffer @code : f8e4m3 in
+  state @scale : <f32> = 1
+  buffer @x : f32 out
+  %code = load @code : [f8e4m3]
+  %scale = read @scale : <f32>
+  %wide = cast %code : [f32]
+  %x = mul %wide, %scale : [f32]
+  store @x, %x
+}
+)";
+
+}  // namespace
+
+TEST_CASE("parameters of a format choose types, numbers and lines, and keep the numbers of lines") {
+  const std::string head = "type T = bf16 | f8e4m3\nchoice largest = one | type\n";
+  std::string text = head + scaled_pair("32").substr(scaled_pair("32").find("step"));
+  text.replace(text.find("  %code = cast"), 0,
+               "when largest = type\n  %far = mul %part, -T.max : [f32]\nend\n");
+  auto made = [&](std::vector<std::string_view> values) {
+    return parse_format(text, "mine", values);
+  };
+  CHECK(made({}).encode.buffers[1].dtypes == DTypeSet(DType::bf16));
+  CHECK(made({"f8e4m3"}).encode.buffers[1].dtypes == DTypeSet(DType::f8e4m3));
+  auto numbers = [](const Format& f) {
+    std::vector<float> found;
+    for (const Inst& i : f.encode.insts) {
+      if (i.op == Op::constant) found.push_back(i.literal.f32());
+    }
+    return found;
+  };
+  CHECK(numbers(made({})).empty());
+  CHECK(numbers(made({"type", "f8e4m3"})) == std::vector<float>{-448});
+  CHECK_THROWS_WITH_AS(made({"f16"}), doctest::Contains("bf16, f8e4m3, one, type"), Error);
+  CHECK(refusal("type T = f9 | bf16\n" + text).find("unknown type 'f9'") != std::string::npos);
+  CHECK(refusal("choice a : b\n" + text).find("mine:1:1") != std::string::npos);
+  std::string wrong = text;
+  wrong.replace(wrong.find("div %x"), 3, "dvi");
+  CHECK(refusal(wrong).find("mine:10:") != std::string::npos);
+}
+
+TEST_CASE("the built-in variants of one text differ in their parameters alone") {
+  CHECK(built_in_format("mxe5m2_rceil").encode == built_in_format("mx-f8e5m2-rceil").encode);
+  CHECK(built_in_format("mx-rceil", DType::f8e5m2).decode ==
+        built_in_format("mx-f8e5m2-rceil").decode);
+  CHECK(built_in_format("mxe4m3").encode == built_in_format("mx").encode);
+  CHECK_FALSE(built_in_format("mx").encode == built_in_format("mx-rceil").encode);
+  CHECK_THROWS_WITH_AS(built_in_format("mx-up"), doctest::Contains("floor, rceil"), Error);
+  CHECK_THROWS_WITH_AS(built_in_format("current", DType::bf16), doctest::Contains("f8e5m2"), Error);
+}
+
+TEST_CASE("a value per square is refused in what the step loads, and taken in a copy") {
+  Format squares = parse_format(scaled_pair("128x128"), "mine");
+  CHECK_THROWS_WITH_AS(with_format(make_recipe("adamw", {}), "exp_avg", squares),
+                       doctest::Contains("one chunk would store while another still decodes"),
+                       Error);
+  Program copy = parse(R"(step @copy {
+  buffer @from : f32 in
+  buffer @to : f32 out
+  %x = load @from : [f32]
+  store @to, %x
+})");
+  Program p = with_format(copy, "to", squares);
+  int scale = p.find_buffer("to.mine.scale");
+  REQUIRE(scale >= 0);
+  CHECK(p.buffers[static_cast<size_t>(scale)].at == per::square(128));
+}
+
+TEST_CASE("a moment with a scale per tensor is decoded with the state that the last step left") {
+  Program p = with_format(make_recipe("lion", {.check = true}), "exp_avg",
+                          parse_format(kPerTensor, "te"), 100);
+  int scale = p.find_state("exp_avg.te.scale");
+  REQUIRE(scale >= 0);
+  CHECK(p.states[static_cast<size_t>(scale)].initial.f32() == 1);
+  int writes = 0;
+  for (const Inst& i : p.insts) {
+    if (i.op != Op::write || i.slot != scale) continue;
+    ++writes;
+    CHECK(i.predicate != kNoValue);  // of a good step, and of a tensor that is not small
+  }
+  CHECK(writes == 1);
+  CHECK(parse(print(p)) == p);
+}
+
+TEST_CASE("what a format may not do is said") {
+  std::string text(kPerTensor);
+  auto changed = [&](std::string_view from, std::string_view to) {
+    std::string other = text;
+    other.replace(other.rfind(from), from.size(), to);
+    return refusal(other);
+  };
+  CHECK(changed("state @scale : <f32> = 1", "state @scale : <f32> = 2").find("declare alike") !=
+        std::string::npos);
+  CHECK(changed("%x = mul %wide, %scale : [f32]",
+                "%far = reduce_max %wide : <f32>\n  %x = mul %wide, %far : [f32]")
+            .find("a function of the value, its block and states") != std::string::npos);
+  CHECK(changed("  write @scale, %scale\n", "  %n = element_count : <i64>\n")
+            .find("@encode has element_count") != std::string::npos);
+  std::string random = text;
+  random.replace(random.find("  buffer @x"), 0, "  arg %salt : i64\n");
+  CHECK(refusal(random).find("%seed : i64 and %count : <i64>") != std::string::npos);
+  CHECK_THROWS_WITH_AS(with_format(make_recipe("lion", {}), "exp_avg",
+                                   built_in_format("rounded-stochastic", DType::bf16)),
+                       doctest::Contains("no seed and count are given"), Error);
+}

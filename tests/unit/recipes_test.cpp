@@ -38,8 +38,8 @@ consteval size_t member_count() {
 }  // namespace
 
 TEST_CASE("every recipe option stands in the table, from which command line and tests take them") {
-  // --moments has two: a storage type, or a format.
-  CHECK(recipe_option_table().size() + 1 == member_count<RecipeOptions>());
+  // --store sets the members of its aliases.
+  CHECK(recipe_option_table().size() == member_count<RecipeOptions>() + 1);
 }
 
 TEST_CASE("plain adamw has one stage, no reduction and f64 only outside the element domain") {
@@ -97,7 +97,7 @@ TEST_CASE("setting an option and reading it back agree") {
     for (std::string_view value : values) {
       RecipeOptions o;
       set_option(o, option.name, value);
-      CHECK(option.get(o) == value);
+      if (option.name != "store") CHECK(option.get(o) == value);  // its aliases print what it sets
     }
   }
   RecipeOptions o;

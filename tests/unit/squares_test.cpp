@@ -146,7 +146,7 @@ TEST_CASE("a square is reduced row by row") {
 
 TEST_CASE("copies with a scale for 128x128 refuse what is counted otherwise") {
   RecipeOptions options{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::block128};
-  options.moments_format = "fp8";
+  options.moments = "fp8";
   std::string message = message_of([&] { make_recipe("adamw", options); });
   CHECK(has(message, ".copy_scale = block128"));
   CHECK(has(message, ".moments = f32 or bf16"));

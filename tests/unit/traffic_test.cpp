@@ -191,6 +191,8 @@ TEST_CASE("no recipe moves more fused than in stages or split, with any one opti
     bool twice = option == "caution" ? recipe == "adadelta" || recipe == "lamb" ||
                                            recipe == "novograd" || recipe == "radam"
                                      : option == "update-clip" && recipe == "adadelta";
+    // A moment that only some sizes have is not read back early, so the update computes it twice.
+    twice = twice || (recipe == "lamb" && value == "exp_avg@4096=fp8");
     CHECK(fused <= unfused + (twice && value != "none" ? 4 : 0));
     CHECK(fused <= traffic_of(plan_of(p, Form::split), 0).bytes());
     ++counted;

@@ -35,7 +35,7 @@ void add_convert(CLI::App& app, Action& action) {
   verb->add_option("from", options->from, "The checkpoint to read")->required()->type_name("FROM");
   verb->add_option("to", options->to, "The file to write")->required()->type_name("TO");
   verb->add_option("--moments", options->moments,
-                   "f32, bf16 or a format; per moment: NAME=FORM,NAME=FORM")
+                   "f32, bf16 or a format; per moment: NAME=FORM,NAME@MIN=FORM")
       ->required();
   verb->add_option("--moments-below", options->below,
                    "Tensors with fewer elements keep f32, as with the recipe option [0]")

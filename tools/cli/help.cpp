@@ -90,17 +90,18 @@ std::string recipe_options_text() {
       "Options of recipes and formulas, for every verb that takes one\n\n"
       "An option with [values] may stand alone: --clip is --clip=l2. Several values are separated\n"
       "by commas:\n"
-      "  stepfuse run adamw --moments exp_avg=dyn8,exp_avg_sq=dyn8u\n"
+      "  stepfuse run adamw --store exp_avg=dyn8,exp_avg_sq=dyn8u\n"
       "  stepfuse dump adamw --grad f16,bf16 --emit=plan\n"
       "Some formulas have further options: `stepfuse list RECIPE` shows them.\n\n"
       "Options:\n";
+  std::string aliases = "\nOlder options, each for a part of what --store says:\n";
   for (const RecipeOption& row : recipe_option_table()) {
     std::string help(row.help);
     std::string fallback = row.values.empty() ? "" : row.get(RecipeOptions{});
     if (!fallback.empty()) help += fmt::format(" [{}]", fallback);
-    out += help_entry(recipe_option_usage(row), help, 8);
+    (row.is_alias ? aliases : out) += help_entry(recipe_option_usage(row), help, 8);
   }
-  return out;
+  return out + aliases;
 }
 
 std::string environment_text() {

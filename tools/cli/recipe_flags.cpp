@@ -49,11 +49,14 @@ void add_recipe_flags(CLI::App& verb, RecipeValues& values) {
     std::string name(row.name);
     std::string help(row.help);
     std::string type = fmt::format("{}", fmt::join(row.values, "|"));
+    bool joins = row.name == "store";  // --store weight=… --store exp_avg=… is one list
     if (!row.values.empty() && !row.bare.empty()) type = fmt::format("[{}]", type);
     verb.add_option_function<std::string>(
             "--" + name, [&values, name](const std::string& v) { values[name] = v; }, help)
         ->type_name(row.values.empty() ? "" : type)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->multi_option_policy(joins ? CLI::MultiOptionPolicy::Join
+                                    : CLI::MultiOptionPolicy::TakeLast)
+        ->delimiter(joins ? ',' : '\0')
         ->group("");  // listed on a page of its own, not in the verb's help
   }
 }

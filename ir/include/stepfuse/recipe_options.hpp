@@ -80,19 +80,68 @@ enum class WeightRounding : uint8_t {
   stochastic,  // up or down at random, so that small steps arrive on average; uses state seed
   kahan,       // the rounding error is stored and added at the next step
 };
-// The scale applied to an 8-bit copy of the f32 master weights, per tensor or per block.
-enum class CopyScale : uint8_t {
-  none,
-  // type_max / amax, where amax is the maximum over the last 16 steps, taken after each step.
-  delayed,
-  current,  // the same with this step's amax; costs one more pass over the weights
-  mx,       // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0
-  // One scale per 128 rows by 128 columns, from this step's amax. Buffer weight_scale : <f32/128x128> is the
-  // factor from codes to values. Costs one more pass over the weights.
-  block128,      // a power of two
-  block128_f32,  // any f32 number
-  mx_rceil,  // as mx with the power rounded up, so that no finite weight exceeds the type's range
+// The scale applied to an 8-bit copy of the f32 master weights: none, delayed, or a format of copies by its name
+// (list_copy_formats()).
+class CopyScale {
+ public:
+  constexpr explicit CopyScale(std::string_view name = "none") : name_(name) {}
+  constexpr std::string_view name() const { return name_; }
+  friend constexpr bool operator==(const CopyScale&, const CopyScale&) = default;
+
+  static const CopyScale none;
+  // Per tensor: type_max / amax, where amax is the maximum over the last 16 steps, taken after each step.
+  static const CopyScale delayed;
+  static const CopyScale
+      current;  // the same with this step's amax; costs one more pass over the weights
+  // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0, rounded down or up.
+  static const CopyScale mx, mx_rceil;
+  // One scale per 128 rows by 128 columns, from this step's amax: a power of two, or any f32 number. Buffer
+  // weight_scale : <f32/128x128> is the factor from codes to values. Costs one more pass over the weights.
+  static const CopyScale block128, block128_f32;
+
+ private:
+  std::string_view name_;
 };
+inline constexpr CopyScale CopyScale::none{"none"}, CopyScale::delayed{"delayed"},
+    CopyScale::current{"current"}, CopyScale::mx{"mx"}, CopyScale::mx_rceil{"mx-rceil"},
+    CopyScale::block128{"block128"}, CopyScale::block128_f32{"block128-f32"};
+
+// How one moment is stored.
+struct StoredMoment {
+  std::string moment;  // its buffer's name; empty: every moment without an entry of its own
+  std::string form;    // f32, bf16, or the name of a built-in format (stepfuse/format.hpp)
+  // Tensors with fewer elements keep f32, if the form is a format. Default: RecipeOptions::moments_below.
+  std::optional<uint64_t> from = {};
+  friend bool operator==(const StoredMoment&, const StoredMoment&) = default;
+};
+
+// How all moments are stored: one form, or one per moment.
+class Moments {
+ public:
+  Moments() = default;  // f32
+  // NOLINTNEXTLINE(google-explicit-constructor): `.moments = DType::bf16`
+  Moments(DType type);
+  // A list separated by ',' or '|': "fp8", "exp_avg=int8,exp_avg_sq@4096=sqrt8". Throws Error{usage}.
+  // NOLINTNEXTLINE(google-explicit-constructor): `.moments = "fp8"`
+  Moments(std::string_view text);
+  // NOLINTNEXTLINE(google-explicit-constructor): the same
+  Moments(const char* text) : Moments(std::string_view(text)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): the same
+  Moments(const std::string& text) : Moments(std::string_view(text)) {}
+
+  // Takes the place of the entry for the same moment. Throws Error{usage} for a form that there is not.
+  void set(StoredMoment entry);
+  const std::vector<StoredMoment>& entries() const { return entries_; }
+  // The entry that decides about a moment; null: f32.
+  const StoredMoment* find(std::string_view moment) const;
+  bool has_format() const;   // some moment is stored in a format
+  std::string text() const;  // as the constructor takes it; "f32" without entries
+  friend bool operator==(const Moments&, const Moments&) = default;
+
+ private:
+  std::vector<StoredMoment> entries_;
+};
+
 enum class OnNonfinite : uint8_t { skip, propagate };
 enum class OnNormOverflow : uint8_t { skip, torch };
 
@@ -100,18 +149,16 @@ struct RecipeOptions {
   DTypeSet grad = DType::f32;  // storage types that a gradient may have
   // Arg grad_scale_inv : <f32> = 1 per tensor is the factor from stored to true gradients.
   bool grad_scale = false;
-  DType moments = DType::f32;  // f32 or bf16
-  // The name of a built-in format for the moments (stepfuse/format.hpp); `moments` must then be f32.
-  std::string moments_format = {};
-  // With moments_format: tensors with fewer elements keep f32 moments. For shards the full tensor's
+  Moments moments = {};
+  // Tensors with fewer elements keep f32 moments if others have a format. For shards the full tensor's
   // size counts.
   uint64_t moments_below = 0;
   Master master = Master::none;
   // The type of weights that have a master or weight_rounding; default f16 if gradients may be f16, else bf16.
   std::optional<DType> model = {};
   // delayed and current have a state copy_scale_inv : <f32>, the factor from the stored copy to its values.
-  // delayed also has copy_scale : <f32>, the factor for the next copy. mx, mx_rceil and block128 have no
-  // such state, and the caller initialises the masters.
+  // delayed also has copy_scale : <f32>, the factor for the next copy. Formats with an array of scales have
+  // no such state, and the caller initialises the masters.
   CopyScale copy_scale = CopyScale::none;
   // The weights are stored only in the type `model`. By default they are f32, or low-precision with a
   // master.
@@ -169,6 +216,7 @@ struct RecipeOption {
   std::function<void(RecipeOptions&, std::string_view)> set;  // the value is one of `values`
   std::function<std::string(const RecipeOptions&)> get;       // "" if it is not given
   bool of_formula = false;  // only the formulas of some optimizers have it
+  bool is_alias = false;    // says a part of what --store says
   bool open = false;        // takes several values, as in a|b, and possibly others than `values`
 };
 std::span<const RecipeOption> recipe_option_table();

@@ -36,8 +36,8 @@ struct LoadOptions {
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options = {});
 
 // Writes the checkpoint `from` to `to` with its moments in another form, as option --moments names
-// it: "f32", "fp8", of some "exp_avg=int8|exp_avg_sq=sqrt8"; tensors of fewer than `below`
-// elements, shards by their full tensor's, have f32, as with --moments-below. What has that form
+// it: "f32", "fp8", of some "exp_avg=int8|exp_avg_sq@4096=sqrt8"; tensors of fewer than `below`
+// elements, shards by their full tensor's, have f32, unless '@' gives a number of their own. What has that form
 // already, and all else, keeps its bits.
 void convert_checkpoint(const std::string& from, const std::string& to, std::string_view moments,
                         uint64_t below = 0);
