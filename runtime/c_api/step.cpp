@@ -345,6 +345,15 @@ stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* s
   });
 }
 
+stepfuse_status stepfuse_convert_checkpoint(const char* from, const char* to, const char* moments,
+                                            uint64_t below) {
+  return guard([&] {
+    convert_checkpoint(std::string(text_of(from, "the file to read")),
+                       std::string(text_of(to, "the file to write")),
+                       text_of(moments, "the form of the moments"), below);
+  });
+}
+
 // --- kernels
 
 stepfuse_status stepfuse_use_kernels(const char* folder) {

@@ -137,8 +137,9 @@ static void test_checkpoints_that_differ(const char* folder) {
   const char* names[] = {"ema"};
   stepfuse_load_options options = STEPFUSE_LOAD_OPTIONS;
   small plain, averaged;
-  char path[4096];
+  char path[4096], other[4096];
   snprintf(path, sizeof path, "%s/c_abi_details.safetensors", folder);
+  snprintf(other, sizeof other, "%s/c_abi_converted.safetensors", folder);
   make_small(&plain, NULL, 0);
   make_small(&averaged, with_ema, 1);
   run_small(&plain);
@@ -158,7 +159,17 @@ static void test_checkpoints_that_differ(const char* folder) {
   options.ignored = names;
   options.ignored_count = 1;
   OK(stepfuse_load_checkpoint_with(path, plain.step, &options));
+
+  OK(stepfuse_convert_checkpoint(path, other, "exp_avg_sq=fp8", 0));
+  FAILS(STEPFUSE_ERROR_USAGE, "exp_avg_sq",
+        stepfuse_load_checkpoint_with(other, plain.step, &options));
+  OK(stepfuse_convert_checkpoint(other, path, "f32", 0));
+  OK(stepfuse_load_checkpoint_with(path, plain.step, &options));
+  FAILS(STEPFUSE_ERROR_USAGE, "fp9", stepfuse_convert_checkpoint(path, other, "fp9", 0));
+  FAILS(STEPFUSE_ERROR_USAGE, "the file to read",
+        stepfuse_convert_checkpoint(NULL, other, "fp8", 0));
   remove(path);
+  remove(other);
   free_small(&plain);
   free_small(&averaged);
 }

@@ -814,6 +814,14 @@ STEPFUSE_API stepfuse_status stepfuse_load_checkpoint(const char* path, stepfuse
 STEPFUSE_API stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* step,
                                                            const stepfuse_load_options* options);
 
+/// Writes the checkpoint `from` to the file `to` with its moments stored otherwise, as `stepfuse convert` does: `moments` is
+/// "f32", "fp8" or a list such as "exp_avg=int8,exp_avg_sq@4096=sqrt8". Everything else is copied.
+/// @param below  tensors with fewer elements get f32 moments, unless '@' gives a number
+/// @return STEPFUSE_ERROR_USAGE for a damaged file, an unknown format, or a moment that the file lacks
+/// @thread any
+STEPFUSE_API stepfuse_status stepfuse_convert_checkpoint(const char* from, const char* to,
+                                                         const char* moments, uint64_t below);
+
 // --- kernels
 
 /// Makes this process look for kernels in a folder that `stepfuse aot` made, before it compiles any.
