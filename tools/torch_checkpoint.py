@@ -20,7 +20,7 @@ name (exp_avg, exp_avg_sq, momentum_buffer, …), its dtype and its bits; `step`
 tensors. A parameter that never had a gradient has no state in PyTorch, and zeros here. PyTorch's SGD keeps no count: it
 is 1 where there is a momentum buffer. Masters are loaded into f32 parameters; save(…, master=True) writes them.
 Over bf16 or f16 parameters load() keeps moments and masters in f32, which optimizer.load_state_dict alone would round.
-Needs torch, safetensors and xxhash from PyPI. docs/checkpoints.md describes the file.
+Needs torch, safetensors and xxhash from PyPI, and stepfuse for checkpoints with moments in formats. docs/checkpoints.md describes the file.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def read(path):
     arrays = safetensors.load_file(path)
     odd = next((name for name in arrays if name.startswith("buffer.") and name.count(".") > 2), None)
     if odd:  # codes and scales, which are not plain numbers
-        raise ValueError(f"{path}: '{odd}' is stored in a format, which PyTorch cannot read; run: stepfuse convert {path} NEW --moments=f32")
+        return read_converted(path, odd)
     states = {i: {} for i in range(len(found["layout"].split()))}
     scaler = {}
     for name, value in arrays.items():
@@ -99,6 +99,19 @@ def read(path):
         if not begun:  # PyTorch has no buffer yet
             states[i].pop("momentum_buffer", None)
     return states, scaler, found["step"]
+
+
+def read_converted(path, odd):
+    """The same of a checkpoint with moments in formats, which the library converts to f32."""
+    try:
+        from stepfuse import _core
+    except ImportError:
+        raise ValueError(f"{path}: '{odd}' is stored in a format, which PyTorch cannot read; install stepfuse, or run: stepfuse convert {path} NEW "
+                         "--moments=f32") from None
+    with tempfile.TemporaryDirectory() as folder:
+        plain = os.path.join(folder, "plain.safetensors")
+        _core.convert_checkpoint(str(path), plain, "f32")
+        return read(plain)
 
 
 def write(path, step, states, shapes, scaler):

@@ -74,11 +74,11 @@ PyObject* program_buffers(PyObject* self, PyObject*) {
     check(stepfuse_program_buffer(program, i, &buffer));
     name = buffer.name;
     bool one = std::has_single_bit(buffer.dtypes);
-    return Py_BuildValue("(isiiKK)", buffer.init_from,
+    return Py_BuildValue("(isiiKKi)", buffer.init_from,
                          one ? stepfuse_dtype_name(std::countr_zero(buffer.dtypes)) : "",
                          buffer.block, buffer.is_written != 0 && buffer.initialised == 0,
                          static_cast<unsigned long long>(buffer.from),
-                         static_cast<unsigned long long>(buffer.below));
+                         static_cast<unsigned long long>(buffer.below), buffer.rows);
   });
 }
 
@@ -122,8 +122,10 @@ PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
      "Of each buffer the index of the one that it begins as a copy of, else -1; its storage type, "
-     "where it has one; how many elements share a value; whether it is written, but kept for no "
-     "step; and of how many elements a tensor has it, from the first number to below the second."},
+     "where it has one; how many elements of a row share a value; whether it is written, but kept "
+     "for no step; of how many elements a tensor has it, from the first number to below the "
+     "second; "
+     "and how many rows share a value."},
     {"states", program_states, METH_NOARGS,
      "Of each state: its type, its domain (0: one for the step, 1: for a group, 2: for a tensor), "
      "whether it is a report or another's, and its first value's bits."},
@@ -214,6 +216,17 @@ PyObject* conversion(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* convert_checkpoint(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const char* from = nullptr;
+    const char* to = nullptr;
+    const char* moments = nullptr;
+    if (PyArg_ParseTuple(args, "sss:convert_checkpoint", &from, &to, &moments) == 0) throw Raised();
+    check_unlocked([&] { return stepfuse_convert_checkpoint(from, to, moments, 0); });
+    return none();
+  });
+}
+
 PyObject* formula_text(PyObject*, PyObject* recipe) {
   return guarded([&] {
     char* text = nullptr;
@@ -234,6 +247,9 @@ PyMethodDef functions[] = {
     {"recipes", recipes, METH_NOARGS, "What each built-in recipe is, by name."},
     {"conversion", conversion, METH_VARARGS,
      "conversion(from, to): the step that makes @to, kept in one form, of @from, kept in another."},
+    {"convert_checkpoint", convert_checkpoint, METH_VARARGS,
+     "convert_checkpoint(from, to, moments): a checkpoint's file with its moments stored "
+     "otherwise."},
     {"formula_text", formula_text, METH_O, "A built-in optimizer's formula."},
     {"formula_options", formula_options, METH_O,
      "The options that a formula declares, one a line."},

@@ -2,7 +2,7 @@
 
 import torch
 
-from stepfuse.torch import formats, parts
+from stepfuse.torch import parts, stored
 from stepfuse.torch.checks import COPY_SCALES
 
 HOWS = ("delayed", "current", "mx", "mx-rceil", "block128", "block128-f32")
@@ -37,7 +37,7 @@ def train(optimizer, steps):
 
 def bits(t):
     t = t.detach().contiguous()
-    return t.view({1: torch.uint8, 4: torch.int32, 8: torch.int64}[t.element_size()]).clone()
+    return t.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.element_size()]).clone()
 
 
 def everything(optimizer):
@@ -61,7 +61,7 @@ def fits(optimizer, p, exactly=True):
     if how_of(optimizer, p) in SQUARES:
         codes, scales = block_scaled(master, p.dtype, how_of(optimizer, p) == "block128")
         return torch.equal(bits(codes), bits(p)) and torch.equal(bits(scales), bits(scale))
-    made = formats.encode(master, form := f"mx{parts_of(p)}{'_rceil' if how_of(optimizer, p) == 'mx-rceil' else ''}")
+    made, _ = stored.encode(master, form := f"{how_of(optimizer, p)}_f8{parts_of(p)}".replace("-", "_"))
     return torch.equal(bits(made[f".{form}.weight"]), bits(p)) and torch.equal(made[f".{form}.weight_scale"], state["weight_scale"])
 
 

@@ -9,7 +9,7 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse import _core
-from stepfuse.torch import AdamW, copies
+from stepfuse.torch import AdamW, stored
 from stepfuse.torch.checks import COPY_SCALES
 from copied import EXACT, HOWS, MX, ON_CUDA, SHAPES, SQUARES, TYPES, WIDE, bits, everything, fits, gradients, parameters, parts_of, same, train
 
@@ -145,7 +145,7 @@ def test_every_optimizer_has_it_or_says_why_not(cls, how):
         return
     assert params[0].float().isfinite().all()
     if not isinstance(optimizer, sft.formula.ScheduleFree):
-        assert copies.find_scales(optimizer.state[params[0]]) == copies.scales_name(how)
+        assert stored.find_scales(optimizer.state[params[0]]) == stored.scales_name(how)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -231,7 +231,7 @@ def test_a_file_of_another_way_is_right_at_once(source, target):
         elif use == 1:
             loaded.set_weight(q, master * 3)
             # the old scale mode left nothing
-            assert copies.find_scales(loaded.state[q]) == copies.scales_name(target)
+            assert stored.find_scales(loaded.state[q]) == stored.scales_name(target)
         elif use == 2:
             with loaded.averaged():
                 assert near(loaded, q, loaded.state[q]["ema"])
@@ -263,7 +263,7 @@ def test_a_group_changes_its_way_between_steps(source, target):
             assert torch.equal(bits(p), bits(master.to(p.dtype)))
         else:
             assert p.numel() == 0 or fits(optimizer, p, exactly=target in EXACT)
-        left = {name for name in copies.STATES if name in optimizer.state[p]}
+        left = {name for name in stored.STATES if name in optimizer.state[p]}
         assert left == {None: set(), "current": {"copy_scale_inv"},
                         "delayed": {"copy_scale_inv", "copy_scale", "amax_history"}}.get(target, {"weight_scale"})
     train(optimizer, range(4, 6))
@@ -298,7 +298,7 @@ def test_other_weights_are_set_too(kw):
         optimizer.set_weight(p, values)
         p.grad = torch.randn(300).bfloat16()
         optimizer.step()
-        kept = sft.masters.to_f32(optimizer.state[p], p)
+        kept = sft.stored.to_f32(optimizer.state[p], p)
         assert torch.equal(kept.float(), values if "weight_rounding" not in kw else values.bfloat16().float())
 
 
@@ -447,10 +447,10 @@ def test_groups_have_their_own_beside_f32():
         p.grad = torch.randn(40).to(p.dtype)
     gradients((a, b), 0)
     optimizer.step()
-    assert [copies.find_scales(optimizer.state[p]) for p in (a, b, c, d)] == ["copy_scale_inv", "weight_scale", None, None]
+    assert [stored.find_scales(optimizer.state[p]) for p in (a, b, c, d)] == ["copy_scale_inv", "weight_scale", None, None]
     optimizer.move(b, 0)
     optimizer._make_state()
-    assert copies.find_scales(optimizer.state[b]) == "copy_scale_inv"
+    assert stored.find_scales(optimizer.state[b]) == "copy_scale_inv"
 
 
 def test_what_does_not_go_together_is_refused():

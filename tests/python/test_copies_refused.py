@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import stepfuse.torch as sft
-from stepfuse.torch import AdamW, copies
+from stepfuse.torch import AdamW, stored
 from copied import everything, fits, parameters, same, train
 
 
@@ -30,7 +30,7 @@ def test_scales_that_cannot_be_made_leave_those_that_were(monkeypatch):
     before = everything(optimizer)
     optimizer.param_groups[0]["copy_scale"] = "mx"
     with monkeypatch.context() as without, pytest.raises(MemoryError):
-        without.setattr(copies.formats, "encode", lambda *_: (_ for _ in ()).throw(MemoryError))
+        without.setattr(stored, "encode", lambda *_: (_ for _ in ()).throw(MemoryError))
         optimizer.copy_scale_inv(p)
     assert same(everything(optimizer), before)
     optimizer.copy_scale_inv(p)

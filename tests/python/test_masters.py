@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import stepfuse.torch as sft
-from stepfuse.torch import AdamW, Lion, formats, masters
+from stepfuse.torch import AdamW, Lion, stored
 from trained import parameter, stepped
 
 
@@ -29,7 +29,7 @@ def test_remainders_are_f32_masters(more):
     for p, q in zip(ours, theirs):
         assert "master" not in a.state[p] and a.state[p]["remainder"].dtype == torch.int16
         assert torch.equal(whole(p, a.state[p]["remainder"]), b.state[q]["master"])
-        assert torch.equal(masters.to_f32(a.state[p], p), b.state[q]["master"])
+        assert torch.equal(stored.to_f32(a.state[p], p), b.state[q]["master"])
         tie = a.state[p]["remainder"] == -(2**15)
         assert torch.equal(p[~tie], q[~tie])
         if "ema_decay" in more:
@@ -43,7 +43,7 @@ def test_corrections_are_near_and_cost_a_byte():
     stepped(b, theirs, 20)
     for p, q in zip(ours, theirs):
         assert a.state[p]["correction"].dtype == torch.int8
-        off = (masters.to_f32(a.state[p], p) - b.state[q]["master"]).norm() / b.state[q]["master"].norm()
+        off = (stored.to_f32(a.state[p], p) - b.state[q]["master"]).norm() / b.state[q]["master"].norm()
         assert off < 1e-4 < (q.detach().float() - b.state[q]["master"]).norm() / b.state[q]["master"].norm()
 
 
@@ -53,7 +53,7 @@ def test_a_run_changes_the_form_at_a_checkpoint(source, target):
     params, again = model(), model()
     first = AdamW(params, master=source)
     stepped(first, params, 3)
-    before = [masters.to_f32(first.state[p], p).clone() for p in params]
+    before = [stored.to_f32(first.state[p], p).clone() for p in params]
     for p, q in zip(params, again):
         q.data.copy_(p.data)
     second = AdamW(again, master=target)
@@ -61,8 +61,8 @@ def test_a_run_changes_the_form_at_a_checkpoint(source, target):
     assert second.param_groups[0]["master"] == target
     second._make_state()
     for p, expected in zip(again, before):
-        assert masters.FORMS[masters.find_name(second.state[p])] == target
-        got = masters.to_f32(second.state[p], p)
+        assert stored.RESTS[stored.find_rest(second.state[p])] == target
+        got = stored.to_f32(second.state[p], p)
         if target == "ecc24" and source != "ecc24":
             assert (got - expected).abs().max() <= expected.abs().max() * 2**-16
         else:
@@ -71,7 +71,7 @@ def test_a_run_changes_the_form_at_a_checkpoint(source, target):
     stepped(second, again, 2, seed=5)
     for p, q in zip(params, again):
         if "ecc24" not in (source, target):
-            assert torch.equal(masters.to_f32(first.state[p], p), masters.to_f32(second.state[q], q))
+            assert torch.equal(stored.to_f32(first.state[p], p), stored.to_f32(second.state[q], q))
 
 
 @pytest.mark.parametrize("master", ["remainder", "ecc24"])
@@ -87,7 +87,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(master):
     stepped(resumed, again, 3, seed=8)
     for p, q in zip(params, again):
         assert torch.equal(p, q)
-        name = masters.find_name(whole_run.state[p])
+        name = stored.find_rest(whole_run.state[p])
         assert torch.equal(whole_run.state[p][name], resumed.state[q][name])
 
 
@@ -124,7 +124,7 @@ def test_parameters_in_other_orders_in_memory():
         other = AdamW([p], master="f32")
         other.load_state_dict(optimizers[0].state_dict())
         other._make_state()
-        assert torch.equal(other.state[p]["master"], masters.to_f32(optimizers[0].state[plain], plain))
+        assert torch.equal(other.state[p]["master"], stored.to_f32(optimizers[0].state[plain], plain))
 
 
 def test_schedule_free_moves_all_bits():
@@ -135,21 +135,21 @@ def test_schedule_free_moves_all_bits():
         stepped(optimizer, params, 3)
         optimizer.eval()
     for p, q in zip(ours, theirs):
-        assert torch.equal(masters.to_f32(a.state[p], p), b.state[q]["master"])
+        assert torch.equal(stored.to_f32(a.state[p], p), b.state[q]["master"])
     for optimizer, params in ((a, ours), (b, theirs)):
         optimizer.train()
         stepped(optimizer, params, 2)
     for p, q in zip(ours, theirs):
-        assert torch.equal(masters.to_f32(a.state[p], p), b.state[q]["master"])
+        assert torch.equal(stored.to_f32(a.state[p], p), b.state[q]["master"])
 
 
 def test_groups_have_their_own_and_f32_has_none():
     a, b, c = parameter(torch.ones(8)), parameter(torch.ones(8)), parameter(torch.ones(8), torch.float32)
     optimizer = Lion([{"params": [a]}, {"params": [b, c], "master": "ecc24"}], master="remainder")
     optimizer.step()
-    assert masters.find_name(optimizer.state[a]) == "remainder"
-    assert masters.find_name(optimizer.state[b]) == "correction"
-    assert masters.find_name(optimizer.state[c]) is None
+    assert stored.find_rest(optimizer.state[a]) == "remainder"
+    assert stored.find_rest(optimizer.state[b]) == "correction"
+    assert stored.find_rest(optimizer.state[c]) is None
 
 
 def test_what_does_not_go_together_is_refused():
@@ -176,7 +176,7 @@ def test_weights_may_be_set_from_any_tensor(master, form):
     for p, optimizer, given in zip(params, optimizers, (values, values.float().contiguous())):
         stepped(optimizer, [p], 1)
         optimizer.set_weight(p, given)
-    got, expected = (masters.to_f32(o.state[p], p) for p, o in zip(params, optimizers))
+    got, expected = (stored.to_f32(o.state[p], p) for p, o in zip(params, optimizers))
     assert torch.equal(got, expected) and torch.equal(*params)
     assert torch.equal(expected, values.float()) or master == "ecc24"
 
@@ -195,11 +195,11 @@ def test_loaded_masters_may_be_any_tensor(master, form):
         optimizer = AdamW([p], master=master)
         optimizer.load_state_dict({**saved, "state": {0: {**saved["state"][0], "master": given}}})
         optimizer._make_state()
-        found.append(masters.to_f32(optimizer.state[p], p))
+        found.append(stored.to_f32(optimizer.state[p], p))
     assert torch.equal(*found)
 
 
 def test_conversions_refuse_arrays_that_they_do_not_fit():
     for wrong in (torch.zeros(9), torch.zeros(8, dtype=torch.bfloat16), torch.zeros(16)[::2]):
         with pytest.raises(ValueError, match="from"):
-            formats.run_conversion(formats.conversion("f32", "remainder"), {"from": wrong}, 8)
+            stored.run_conversion(stored.conversion("f32", "remainder"), {"from": wrong}, torch.empty(8))

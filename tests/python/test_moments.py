@@ -10,7 +10,7 @@ import torch
 
 import stepfuse.torch as sft
 from stepfuse import Error, _core
-from stepfuse.torch import formats, state_dicts
+from stepfuse.torch import state_dicts, stored
 from stepfuse.torch.torchao import to_torchao
 
 FORMATS = ("fp8", "int8", "dyn4")
@@ -191,13 +191,13 @@ def test_groups_of_their_own_and_moving_between_them():
     train(optimizer, range(1))
     optimizer.add_param_group({"params": [c], "moments": "bf16"})
     train(optimizer, range(1, 2))
-    forms = [{formats.split_name(n)[1] for n in optimizer.state[p] if n != "step"} for p in (a, b, c)]
+    forms = [{stored.split_name(n)[1] for n in optimizer.state[p] if n != "step"} for p in (a, b, c)]
     assert forms == [{"fp8"}, {"int8"}, {""}]
     before = state_dicts.plain(optimizer.state_dict(), [a, b, c])["state"][0]["exp_avg"]
     optimizer.move(a, 1)
     train(optimizer, range(2, 2))
     optimizer._make_state()
-    assert {formats.split_name(n)[1] for n in optimizer.state[a] if n != "step"} == {"int8"}
+    assert {stored.split_name(n)[1] for n in optimizer.state[a] if n != "step"} == {"int8"}
     after = state_dicts.plain(optimizer.state_dict(), [b, a, c])["state"][1]["exp_avg"]
     assert 0 < (after - before).norm() < 0.02 * before.norm()
 
@@ -341,7 +341,7 @@ def test_the_names_are_the_librarys():
         p = parameters(shapes=((5000,),))
         optimizer = sft.Lion(p, moments=form)
         train(optimizer, range(2))
-        assert formats.find_arrays(optimizer.state[p[0]], "exp_avg") == ["exp_avg" + part for part in formats.buffers(form)]
+        assert stored.find_arrays(optimizer.state[p[0]], "exp_avg") == ["exp_avg" + part for part in stored.buffers(form)]
 
 
 def test_a_state_for_torchao_has_a_tensor_as_learning_rate():

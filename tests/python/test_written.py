@@ -7,7 +7,7 @@ import torch
 from trained import parameter, stepped
 
 import stepfuse.torch as sft
-from stepfuse.torch import SGD, AdamW, Muon, masters
+from stepfuse.torch import AdamW, Muon, SGD, stored
 
 LR = 2.0**-10
 
@@ -123,7 +123,7 @@ def test_steps_in_f32_in_between():
     model.float()
     model.weight.grad = torch.full_like(model.weight, 3.0)
     optimizer.step()
-    assert masters.find_name(optimizer.state[model.weight]) is None
+    assert stored.find_rest(optimizer.state[model.weight]) is None
     model.bfloat16()
     before = model.weight.detach().clone()
     model.weight.grad = torch.full_like(model.weight, 3.0)

@@ -36,7 +36,7 @@ class Step:
         self.step = make("step_create", program, layout, ctypes.byref(where), ctypes.byref(more))
         call("step_prepare", self.step)
         self.arrays = {}
-        for name, (_, dtype, block, _, least, below) in self.program.buffers().items():
+        for name, (_, dtype, block, _, least, below, *_) in self.program.buffers().items():
             if name == "grad":
                 continue
             if name == "weight":

@@ -128,7 +128,7 @@ class Program(NamedTuple):
 def make_program(formula: str, options: tuple[str, ...]) -> Program:
     made = _core.Program(formula, options)
     buffers = {name: Buffer(name, dtype, block, least, below)
-               for name, (_, dtype, block, _, least, below) in made.buffers().items()}
+               for name, (_, dtype, block, _, least, below, *_) in made.buffers().items()}
     missing = {"grad", "weight"} - set(buffers)
     if missing:
         raise _core.Error(f"stepfuse.jax: the step has no buffer '{missing.pop()}'; it needs gradients and weights")

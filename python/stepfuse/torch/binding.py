@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import copies, formats, masters, parts
+from . import parts, stored
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole
 from .groups import SCALES, names_of, scaled
 from .numbers import NUMBERS, from_bits, to_bits
@@ -81,7 +81,7 @@ class Binding:
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
-                        formats.pop_arrays(state[p], "momentum_buffer")
+                        stored.pop_arrays(state[p], "momentum_buffer")
 
     def bind(self) -> None:
         self.pull()
@@ -169,11 +169,11 @@ class Binding:
                 check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
-                check_moments(who, p, name, key.kind, self.place(p, 0).full_size, formats.largest_block(group.get("moments")))
+                check_moments(who, p, name, key.kind, self.place(p, 0).full_size, stored.largest_block(group.get("moments")))
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
-                place = copies.place_squares(self.place(p, len(places)), copies.scale_mode(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
+                place = stored.place_squares(self.place(p, len(places)), stored.scale_mode(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
                 slot = divided[index[key]].add(p, name, group, counted, place, i)
                 places.append((p, name, index[key], slot))
         return divided, places
@@ -203,7 +203,7 @@ class Binding:
             rounding, master = group.get("weight_rounding"), group.get("master")
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
-            options += [f"copy-scale={way}" for way in (copies.scale_mode(group, p),) if way is not None]
+            options += [f"copy-scale={way}" for way in (stored.scale_mode(group, p),) if way is not None]
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
@@ -211,7 +211,7 @@ class Binding:
         kept = group.get("moments")
         if kept in (None, "f32"):
             return []
-        if kept in formats.STORED or self.optimizer._couples:  # one value of what all share
+        if kept in stored.STORED or self.optimizer._couples:  # one value of what all share
             return [f"moments={kept}"]
         least, place = min(int(group.get("moments_min", 0)), MOST), self.place(p, 0)
         if place.full_size >= least and not self.fits_blocks(kept, p, place, options):
@@ -221,8 +221,8 @@ class Binding:
     def fits_blocks(self, kept: str, p: Tensor, place: Place, options: tuple[str, ...]) -> bool:
         """Whether a parameter's moments may be in blocks, given what else cuts it: shards, or values of rows."""
         if is_distributed(p):
-            return formats.fits_shards(kept, p)
-        return formats.fits_rows(kept, place) or not has_rows(self.optimizer._recipe, options)
+            return stored.fits_shards(kept, p)
+        return stored.fits_rows(kept, place) or not has_rows(self.optimizer._recipe, options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
         """Compiles it, with the numbers that it goes on from. `counts` are steps that were made so far, by the parameter's id."""
@@ -261,10 +261,10 @@ class Binding:
             part.show(state, "step", part.counts.unbind())
         if "momentum_begun" in made.states():
             part.step.write_state("momentum_begun", [
-                int(bool(formats.find_arrays(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
+                int(bool(stored.find_arrays(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
         part.states = kept_states(made)
         for name, (dtype, domain, initial) in part.states.items():
-            if name in copies.NAMES:
+            if name in stored.NAMES:
                 continue
             if domain == PER_TENSOR:
                 first = from_bits(initial, dtype)
@@ -300,9 +300,9 @@ class Binding:
             self.forget_masters(part, made.buffers())
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
-                if (way := copies.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
-                    copies.convert_scales(known, self.optimizer.state[p], p, way)
-            copies.bind_scales(part, self.optimizer.state)
+                if (way := stored.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
+                    stored.convert_scales(known, self.optimizer.state[p], p, way)
+            stored.bind_scales(part, self.optimizer.state)
         for p in part.locals:
             weight = p.detach()
             if not is_dense(p):
@@ -310,7 +310,7 @@ class Binding:
                 part.copies.append((p, weight))
             weights.append(weight)
         for name, declared in made.buffers().items():
-            buffer = formats.Buffer(*declared)
+            buffer = stored.Buffer(*declared)
             if name == "grad":
                 continue
             if name == "weight":
@@ -332,16 +332,16 @@ class Binding:
 
     def take_writes(self, p: Tensor) -> None:
         """Takes into the parameter's master what somebody wrote to the parameter."""
-        masters.take_writes(self.optimizer.state[p], p)
+        stored.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
         """A parameter that is stepped without a master would find that one outdated if it had masters again."""
-        if not masters.FORMS.keys() & buffers.keys():
+        if not stored.RESTS.keys() & buffers.keys():
             for p in part.params:
-                for name in masters.FORMS if p in self.optimizer.state else ():
+                for name in stored.RESTS if p in self.optimizer.state else ():
                     self.optimizer.state[p].pop(name, None)
 
-    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: formats.Buffer) -> Tensor:
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
         """An array of a parameter's state, laid out as the weight; made, or made so, where it is not."""
         state = self.optimizer.state[p]
         have = None if state.get(name) is None else local(state[name])
@@ -351,18 +351,18 @@ class Binding:
                 and (same_layout(have, weight) if buffer.block == 1 else have.numel() == buffer.count(weight) and have.is_contiguous())
                 and is_distributed(state[name]) == is_distributed(p) and (have.dim() == 1 or buffer.block == 1 or is_distributed(p))):
             return have
-        moment, form = formats.split_name(name)
-        if form or have is None and formats.find_arrays(state, moment):
-            arrays = formats.convert({key: local(value).to(p.device) for key, value in formats.pop_arrays(state, moment).items()},
+        moment, form = stored.split_name(name)
+        if form or have is None and stored.find_arrays(state, moment):
+            arrays = stored.convert({key: local(value).to(p.device) for key, value in stored.pop_arrays(state, moment).items()},
                                    moment, form, weight, label, self.initial(moment))
-            state.update((key, like_parameter(p, value, formats.block_size(key))) for key, value in arrays.items())
+            state.update((key, like_parameter(p, value, stored.block_size(key))) for key, value in arrays.items())
             return self.array(p, weight, label, name, buffer)
-        if have is None and name in masters.FORMS and masters.find_name(state):
-            masters.convert(state, name, p)
+        if have is None and name in stored.RESTS and stored.find_rest(state):
+            stored.convert_rest(state, name, p)
             return self.array(p, weight, label, name, buffer)
         made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
-        if have is None and name == "master" and copies.find_scales(state):
-            made.copy_(copies.dequantize(state, weight))
+        if have is None and name == "master" and stored.find_scales(state):
+            made.copy_(stored.dequantize(state, weight))
         elif have is None:
             made.copy_(weight) if buffer.source >= 0 else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import copies, parts
+from . import parts, stored
 from .agreement import facts
 from .binding import Binding
 from .checks import check_memory
@@ -67,7 +67,7 @@ class Engine(Binding):
             for p, copy in part.copies:
                 copy.copy_(p)
             part.step.run(self.walk, index, part.stream())
-            copies.publish_scales(part)
+            stored.publish_scales(part)
             for p, copy in part.copies:
                 p.data.copy_(copy)  # `data`: autograd has been told of the step's write
             part.early.clear()

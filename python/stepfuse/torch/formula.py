@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from .. import _core
-from . import copies, masters
+from . import stored
 from .binding import kept_states
 from .programs import program
 from .fused import FLAGS, Fused
@@ -191,15 +191,15 @@ class ScheduleFree(Formula):
     def _move(self, evaluates: bool) -> None:
         if evaluates == self._evaluates:
             return
-        moved = [(group, p, self.state[p], copies.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
+        moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
         for _, p, state, way in moved:  # before any moves, for this may refuse
-            copies.convert_scales(self._live_scales(), state, p, way)
+            stored.convert_scales(self._live_scales(), state, p, way)
         self._evaluates = evaluates
         for group, p, state, way in moved:
             momentum = group["betas"][0] if "betas" in group else group["momentum"]
-            weight = masters.to_f32(state, p)
+            weight = stored.to_f32(state, p)
             weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
-            masters.store(state, p, weight, way)
+            stored.store(state, p, weight, way)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_evaluates": self._evaluates}

@@ -16,14 +16,17 @@ from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from .. import _core
-from . import copies, state_dicts, torchao
+from . import state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
 from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
-from .options import GROUP_OPTIONS, KEPT, OPTIONS, check_group, expand, group_defaults, mode_of, recipe_options, step_args, take_options
+from .options import (
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    take_store,
+)
 from .programs import program
 from .scaler import LossScaler
 from .tensors import is_distributed, local
@@ -100,6 +103,7 @@ class Fused(Weights, torch.optim.Optimizer):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         """Takes the options out of the keywords; the other arguments are torch's."""
         options = take_options(keywords)
+        weight_type = options.pop("weight_type", None)
         if "capturable" in inspect.signature(super().__init__).parameters:  # torch's class has it, too
             keywords["capturable"] = options["capturable"]
         super().__init__(*args, **keywords)
@@ -109,6 +113,7 @@ class Fused(Weights, torch.optim.Optimizer):
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
+            check_weight_type({"weight_type": weight_type, **group})
             self._check_group(group)
         self._is_set_up = True
         self._own_mode = mode_of(options)
@@ -149,8 +154,11 @@ class Fused(Weights, torch.optim.Optimizer):
             program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        take_store(param_group)
+        weight_type = param_group.pop("weight_type", None)
         check_group(param_group)
         super().add_param_group(param_group)
+        check_weight_type({"weight_type": weight_type, **param_group})
         if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
             return
         try:
@@ -451,7 +459,7 @@ class Fused(Weights, torch.optim.Optimizer):
             group.update(kept)
         with torch.no_grad():
             for p in self._scales or ():
-                copies.load_scales(self._scales, self.state.get(p, {}), p)
+                stored.load_scales(self._scales, self.state.get(p, {}), p)
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import formats, masters
+from . import stored
 from .arguments import check_choice, refuse
 from .engine import Engine
 from .optimizers import AdamW
@@ -41,7 +41,7 @@ def named_as_ours(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         yield state
     finally:
-        if (name := masters.find_name(state)) is not None:
+        if (name := stored.find_rest(state)) is not None:
             state[MASTER] = state.pop(name)
 
 
@@ -50,12 +50,12 @@ class FusedAdamEngine(Engine):
         with named_as_ours(self.optimizer.state[p]):
             super().take_writes(p)
 
-    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: formats.Buffer) -> Tensor:
+    def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
         with named_as_ours(self.optimizer.state[p]):
             return super().array(p, weight, label, name, buffer)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
-        if not masters.FORMS.keys() & buffers.keys():
+        if not stored.RESTS.keys() & buffers.keys():
             for p in part.params:
                 self.optimizer.state[p].pop(MASTER, None)
 
@@ -201,13 +201,13 @@ class FusedAdam(AdamW):
         state = self.state[param]
         if state_name == MASTER and MASTER in state:
             with named_as_ours(dict(state)) as copied:  # Megatron iterates over the state meanwhile
-                return masters.to_f32(copied, param)
+                return stored.to_f32(copied, param)
         if state_name in state and "." not in state_name:
             return state[state_name].float()
-        arrays = {name: state[name] for name in formats.find_arrays(state, state_name)}
+        arrays = {name: state[name] for name in stored.find_arrays(state, state_name)}
         if not arrays:
             raise KeyError(f"the parameter has no state {state_name!r}; it has {', '.join(state)}")
-        return formats.decode(arrays, state_name, formats.split_name(next(iter(arrays)))[1], param.detach(), "a parameter")
+        return stored.decode(arrays, state_name, stored.split_name(next(iter(arrays)))[1], param.detach(), "a parameter")
 
     def set_scaled_state(self, param: Tensor, state_name: str, unscaled_state: Tensor) -> None:
         """Makes a moment or `master_param` these values; the next step converts them to the optimizer's form."""
@@ -216,7 +216,7 @@ class FusedAdam(AdamW):
         if have is not None and have.dtype == unscaled_state.dtype and have.shape == unscaled_state.shape:
             have.copy_(unscaled_state)
             return
-        formats.pop_arrays(state, state_name)
+        stored.pop_arrays(state, state_name)
         state[state_name] = unscaled_state.detach().to(device=param.device, copy=True)
 
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
@@ -229,7 +229,7 @@ class FusedAdam(AdamW):
         whole = super().state_dict()
         params = dict(zip((i for g in whole["param_groups"] for i in g["params"]), (p for g in self.param_groups for p in g["params"])))
         for i, state in whole["state"].items():
-            names = dict.fromkeys(formats.split_name(name)[0] for name in state)
+            names = dict.fromkeys(stored.split_name(name)[0] for name in state)
             whole["state"][i] = {name: state[name] if name == MASTER else self.get_unscaled_state(params[i], name) for name in names}
         return whole
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypedDict
 
 from .arguments import (
     COPY_SCALES, MASTERS, NORMS, ROUNDINGS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
     refuse,
 )
+from .checks import DTYPES
 from .parts import Mode
 from .scaler import LossScaler
 
@@ -32,6 +33,9 @@ class OptimizerOptions(TypedDict, total=False):
     Options "of a group" may differ between groups: `{"params": ..., "moments": "fp8"}`.
 
     Args:
+        store: of a group: how buffers are stored, by name, in one place instead of moments, moments_min, master, weight_rounding
+            and copy_scale: {"weight": "bf16+ecc24", "exp_avg": "fp8", "exp_avg_sq@4096": "dyn8u"}. Key "moments" means all
+            moments, and "@4096" only parameters of at least that many elements.
         max_norm: clip the gradients' global norm to this within the step, instead of calling clip_grad_norm_.
         norm_type: 1, 2 or inf.
         external_norm: step(norm=…) is given the norm instead of computing it.
@@ -72,6 +76,7 @@ class OptimizerOptions(TypedDict, total=False):
             these. copy_scale_inv() has the inverse, dequantized() applies it, and set_weight() starts from f32 values.
     """
 
+    store: dict[str, str] | None
     max_norm: float | None
     norm_type: float
     external_norm: bool
@@ -126,11 +131,17 @@ def check_moments(name: str, value: Any) -> None:
         refuse(name, value, "the name of a storage type or of a format, such as 'bf16' or 'fp8', or None")
 
 
+def check_store(name: str, value: Any) -> None:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for item in value.items() for text in item):
+        refuse(name, value, 'a dict from buffers to forms, such as {"weight": "bf16+ecc24", "moments": "fp8"}, or None')
+
+
 def one_of(choices: tuple[str, ...]) -> Callable[[str, Any], None]:
     return functools.partial(check_choice, choices=choices)
 
 
 OPTIONS: dict[str, Option] = {
+    "store": Option(None, check_store),
     "max_norm": Option(None, check_max_norm),
     "norm_type": Option(2.0, check_norm_type),
     "external_norm": Option(False, functools.partial(check_flag, what="True where step(norm=…) is given the norm, else False")),
@@ -161,6 +172,8 @@ OPTIONS: dict[str, Option] = {
                          goes_with="update_clip", is_live=True),
     "copy_scale": Option(None, one_of(tuple(COPY_SCALES)), of_group=True, is_kept=True),
 }
+# The options that `store` says.
+STORED_BY = frozenset(("moments", "moments_min", "master", "weight_rounding", "copy_scale"))
 GROUP_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.of_group)
 KEPT = tuple(name for name, option in OPTIONS.items() if option.is_kept)
 # The keys of a group whose change makes another binding, or is refused.
@@ -169,7 +182,10 @@ BINDING_OPTIONS = (*(name for name in GROUP_OPTIONS if not OPTIONS[name].is_live
 
 def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
     """Takes the options out of a constructor's keywords; all of them, with defaults, checked."""
-    given = {name: keywords.pop(name, option.default) for name, option in OPTIONS.items()}
+    given = {name: option.default for name, option in OPTIONS.items()}
+    given.update({name: keywords.pop(name) for name in OPTIONS if name in keywords})
+    check_options(given, ("store",))
+    spread_store(given, {name for name in STORED_BY if given[name] not in (None, OPTIONS[name].default)})
     check_options(given, OPTIONS)
     if given["max_norm"] is None and as_number(given["norm_type"]) != 2.0:
         refuse("norm_type", given["norm_type"], "the norm that is clipped by max_norm=, which is missing: give both or none")
@@ -179,6 +195,63 @@ def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
     check_mode(given)
     return given
+
+
+def take_store(group: dict[str, Any]) -> None:
+    """Replaces a group's own `store` by the options that say the same, and `weight_type`."""
+    check_options(group, ("store",))
+    spread_store(group, STORED_BY & group.keys())
+    group.pop("store", None)
+
+
+def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
+    """Replaces `store` by the options that say the same; `given` of these are there already."""
+    store = values.get("store")
+    if store is None:
+        return
+    if given:
+        refuse("store", store, f"{' and '.join(sorted(given))} say the same: leave them out")
+    moments = {}
+    for key, form in store.items():
+        buffer, at, least = key.partition("@")
+        if at and not least.isdecimal() or buffer in ("grad", "master") or buffer == "weight" and at:
+            refuse("store", store, f"{key!r} is no moment, 'moments' or 'weight', with @ and a count of elements behind a moment")
+        if buffer == "weight":
+            spread_weight(values, store, form)
+        else:
+            moments[key] = form
+    if [key.partition("@")[0] for key in moments] == ["moments"]:
+        (key, values["moments"]), = moments.items()
+        values["moments_min"] = int(key.partition("@")[2] or 0)
+    elif moments:
+        values["moments"] = "|".join(f"{key.removeprefix('moments')}={form}".removeprefix("=") for key, form in moments.items())
+        values["moments_min"] = 0
+
+
+def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> None:
+    """What `store` says of the weight: "bf16", "bf16:stochastic", "bf16+ecc24" or "f8e4m3:mx"."""
+    stored, _, rule = form.partition(":")
+    values["weight_type"], _, rest = stored.partition("+")
+    if values["weight_type"] not in (*DTYPES.values(),) or rest not in ("", *MASTERS) or rule not in ("", *ROUNDINGS, *COPY_SCALES):
+        refuse("store", store, f"a weight's form is a type, with + and one of {', '.join(MASTERS)}, or with : and one of "
+               f"{', '.join((*ROUNDINGS, *COPY_SCALES))}")
+    if values["weight_type"] == "f32":
+        return
+    if rule in COPY_SCALES:
+        values["copy_scale"] = rule
+    elif rule or not rest:
+        values["weight_rounding"] = rule or "nearest"
+    if rest:
+        values["master"] = rest
+
+
+def check_weight_type(group: dict[str, Any]) -> None:
+    """Checks the parameters against the type that `store` names."""
+    wanted = group.pop("weight_type", None)
+    for p in group["params"] if wanted is not None else ():
+        if p.dtype.itemsize < 4 and DTYPES.get(p.dtype) != wanted:
+            raise ValueError(f"store: weights are said to be {wanted}, and a parameter of shape {tuple(p.shape)} is {p.dtype}: convert it, or "
+                             "give it a group with a store of its own")
 
 
 def check_mode(given: dict[str, Any]) -> None:

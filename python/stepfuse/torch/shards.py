@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import formats, state_dicts, torchao
+from . import state_dicts, stored, torchao
 from .binding import PER_TENSOR
 from .programs import program
 from .options import KEPT
@@ -55,9 +55,9 @@ class Shards:
         """Those names of state that are arrays, and how many elements share a value of each."""
         inner = self._inner
         engine = inner._bound()
-        moments = {formats.split_name(name)[0] for g in inner.param_groups for p in g["params"]
+        moments = {stored.split_name(name)[0] for g in inner.param_groups for p in g["params"]
                    for name in program(inner._recipe, engine.kind(g, p)).buffers()}
-        return {name: formats.block_size(name) for name in names if formats.split_name(name)[0] in moments}
+        return {name: stored.block_size(name) for name in names if stored.split_name(name)[0] in moments}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """All ranks' state to one of them (numbered as in the group), for its state_dict(); called on every rank."""
@@ -121,8 +121,8 @@ class Shards:
         state: dict[int, dict[str, Any]] = {}
         for i, (part, s) in self._shard.items():
             p, own = self._all[i], dict(state_dict["state"].get(packed[i], {}))
-            for moment, form in {formats.split_name(name) for name in own if "." in name}:  # in the order of the parameter's memory
-                own.update(formats.convert(formats.pop_arrays(own, moment), moment, form, p.detach().cpu(), self._names[i], 0.0))
+            for moment, form in {stored.split_name(name) for name in own if "." in name}:  # in the order of the parameter's memory
+                own.update(stored.convert(stored.pop_arrays(own, moment), moment, form, p.detach().cpu(), self._names[i], 0.0))
             for name, block in self._arrays(own).items():
                 flat = own[name]
                 if block == 1:

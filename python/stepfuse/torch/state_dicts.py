@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import copies, formats, masters
+from . import stored
 from .options import KEPT
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def unpickled(values: dict[str, Any]) -> dict[str, Any]:
     """The inverse."""
     made = dict(values)
     for name in [name for name in made if "." in name]:
-        moment, form = formats.split_name(name)
-        buffer = formats.buffers(form).get(name.removeprefix(moment))
+        moment, form = stored.split_name(name)
+        buffer = stored.buffers(form).get(name.removeprefix(moment))
         if buffer and made[name].dtype == torch.uint8:
             made[name] = made[name].view(buffer.torch_dtype())
     return made
@@ -39,13 +39,13 @@ def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any
         if index not in state:
             continue
         mine = state[index] = dict(state[index])
-        for moment in {formats.split_name(name)[0] for name in mine}:
-            if any("." in name for name in formats.find_arrays(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
-                mine.update(formats.convert(formats.pop_arrays(mine, moment), moment, "", p, f"parameter {index}", 0.0))
-        if (rest := masters.find_name(mine)) not in (None, "master"):
-            mine["master"] = masters.to_f32(mine, p)
+        for moment in {stored.split_name(name)[0] for name in mine}:
+            if any("." in name for name in stored.find_arrays(mine, moment)) or getattr(mine.get(moment), "dtype", None) == torch.bfloat16:
+                mine.update(stored.convert(stored.pop_arrays(mine, moment), moment, "", p, f"parameter {index}", 0.0))
+        if (rest := stored.find_rest(mine)) not in (None, "master"):
+            mine["master"] = stored.to_f32(mine, p)
             del mine[rest]
-        for name in [name for name in copies.STATES if name in mine]:
+        for name in [name for name in stored.STATES if name in mine]:
             del mine[name]
     groups = [{k: v for k, v in g.items() if k not in KEPT} for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import copies, masters
+from . import stored
 from .groups import find
 from .tensors import local
 
@@ -33,12 +33,12 @@ class Weights:
         p = group["params"][place]
         if values.shape != p.shape:
             raise ValueError(f"{type(self).__name__}: values of shape {tuple(values.shape)} for a parameter of shape {tuple(p.shape)}")
-        state, way = self.state[p], copies.scale_mode(group, p)
+        state, way = self.state[p], stored.scale_mode(group, p)
         if way is not None:
-            return copies.start_from(self._live_scales(), state, p, way, values)
-        if masters.find_name(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
+            return stored.start_from(self._live_scales(), state, p, way, values)
+        if stored.find_rest(state) is None and p.dtype != torch.float32 and not group.get("weight_rounding"):
             state["master"] = torch.empty_like(p, dtype=torch.float32)
-        masters.store(state, p, values)
+        stored.store(state, p, values)
 
     def copy_scale_inv(self, param: Tensor | str) -> Tensor:
         """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
@@ -49,7 +49,7 @@ class Weights:
         in the order of memory (in channels_last, channels are columns).
         """
         p, scales = self._scaled(param)
-        return copies.to_visible_scales(scales, p)
+        return stored.to_visible_scales(scales, p)
 
     def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
         """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
@@ -58,16 +58,16 @@ class Weights:
         Example:
             >>> linear(x, optimizer.dequantized(weight))
         """
-        return copies.Dequantized.apply(*self._scaled(param), dtype)
+        return stored.Dequantized.apply(*self._scaled(param), dtype)
 
     def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
         group, place = find(self.param_groups, param)
         p = group["params"][place]
-        way = copies.scale_mode(group, p)
+        way = stored.scale_mode(group, p)
         if way is None:
             raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
                              "with copy_scale= of its group")
-        return p, copies.current_scales(self._live_scales(), self.state.get(p), p, way)
+        return p, stored.current_scales(self._live_scales(), self.state.get(p), p, way)
 
     def _live_scales(self) -> dict[Tensor, Tensor]:
         if self._scales is None:
@@ -85,18 +85,18 @@ class Weights:
         states = [(p, s) for p, s in self.state.items() if "ema" in s]
         if not states:
             raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
-        ways = {p: copies.scale_mode(g, p) for g in self.param_groups for p in g["params"]}
+        ways = {p: stored.scale_mode(g, p) for g in self.param_groups for p in g["params"]}
         for p, s in states:
-            copies.convert_scales(self._live_scales(), s, p, ways.get(p))
+            stored.convert_scales(self._live_scales(), s, p, ways.get(p))
         scaled = [(p, s) for p, s in states if ways.get(p)]
-        shown = [local(p) for p, _ in states] + [s[copies.find_scales(s)] for _, s in scaled]
+        shown = [local(p) for p, _ in states] + [s[stored.find_scales(s)] for _, s in scaled]
         weights = [t.detach().clone() for t in shown]
         self._shows_averages = True
         try:
             with torch.no_grad():
                 torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
                 for p, s in scaled:
-                    copies.quantize_into(s, p, s["ema"], ways[p])
+                    stored.quantize_into(s, p, s["ema"], ways[p])
             yield
         finally:
             self._shows_averages = False

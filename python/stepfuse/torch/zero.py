@@ -17,13 +17,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
-from . import formats, late
+from . import late, stored
 from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
 from .fused import Fused
 from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
+from .options import check_weight_type, take_store
 from .pieces import Pieces
 from .programs import has_rows
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
@@ -73,6 +74,10 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         super().__init__(params, {})
         if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Fused)):
             raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
+        for chosen in (defaults, *self.param_groups):
+            take_store(chosen)
+            check_weight_type({"params": [p for g in self.param_groups for p in g["params"]], **chosen})
+            chosen.pop("weight_type", None)
         if any(g.get("copy_scale", defaults.get("copy_scale")) is not None for g in self.param_groups):
             raise TypeError("ZeroRedundancyOptimizer: copy_scale= is of whole parameters, of which ranks have parts: take DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
@@ -166,7 +171,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             for i in range(at, at + len(group["params"])):
                 dtype = self._all[i].dtype
                 whole = Place(i, 0, self._all[i].numel(), columns_of(self._all[i]))
-                kind = (dtype, formats.fits_rows(moments, whole))
+                kind = (dtype, stored.fits_rows(moments, whole))
                 if i in mine:
                     bucket, s = mine[i]
                     part = torch.nn.Parameter(bucket.own_weights[s.begin:s.begin + s.size])

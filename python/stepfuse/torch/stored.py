@@ -1,0 +1,513 @@
+"""How the library stores what an optimizer keeps: moments in formats, weights below f32 with their missing bits, scaled 8-bit copies.
+
+A form is a storage type or a format. In a format a buffer is several arrays, its parts: moment exp_avg in fp8 is state
+`exp_avg.fp8.code` and `exp_avg.fp8.scale`. A weight's parts are the parameter itself and state of the part's name: `remainder`,
+`correction`, `weight_scale`, `copy_scale_inv`; state `master` is the weight in f32. The library's conversions choose scales and
+encode. Only what is in a forward pass, or compared with that, is decoded here: a multiplication.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import parts
+from .arguments import COPY_SCALES, check_choice
+from .checks import DTYPES
+from .numbers import from_bits, to_bits
+from .scaler import DLPACK
+from .tensors import Place, columns_of, is_dense, like_parameter, local, same_layout, zeros_like
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .parts import Part
+
+STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
+# The missing bits of a weight, by their state's name, and their form.
+RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24"}
+BLOCK, SIDE = 32, 128  # elements, and rows and columns, of a copy that share a scale
+ONE = 127  # the exponent of 1
+PAST = 15  # steps whose largest weight "delayed" remembers
+NAMES = ("copy_scale", "copy_scale_inv", *(f"amax_{age + 1}" for age in range(PAST)))  # what a step has of scales
+STATES = ("copy_scale_inv", "weight_scale", "copy_scale", "amax_history")  # what a parameter's state has
+
+
+class Buffer(NamedTuple):
+    """A program's declaration of a buffer."""
+
+    source: int  # that it begins as a copy of, or -1
+    dtype: str
+    block: int  # elements along a row that share a value
+    is_output: bool  # written, and nothing before
+    least: int  # elements of a tensor that has it, and
+    below: int  # the first count again of one that has not
+    rows: int  # that share a value
+
+    def torch_dtype(self) -> torch.dtype:
+        if self.dtype not in STORED:
+            raise _core.Error(f"this torch has no type for arrays of {self.dtype}; choose another of the optimizer's moments=…")
+        return STORED[self.dtype]
+
+    def is_of(self, place: Place) -> bool:
+        return self.least <= place.full_size < self.below
+
+    def count(self, weight: Tensor) -> int:
+        if self.rows == 1:
+            return -(-weight.numel() // self.block)
+        rows, columns = matrix_shape(weight)
+        return -(-rows // self.rows) * -(-columns // self.block) if weight.numel() else 0
+
+
+# --- forms and their conversions
+
+
+@functools.lru_cache(maxsize=64)
+def conversion(source: str, target: str) -> Any:
+    return _core.conversion(source, target)
+
+
+def buffers(form: str) -> dict[str, Buffer]:
+    """The parts of a format, with the names that a moment without a name would give them."""
+    return {name.removeprefix("to"): Buffer(*b) for name, b in conversion("f32", form).buffers().items() if name != "from"}
+
+
+def run_conversion(program: Any, arrays: dict[str, Tensor], weight: Tensor, states: dict[str, float] | None = None) -> dict[str, float]:
+    """Runs a conversion over arrays of a tensor like `weight`, and returns the program's states after it, by their last names.
+
+    The step has only addresses, so the arrays are checked here.
+    """
+    for name, declared in program.buffers().items():
+        buffer, array = Buffer(*declared), arrays[name]
+        if array.dtype != buffer.torch_dtype() or array.numel() != buffer.count(weight) or not is_dense(array):
+            raise ValueError(f"array '{name}' of a conversion has {array.numel()} values in {array.dtype} with strides {array.stride()}; it "
+                             f"needs {buffer.count(weight)} in {buffer.torch_dtype()} without gaps: convert it before")
+    kept = {name: from_bits(bits, dtype) for name, (dtype, _, _, bits) in program.states().items()}
+    if weight.numel() > 0:
+        device, size = next(iter(arrays.values())).device, weight.numel()
+        in_squares = any(Buffer(*b).rows > 1 for b in program.buffers().values())
+        columns = matrix_shape(weight)[1] if in_squares else 0
+        step = _core.Step(program, [("array", size, 0, False, 0, 0, size, columns)], *parts.place(device), None, False, parts.allocator(device))
+        for name, array in arrays.items():
+            step.bind(name, [array.data_ptr()])
+        if program.states():
+            step.adopt_state()
+        for name, (dtype, *_) in program.states().items():
+            if (value := (states or {}).get(name.rpartition(".")[2])) is not None:
+                step.write_state(name, [to_bits(value, dtype)])
+        step.run(None, 0, parts.current_stream(device))
+        kept = {name: from_bits(step.read_state(name)[0], dtype) for name, (dtype, *_) in program.states().items()}
+    return {name.rpartition(".")[2]: value for name, value in kept.items()}
+
+
+def decode(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str) -> Tensor:
+    """The values in f32, in the order in memory of the codes."""
+    bound, like = {}, weight
+    for part, buffer in buffers(form).items():
+        array = arrays.get(moment + part)
+        if array is None:
+            raise ValueError(f"state '{moment}' of {label} has no '{moment + part}': the checkpoint has a different version of "
+                             f"format {form}, or was cut")
+        if array.dtype != buffer.torch_dtype() or array.numel() != buffer.count(weight):
+            raise ValueError(f"state '{moment + part}' of {label} has {array.numel()} values in {array.dtype}; of a parameter of "
+                             f"shape {tuple(weight.shape)} format {form} has {buffer.count(weight)} in {buffer.torch_dtype()}")
+        array = array if is_dense(array) else array.contiguous()
+        bound["from" + part] = array
+        if buffer.block == 1 and array.shape == weight.shape:
+            like = array
+    bound["to"] = torch.empty_like(like, dtype=torch.float32)
+    run_conversion(conversion(form, "f32"), bound, weight)
+    return bound["to"]
+
+
+def zeros(form: str, weight: Tensor) -> dict[str, Tensor]:
+    """By the names of its parts: parts of zeros are zeros."""
+    return {part: (zeros_like(weight, buffer.torch_dtype()) if buffer.block == 1 else
+                   torch.zeros(buffer.count(weight), dtype=buffer.torch_dtype(), device=weight.device))
+            for part, buffer in buffers(form).items()}
+
+
+def encode(values: Tensor, form: str) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Parts and states of any values, which are converted to f32 and laid out without gaps first."""
+    values = values.float()
+    values = values if is_dense(values) else values.contiguous()
+    made = zeros(form, values)
+    states = run_conversion(conversion("f32", form), {"from": values, **{"to" + part: array for part, array in made.items()}}, values)
+    return made, states
+
+
+# --- moments
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The moment of an array's name, and its format, which is empty where it has none."""
+    moment, _, part = name.partition(".")
+    return moment, part.partition(".")[0]
+
+
+def block_size(name: str) -> int:
+    """How many elements share a value of that array."""
+    moment, form = split_name(name)
+    buffer = buffers(form).get(name.removeprefix(moment)) if form else None
+    return buffer.block if buffer else 1
+
+
+def largest_block(kept: str | None) -> int:
+    """How many elements share a value, at most, in a choice of formats. Smaller blocks divide larger ones."""
+    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
+    return max((part.block for form in forms for part in buffers(form).values()), default=1)
+
+
+def fits_rows(kept: str | None, place: Place) -> bool:
+    """Whether rows consist of whole blocks of a choice of formats, as steps with values of rows need."""
+    return place.columns in (0, place.full_size) or place.columns % largest_block(kept) == 0
+
+
+def fits_shards(kept: str | None, p: Tensor) -> bool:
+    """Whether a DTensor's moments have blocks: if its rows are whole blocks, so that no mesh cuts one. Its full shape decides, and
+    not where this mesh cuts, so that every mesh has the same state.
+    """
+    columns = columns_of(p)
+    return columns > 0 and columns % largest_block(kept) == 0
+
+
+def find_arrays(state: dict[str, Any], moment: str) -> list[str]:
+    """The names of the arrays that a moment is kept in."""
+    return [name for name, value in state.items() if value is not None and split_name(name)[0] == moment]
+
+
+def pop_arrays(state: dict[str, Any], moment: str) -> dict[str, Any]:
+    """Takes them out of the state."""
+    return {name: state.pop(name) for name in find_arrays(state, moment)}
+
+
+def convert(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str, initial: float) -> dict[str, Tensor]:
+    """The arrays of a moment in a form, laid out as the weight, from those of any form, or from none: its first values.
+
+    What is in the form already keeps its bits, unless the weight's elements lie in another order.
+    """
+    if form and not arrays and initial == 0:
+        return {moment + part: array for part, array in zeros(form, weight).items()}
+    made = torch.full_like(weight, initial, dtype=torch.float32)
+    if arrays:
+        found = split_name(next(iter(arrays)))[1]
+        values = decode(arrays, moment, found, weight, label) if found else arrays[moment]
+        if found == form and same_layout(values, weight):
+            return {name: array.reshape(-1) if block_size(name) > 1 else array for name, array in arrays.items()}
+        if values.numel() != weight.numel():
+            raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, the parameter {tuple(weight.shape)}")
+        made.copy_(values.reshape(weight.shape))
+    return {moment + part: array for part, array in encode(made, form)[0].items()} if form else {moment: made}
+
+
+# --- weights below f32
+
+
+def find_rest(state: dict[str, Any]) -> str | None:
+    """The name of the state that has a parameter's missing bits."""
+    return next((name for name in RESTS if state.get(name) is not None), None)
+
+
+def to_f32(state: dict[str, Any], p: Tensor) -> Tensor:
+    """The parameter in f32: the master itself, or the parameter with its missing bits; without these, the parameter."""
+    name = find_rest(state)
+    if name is None or name == "master":
+        return state[name] if name else dequantize(state, p) if find_scales(state) else p
+    weight = local(p).detach()
+    weight = weight if is_dense(weight) else weight.contiguous()
+    rest = local(state[name]).to(weight.device)
+    if not same_layout(rest, weight):
+        rest = torch.empty_like(weight, dtype=rest.dtype).copy_(rest.reshape(weight.shape))
+    form = RESTS[name]
+    arrays = dict(zip(buffers(form), (weight, rest)))
+    return like_parameter(p, decode(arrays, "", form, weight, "a parameter"))
+
+
+@torch.no_grad()
+def store(state: dict[str, Any], p: Tensor, new: Tensor, way: str | None = None) -> None:
+    """Makes the parameter and what it keeps these values, which may be what to_f32() gave, changed in place; `way`: its copy_scale."""
+    name = find_rest(state)
+    new = local(new)
+    if way is not None:
+        quantize_into(state, p, new, way)
+        if name is not None and state[name] is not new:
+            state[name].copy_(new)
+        return
+    targets = {"weight": local(p), **({} if name is None else {name: local(state[name])})}
+    made = dict.fromkeys(targets, new) if name in (None, "master") else {
+        part.rpartition(".")[2]: array for part, array in encode(new, RESTS[name])[0].items()}
+    for key, target in targets.items():
+        if made[key] is not target:
+            target.copy_(made[key])
+
+
+def convert_rest(state: dict[str, Any], name: str, p: Tensor) -> None:
+    """Keeps as `name` what the parameter keeps otherwise."""
+    new = to_f32(state, p).reshape(p.shape).to(p.device)
+    state.pop(find_rest(state))
+    dtype = torch.float32 if name == "master" else buffers(RESTS[name])[f".{RESTS[name]}.{name}"].torch_dtype()
+    state[name] = like_parameter(p, torch.empty_like(local(p), dtype=dtype))
+    store(state, p, new)
+
+
+@torch.no_grad()
+def take_writes(state: dict[str, Any], p: Tensor) -> None:
+    """Takes into the master what somebody wrote to the parameter: each element that is not its master rounded.
+
+    A scaled step multiplies by a scale and keeps only the inverse, so a code of either side of a quotient is its own.
+    """
+    master, weight = local(state["master"]), local(p).detach()
+    if find_scales(state):
+        weight = weight if is_dense(weight) else weight.contiguous()
+        most = torch.finfo(p.dtype).max
+        quotient = master / expand_scales(state[find_scales(state)], master)
+        near = [(quotient * (1 + side * 2.0**-21)).clamp(-most, most).to(p.dtype).float() for side in (-1, 1)]
+        codes = weight.float()
+        own = (codes >= torch.minimum(*near)) & (codes <= torch.maximum(*near)) | codes.isnan() & quotient.isnan()
+        master.copy_(torch.where(own, master, dequantize(state, p)))
+        return
+    bits = torch.int8 if weight.element_size() == 1 else torch.int16
+    written = master.to(weight.dtype).view(bits) != weight.view(bits)
+    master.copy_(torch.where(written, weight.to(torch.float32), master))
+
+
+# --- scaled 8-bit copies
+
+
+def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
+    """How a parameter of that group is scaled."""
+    way = group.get("copy_scale") if p.dtype.itemsize == 1 else None
+    check_choice("copy_scale", way, COPY_SCALES)
+    return way
+
+
+def scales_name(way: str) -> str:
+    return "copy_scale_inv" if COPY_SCALES[way] == "number" else "weight_scale"
+
+
+def find_scales(state: dict[str, Any]) -> str | None:
+    """The name of the scales in a parameter's state."""
+    return next((name for name in ("copy_scale_inv", "weight_scale") if state.get(name) is not None), None)
+
+
+def find_form(state: dict[str, Any]) -> str | None:
+    """Which of the forms the scales there have; None without scales."""
+    name = find_scales(state)
+    return name and ("number" if name == "copy_scale_inv" else "blocks" if state[name].dtype == torch.uint8 else "squares")
+
+
+def matrix_shape(p: Tensor) -> tuple[int, int]:
+    """Rows and columns as the elements lie in memory: the last dimension is a row, all before it count rows."""
+    sizes = list(p.shape)
+    if is_dense(p) and not p.is_contiguous():
+        sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
+    columns = sizes.pop() if sizes else 1
+    return torch.Size(sizes).numel(), columns
+
+
+def place_squares(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Place:
+    """Of a parameter with squares its rows are theirs; `has_rows`: whether the step has values of rows."""
+    if way is None or COPY_SCALES[way] != "squares" or p.numel() == 0 or p.ndim < 2:
+        return place
+    columns = matrix_shape(p)[1]
+    if columns != columns_of(p) and has_rows():
+        raise TypeError(f"copy_scale={way!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
+                        "slices along its first one: give it a group of its own with copy_scale='current', or with clip_factor=None "
+                        "where that is why")
+    return place._replace(columns=columns)
+
+
+def is_transposed(p: Tensor) -> bool:
+    """Of a matrix: then so are its squares."""
+    return p.ndim == 2 and is_dense(p) and not p.is_contiguous()
+
+
+def shape_scales(scales: Tensor, p: Tensor) -> Tensor:
+    """A copy's array of scales as its state has it: those of squares as a matrix, transposed as the parameter is."""
+    if scales.dtype == torch.uint8:
+        return scales
+    scales = scales.reshape([-(-n // SIDE) for n in matrix_shape(p)])
+    return scales.t() if is_transposed(p) else scales
+
+
+def initial_scales(way: str, p: Tensor) -> Tensor:
+    """The scales of a plain cast."""
+    if COPY_SCALES[way] == "blocks":
+        return torch.full((-(-p.numel() // BLOCK),), ONE, dtype=torch.uint8, device=p.device)
+    if COPY_SCALES[way] == "number":
+        return torch.ones((), device=p.device)
+    return shape_scales(torch.ones([-(-n // SIDE) for n in matrix_shape(p)], device=p.device), p)
+
+
+def is_alike(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.device == b.device and same_layout(a, b)
+
+
+def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
+    """A parameter's scales, always the same tensor, with the values that its state has of that form, if any."""
+    value = state[scales_name(way)] if find_form(state) == COPY_SCALES[way] else None
+    mine, start = known.get(p), initial_scales(way, p)
+    if value is not None and (value.numel() != start.numel() or start.ndim == 2 and value.shape != start.shape):
+        raise ValueError(f"state '{scales_name(way)}' of a parameter of shape {tuple(p.shape)} has "
+                         + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
+                            f"{value.numel()} values, not {start.numel()}"))
+    if mine is None and value is not None and is_alike(value, start):  # of a copy or a file, which has the model, too
+        mine = known[p] = value
+    elif mine is None or not is_alike(mine, start):
+        mine = known[p] = start
+    if value is not None and value is not mine:
+        mine.copy_(value.reshape(mine.shape))
+    return mine
+
+
+def current_scales(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
+    """A parameter's scales as they are to be: at once where nothing has changed, as at each forward pass."""
+    if not state:
+        return persistent_scales(known, {}, p, way)
+    scales, master = state.get(scales_name(way)), state.get("master")
+    if (scales is None or master is None or scales is not known.get(p) or find_form(state) != COPY_SCALES[way]
+            or scales.device != p.device or not same_layout(master, p)):
+        convert_scales(known, state, p, way)
+    return state[scales_name(way)]
+
+
+def load_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
+    """What was loaded into the tensors that a model may have."""
+    name = find_scales(state)
+    if name is not None and (state[name].shape, state[name].dtype) == (known[p].shape, known[p].dtype):
+        state[name] = known[p].copy_(state[name])
+
+
+def to_visible_scales(scales: Tensor, p: Tensor) -> Tensor:
+    """As one sees them: of blocks that lie along rows with the parameter's shape, and in torch's type for such exponents."""
+    if scales.dtype != torch.uint8:
+        return scales
+    if hasattr(torch, "float8_e8m0fnu"):
+        scales = scales.view(torch.float8_e8m0fnu)
+    along = p.ndim > 0 and p.shape[-1] % BLOCK == 0 and p.is_contiguous()
+    return scales.view(*p.shape[:-1], p.shape[-1] // BLOCK) if along else scales
+
+
+def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
+    """For each element, as `like` lies in memory, what its code is multiplied by."""
+    if scales.ndim == 0:
+        return scales
+    if scales.dtype == torch.uint8:
+        exponents = scales.int()
+        powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
+        each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(BLOCK)[:like.numel()]
+    else:
+        rows, columns = matrix_shape(like)
+        scales = scales.t() if is_transposed(like) else scales
+        each = scales.repeat_interleave(SIDE, 0)[:rows].repeat_interleave(SIDE, 1)[:, :columns].reshape(-1)
+    return torch.empty_like(like, dtype=torch.float32).as_strided((like.numel(),), (1,)).copy_(each).as_strided(
+        like.shape, like.stride())
+
+
+def multiply_by_scales(p: Tensor, scales: Tensor) -> Tensor:
+    dense = p if is_dense(p) else p.contiguous()
+    return dense.float() * expand_scales(scales, dense)
+
+
+def dequantize(state: dict[str, Any], p: Tensor) -> Tensor:
+    """What the parameter's copy says that it is, in f32."""
+    return multiply_by_scales(p.detach(), state[find_scales(state)])
+
+
+class Dequantized(torch.autograd.Function):
+    """A parameter times its scales; the gradient of that is the master's."""
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
+        return multiply_by_scales(p, scales).to(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad, None, None
+
+
+def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
+    """An f32 array that lies as the step has the parameter, which without gaps lies as it does."""
+    return (torch.empty_like(p, dtype=torch.float32, device=device) if is_dense(p) else
+            torch.empty(p.shape, dtype=torch.float32, device=device or p.device))
+
+
+def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> dict[str, float]:
+    """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns the form's other states."""
+    p, form = p.detach(), f"{way}_{DTYPES[p.dtype]}".replace("-", "_")
+    values = dense_like(p).copy_(values)
+    made, states = encode(values, form)
+    p.copy_(made[f".{form}.weight"])
+    scales = made.get(f".{form}.weight_scale")
+    state[scales_name(way)].copy_(torch.tensor(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values))
+    return states
+
+
+def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
+    """Makes the parameter, its scales and its master these values, and forgets larger ones that have been."""
+    for name in STATES:
+        state.pop(name, None)
+    state[scales_name(way)] = persistent_scales(known, {}, p, way)
+    states = quantize_into(state, p, values, way)
+    state["master"] = dense_like(p).copy_(values)
+    if way == "delayed":
+        state["copy_scale"] = torch.tensor(states["copy_scale"])
+        state["amax_history"] = torch.zeros(PAST)
+        state["amax_history"][0] = states["amax_1"]
+
+
+def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str | None) -> None:
+    """Makes what a parameter's state has of scales what `way` has; if the state had another form, the copy is made again."""
+    found = find_form(state)
+    if way is None and found is None:
+        return
+    made, master = dict(state), state.get("master")  # the state keeps what it has where this refuses
+    other = found is not None and (way is None or found != COPY_SCALES[way])
+    if found in ("blocks", "squares") and master is not None and not same_layout(master, dense_like(p, torch.device("meta"))):
+        other = True  # they lay otherwise
+    if other:
+        if master is not None and master.numel() != p.numel():
+            raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
+        new = (dequantize(state, p) if master is None else master).reshape(p.shape).to(p.device)
+    for name in STATES if other else ("copy_scale", "amax_history") if way != "delayed" else ():
+        made.pop(name, None)
+    if way is not None:
+        made[scales_name(way)] = persistent_scales(known, made, p, way)
+    if other:
+        p.detach().copy_(new) if way is None else quantize_into(made, p, new, way)
+    state.clear()
+    state.update(made)
+
+
+def bind_scales(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
+    """Gives a step what the parameters' state has of their scales; where the step writes them, publish_scales() takes them."""
+    part.shown = part.written = []
+    if "copy_scale_inv" not in part.states:
+        return
+    mine = [state[p] for p in part.params]
+    inverses = [s["copy_scale_inv"] for s in mine]
+    now = {"copy_scale_inv": torch.stack(inverses).cpu()}
+    if "copy_scale" in part.states:
+        scales = now["copy_scale"] = torch.stack([s.get("copy_scale", 1 / s["copy_scale_inv"]).cpu().float() for s in mine])
+        history = torch.stack([s.get("amax_history", torch.zeros(PAST)).cpu().float() for s in mine])
+        now.update((f"amax_{age + 1}", history[:, age]) for age in range(PAST))
+        for s, scale, past in zip(mine, scales, history):
+            s.update(copy_scale=scale, amax_history=past)
+    for name, numbers in now.items():
+        part.step.write_state(name, [to_bits(x, "f32") for x in numbers.tolist()])
+        if name != "copy_scale_inv":
+            part.kept[name] = numbers
+    part.shown = inverses
+    part.written = list(torch.utils.dlpack.from_dlpack(
+        part.step.numbers("copy_scale_inv", DLPACK[part.device.type], part.device.index or 0)).unbind())
+
+
+def publish_scales(part: Part) -> None:
+    """After a step: what its copies are to be multiplied by, where everybody looks for it."""
+    if part.shown:
+        torch._foreach_copy_(part.shown, part.written)
