@@ -16,7 +16,7 @@ from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from .. import _core
-from . import state_dicts, stored, torchao
+from . import flashoptim, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
@@ -449,7 +449,7 @@ class Fused(Weights, torch.optim.Optimizer):
         own = [{key: g[key] for key in KEPT if key in g} for g in self.param_groups]
         hook = self.register_load_state_dict_pre_hook(keep)
         try:
-            super().load_state_dict(torchao.unwrapped(state_dict))
+            super().load_state_dict(flashoptim.unwrapped(torchao.unwrapped(state_dict)))
         finally:
             hook.remove()
             self._loading = None

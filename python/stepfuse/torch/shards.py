@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import state_dicts, stored, torchao
+from . import flashoptim, state_dicts, stored, torchao
 from .binding import PER_TENSOR
 from .programs import program
 from .options import KEPT
@@ -114,7 +114,7 @@ class Shards:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a whole state_dict(), of this class, the optimizer inside, torch's or torchao's; called on every rank."""
-        state_dict = torchao.unwrapped(state_dict)
+        state_dict = flashoptim.unwrapped(torchao.unwrapped(state_dict))
         packed = [i for g in state_dict["param_groups"] for i in g["params"]]
         if len(packed) != len(self._all):
             raise ValueError(f"the state is of {len(packed)} parameters, this optimizer has {len(self._all)}")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .parts import Part
 
 STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
-# The missing bits of a weight, by their state's name, and their form.
-RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24"}
+# The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted when a step binds it.
+RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "correction16": "ecc24_i16"}
 BLOCK, SIDE = 32, 128  # elements, and rows and columns, of a copy that share a scale
 ONE = 127  # the exponent of 1
 PAST = 15  # steps whose largest weight "delayed" remembers
