@@ -13,8 +13,8 @@ namespace {
 
 class BodyEmitter {
  public:
-  BodyEmitter(Emission& e, const plan::Body& body)
-      : e_(e), body_(body), short_way_(short_way_of(e, body)) {
+  BodyEmitter(Emission& e, const plan::Body& body, bool prefetches)
+      : e_(e), body_(body), prefetches_(prefetches), short_way_(short_way_of(e, body)) {
     auto [tile, tiles, leader] = tile_shape_of(e, body, short_way_.exists);
     tile_ = tile;
     tiles_ = tiles;
@@ -155,9 +155,7 @@ class BodyEmitter {
     }
     std::vector<const Array*> loaded = emit_words();
     if (!loaded.empty()) {
-      both_ways([&](Tiles tiles) {
-        for (const Array* a : loaded) emit_load(*a, tiles);
-      });
+      both_ways([&](Tiles tiles) { emit_loads(loaded, tiles); });
     }
     declare_elements();
     if (!has_blocks()) {
@@ -176,7 +174,7 @@ class BodyEmitter {
     emit_question();
     both_ways([&](Tiles tiles) {
       int all = std::exchange(tiles_, tiles == Tiles::whole ? tiles_ : kThreadLanes / tile_);
-      for (const Array* a : emit_words()) emit_load(*a, tiles);
+      emit_loads(emit_words(), tiles);
       declare_elements();
       emit_elements(tiles);
       emit_advance();
@@ -201,6 +199,15 @@ class BodyEmitter {
     std::erase_if(loaded, [](const Array* a) { return !a->loaded; });
     for (const Array* a : loaded) e_.out.line(words("in", *a));
     return loaded;
+  }
+  void emit_loads(const std::vector<const Array*>& arrays, Tiles tiles) {
+    for (const Array* a : arrays) emit_load(*a, tiles);
+    if (!prefetches_ || tiles != Tiles::whole) return;
+    for (const Array* a : arrays) {
+      if (needs_rows(e_.plan.array(*a).at)) continue;  // values of columns stay in the cache
+      e_.out.line(fmt::format("prefetch<{0}, {1}, {2}>(p_{3} + ahead * sizeof({0}), stride);",
+                              c_type(a->dtype), tile_, tiles_, name(*a)));
+    }
   }
   void emit_load(const Array& a, Tiles tiles) {
     std::string load =
@@ -470,6 +477,7 @@ class BodyEmitter {
 
   Emission& e_;
   const plan::Body& body_;
+  bool prefetches_;
   const Array* leader_ = nullptr;
   std::map<Id, DType> kept_;
   int tile_ = 4;
@@ -479,8 +487,8 @@ class BodyEmitter {
 
 }  // namespace
 
-void emit_bodies(Emission& e, const plan::Bodies& bodies) {
-  if (bodies.size() == 1) return BodyEmitter(e, bodies[0]).emit();
+void emit_bodies(Emission& e, const plan::Bodies& bodies, bool prefetches) {
+  if (bodies.size() == 1) return BodyEmitter(e, bodies[0], prefetches).emit();
   if (bodies.empty()) return;
   e.out.open("switch (chunk.signature)");
   for (const plan::Body& body : bodies) {
@@ -488,7 +496,7 @@ void emit_bodies(Emission& e, const plan::Bodies& bodies) {
       if (s != body.signatures.back()) e.out.line(fmt::format("case {}:", s));
     }
     e.out.open(fmt::format("case {}:", body.signatures.back()));
-    BodyEmitter(e, body).emit();
+    BodyEmitter(e, body, prefetches).emit();
     e.out.line("break;");
     e.out.close();
   }

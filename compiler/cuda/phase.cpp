@@ -130,6 +130,8 @@ class PhaseEmitter {
 
   bool by_strips() const { return e_.plan.rows_in_order > 0; }
   bool by_parts() const { return e_.plan.may_split_columns(phase_); }
+  // One worker has all rows of a strip, so that few workers may have much: they ask for later rows early.
+  bool prefetches() const { return by_strips() && e_.plan.combines_rows(phase_); }
   // So many rows, one after the other.
   void open_strip() {
     e_.out.line("const u64 columns = tensor.columns;");
@@ -143,10 +145,17 @@ class PhaseEmitter {
     }
     e_.out.line("const u64 first_line = chunk.begin / columns, column = chunk.begin % columns;");
     e_.out.line(fmt::format("const u64 last_line = last_in_order(tensor, first_line, {});", rows));
+    if (prefetches()) {
+      e_.out.line(fmt::format("const u64 rows_ahead = {};",
+                              by_parts() ? "kPartRowsAhead" : "rows_ahead_of(columns)"));
+    }
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(
         "for (u64 line = first_line; line < last_line; ++line, chunk.begin += columns, chunk.slot "
         "+= pieces)");
+    if (prefetches()) {
+      e_.out.line("const u64 ahead = last_line - line > rows_ahead ? rows_ahead * columns : 0;");
+    }
   }
 
   void emit_absent() {
@@ -194,11 +203,11 @@ class PhaseEmitter {
     e_.out.line("const i32 length = i32(chunk.length);");
     emit_accumulators();
     if (guarded) e_.out.open(fmt::format("if ({})", e_.name(phase_.guard)));
-    emit_bodies(e_, phase_.bodies);
+    emit_bodies(e_, phase_.bodies, prefetches());
     if (guarded && other) {
       e_.out.close("} else {");
       e_.out.reopen();
-      emit_bodies(e_, phase_.otherwise);
+      emit_bodies(e_, phase_.otherwise, prefetches());
     }
     if (guarded) e_.out.close();
     emit_slots();

@@ -13,6 +13,14 @@ SF_DEVICE void take_rows(abi::Chunk& chunk, u64 rows, u64 part, u64 columns) {
   chunk.begin += before * columns;
   chunk.slot += u32(before * ((columns + kPieceElements - 1) / kPieceElements));
 }
+// How many rows before their loads a worker asks for elements: about 8,192 elements, which a block loads in
+// four turns. A warp that has a part of each row loads one turn for each.
+SF_DEVICE u64 rows_ahead_of(u64 columns) {
+  constexpr u64 kMost = 8, kElements = 8192;
+  const u64 rows = kElements / columns;
+  return rows < 1 ? 1 : rows < kMost ? rows : kMost;
+}
+inline constexpr u64 kPartRowsAhead = 4;
 // The number of the tile that has the element among those of its tensor, which are numbered row by row of tiles.
 template <u32 kRows, u32 kColumns>
 SF_DEVICE u64 tile_of(const abi::Tensor& tensor, u64 line, u64 column) {

@@ -282,6 +282,18 @@ SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride) {
   }
 }
 
+// Asks for tiles that are loaded later, so that they are in the L2 cache by then. Devices whose cache would
+// be too small for what all their blocks ask for do nothing.
+template <class T, int kTile, int kTiles>
+SF_DEVICE void prefetch(u64 p, i32 stride) {
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ >= 890
+#pragma unroll
+  for (i32 u = 0; u < kTiles; ++u) {
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(p + bytes_of<T>(u * stride)));
+  }
+#endif
+}
+
 // The same of words that may stand aligned otherwise than the tiles: then one by one.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void load_whole(u32* out, u64 p, i32 stride, bool aligned) {

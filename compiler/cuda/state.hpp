@@ -130,7 +130,9 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
 // ---- body.cpp: element code
 
 // The element loop over one chunk; reductions go to acc_NAME arrays, which the caller declares.
-void emit_bodies(Emission& e, const plan::Bodies& bodies);
+// `prefetches`: the loop also asks for the elements that lie `ahead` elements behind its own, a variable that the
+// caller declares.
+void emit_bodies(Emission& e, const plan::Bodies& bodies, bool prefetches);
 
 // ---- phase.cpp
 

@@ -45,6 +45,13 @@ TEST_CASE("rows of an odd number of columns are accessed by whole tiles") {
   }
 }
 
+TEST_CASE("the rows of a strip are asked for before they are loaded") {
+  STEPFUSE_NEEDS_NVRTC();
+  // A strip of 64 rows and one of 6, by tiles of four, of the gradients and the weights. The machine refuses a
+  // prefetch behind the last row.
+  CHECK(cost_of("adafactor", 70, 4096).prefetches == 70 * 4096 / 4 * 2);
+}
+
 TEST_CASE("a block waits twice for each row of a phase of Adafactor") {
   STEPFUSE_NEEDS_NVRTC();
   // Its three phases take 64 rows more: one block all of them, in the first two for two folds, or

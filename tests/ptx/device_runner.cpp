@@ -299,6 +299,7 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
     total.global_bytes_written += counters.global_bytes_written;
     total.barriers += counters.barriers;
     total.atomics += counters.atomics;
+    total.prefetches += counters.prefetches;
   };
   auto launch = [&](const plan::Kernel& kernel, const abi::DeviceContext& context) {
     bool folds = (context.flags & abi::kKeepSlots) == 0;

@@ -50,6 +50,7 @@ struct Counters {
   u64 atomics = 0;
   u64 global_bytes_read = 0;
   u64 global_bytes_written = 0;
+  u64 prefetches = 0;  // by single threads
 };
 
 class Launch {

@@ -137,7 +137,7 @@ constexpr OpcodeRow kRows[] = {
     {"st", "global L2::cache_hint v2|v4|v8? " MEMORY_TYPES, "[a] B:any c:u64", store},
     {"st", "volatile " STORE_SPACES " v2|v4? " MEMORY_TYPES, "[a] B:any", store},
     {"st", "relaxed|release cta|gpu|sys " STORE_SPACES " v2|v4? " MEMORY_TYPES, "[a] B:any", store},
-    {"prefetch", "global? L1|L2", "[a]", no_operation},
+    {"prefetch", "global L1|L2", "[a]", prefetch},
     {"createpolicy", "fractional L2::evict_first b64", "d a:f32", move},  // any value is a policy
 
     // Control

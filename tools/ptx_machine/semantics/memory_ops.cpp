@@ -213,6 +213,25 @@ void run_is_space(Thread& t, const Instruction& i) {
   t.r[i.d] = space == i.space ? 1 : 0;
 }
 
+bool may_prefetch(const Thread& t, u64 address) {
+  const Allocation* a = t.launch->memory.reach(address);
+  return a != nullptr && address >= a->base && address - a->base < a->size;
+}
+// A device ignores a prefetch outside of its memory. No kernel has a reason for one.
+void run_prefetch(Thread& t, const Instruction& i) {
+  u64 address = t.r[i.a] + i.offset;
+  if (!may_prefetch(t, address)) out_of_bounds(t, Space::global, address, 1, Touch::read);
+  ++t.launch->counters.prefetches;
+}
+bool run_prefetch_lanes(Lanes& lanes, const Instruction& i) {
+  const u64* a = lanes.row(i.a);
+  Thread* threads = lanes.warp->lanes;
+  bool all = true;
+  lanes.each([&](u32 k) { all = all && may_prefetch(threads[k], a[k] + i.offset); });
+  if (all) lanes.each([&](u32 k) { ++threads[k].launch->counters.prefetches; });
+  return all;
+}
+
 void run_nothing(Thread&, const Instruction&) {}
 bool run_nothing_lanes(Lanes&, const Instruction&) { return true; }
 
@@ -301,6 +320,10 @@ Run fence(const Form& form, Instruction&) {
   return form.has("cta")   ? &run_fence<Scope::cta>
          : form.has("sys") ? &run_fence<Scope::sys>
                            : &run_fence<Scope::gpu>;
+}
+Run prefetch(const Form&, Instruction& i) {
+  i.run_lanes = &run_prefetch_lanes;
+  return &run_prefetch;
 }
 Run no_operation(const Form&, Instruction& i) {
   i.run_lanes = &run_nothing_lanes;

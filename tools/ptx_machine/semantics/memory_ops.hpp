@@ -13,6 +13,7 @@ Run convert_address(const Form& form, Instruction& i);     // cvta.shared.u64
 Run convert_address_to(const Form& form, Instruction& i);  // cvta.to.shared.u64
 Run is_space(const Form& form, Instruction& i);            // isspacep.shared
 Run fence(const Form& form, Instruction& i);               // fence.acq_rel.gpu, membar.gl
-Run no_operation(const Form& form, Instruction& i);        // prefetch, nanosleep
+Run prefetch(const Form& form, Instruction& i);
+Run no_operation(const Form& form, Instruction& i);  // nanosleep
 
 }  // namespace ptx
