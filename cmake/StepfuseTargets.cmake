@@ -89,6 +89,10 @@ function(stepfuse_c_executable target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE stepfuse_shared m)
+  if(STEPFUSE_SANITIZE)
+    # A C program that clang links lacks the half of the undefined behaviour sanitizer that C++ needs.
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  endif()
 endfunction()
 
 # An executable from every .cpp of the given folder.
