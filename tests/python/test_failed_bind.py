@@ -5,7 +5,7 @@ import torch
 from pairs import Pair, same_state
 from trained import parameter, stepped
 
-from stepfuse.torch import SGD, AdamW, binding, formats, masters
+from stepfuse.torch import SGD, AdamW, binding, stored
 
 
 def fail_once(monkeypatch, where, name, after=0):
@@ -87,10 +87,10 @@ def test_momentum_that_was_made_for_a_step_that_failed(monkeypatch):
 
 
 @pytest.mark.parametrize(("kw", "change", "where", "name"), [
-    ({"moments": "fp8", "moments_min": 0}, {"moments": "f32"}, formats, "decode"),
-    ({}, {"moments": "fp8", "moments_min": 0}, formats, "encode"),
-    ({"master": "remainder"}, {"master": "f32"}, masters, "like_parameter"),
-    ({}, {"master": "ecc24"}, masters, "store")], ids=str)
+    ({"moments": "fp8", "moments_min": 0}, {"moments": "f32"}, stored, "decode"),
+    ({}, {"moments": "fp8", "moments_min": 0}, stored, "encode"),
+    ({"master": "remainder"}, {"master": "f32"}, stored, "like_parameter"),
+    ({}, {"master": "ecc24"}, stored, "store")], ids=str)
 def test_a_form_that_could_not_be_changed(monkeypatch, kw, change, where, name):
     def run(fails):
         params = [parameter(torch.randn(300, generator=torch.Generator().manual_seed(2))) for _ in range(2)]
