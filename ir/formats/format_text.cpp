@@ -48,6 +48,7 @@ std::string replaced(std::string_view word, const Values& types) {
   std::string_view fact = dot == std::string_view::npos ? "" : word.substr(dot + 1);
   if (fact.empty()) return std::string(type->second);
   DType dtype = *dtype_from_name(type->second);
+  if (size_of(dtype) > 4) return std::string(word);  // stored nowhere, as the parser says
   if (!is_float(dtype)) {
     uint64_t count =
         info(dtype).kind == DTypeKind::natural ? 2 * info(dtype).sign() : info(dtype).sign();
@@ -86,7 +87,7 @@ FormatParameter parse_parameter(std::string_view text, std::string_view file, st
   }
   for (std::string_view value : p.is_type ? p.values : Words()) {
     if (!dtype_from_name(value)) {
-      fail_at(text, file, line, fmt::format("unknown type '{}'", value));
+      fail_at(text, file, line, fmt::format("unknown type '{}'", value.substr(0, 40)));
     }
   }
   return p;
@@ -140,10 +141,12 @@ std::string choose(std::string_view text, std::string_view file,
   }
   std::string out;
   bool is_inside = false;
+  bool is_head = true;  // before the first step
   bool is_left_out = false;
   for (std::string_view line : split(text, "\n")) {
     Words words = words_of(line);
     std::string_view first = words.empty() ? "" : words[0];
+    is_head = is_head && first != "step";
     if (first == "when") {
       bool is_known = words.size() == 4 && words[2] == "=" && values.contains(words[1]);
       if (!is_known)
@@ -153,7 +156,7 @@ std::string choose(std::string_view text, std::string_view file,
     } else if (first == "end") {
       if (!is_inside) fail_at(text, file, line, "there is no 'when' that this 'end' belongs to");
       is_inside = is_left_out = false;
-    } else if (!is_left_out && !is_parameter(words)) {
+    } else if (!is_left_out && !(is_head && is_parameter(words))) {
       out += replace_words(line, types);
     }
     out += '\n';  // so that lines keep their numbers
