@@ -1,5 +1,5 @@
-// CUDA text of one phase: uniform code, the loop over chunks, lanes to slots, slots to results.
-// Knows the plan.
+// CUDA text of one phase: uniform code, the loop over chunks, lanes to slots, slots to results. Knows the
+// plan.
 #include <algorithm>
 #include <optional>
 
@@ -12,7 +12,7 @@
 namespace stepfuse::cuda {
 namespace {
 
-// Values of coarser domains that bodies read, without constants, which every scope sees.
+// Adds the coarser values that bodies read. Constants are left out, because every scope sees them.
 void collect_uniform_operands(const Emission& e, const plan::Bodies& bodies, ValueSet* used) {
   for (const plan::Body& body : bodies) {
     for_each_operand(body, [&](Id v) {
@@ -66,7 +66,7 @@ class PhaseEmitter {
     emit_copies_from(e_, variable_, local_);
   }
 
-  // Backwards, what the phase before touched last comes first and is still in the L2 cache.
+  // In reverse order, the data that the previous phase used last comes first and is still in the L2 cache.
   bool reversed() const { return e_.options.reverse && !first_ && phase_.reductions.empty(); }
 
   void emit_loop() {
@@ -99,7 +99,7 @@ class PhaseEmitter {
     emit_chunk_values();
     emit_chunk();
     if (by_strips()) {
-      // Other threads may have the same columns of the next row. A fold has waited for them.
+      // Other threads may process the same columns of the next row. A fold has waited for them.
       if (e_.plan.combines_rows(phase_) && !has_lanes()) {
         e_.out.line("synchronize(work.packed);");
       }
@@ -118,7 +118,7 @@ class PhaseEmitter {
     bool whole = !by_strips() && !e_.plan.may_split(phase_);
     e_.out.line(fmt::format("{}abi::Chunk chunk = *entry;", whole ? "const " : ""));
   }
-  // Warp by warp, so that few parts are spread over all multiprocessors.
+  // Assigns parts warp by warp, so that a few parts are spread over all multiprocessors.
   void open_parts() {
     e_.out.line("const u32 warp = threadIdx.x / kWarp;");
     e_.out.line("const Work work = {true, threadIdx.x % kWarp, kWarp, 1 + warp};");
@@ -130,9 +130,9 @@ class PhaseEmitter {
 
   bool by_strips() const { return e_.plan.rows_in_order > 0; }
   bool by_parts() const { return e_.plan.may_split_columns(phase_); }
-  // One worker has all rows of a strip, so that few workers may have much: they ask for later rows early.
+  // A worker has all rows of a strip. If there are few workers, each has many rows and prefetches later ones.
   bool prefetches() const { return by_strips() && e_.plan.combines_rows(phase_); }
-  // So many rows, one after the other.
+  // Opens the loop over the rows of a strip.
   void open_strip() {
     e_.out.line("const u64 columns = tensor.columns;");
     e_.out.line("const u32 pieces = u32((columns + kPieceElements - 1) / kPieceElements);");
@@ -182,9 +182,9 @@ class PhaseEmitter {
   void emit_chunk_values() {
     if (chunk_->empty()) return;
     std::string_view owner = by_rows() ? "row" : "tensor_index";
-    // A block has many kinds of work in turn, a warp only parts.
+    // A block processes several kinds of work in turn, a warp only parts.
     e_.out.open(fmt::format("if ({}{} != seen)", by_parts() ? "" : "work.packed || ", owner));
-    // Nobody reads the last tensor's values any more: a fold behind them has waited.
+    // The last tensor's values are no longer read: a fold after their use has waited.
     if (!has_lanes()) {
       e_.out.line("synchronize(work.packed);", "nobody reads the last tensor's values any more");
     }
@@ -247,11 +247,11 @@ class PhaseEmitter {
 
   Emission& e_;
   const plan::Phase& phase_;
-  std::vector<int32_t> pieces_;  // its reductions in pieces
+  std::vector<int32_t> pieces_;  // its reductions per piece
   bool first_;
   std::string variable_, step_struct_, chunk_struct_;
   ValueSet step_;   // shared by thread 0
-  ValueSet local_;  // those that this phase reads
+  ValueSet local_;  // step values that this phase reads
   std::optional<ChunkValues> chunk_;
 };
 
