@@ -1,12 +1,12 @@
-// What every generated C kernel begins with: the tables it works on, the ops that C defines
-// otherwise, and the canonical fold. Knows nothing.
+// The beginning of every generated C kernel: the tables that it reads, the ops that C defines differently,
+// and the canonical fold. Knows nothing.
 
 // Compile with -ffp-contract=off: a product and a sum are never fused unless the step says so.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-// Not every step uses everything, and some compare a value with itself.
+// Not every step uses everything, and some steps compare a value with itself.
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wtautological-compare"
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -33,7 +33,7 @@ typedef struct {
   uint32_t id, reserved;
 } sf_tensor;
 
-// Part m has members [begin[m], begin[m + 1]) of the list `members`; null: of 0, 1, 2, …
+// Part m has members [begin[m], begin[m + 1]) of the list `members`; null stands for 0, 1, 2, …
 typedef struct {
   const uint32_t *members, *begin;
   uint32_t count, reserved;
@@ -80,7 +80,7 @@ SF_ARGUMENT(int32_t, sf_arg_i32)
 SF_ARGUMENT(int64_t, sf_arg_i64)
 static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 0; }
 
-// Integers wrap.
+// Integers wrap around.
 #define SF_INTEGER(T, U, S)                                                \
   static inline T sf_add_##S(T a, T b) { return (T)((U)a + (U)b); }        \
   static inline T sf_sub_##S(T a, T b) { return (T)((U)a - (U)b); }        \
@@ -93,7 +93,7 @@ static inline bool sf_arg_bool(const uint64_t* word) { return (*word & 0xff) != 
 SF_INTEGER(int32_t, uint32_t, i32)
 SF_INTEGER(int64_t, uint64_t, i64)
 
-// minimum and maximum of IEEE 754-2019: NaN propagates, -0 < +0. powi by repeated squaring.
+// minimum and maximum follow IEEE 754-2019: NaN propagates, -0 < +0. powi squares repeatedly.
 #define SF_REAL(T, S)                                                        \
   static inline T sf_add_##S(T a, T b) { return a + b; }                     \
   static inline T sf_min_##S(T a, T b) {                                     \
@@ -115,8 +115,8 @@ SF_INTEGER(int64_t, uint64_t, i64)
 SF_REAL(float, f32)
 SF_REAL(double, f64)
 
-// Code tables: a code within 0 … last, what is held within bounds (NaN is the low one), and a code
-// found down a tree of bounds.
+// Code tables: limits a code to 0 … last, clamps a value to bounds (NaN becomes the low one), and finds a
+// code in a tree of bounds.
 static inline int32_t sf_code(int32_t code, int32_t last) {
   return code < 0 ? 0 : code > last ? last : code;
 }

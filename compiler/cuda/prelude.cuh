@@ -1,5 +1,5 @@
-// The device code that every generated kernel shares; stands after abi.hpp, inside namespace
-// stepfuse. Knows abi.hpp and nothing else: a header of the toolkit would cost more than it saves.
+// The device code that every generated kernel shares; follows abi.hpp, inside namespace stepfuse. Knows
+// only abi.hpp: a header of the toolkit would cost more than it saves.
 
 using u8 = unsigned char;
 using u16 = unsigned short;
@@ -18,9 +18,9 @@ inline constexpr u32 kNone = ~0u;
 
 #define SF_DEVICE __device__ __forceinline__
 
-// ---- values: what the machine does not define as the language does
+// ---- values: operations that the machine defines differently from the language
 
-// A float below f32 is its bits. The emitter declares those that a step meets and that have no
+// A float below f32 is stored as its bits. The emitter declares the types that a step uses and that have no
 // instructions here.
 #define SF_STORAGE(T, Word)                                         \
   struct T {                                                        \
@@ -68,7 +68,7 @@ SF_DEVICE bf16 bf16_from(float f) {
   return bf16{f != f ? u16(0x7fff) : h};
 }
 
-// The bits of one value as another's.
+// Reinterprets the bits of a value.
 template <class T>
 SF_DEVICE T bits_as(float v) {
   return __float_as_int(v);
@@ -90,13 +90,13 @@ SF_DEVICE T bits_as(i32 v) {
   }
 }
 
-// Truncate, saturate, NaN -> 0.
+// Truncate and saturate; NaN becomes 0.
 SF_DEVICE i32 i32_from(float v) { return v != v ? 0 : __float2int_rz(v); }
 SF_DEVICE i32 i32_from(double v) { return v != v ? 0 : __double2int_rz(v); }
 SF_DEVICE i64 i64_from(float v) { return v != v ? 0 : __float2ll_rz(v); }
 SF_DEVICE i64 i64_from(double v) { return v != v ? 0 : __double2ll_rz(v); }
 
-// Integers wrap.
+// Integers wrap around.
 SF_DEVICE float add(float a, float b) { return a + b; }
 SF_DEVICE double add(double a, double b) { return a + b; }
 SF_DEVICE i32 add(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
@@ -105,7 +105,7 @@ SF_DEVICE i32 sub(i32 a, i32 b) { return i32(u32(a) - u32(b)); }
 SF_DEVICE i64 sub(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
 SF_DEVICE i32 mul(i32 a, i32 b) { return i32(u32(a) * u32(b)); }
 SF_DEVICE i64 mul(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
-// By less than the width.
+// Shift by less than the width.
 SF_DEVICE i32 shifted_left(i32 a, i32 n) { return i32(u32(a) << n); }
 SF_DEVICE i64 shifted_left(i64 a, i64 n) { return i64(u64(a) << n); }
 SF_DEVICE i32 shifted_right(i32 a, i32 n) { return i32(u32(a) >> n); }
@@ -122,14 +122,14 @@ SF_ROUND(double, nearest, "cvt.rni.f64.f64", "d")
 SF_ROUND(float, lower, "cvt.rmi.f32.f32", "f")
 SF_ROUND(double, lower, "cvt.rmi.f64.f64", "d")
 
-// Code tables. Copies one into shared memory, by the whole block.
+// Code tables. The whole block copies one into shared memory.
 template <u32 kValues>
 SF_DEVICE void share(float (&to)[kValues], const float (&from)[kValues]) {
 #pragma unroll 1
   for (u32 i = threadIdx.x; i < kValues; i += kThreads) to[i] = from[i];
 }
-// A code within 0 ... last, and one found by a line and the bound above it, or down a tree of bounds,
-// of which nodes 1 to 3 are given as numbers as well.
+// Limits a code to 0 ... last. A code is found by a line and the bound above it, or in a tree of bounds,
+// whose nodes 1 to 3 are also given as numbers.
 SF_DEVICE i32 code_within(i32 code, i32 last) { return code < 0 ? 0 : code > last ? last : code; }
 template <u32 kNodes>
 SF_DEVICE i32 code_of(const float (&tree)[kNodes], float root, float low, float high, float x) {
@@ -143,7 +143,7 @@ template <u32 kLines>
 SF_DEVICE i32 guessed_code(const float (&slopes)[kLines], const float (&offsets)[kLines],
                            const float* bounds, float low, float high, float scale, float grain,
                            u32 shift, float center, float x) {
-  x = x > low ? x : low;  // and of NaN
+  x = x > low ? x : low;  // also replaces NaN
   x = x < high ? x : high;
   float y = __fmaf_rn(absolute(x), scale, grain);
   u32 line = (__float_as_uint(y) >> shift) % kLines;
@@ -180,7 +180,7 @@ SF_DEVICE i64 minimum(i64 a, i64 b) { return a < b ? a : b; }
 SF_DEVICE i32 maximum(i32 a, i32 b) { return a > b ? a : b; }
 SF_DEVICE i64 maximum(i64 a, i64 b) { return a > b ? a : b; }
 
-// The larger one of `a`, which has no sign, and |v|; NaN if one of them is.
+// Returns the larger one of `a`, which is not negative, and |v|; NaN if either is NaN.
 SF_DEVICE float most(float a, float v) {
 #if __CUDA_ARCH__ >= 800
   float r;
@@ -191,9 +191,9 @@ SF_DEVICE float most(float a, float v) {
 #endif
 }
 
-// x / d by the reciprocal of a `d` that other elements have as well: `far` is set where that might
-// round otherwise. Why it does not elsewhere: compiler/llvm/divide.cpp. A zero's sign is right with
-// a positive divisor alone.
+// Computes x / d by the reciprocal of a `d` that other elements have as well. Sets `far` if that may round
+// differently. compiler/llvm/divide.cpp proves the rest. The sign of a zero is right only with a positive
+// divisor.
 template <u32 kPower>
 SF_DEVICE bool is_within(float v) {  // v > 0 and |log2 v| <= kPower
   return __float_as_uint(v) - ((127 - kPower) << 23) <= (2 * kPower) << 23;
@@ -208,7 +208,7 @@ SF_DEVICE float divided(float x, float d, bool& far) {
   return divided(x, d);
 }
 
-// By repeated squaring, low bit first.
+// Squares repeatedly, low bit first.
 template <class T>
 SF_DEVICE T powi(T base, i64 exponent) {
   u64 n = exponent < 0 ? 0 - u64(exponent) : u64(exponent);
@@ -235,12 +235,12 @@ SF_DEVICE u64 raw_of(i64 v) { return u64(v); }
 SF_DEVICE u64 raw_of(i32 v) { return u32(v); }
 SF_DEVICE u64 raw_of(bool v) { return v ? 1 : 0; }
 
-// Arguments stand in tables, or in the kernel's own parameter. Words are selected, not pointers to
-// them: what may be either is loaded like memory.
+// Arguments are in tables or in the kernel's own parameter. Select words and not pointers to them: the
+// compiler loads through a pointer that may be either as if it were generic memory.
 SF_DEVICE u64 step_arg(const abi::DeviceContext& ctx, u32 i) {
   return ctx.step.step_args != nullptr ? ctx.step.step_args[i] : ctx.inline_args[i];
 }
-// Of groups, and behind them of tensors.
+// Arguments per group, followed by those per tensor.
 SF_DEVICE u64 member_arg(const abi::DeviceContext& ctx, u32 step_count, u32 i) {
   return ctx.step.step_args != nullptr ? ctx.step.group_args[i] : ctx.inline_args[step_count + i];
 }
@@ -251,7 +251,7 @@ SF_DEVICE T arg(u64 raw) {
   return v;
 }
 
-// A pointer out of a table: told to be global, or its accesses would be generic.
+// A pointer from a table. Without the assumption that it is global, its accesses would be generic.
 template <class T>
 SF_DEVICE T* global(void* const* table, u64 i) {
   void* p = table[i];

@@ -1,37 +1,37 @@
-// The device code of rows and columns: whose they are, and what the strips of a column make; stands after
-// prelude_reduce.cuh. Knows the others and abi.hpp.
+// The device code of rows and columns: their tensors, and the fold of a column's strips; follows
+// prelude_reduce.cuh. Knows the other preludes and abi.hpp.
 
-// One past the last row of those that a worker does one after the other, of which `line` is one.
+// Returns the end of the rows that a worker processes in sequence, among them `line`.
 SF_DEVICE u64 last_in_order(const abi::Tensor& tensor, u64 line, u64 rows) {
   const u64 lines = tensor.size / tensor.columns;
   const u64 end = line - line % rows + rows;
   return end < lines ? end : lines;
 }
-// Leaves of a strip's chunk what its part of so many rows begins with.
+// Moves the start of a strip's chunk to its part number `part`; a part has `rows` rows.
 SF_DEVICE void take_rows(abi::Chunk& chunk, u64 rows, u64 part, u64 columns) {
   const u64 before = rows * part;
   chunk.begin += before * columns;
   chunk.slot += u32(before * ((columns + kPieceElements - 1) / kPieceElements));
 }
-// How many rows before their loads a worker asks for elements: about 8,192 elements, which a block loads in
-// four turns. A warp that has a part of each row loads one turn for each.
+// Returns how many rows ahead a worker prefetches: about 8,192 elements, which a block loads in four turns. A
+// warp that has a part of each row takes one turn per row.
 SF_DEVICE u64 rows_ahead_of(u64 columns) {
   constexpr u64 kMost = 8, kElements = 8192;
   const u64 rows = kElements / columns;
   return rows < 1 ? 1 : rows < kMost ? rows : kMost;
 }
 inline constexpr u64 kPartRowsAhead = 4;
-// The number of the tile that has the element among those of its tensor, which are numbered row by row of tiles.
+// Returns the number of the tile that has the element. Tiles of a tensor are numbered row by row.
 template <u32 kRows, u32 kColumns>
 SF_DEVICE u64 tile_of(const abi::Tensor& tensor, u64 line, u64 column) {
   return line / kRows * ((tensor.columns + kColumns - 1) / kColumns) + column / kColumns;
 }
-// The place of a tensor's first value in the arrays that rows are combined in.
+// Returns the index of a tensor's first value in the arrays that rows are combined in.
 SF_DEVICE u64 base_of(const abi::Context& step, u32 place, u32 tensor) {
   return step.bases[u64(step.tensor_count) * place + tensor];
 }
 
-// The tensor that a row, or a column, is of; `begin`: the first one of each tensor.
+// Returns the tensor that a row or column belongs to; `begin` has the first one of each tensor.
 SF_DEVICE u32 owner_of(const u32* begin, u32 tensors, u32 member) {
   u32 owner = 0;
 #pragma unroll 1
@@ -46,8 +46,8 @@ SF_DEVICE u32 owner_of(const u32* begin, u32 tensors, u32 member) {
   return owner;
 }
 
-// Combines values[(k + d) * step] into values[k * step] for k = 0 … count - 1, none of which is
-// another's operand.
+// Combines values[(k + d) * step] into values[k * step] for k = 0 … count - 1. No result is an operand of a
+// different k.
 template <class R, class T>
 SF_DEVICE void combine_all(T* values, u64 step, u64 d, u64 count) {
   constexpr u64 kAtOnce = 8;
@@ -88,7 +88,7 @@ SF_DEVICE void fold_strips(const abi::Context& step, u32 place, T* values, T* re
       for (u64 at = 0; at < left; at += kPieceElements, ++pieces) {
         const u64 n = left - at < kPieceElements ? left - at : kPieceElements;
         T* const piece = first + at * columns;
-        // Rows of lanes one after the other, then the lanes.
+        // Combine rows of lanes one after the other, then fold the lanes.
 #pragma unroll 1
         for (u64 row = abi::kLanes; row < n; row += abi::kLanes) {
           combine_all<R>(piece, columns, row, n - row < abi::kLanes ? n - row : abi::kLanes);

@@ -1,5 +1,5 @@
-// The device code by which threads and blocks work together: the canonical fold, the grid, the work
-// list; stands after prelude_tiles.cuh. Knows the others and abi.hpp.
+// The device code by which threads and blocks cooperate: the canonical fold, the grid, the work list;
+// follows prelude_tiles.cuh. Knows the other preludes and abi.hpp.
 
 // ---- the canonical fold
 
@@ -65,9 +65,9 @@ SF_DEVICE T from_other(T v, i32 thread) {
 }
 SF_DEVICE bool from_other(bool v, i32 thread) { return __shfl_xor_sync(~0u, i32(v), thread) != 0; }
 
-// What the block's elements make, to each of its threads, which hold eight values from element `at`
-// of the chunk on. Element k + d is combined into element k, for d from half a block down to 1;
-// what has no order begins within the thread, where that is one exchange for eight.
+// Reduces a block, and gives each of its threads the result. A thread holds eight values from element `at`
+// of the chunk on. Element k + d is combined into element k, for d from half a block down to 1. A reduction
+// without an order starts within the thread, which takes one exchange instead of eight.
 template <class R, i32 kBlock, bool kOrdered, class T>
 SF_DEVICE T reduce_block(const T* values, i32 at, i32 length) {
   T v[8];
@@ -93,20 +93,20 @@ SF_DEVICE T reduce_block(const T* values, i32 at, i32 length) {
     return all;
   }
 }
-// The value that the block of element `at` has in an array; zero behind the chunk's end.
+// Returns the value of the block that contains element `at`; zero behind the chunk's end.
 template <class T>
 SF_DEVICE T load_shared(u64 p, i32 at, i32 block, i32 length) {
   T v;
   from_bits(load_if<T>(p + u64(u32(at) / u32(block)) * sizeof(T), at, length), v);
   return v;
 }
-// By the thread that has the block's first element.
+// The thread with the block's first element stores.
 template <class T>
 SF_DEVICE void store_shared(u64 p, u32 bits, i32 at, i32 block, i32 length) {
   if (at % block == 0) store_if<T>(p + u64(u32(at) / u32(block)) * sizeof(T), bits, at, length);
 }
 
-// Of 256 lanes, of which v[k] is lane threadIdx.x % 32 + k * 32; valid in lane 0 of the warp.
+// Folds 256 lanes: v[k] is lane threadIdx.x % 32 + k * 32. The result is valid in lane 0 of the warp.
 template <class R, class T>
 SF_DEVICE T fold_warp(const T (&v)[8]) {
   T sum = fold8<R>(v);
@@ -116,7 +116,7 @@ SF_DEVICE T fold_warp(const T (&v)[8]) {
   }
   return sum;
 }
-// The same, where they stand in `lanes`.
+// Does the same for lanes in `lanes`.
 template <class R, class T>
 SF_DEVICE T fold_warp(const T* lanes) {
   const T* const mine = lanes + threadIdx.x % kWarp;
@@ -139,7 +139,7 @@ SF_DEVICE T fold_lanes(const T* lanes) {
   }
   return fold_warp<R>(v);
 }
-// Folds 2,048 lanes, of which v[k] is lane threadIdx.x + k * 256, to 256, for fold_warp.
+// Folds 2,048 lanes to 256, for fold_warp: v[k] is lane threadIdx.x + k * 256.
 template <class R, class T>
 SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
   T* const partial = reinterpret_cast<T*>(lanes.partial);
@@ -148,8 +148,8 @@ SF_DEVICE const T* fold_to_warp(const T (&v)[8], Lanes& lanes) {
   return partial;
 }
 
-// Where a thread's eight lanes stand: four from `low`, four from `high`. In which lane the chunk
-// begins says nothing: lanes that meet are so many apart, counted around the end.
+// The positions of a thread's eight lanes: four from `low`, four from `high`. The chunk's starting lane
+// does not matter, because the fold combines lanes at fixed distances modulo the number of lanes.
 struct LanePlace {
   u32 low, high;
 };
@@ -159,10 +159,10 @@ SF_DEVICE LanePlace lane_place(i32 skew, u32 worker, u32 workers) {
   return {low, low + (kTile == 8 ? 4 : workers * 4)};
 }
 
-// Folds a chunk's lanes, eight of which each thread holds in `acc`, and writes the slot. Of a block one
-// warp folds, another one each time, while the others go on: they write the next lanes into the other
-// buffer, and wait for this warp before the lanes after those. A warp's own chunk uses the buffer
-// that nobody reads.
+// Folds a chunk's lanes and writes the slot. Each thread holds eight lanes in `acc`. In a block, the
+// warps take turns to fold, while the others continue: they write the next lanes into the other buffer, and
+// wait for this warp before they write the lanes after those. A warp's own chunk uses the buffer that
+// nobody reads.
 template <class R, class T>
 SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes& lanes, u32& folds,
                           T* slot) {
@@ -186,14 +186,14 @@ SF_DEVICE void fold_chunk(const T (&acc)[8], LanePlace place, bool packed, Lanes
   }
   if (!packed) ++folds;
 }
-// A logical or has no order.
+// A logical or does not depend on the order.
 SF_DEVICE void any_chunk(bool acc, bool packed, bool* slot) {
   const bool any = packed ? __any_sync(~0u, acc) != 0 : __syncthreads_or(acc) != 0;
   if (threadIdx.x % (packed ? kWarp : kThreads) == 0) *slot = any;
 }
 
-// Folds values[index[0 … count)] (index null: values[0 … count)) by the whole block, piece by piece
-// in place, until one is left; then writes it to *result.
+// The whole block folds values[index[0 … count)] (or values[0 … count) if index is null), piece by piece
+// and in place, until one is left, and writes it to *result.
 template <class R, class T>
 SF_DEVICE void fold_list(T* values, const u32* index, u32 count, T* result, Lanes& lanes) {
 #pragma unroll 1
@@ -232,7 +232,7 @@ SF_DEVICE void any_list(const bool* values, const u32* index, u32 count, bool* r
     u32 words[4];
   };
   bool any = false;
-  // One by one before and behind those that stand aligned.
+  // Read one by one before and behind the aligned values.
   const u32 before = u32(0 - reinterpret_cast<u64>(values)) % sizeof(Sixteen);
   const u32 head = index != nullptr || count < before ? count : before;
 #pragma unroll 1
@@ -262,9 +262,9 @@ struct Any {
   }
 };
 
-// Values that a warp folds at once.
+// Number of values that a warp folds at once.
 inline constexpr u32 kFewValues = 256;
-// Folds as fold_list does, by one warp; valid in its lane 0.
+// Does the same as fold_list by one warp; valid in its lane 0.
 template <class R, class T>
 SF_DEVICE T fold_few(const T* values, const u32* index, u32 count) {
   T v[8];
@@ -277,16 +277,16 @@ SF_DEVICE T fold_few(const T* values, const u32* index, u32 count) {
   return fold_warp<R>(v);
 }
 
-// A result for every part of a partition, by `blocks` blocks, of which this is number `block`. A
-// part of at most one value is a thread's, which combines it with the identity as a lane would (-0
-// becomes +0), one of few values a warp's, any other the block's. Neighbours go to different warps.
+// Computes a result per part of a partition. `blocks` blocks do it, and this one has number `block`. A thread
+// handles a part of at most one value and combines it with the identity, as a lane would (-0 becomes +0). A
+// warp handles a part of few values, and the block any other. Adjacent parts go to different warps.
 template <class R, class T>
 SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, Lanes& lanes,
                           u32 block, u32 blocks) {
   const u32 warps = blocks * kWarps;
 #pragma unroll 1
   for (u32 first = block * kWarps; first < parts.count; first += warps * kWarp) {
-    const u32 own = first + threadIdx.x / kWarp;  // part own + l * warps is of this warp's lane l
+    const u32 own = first + threadIdx.x / kWarp;  // this warp's lane l has part own + l * warps
     const u32 mine = own + threadIdx.x % kWarp * warps;
     const bool here = mine < parts.count;
     const u32 begin = here ? parts.begin[mine] : 0;
@@ -338,7 +338,7 @@ SF_DEVICE void fold_parts(const abi::Partition& parts, T* values, T* results, La
 
 // ---- the grid
 
-// One more arrival; returns how many there were. Wraps to 0 at `last`, so it needs no reset.
+// Counts an arrival; returns how many there were before. Wraps to 0 at `last`, so it needs no reset.
 SF_DEVICE u32 arrive(abi::SyncWord& word, u32 last) {
   u32 before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
@@ -362,7 +362,7 @@ SF_DEVICE void store_release(abi::SyncWord& word, u32 v) {
                : "memory");
 }
 
-// True in all threads of the last block to arrive, which then sees what every block wrote.
+// Returns true in all threads of the last block to arrive, which then sees what every block wrote.
 SF_DEVICE bool last_to_arrive(abi::SyncWord& word) {
   __shared__ bool last;
   __syncthreads();
@@ -379,9 +379,9 @@ SF_DEVICE void wait_for(const abi::SyncWord& generation, u32 before) {
   }
 }
 
-// The number of the step that ends now, counted from 0. Called by one thread.
+// Returns the index of the step that ends now, counted from 0. Called by one thread.
 SF_DEVICE u32 count_step(const abi::DeviceContext& ctx) { return ctx.sync->steps.value++; }
-// The host reads a record's number before and after its values.
+// The host reads a record's index before and after its values.
 SF_DEVICE void withdraw(u64* record) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
                :
@@ -398,15 +398,15 @@ SF_DEVICE void publish(u64* record, u32 step) {
 
 // ---- the work list
 
-// What this thread works on: a chunk or a part of it together with its block, or with its warp a
-// small one or some columns.
+// The work of this thread: together with its block, a chunk or a part of one; together with its warp, a
+// small chunk or some columns.
 struct Work {
   bool packed;
   u32 worker, workers;  // this thread among those on the chunk
-  u32 section;          // of shared memory: 0 for the block, 1 + warp for a warp's
+  u32 section;          // of shared memory: 0 for the block, 1 + warp for a warp
 };
 
-// `split`: each chunk of a block is worked on in 1 << split parts, of elements or of rows.
+// `split`: each chunk of a block is processed in 1 << split parts, of elements or of rows.
 SF_DEVICE u32 unit_count(const abi::DeviceContext& ctx, u32 split) {
   return (ctx.block_chunks << split) + (ctx.small_count + kWarps - 1) / kWarps;
 }
@@ -415,14 +415,14 @@ SF_DEVICE Work work_of(const abi::DeviceContext& ctx, u32 unit, u32 split) {
   if (!packed) return {false, threadIdx.x, kThreads, 0};
   return {true, threadIdx.x % kWarp, kWarp, 1 + threadIdx.x / kWarp};
 }
-// Null: this warp has nothing to do.
+// Returns null if this warp has no work.
 SF_DEVICE const abi::Chunk* chunk_of(const abi::DeviceContext& ctx, u32 unit, u32 split) {
   const u32 of_blocks = ctx.block_chunks << split;
   if (unit < of_blocks) return ctx.step.chunks + (unit >> split);
   const u32 i = (unit - of_blocks) * kWarps + threadIdx.x / kWarp;
   return i < ctx.small_count ? ctx.small_chunks + i : nullptr;
 }
-// Leaves of a block's chunk the unit's part; false if that has no elements.
+// Reduces a block's chunk to the unit's part; returns false if that is empty.
 SF_DEVICE bool take_part(abi::Chunk& chunk, const Work& work, u32 unit, u32 split) {
   if (work.packed) return true;
   const u32 size = kPieceElements >> split;

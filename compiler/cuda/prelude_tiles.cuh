@@ -1,23 +1,23 @@
-// The device code by which a thread loads and stores the elements of a chunk; stands after
-// prelude.cuh, before prelude_reduce.cuh. Knows prelude.cuh.
+// The device code by which a thread loads and stores the elements of a chunk; follows prelude.cuh and
+// precedes prelude_reduce.cuh. Knows prelude.cuh.
 
 // ---- arrays: how memory is accessed
 
-// An address that ld.global and st.global take.
+// Returns an address for ld.global and st.global.
 template <class T>
 SF_DEVICE u64 address_of(const T* p) {
   return __cvta_generic_to_global(p);
 }
 
-// So many elements as bytes.
+// Returns the bytes of this many elements.
 template <class T>
 SF_DEVICE u64 bytes_of(i32 elements) {
   return u64(i64(elements) * i64(sizeof(T)));
 }
 
-// One access of kWords words. Written out, because what is read through a pointer is waited for where
-// the compiler likes, and a load that waits keeps the next from starting. `kHint1` … `kHint8` name the
-// operand with the cache policy, if there is one.
+// One access of kWords words. It is assembly, because the compiler may wait for a load through a pointer
+// anywhere, and a load that waits delays the next one. `kHint1` … `kHint8` name the operand with the cache
+// policy, if there is one.
 #define SF_ACCESS(Name, kLoad, kStore, kPolicy, kHint1, kHint2, kHint4, kHint8)                    \
   struct Name {                                                                                    \
     template <int kWords>                                                                          \
@@ -91,7 +91,7 @@ SF_DEVICE u64 evict_first() {
 SF_ACCESS(EvictFirst, ".L2::cache_hint", ".L2::cache_hint", evict_first(), ", %2", ", %3", ", %5",
           ", %9");
 
-// One element, if it is element k of `length`; else zero, and nothing is accessed.
+// Loads element k if it is below `length`; otherwise returns zero and accesses nothing.
 template <class T>
 SF_DEVICE u32 load_if(u64 p, i32 k, i32 length) {
   u32 v = 0;
@@ -130,7 +130,7 @@ SF_DEVICE void store_if(u64 p, u32 v, i32 k, i32 length) {
   }
 }
 
-// ---- tiles: what a thread loads and stores at once, as words
+// ---- tiles: the elements that a thread loads and stores at once, as words
 
 SF_DEVICE void from_bits(u32 bits, float& v) { v = __uint_as_float(bits); }
 SF_DEVICE void from_bits(u32 bits, i32& v) { v = i32(bits); }
@@ -145,7 +145,7 @@ SF_DEVICE u32 bits_of(i8 v) { return u8(v); }
 SF_DEVICE u32 bits_of(i16 v) { return u16(v); }
 SF_DEVICE u32 bits_of(bool v) { return v; }
 
-// Element e of words, low bits first.
+// Returns element e of words, low bits first.
 template <class T>
 SF_DEVICE T get(const u32* words, i32 e) {
   constexpr i32 kPerWord = 4 / sizeof(T);
@@ -153,7 +153,7 @@ SF_DEVICE T get(const u32* words, i32 e) {
   from_bits(words[e / kPerWord] >> e % kPerWord * 8 * sizeof(T), v);
   return v;
 }
-// In rising order of e, the first of a word overwrites it.
+// Call it for ascending e: the first element of a word overwrites the word.
 template <class T>
 SF_DEVICE void put(u32* words, i32 e, u32 bits) {
   constexpr i32 kPerWord = 4 / sizeof(T);
@@ -161,7 +161,7 @@ SF_DEVICE void put(u32* words, i32 e, u32 bits) {
   word = e % kPerWord == 0 ? bits : word | bits << e % kPerWord * 8 * sizeof(T);
 }
 
-// Two 16-bit values, rounded together. Every NaN becomes 0x7fff, whatever the conversion makes of it.
+// Rounds two values to 16 bits together. Every NaN becomes 0x7fff, whatever the conversion makes of it.
 #define SF_PAIR(T)                                                                             \
   SF_DEVICE u32 pair_of(float low, float high, T) {                                            \
     u32 pair;                                                                                  \
@@ -187,7 +187,7 @@ SF_DEVICE void round_pairs(u32* words, const float (&values)[kValues]) {
   for (i32 k = 0; k < kValues; k += 2) words[k / 2] = pair_of(values[k], values[k + 1], T{});
 }
 
-// How many elements before p the last boundary of a tile is.
+// Returns the number of elements between p and the last boundary of a tile before it.
 template <class T, int kTile>
 SF_DEVICE i32 skew_of(u64 p) {
   return i32(u32(p) % (kTile * sizeof(T)) / sizeof(T));
@@ -196,26 +196,26 @@ template <class T, int kTile>
 SF_DEVICE bool is_aligned(u64 p) {
   return u32(p) % (kTile * sizeof(T)) == 0;
 }
-// Tiles that begin at element 0 … room - 1 lie inside of [0, length).
+// Tiles that start at element 0 … room - 1 lie inside of [0, length).
 template <int kTile>
 SF_DEVICE u32 room_of(i32 length) {
   return length >= kTile ? length - kTile + 1 : 0;
 }
 
-// Keeps a value in its register, where the compiler would compute it again at each use.
+// Keeps a value in its register. The compiler would compute it again at each use.
 SF_DEVICE i32 kept(i32 v) {
   i32 same;
   asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(v));
   return same;
 }
 
-// For uses of a value's place: those outside of [0, length) stand for the nearest one inside.
+// Returns a valid position: positions outside of [0, length) become the nearest one inside.
 SF_DEVICE i32 inside(i32 k, i32 length) {
   const i32 below = k < length ? k : length - 1;
   return below < 0 ? 0 : below;
 }
 
-// Philox4x32-10 (ir/semantics/random.hpp): what four elements of a tensor share.
+// Philox4x32-10 (ir/semantics/random.hpp): the part that four elements of a tensor share.
 struct Random {
   u64 seed;
   u32 stream, tensor, count;
@@ -241,8 +241,8 @@ struct Random {
       k1 += 0xbb67ae85u;
     }
   }
-  // Of the elements of tiles, the first of which begins at this position of the full tensor. Blocks begin
-  // with tiles, unless the arrays are aligned otherwise.
+  // Draws for the elements of tiles; the first tile starts at this position of the full tensor. Blocks
+  // start with tiles, unless the arrays are aligned differently.
   template <int kTile, int kTiles>
   SF_DEVICE void draw(u32* out, i64 position, i32 stride) const {
     const u32 skew = u32(position) & 3;
@@ -264,7 +264,7 @@ struct Random {
   }
 };
 
-// Loads kTiles tiles, all of them whole: the first from p on, the others every `stride` elements.
+// Loads kTiles whole tiles: the first from p on, the others every `stride` elements.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void load_whole(u32* out, u64 p, i32 stride) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
@@ -282,8 +282,8 @@ SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride) {
   }
 }
 
-// Asks for tiles that are loaded later, so that they are in the L2 cache by then. Devices whose cache would
-// be too small for what all their blocks ask for do nothing.
+// Prefetches tiles that are loaded later, so that they are in the L2 cache by then. Does nothing on devices
+// whose cache is too small for the requests of all blocks.
 template <class T, int kTile, int kTiles>
 SF_DEVICE void prefetch(u64 p, i32 stride) {
 #if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ >= 890
@@ -294,7 +294,7 @@ SF_DEVICE void prefetch(u64 p, i32 stride) {
 #endif
 }
 
-// The same of words that may stand aligned otherwise than the tiles: then one by one.
+// Loads whole tiles, too, but p may be aligned differently from the tiles: then it loads elements one by one.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void load_whole(u32* out, u64 p, i32 stride, bool aligned) {
   if (aligned) return load_whole<Access, T, kTile, kTiles>(out, p, stride);
@@ -312,8 +312,8 @@ SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride, bool aligned) {
   }
 }
 
-// Loads any tiles, the first of which begins with element `first` of [0, length). Those that are not
-// whole are accessed element by element; elements outside are zero.
+// Loads any tiles, the first of which starts at element `first` of [0, length). Tiles that are not whole
+// are accessed element by element. Elements outside are zero.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void load(u32* out, u64 p, i32 first, i32 stride, i32 length) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
@@ -333,7 +333,7 @@ SF_DEVICE void load(u32* out, u64 p, i32 first, i32 stride, i32 length) {
   }
 }
 
-// The same way back; bit e of `mask` says whether element e of the tiles is stored at all.
+// Stores in the same way; bit e of `mask` says whether element e of the tiles is stored at all.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void store(const u32* in, u64 p, i32 first, i32 stride, i32 length, u32 mask = ~0u) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;
