@@ -101,6 +101,17 @@ def test_a_parameter_moves_to_another_group_with_its_state(dtype):
     assert moved.state_dict()["state"][2]["step"] == 6
 
 
+def test_a_parameter_moves_with_its_name():
+    a, b, c = (nn.Parameter(torch.ones(4)) for _ in range(3))
+    optimizer = SGD([{"params": [("a", a)]}, {"params": [("b", b), ("c", c)]}], lr=1.0)
+    optimizer.move("b", 0)
+    assert [group["param_names"] for group in optimizer.param_groups] == [["a", "b"], ["c"]]
+    optimizer.set_scale("c", lr=0.5)
+    give((a, b, c), 0)
+    optimizer.step()
+    assert torch.equal(b, 1 - b.grad) and torch.equal(c, 1 - 0.5 * c.grad)
+
+
 def test_a_parameter_that_moves_to_its_neighbours_group_is_noticed():
     """The order of all parameters stays."""
     a, b, c = (nn.Parameter(torch.ones(4)) for _ in range(3))
