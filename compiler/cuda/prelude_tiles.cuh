@@ -312,8 +312,8 @@ SF_DEVICE void store_whole(const u32* in, u64 p, i32 stride, bool aligned) {
   }
 }
 
-// Loads any tiles, the first of which starts at element `first` of [0, length). Tiles that are not whole
-// are accessed element by element. Elements outside are zero.
+// Loads any tiles. The first one starts at element `first` of [0, length). Tiles that are not whole are
+// accessed element by element. Elements outside are zero.
 template <class Access, class T, int kTile, int kTiles>
 SF_DEVICE void load(u32* out, u64 p, i32 first, i32 stride, i32 length) {
   constexpr i32 kWords = kTile * sizeof(T) / 4;

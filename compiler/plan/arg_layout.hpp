@@ -14,12 +14,12 @@ namespace stepfuse {
 struct Arg;
 
 struct ArgLayout {
-  struct Place {
+  struct Position {
     Granularity at = per::step;
     uint32_t word = 0;  // index among the per-step words, or within a row
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const Position&, const Position&) = default;
   };
-  std::vector<Place> places;  // [argument]
+  std::vector<Position> places;  // [argument]
   uint32_t step_words = 0;
   uint32_t group_words = 0;   // words of one row
   uint32_t tensor_words = 0;  // words of one row
@@ -32,7 +32,7 @@ struct ArgLayout {
   }
   // Returns the word of one argument for a group or tensor, counted from the first per-step argument.
   size_t word(size_t arg, size_t member, size_t group_count) const {
-    const Place& p = places[arg];
+    const Position& p = places[arg];
     if (p.at == per::step) return p.word;
     if (p.at == per::group) return step_words + group_words * member + p.word;
     return words(group_count, member) + p.word;
