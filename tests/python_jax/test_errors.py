@@ -68,6 +68,15 @@ def test_names_of_hyperparameters_and_options():
         stepfuse.jax.adamw(device="tpu")
 
 
+def test_options_that_arrays_decide():
+    with pytest.raises(TypeError, match="options: the step is made for parameters in bf16, and they are f32: leave the option out"):
+        stepfuse.jax.adamw(options=["store=weight=bf16+ecc24"]).init(PARAMS)
+    with pytest.raises(TypeError, match="options: the step is made for gradients in f16, and they are f32: leave the option out"):
+        step(stepfuse.jax.adamw(options=["grad=f16"]), PARAMS)
+    with pytest.raises(stepfuse.Error, match="leave out 'zero-grad'"):
+        stepfuse.jax.adamw(options=["zero-grad"]).init(PARAMS)
+
+
 def test_a_group_that_is_not_declared():
     with pytest.raises(ValueError, match=r"group_of\(\"\['layers'\]\[0\]\['w'\]\", …\) returned 'x'; groups has y"):
         stepfuse.jax.adamw(groups={"y": {}}, group_of=lambda path, p: "x").init(PARAMS)

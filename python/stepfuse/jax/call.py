@@ -206,7 +206,12 @@ def find_program(tx: Optimizer, tensors: Sequence[Tensor]) -> Program:
         options.append(f"model={model}")
     if grads != ["f32"]:
         options.append("grad=" + "|".join(grads))
-    return make_program(tx.formula, tuple(options))
+    program = make_program(tx.formula, tuple(options))
+    for what, made_for, found in (("parameters", program.weight.dtype, [model]), ("gradients", program.gradient.dtype, grads)):
+        if made_for and found != [made_for]:
+            raise TypeError(f"options: the step is made for {what} in {made_for}, and they are {' and '.join(found)}: leave the option out; "
+                            "dtypes follow from the arrays")
+    return program
 
 
 class Settings(NamedTuple):

@@ -109,7 +109,8 @@ class Program(NamedTuple):
 
     text: str
     weight: Buffer
-    buffers: tuple[Buffer, ...]  # without the weight and the gradient
+    gradient: Buffer
+    buffers: tuple[Buffer, ...]  # the others
     values: tuple[Value, ...]
     args: dict[str, float | None]  # defaults, by name in the order of their indices
     arg_types: dict[str, str]  # storage types
@@ -127,13 +128,15 @@ class Program(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def make_program(formula: str, options: tuple[str, ...]) -> Program:
     made = _core.Program(formula, options)
-    buffers = {name: Buffer(name, dtype, block, least, below)
-               for name, (_, dtype, block, _, least, below, *_) in made.buffers().items()}
+    declared = made.buffers()
+    buffers = {name: Buffer(name, dtype, block, least, below) for name, (_, dtype, block, _, least, below, *_) in declared.items()}
     missing = {"grad", "weight"} - set(buffers)
     if missing:
         raise _core.Error(f"stepfuse.jax: the step has no buffer '{missing.pop()}'; it needs gradients and weights")
+    if declared["grad"][3]:
+        raise _core.Error("stepfuse.jax: the step writes its gradients, which other operations may read in JAX: leave out 'zero-grad'")
     others = tuple(b for name, b in buffers.items() if name not in ("grad", "weight"))
     values = tuple(Value(name, dtype, domain) for name, (dtype, domain, _, _) in made.states().items())
     text = made.text()
     arg_types = dict(re.findall(r"^  arg %(\S+) : [{<]?(\w+)", text, re.MULTILINE))
-    return Program(text, buffers["weight"], others, values, made.args(), arg_types, made)
+    return Program(text, buffers["weight"], buffers["grad"], others, values, made.args(), arg_types, made)
