@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from stepfuse.torch import AdamW, binding
+from stepfuse.torch import AdamW, binding, private
 from stepfuse.torch.engine import Engine
 
 WAYS = ["libtorch", "DLPack", "methods"]
@@ -22,8 +22,8 @@ def ask(way):
     if way != "libtorch":
         binding.INSIDE = []
     if way == "methods":
-        binding.EXCHANGE = None
-    elif binding.EXCHANGE is None:
+        private.EXCHANGE = None
+    elif private.EXCHANGE is None:
         return False
     assert binding.new_walk().asks() == way
     return True

@@ -212,14 +212,15 @@ def misused(rank, world):
     plain.grad = torch.ones(3)
     with pytest.raises(ValueError, match="not all DTensors of meshes with the same ranks: call share_norm"):
         AdamW([weight, plain], lr=0.1, max_norm=1.0).step()
-    whole = LAMB([nn.Parameter(weight.detach())], lr=0.1)
-    whole.param_groups[0]["params"][0].grad = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
-    with pytest.raises(stepfuse.Error, match="over a whole parameter, of which this rank has a part"):
+    columns = distribute_tensor(torch.ones(4, 2), mesh, [Shard(1)])
+    whole = LAMB([nn.Parameter(columns)], lr=0.1)
+    whole.param_groups[0]["params"][0].grad = columns.detach().clone()
+    with pytest.raises(stepfuse.Error, match="over a whole parameter, and this rank has only a part"):
         whole.step()
-    named = Formula([nn.Parameter(weight.detach())], lr=0.1, max_norm=1.0, norm_type=float("inf"),
+    named = Formula([nn.Parameter(columns.detach())], lr=0.1, max_norm=1.0, norm_type=float("inf"),
                     formula='optimizer x "" { hyper lr = 1\nlet sum = sum(w, tensor)\nw = w - lr * (sum + g) }')
-    named.param_groups[0]["params"][0].grad = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
-    with pytest.raises(stepfuse.Error, match="reduces 'sum' over a whole parameter, of which this rank has a part"):
+    named.param_groups[0]["params"][0].grad = columns.detach().clone()
+    with pytest.raises(stepfuse.Error, match="reduces 'sum' over a whole parameter, and this rank has only a part"):
         named.step()
     sums = nn.Parameter(DTensor.from_local(torch.ones(3), mesh, [Partial()]))
     sums.grad = DTensor.from_local(torch.ones(3), mesh, [Partial()])

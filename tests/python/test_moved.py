@@ -9,7 +9,7 @@ import torch
 from pairs import Pair, same_state
 from torch.multiprocessing import reductions
 
-from stepfuse.torch import SGD, AdamW, binding, parts
+from stepfuse.torch import SGD, AdamW, binding, parts, private
 
 ON_CUDA = parts.on_cuda(torch.device("cpu"))
 CANARY = -77.0
@@ -22,8 +22,8 @@ def asked(request, monkeypatch):
     if request.param != "libtorch":
         monkeypatch.setattr(binding, "INSIDE", [])
     if request.param == "methods":
-        monkeypatch.setattr(binding, "EXCHANGE", None)
-    elif binding.EXCHANGE is None:
+        monkeypatch.setattr(private, "EXCHANGE", None)
+    elif private.EXCHANGE is None:
         pytest.skip(f"torch {torch.__version__} has no exchange API of DLPack")
     assert binding.new_walk().asks() == request.param
 

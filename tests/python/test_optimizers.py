@@ -10,7 +10,7 @@ import torch
 from pairs import Pair, needs_names, same_state, step_counts
 
 import stepfuse.torch
-from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, binding
+from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, binding, private
 from stepfuse.torch.optimizers import ADAM_DECOUPLES
 
 FUSED = [
@@ -69,9 +69,9 @@ def test_lion():
     torch.testing.assert_close(p.detach(), before - 0.1 * torch.sign(p.grad))
 
 
-@pytest.mark.parametrize("exchange", [binding.EXCHANGE, None], ids=["DLPack", "methods"])
+@pytest.mark.parametrize("exchange", [private.EXCHANGE, None], ids=["DLPack", "methods"])
 def test_without_libtorchs_functions(monkeypatch, exchange):
-    monkeypatch.setattr(binding, "EXCHANGE", exchange)
+    monkeypatch.setattr(private, "EXCHANGE", exchange)
     monkeypatch.setattr(binding, "INSIDE", [])
     pair = Pair(AdamW, torch.optim.AdamW, fused=True)
     pair.steps(20)

@@ -363,7 +363,7 @@ def accumulated(rank, world):
     with pytest.raises(ValueError, match="is frozen"):
         ZeroRedundancyOptimizer(model.parameters())
     whole = ZeroRedundancyOptimizer(network().parameters(), LAMB, lr=0.1, allow_unused=True)
-    with pytest.raises(stepfuse.Error, match="of which this rank has a part only"):
+    with pytest.raises(stepfuse.Error, match="and this rank has only a part"):
         whole.step()
     return all(torch.allclose(p, q, rtol=1e-5) for p, q in zip(*results))
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.amp.grad_scaler import OptState
 
 from .. import _core
 from .arguments import NORMS
 from .fused import Deferred, Fused
+from .private import OptState, can_defer_unscale
 from .scaler import on_device
 
 _torch_clip = torch.nn.utils.clip_grad_norm_
@@ -76,7 +76,7 @@ class GradScaler(torch.amp.GradScaler):
         return None
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not self._enabled:
+        if not self._enabled or not can_defer_unscale():
             return super().step(optimizer, *args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
@@ -110,14 +110,14 @@ class GradScaler(torch.amp.GradScaler):
                 if found is not None:
                     self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {found.device: found}
                 optimizer._deferred = None
-        if self._enabled and len(self._per_optimizer_states) > 1:
+        if self._enabled and can_defer_unscale() and len(self._per_optimizer_states) > 1:
             for state in self._per_optimizer_states.values():  # torch adds them up in place
                 found = state["found_inf_per_device"]
                 state["found_inf_per_device"] = {device: t.clone() for device, t in found.items()}
         super().update(new_scale)
 
     def _defers(self, optimizer: torch.optim.Optimizer) -> bool:
-        return (self._enabled and self._defer_unscale and isinstance(optimizer, Fused) and optimizer._norm is None
+        return (self._enabled and self._defer_unscale and can_defer_unscale() and isinstance(optimizer, Fused) and optimizer._norm is None
                 and optimizer._scaler is None)
 
     def _note(self, optimizer: Fused, state: dict[str, Any]) -> None:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import parts, stored
-from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole
+from . import parts, private, stored
+from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
+from .gathered import Gathered, can_gather
 from .groups import SCALES, names_of, scaled
 from .numbers import NUMBERS, from_bits, to_bits
 from .options import BINDING_OPTIONS, recipe_options
@@ -21,7 +22,8 @@ from .parts import Key, Mode, Part
 from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
-    Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local, part_number, random_id, row_count, same_layout,
+    Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local,
+    part_number, random_id, row_count, same_layout,
 )
 
 if TYPE_CHECKING:
@@ -34,13 +36,12 @@ PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of
-EXCHANGE = getattr(Tensor, "__dlpack_c_exchange_api__", None)  # torch >= 2.10
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
-INSIDE = list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
+INSIDE = [] if private.IS_PLAIN else list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
 
 
 def new_walk() -> Any:
-    return _core.Walk(EXCHANGE, Tensor, INSIDE)
+    return _core.Walk(private.EXCHANGE, Tensor, INSIDE)
 
 
 def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
@@ -56,6 +57,7 @@ class Binding:
         self.parts: list[Part] = []
         self.order: list[tuple[Tensor, str, Tensor, torch.dtype]] = []  # parameter, name, what its gradient is laid out as, and its type
         self.walk: Any = None
+        self.gathered = Gathered()
         self.bound = False  # the walk is over what parts are bound to
         self.measured = False
         self.ranks: Ranks | None = None
@@ -106,7 +108,8 @@ class Binding:
         written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
         self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead else {}
-        made, places = self.divide(known)
+        gathered = Gathered()
+        made, places = self.divide(known, gathered)
         if self.mode.reads_ahead:
             check_together(made, self.mode)
         self.ranks = self.optimizer._find_ranks() if self.mode.reads_ahead else None
@@ -123,7 +126,7 @@ class Binding:
         for part in made:
             part.is_capturable = parts.on_cuda(part.device) and any(group.get("capturable") for group in self.optimizer.param_groups)
             self.make_step(part, old.get(part.key), shared, counts)
-            like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part, written))})
+            like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part, written, gathered))})
         if self.mode.scaler is not None and made:
             self.mode.scaler._attach(made[0].device)
         followed = [p for part in made if "master" in program(self.optimizer._recipe, part.options).buffers() for p in part.params]
@@ -131,6 +134,8 @@ class Binding:
         order = []
         for p, name, part, slot in places:
             weight = like.get(id(p), p)
+            if id(p) in gathered.by_id:
+                gathered.by_id[id(p)].index = len(order)
             order.append((p, name, weight, gradient_dtype(p)))
             walk.add(p, part, slot, weight, SAMPLES.get(gradient_dtype(p), p), id(p) in followed)
         for part in made:
@@ -141,11 +146,18 @@ class Binding:
                 walk.counts(part.step)
         free = {key for part in made for _, _, _, key, _ in part.numbers} - self.optimizer._switches()
         walk.watch(self.optimizer.state, self.optimizer.param_groups, self.choices(), free)
-        self.parts, self.order, self.walk = made, order, walk
+        self.parts, self.order, self.walk, self.gathered = made, order, walk, gathered
         self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
 
-    def divide(self, known: set[int]) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
+    def gathers(self, kind: tuple[str, ...], p: Tensor) -> bool:
+        """Whether a step of that kind needs more of a DTensor than a rank has, and one rank can have it."""
+        if not can_gather(p):
+            return False
+        options = (*kind, *self.mode.options(False, True, False))
+        return needs_whole(self.optimizer._recipe, options, (*self.mode.sums(), "first_bad"), p.ndim > 1)
+
+    def divide(self, known: set[int], gathered: Gathered) -> tuple[list[Part], list[tuple[Tensor, str, int, int]]]:
         """The parameters that had a gradient or have state, in parts; and where each parameter stands."""
         state = self.optimizer.state
         index: dict[Key, int] = {}
@@ -174,7 +186,8 @@ class Binding:
                     index[key] = len(divided)
                     divided.append(Part(*key))
                 place = stored.place_squares(self.place(p, len(places)), stored.scale_mode(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
-                slot = divided[index[key]].add(p, name, group, counted, place, i)
+                whole = gathered.add(p, name).weight if self.gathers(key.kind, p) else None
+                slot = divided[index[key]].add(p, name, group, counted, place if whole is None else place._replace(offset=0), i, whole)
                 places.append((p, name, index[key], slot))
         return divided, places
 
@@ -284,14 +297,17 @@ class Binding:
         """What a step keeps of the parameters' rows, or columns, one behind the other; each parameter's state is its part of that."""
         state = self.optimizer.state
         counts = [count(p, place.columns) for p, place in zip(part.locals, part.places)]
-        kept = [state[p].get(name) for p in part.params]
+        for p, is_gathered, mine, place in zip(part.params, part.gathered, part.locals, part.places):
+            if is_gathered and mine.numel() == 0 and name not in state[p]:  # what the owner has will be copied to
+                state[p][name] = torch.full((count(p, place.columns),), first, dtype=NUMBERS[dtype])
+        kept = [state[p].get(name) if n else None for p, n in zip(part.params, counts)]
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
         values = torch.cat(kept) if kept else torch.empty(0, dtype=NUMBERS[dtype])
-        part.show(state, name, values.split(counts))
+        part.show(state, name, values.split(counts), of_lines=True)
         return values
 
-    def bind_arrays(self, part: Part, written: set[int]) -> list[Tensor]:
+    def bind_arrays(self, part: Part, written: set[int], gathered: Gathered) -> list[Tensor]:
         """Binds weights and state; returns what each parameter's gradient has to be laid out as. Masters take what was `written`
         to parameters."""
         weights = []
@@ -320,8 +336,9 @@ class Binding:
             elif buffer.is_output and name != "master":  # which is there before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
-                arrays = [self.array(p, w, label, name, buffer) if buffer.is_of(place) else None
-                          for p, w, label, place in zip(part.params, weights, part.names, part.places)]
+                arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.is_of(place) else None
+                          for p, w, label, place, whole in zip(part.params, weights, part.names, part.places, part.gathered)]
+                arrays = [gathered.by_id[id(p)].bind(a) if whole else a for p, a, whole in zip(part.params, arrays, part.gathered)]
             if name == "master":
                 for p in part.params:
                     if id(p) in written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from torch import Tensor
 from .. import _core
 from .arguments import COPY_SCALES, check_choice
 from .groups import names_of
-from .tensors import columns_of, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, largest_cut, lies_by_rows, overlaps_itself, type_name
+from .programs import program
+from .tensors import columns_of, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, largest_cut, lies_by_rows, local, overlaps_itself, type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,7 +31,7 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
     if is_distributed(p):
         if any(placement.is_partial() for placement in p.placements):
             raise TypeError(f"{who} takes DTensors that are sharded or replicated; {name} is placed as {p.placements}")
-        p = p._local_tensor
+        p = local(p)
     if type(p) not in PLAIN:
         raise TypeError(f"{who} takes plain tensors, DTensors and torch.nn.Parameter; {name} is a {type_name(p)}")
     if p.layout != torch.strided:
@@ -59,9 +61,9 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
     exempt = any(elements < int(option[len("moments-below="):]) for option in kind if option.startswith("moments-below="))
     if not kept or exempt or not is_distributed(p):
         return
-    if not p._local_tensor.is_contiguous():
+    if not local(p).is_contiguous():
         raise TypeError(f"{who}: {kept[0]} counts blocks along rows, and the shard of {name} does not lie by rows (strides "
-                        f"{p._local_tensor.stride()}): make it contiguous, or give it a group of its own with moments='bf16'")
+                        f"{local(p).stride()}): make it contiguous, or give it a group of its own with moments='bf16'")
     within_rows = any(not placement.is_replicate() and not placement.is_shard(0) for placement in p.placements)
     if not columns_of(p) or columns_of(p) % block or within_rows and (p.shape[-1] % block or largest_cut(p) % block):
         raise TypeError(f"{who}: {kept[0]} has blocks of {block} elements along rows, and {name}, of shape {tuple(p.shape)}, is placed as "
@@ -110,29 +112,46 @@ def check_together(parts: list[Part], mode: Mode) -> None:
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
 
+def reductions(step: str) -> list[tuple[str, str]]:
+    """The names of a step's reductions, and their types, as <f32> for one value per tensor."""
+    return re.findall(r"%(\S+) = reduce_\w+ %\S+ : (\S+)", step)
+
+
+def own_reductions(step: str, exchanged: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Those whose results ranks do not add up."""
+    # A formula may call a value as the pipeline calls its norm.
+    formula = set(re.findall(r"%(\S+) = reduce_\w+ ", step.partition("\n  stage optimizer\n")[2]))
+    return [(name, of) for name, of in reductions(step) if (name not in exchanged or name in formula)]
+
+
+@functools.lru_cache(maxsize=256)
+def needs_whole(recipe: str, options: tuple[str, ...], exchanged: tuple[str, ...], has_rows: bool) -> bool:
+    """Whether a step reduces over more of a parameter than blocks, and rows if shards have whole ones, but not over several parameters."""
+    own = [of for _, of in own_reductions(program(recipe, options).text(), exchanged)]
+    part = r"<\w+/(\d+|row)>" if has_rows else r"<\w+/\d+>"
+    return all(of.startswith("<") for of in own) and any(not re.fullmatch(part, of) for of in own)
+
+
 def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
-    found = re.findall(r"%(\S+) = reduce_\w+ %\S+ : (<\w+/\w+>)?", step)
+    found = reductions(step)
     in_rows = r"\d+" if re.search(r"state @\S+ : <\w+/row>", step) else r"\d+|row"  # such states would be parts of longer ones
     if "row" in in_rows and any(of == "<f32/row>" for _, of in found):
-        for p, name, place in zip(part.params, part.names, part.places):
-            if not has_whole_rows(p, place):
+        for p, name, place, is_gathered in zip(part.params, part.names, part.places, part.gathered):
+            if not is_gathered and not has_whole_rows(p, place):
                 raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are in parts on several ranks, and the step reduces over rows: give "
                                   "it a group of its own (with clip_factor=None), or take DDP")
     for p, name in zip(part.locals if "/row>" in step else (), part.names):
         if not lies_by_rows(p):
             raise _core.Error(f"{type(optimizer).__name__}: {name} lies in memory by columns (strides {p.stride()}), and the step has values of rows: "
                               "make it contiguous(), or give it a group of its own (with clip_factor=None)")
-    # A formula may call a value as the pipeline calls its norm.
-    formula = set(re.findall(r"%(\S+) = reduce_\w+ ", step.partition("\n  stage optimizer\n")[2]))
-    own = [name for name, of in found
-           if (name not in exchanged or name in formula) and not re.fullmatch(rf"<\w+/({in_rows})>", of)]
+    own = [name for name, of in own_reductions(step, exchanged) if not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return
     who = f"clip='adagc' of {type(optimizer).__name__} takes a norm" if own == ["own_sum"] else f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
-    for p, name in zip(part.params, part.names):
-        if optimizer._is_shard(p):
-            raise _core.Error(f"{who} over a whole parameter, of which this rank has a part only ({name}): take one "
+    for p, name, is_gathered in zip(part.params, part.names, part.gathered):
+        if not is_gathered and optimizer._is_shard(p):
+            raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}): take one "
                               "that is elementwise, or DDP")
     if on_ranks and optimizer._couples:
         raise _core.Error(f"{who} over all parameters, of which other ranks have more: take a formula without that, or DDP")

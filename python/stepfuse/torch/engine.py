@@ -16,7 +16,8 @@ from . import parts, stored
 from .agreement import facts
 from .binding import Binding
 from .checks import check_memory
-from .tensors import gradient_dtype, increment_versions, is_distributed, local, same_layout, type_name
+from .private import increment_versions
+from .tensors import gradient_dtype, is_distributed, local, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,6 +72,8 @@ class Engine(Binding):
             for p, copy in part.copies:
                 p.data.copy_(copy)  # `data`: autograd has been told of the step's write
             part.early.clear()
+        if self.gathered.wholes:
+            self.gathered.scatter()
         if self.ranks is not None:
             self.ranks.step += 1
         self.measured = False
@@ -99,6 +102,8 @@ class Engine(Binding):
                 self.take_writes(p)
             self.walk.settle()
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
+        if self.gathered.wholes:
+            self.gathered.gather(self.walk, [dtype for _, _, _, dtype in self.order])
 
     def push_args(self, values: Mapping[str, float]) -> None:
         """Gives the steps their arguments; those that may be captured read them from the device."""
@@ -124,7 +129,7 @@ class Engine(Binding):
             raise RuntimeError(f"{who}: a captured step needs capturable=True from the constructor on")
         if not is_bound:
             raise RuntimeError(f"{who}: make a step like this one before the capture, and change no parameter, state or option in between")
-        if self.ranks is not None:
+        if self.ranks is not None or self.gathered.wholes:
             raise RuntimeError(f"{who}: a step whose norm is over several ranks cannot be captured: step outside of the graph")
 
     def find_gradients(self) -> dict[int, int | None]:
@@ -242,10 +247,12 @@ class Engine(Binding):
             if grad.placements != p.placements:
                 raise RuntimeError(f"{who}: {name} is placed as {p.placements}, its gradient as {grad.placements}; "
                                    "redistribute() it before the step")
-            grad = grad._local_tensor
+            grad = local(grad)
             if grad.dtype != dtype:
                 raise TypeError(f"{who}: the gradient of {name} is {dtype} and its local tensor {grad.dtype}: make a new DTensor of it")
-            self.check_gradient(grad, like, name)
+            self.check_gradient(grad, local(p) if id(p) in self.gathered.by_id else like, name)
+            if id(p) in self.gathered.by_id:
+                return grad  # gather() copies it
             if same_layout(grad, like):
                 self.walk.set(index, grad.data_ptr())
                 return grad

@@ -15,30 +15,11 @@ from torch import Tensor
 from .pieces import pieces
 from .programs import has_rows
 from .ranks import PIECE, fold
-from .tensors import columns_of, is_distributed
+from .tensors import Span, columns_of, is_distributed, local, span_at
 
 if TYPE_CHECKING:
     from .binding import Binding
     from .parts import Part
-
-
-class Span(NamedTuple):
-    """Elements of a tensor, in the order of memory."""
-
-    begin: int
-    end: int
-
-
-def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
-    """What the rank at that place of the mesh has of a DTensor that is cut along its first dimension."""
-    begin, end = 0, p.shape[0]
-    for d, placement in enumerate(p.placements):
-        if placement.is_shard():
-            chunk = -(-(end - begin) // p.device_mesh.size(d))
-            low = min(begin + coordinate[d] * chunk, end)
-            begin, end = low, min(low + chunk, end)
-    row = p.numel() // max(p.shape[0], 1)
-    return Span(begin * row, end * row)
 
 
 class Shared(NamedTuple):
@@ -94,8 +75,8 @@ class ExactNorm:
         if not kinds <= {"Shard", "Replicate"} or any(placement.is_shard() and not placement.is_shard(0) for placement in p.placements):
             raise TypeError(f"{who}: exact=True takes DTensors that are cut along their first dimension, as FSDP2 does; {name} is placed as "
                             f"{p.placements}: leave out exact=True")
-        if not p._local_tensor.is_contiguous():
-            raise TypeError(f"{who}: exact=True takes shards that lie by rows; that of {name} has strides {p._local_tensor.stride()}: make it "
+        if not local(p).is_contiguous():
+            raise TypeError(f"{who}: exact=True takes shards that lie by rows; that of {name} has strides {local(p).stride()}: make it "
                             "contiguous, or leave out exact=True")
 
     def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
@@ -135,7 +116,7 @@ class ExactNorm:
         elements = torch.zeros(sum(sum(s.lengths) for s in shares), device=part.device)
         at = edge = 0
         for p, s in zip(part.params, shares):
-            gradient = p.grad._local_tensor if p.grad is not None and s.own.begin < s.own.end else None
+            gradient = local(p.grad) if p.grad is not None and s.own.begin < s.own.end else None
             if gradient is not None:
                 values = measured(gradient, norm, inverse)
                 if s.row:

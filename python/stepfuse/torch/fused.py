@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd import profiler
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from .. import _core
-from . import flashoptim, state_dicts, stored, torchao
+from . import flashoptim, private, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
@@ -29,7 +27,7 @@ from .options import (
 )
 from .programs import program
 from .scaler import LossScaler
-from .tensors import is_distributed, local
+from .tensors import cuts_of, is_distributed, local
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -203,7 +201,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     def _is_shard(self, p: Tensor) -> bool:
         """Whether a parameter is a part of a longer one."""
-        return self._group is not None and bool(self._shards) or is_distributed(p) and any(not placement.is_replicate() for placement in p.placements)
+        return self._group is not None and bool(self._shards) or is_distributed(p) and bool(cuts_of(p))
 
     def _find_ranks(self) -> Ranks | None:
         """Who shares norm and verdict with this rank."""
@@ -297,14 +295,12 @@ class Fused(Weights, torch.optim.Optimizer):
     def profile_hook_step(step: Any) -> Any:
         """torch's, by which it wraps each class's step; without its Python code where nobody listens."""
         listened = torch.optim.Optimizer.profile_hook_step(step)
-        record = torch._C._profiler._RecordFunctionFast
 
         @functools.wraps(step)
         def wrapper(self: Fused, *args: Any, **kwargs: Any) -> Any:
-            if (profiler._is_profiler_enabled or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-                    or _global_optimizer_pre_hooks or _global_optimizer_post_hooks):
+            if private.is_step_watched(self):
                 return listened(self, *args, **kwargs)
-            with record(f"Optimizer.step#{type(self).__name__}.step"):  # for observers that are no profilers
+            with private.record(f"Optimizer.step#{type(self).__name__}.step"):  # for observers that are no profilers
                 return step(self, *args, **kwargs)
 
         return wrapper
@@ -329,7 +325,7 @@ class Fused(Weights, torch.optim.Optimizer):
         self._found = None
         engine = self._engine or self._bound()
         had_grad = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)  # no_grad(), which is four calls of Python
+        private.set_grad_enabled(False)  # no_grad(), which is four calls of Python
         try:
             if deferred is None:
                 mode, values = self._own_mode, self._step_args
@@ -339,7 +335,7 @@ class Fused(Weights, torch.optim.Optimizer):
             else:
                 engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm})
         finally:
-            torch._C._set_grad_enabled(had_grad)
+            private.set_grad_enabled(had_grad)
         return loss
 
     def _only_makes_state(self) -> bool:
@@ -428,8 +424,12 @@ class Fused(Weights, torch.optim.Optimizer):
     # --- state
 
     def state_dict(self) -> dict[str, Any]:
-        """In torch's own format: torch.optim's class of the same name loads it."""
+        """In torch's own format: torch.optim's class of the same name loads it.
+
+        Of DTensors whose step needs whole parameters (Adafactor, LAMB) call it on all ranks.
+        """
         self._pull()
+        self._share_kept()
         return super().state_dict()
 
     def plain_state_dict(self) -> dict[str, Any]:
@@ -439,8 +439,8 @@ class Fused(Weights, torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a state_dict() of this class, of torch.optim's or torchao's AdamWFp8; masters and counts keep their f32.
 
-        Moments stay what they were saved as to the bit where this optimizer keeps them so, and are rounded at the next
-        step where it does not: `moments` is the optimizer's, not the checkpoint's.
+        Moments keep their bits if this optimizer keeps them in the same form, and are rounded at the next step if it does
+        not: `moments` is the optimizer's, not the checkpoint's.
         """
 
         def keep(_optimizer: Any, final: dict[str, Any]) -> None:
@@ -463,6 +463,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()
+        self._share_kept()
         inside = super().__getstate__()
         inside["state"] = self._each_state(state_dicts.picklable)
         exact = ExactNorm() if isinstance(self._pieces, ExactNorm) else None
@@ -491,6 +492,10 @@ class Fused(Weights, torch.optim.Optimizer):
                     self.state[p][name] = torch.tensor(float(value), dtype=torch.float32)
                 elif isinstance(value, Tensor):
                     self.state[p][name] = value.detach().to(device=p.device, copy=True)
+
+    def _share_kept(self) -> None:
+        if self._engine is not None and self._engine.gathered.wholes:
+            self._engine.gathered.share_kept(self._engine.parts, self.state)
 
     def _pull(self) -> None:
         if self._engine is not None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+
+from . import private
 
 OF_GRADIENTS = {Tensor.grad.__get__, Tensor.grad.__set__, Tensor.grad.__delete__}  # read no weight
 
@@ -26,9 +27,8 @@ class Late:
         if torch.compiler.is_compiling():
             raise RuntimeError("weights of a compiled model are still on their way: call the optimizer's wait() before the model")
         if func in OF_GRADIENTS:
-            with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        for value in tree_leaves((args, kwargs)):
+            return super().__torch_function__(func, types, args, kwargs or {})
+        for value in private.tree_leaves((args, kwargs)):
             if isinstance(value, Late):
                 value._arrive()
         return func(*args, **(kwargs or {}))

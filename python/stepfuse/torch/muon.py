@@ -13,6 +13,7 @@ from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
 from .fused import Fused
+from .orthogonal import Iteration
 from .tensors import gradient_dtype
 from .versions import base
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .options import OptimizerOptions
-
-try:
-    from torch.optim._muon import _zeropower_via_newtonschulz as orthogonal
-except ImportError:  # torch < 2.9, where no Muon can be made
-    pass
 
 
 SETTINGS = ("ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")  # of a group, for the matrix products
@@ -135,7 +131,8 @@ class Muon(Fused, base("Muon", "2.9")):
             for p, update, g in zip(part.params, part.outputs["update"], part.group_of):
                 if p.grad is not None:
                     group = part.groups[g]
-                    made = orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
+                    iteration = Iteration(tuple(group["ns_coefficients"]), group["ns_steps"], group["eps"])
+                    made = iteration(update[None])[0] if update.numel() else update
                     found.append((p, torch.empty_like(p, dtype=p.grad.dtype).copy_(made)))
         return found
 

@@ -120,6 +120,7 @@ class Part:
         self.is_capturable = False  # its runs read arguments from the device
         self.params: list[Tensor] = []
         self.locals: list[Tensor] = []  # what of them is on this rank
+        self.gathered: list[bool] = []  # whole on one rank while the step runs
         self.counted: list[bool] = []  # not a duplicate of one on another rank
         self.names: list[str] = []
         self.places: list[Place] = []
@@ -144,9 +145,12 @@ class Part:
         self.pieces: dict[str, Tensor] = {}  # what they are folded from
         self.early: set[int] = set()  # tensors that were observed before the step
 
-    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place, place_in_group: int) -> int:
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place, place_in_group: int,
+            whole: Tensor | None = None) -> int:
+        """`whole` is what stands for the parameter on this rank if one rank has all of it."""
         self.place_in_group.append(place_in_group)
-        self.locals.append(local(p))
+        self.locals.append(local(p) if whole is None else whole)
+        self.gathered.append(whole is not None)
         self.counted.append(counted)
         self.places.append(place)
         if not self.groups or self.groups[-1] is not group:
@@ -156,11 +160,12 @@ class Part:
         self.group_of.append(len(self.groups) - 1)
         return len(self.params) - 1
 
-    def show(self, state: dict[Tensor, dict[str, Any]], name: str, each: Iterable[Tensor]) -> None:
-        """Puts each parameter's part of what the step keeps into its state."""
+    def show(self, state: dict[Tensor, dict[str, Any]], name: str, each: Iterable[Tensor], of_lines: bool = False) -> None:
+        """Puts each parameter's part of what the step keeps into its state; of lines the owner has those of a gathered parameter."""
         self.shown_numbers[name] = list(each)
-        for p, mine in zip(self.params, self.shown_numbers[name]):
-            state[p][name] = mine
+        for p, mine, is_gathered in zip(self.params, self.shown_numbers[name], self.gathered):
+            if not (of_lines and is_gathered and mine.numel() == 0):
+                state[p][name] = mine
 
     def take(self, name: str, kept: Tensor, values: list[float]) -> None:
         """Makes what the step keeps these values; also where somebody has moved the memory of what the state shows of it."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
+from . import private
 
 TICK = timedelta(seconds=1)  # how often one that waits looks whether another has failed
 GRACE = timedelta(seconds=5)  # how long one that has failed waits to hear where the others are
@@ -135,7 +136,7 @@ class Ranks:
     # --- when one fails
 
     def store(self) -> Any:
-        return dist.distributed_c10d._get_default_store()
+        return private.default_store()
 
     def alarmed(self) -> bool:
         try:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import parts
+from . import parts, private
 from .arguments import COPY_SCALES, check_choice
 from .checks import DTYPES
 from .numbers import from_bits, to_bits
@@ -510,4 +510,4 @@ def bind_scales(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
 def publish_scales(part: Part) -> None:
     """After a step: what its copies are to be multiplied by, where everybody looks for it."""
     if part.shown:
-        torch._foreach_copy_(part.shown, part.written)
+        private.copy_all(part.shown, part.written)

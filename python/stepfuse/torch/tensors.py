@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-DTENSORS = ("torch.distributed.tensor", "torch.distributed._tensor")  # modules that have the class; only the second in torch 2.4
+from . import private
 
 
 def type_name(value: Any) -> str:
@@ -37,23 +36,27 @@ def columns_of(p: Tensor) -> int:
     return p.numel() // p.shape[0] if p.ndim > 1 and p.shape[0] else 0
 
 
+def cuts_of(p: Tensor) -> list[tuple[int, Any]]:
+    """The dimensions of a DTensor's mesh that cut it, and how."""
+    return [(d, placement) for d, placement in enumerate(p.placements) if not placement.is_replicate() and p.device_mesh.size(d) > 1]
+
+
 def has_whole_rows(p: Tensor, place: Place) -> bool:
     """Whether no row of it is in parts, here or on another rank of its mesh. What has one dimension is one row."""
     if is_distributed(p):
-        return all(placement.is_replicate() or placement.is_shard(0) and p.ndim > 1 for placement in p.placements)
+        return all(placement.is_shard(0) and p.ndim > 1 for _, placement in cuts_of(p))
     columns = place.columns or place.full_size
     return place.full_size == p.numel() or place.offset % columns == p.numel() % columns == 0
 
 
 def is_distributed(value: Any) -> bool:
     """Whether this is a DTensor; where nobody has imported them there are none."""
-    kinds = (getattr(sys.modules.get(name), "DTensor", None) for name in DTENSORS)
-    return any(kind is not None and isinstance(value, kind) for kind in kinds)
+    return any(isinstance(value, kind) for kind in private.dtensor_types())
 
 
 def local(value: Tensor) -> Tensor:
     """What of a tensor is on this rank."""
-    return value._local_tensor if is_distributed(value) else value
+    return private.local_tensor(value) if is_distributed(value) else value
 
 
 def gradient_dtype(p: Tensor) -> torch.dtype:
@@ -85,6 +88,25 @@ def part_number(p: Tensor) -> int:
     return number
 
 
+class Span(NamedTuple):
+    """Elements of a tensor, in the order of memory."""
+
+    begin: int
+    end: int
+
+
+def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
+    """What the rank at that place of the mesh has of a DTensor that is cut along its first dimension."""
+    begin, end = 0, p.shape[0]
+    for d, placement in enumerate(p.placements):
+        if placement.is_shard():
+            chunk = -(-(end - begin) // p.device_mesh.size(d))
+            low = min(begin + coordinate[d] * chunk, end)
+            begin, end = low, min(low + chunk, end)
+    row = p.numel() // max(p.shape[0], 1)
+    return Span(begin * row, end * row)
+
+
 def random_id(number: int, part: int) -> int:
     """What a part's random numbers follow from, in 32 bits: of the parameter's number and the part's, hashed where they do not fit."""
     if number < 1 << 20 and part < 1 << 12:
@@ -109,21 +131,8 @@ def like_parameter(p: Tensor, array: Tensor, block: int = 1) -> Tensor:
     if block > 1:
         shape = block_grid(p.shape, p.shape, block)
         stride = torch.empty(shape, device="meta").stride()
-        array = array.reshape(block_grid(p._local_tensor.shape, p.shape, block))
+        array = array.reshape(block_grid(local(p).shape, p.shape, block))
     return type(p.data).from_local(array, p.device_mesh, p.placements, run_check=False, shape=shape, stride=stride)
-
-
-def increment_versions(tensors: list[Tensor]) -> None:
-    """Tells autograd that these were written to."""
-    for tensor in tensors:
-        torch.autograd.graph.increment_version(tensor)
-
-
-try:
-    torch._C._increment_version([])
-    increment_versions = torch._C._increment_version  # torch >= 2.6: all at once
-except (TypeError, RuntimeError):
-    pass
 
 
 def zeros_like(like: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import stored
+from . import private, stored
 from .groups import find
 from .tensors import local
 
@@ -94,11 +94,11 @@ class Weights:
         self._shows_averages = True
         try:
             with torch.no_grad():
-                torch._foreach_copy_(shown[:len(states)], [local(s["ema"]) for _, s in states])
+                private.copy_all(shown[:len(states)], [local(s["ema"]) for _, s in states])
                 for p, s in scaled:
                     stored.quantize_into(s, p, s["ema"], ways[p])
             yield
         finally:
             self._shows_averages = False
             with torch.no_grad():
-                torch._foreach_copy_(shown, weights)
+                private.copy_all(shown, weights)

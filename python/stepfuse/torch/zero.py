@@ -26,10 +26,11 @@ from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
 from .options import check_weight_type, take_store
 from .pieces import Pieces
+from .private import increment_versions
 from .programs import has_rows
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
-from .tensors import Place, columns_of, increment_versions, is_dense
+from .tensors import Place, columns_of, is_dense
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
