@@ -1,10 +1,12 @@
 """The sample's GPT under FSDP2 with moments in 8 bits, clipping and overflows: on four ranks the bits of one process with plain
 tensors, and on two and three ranks the same bits after a checkpoint.
 
-Rank 0 has the batch and the others have its loss times 0, so that gradients summed over ranks have one process's bits.
+A long run (STEPFUSE_LONG=1) has 300 steps. Rank 0 has the batch and the others have its loss times 0, so that gradients summed
+over ranks have one process's bits.
 """
 
 import importlib.util
+import os
 import pathlib
 import tempfile
 
@@ -19,8 +21,11 @@ from torch.distributed.tensor import DTensor
 
 from stepfuse.torch import AdamW, LossScaler
 
-STEPS, HALF, BAD = 24, 12, (4, 5, 15, 20)  # steps, those before the checkpoint, and those whose loss overflows
+LONG = os.environ.get("STEPFUSE_LONG") == "1"
+# Steps, those before the checkpoint, and those whose loss overflows.
+STEPS, HALF, BAD = (300, 150, (4, 5, 15, 20, 120, 151, 152, 260)) if LONG else (24, 12, (4, 5, 15, 20))
 SYMBOLS = 40
+PATIENCE = 1200 if LONG else 120  # seconds
 
 
 def sample():
@@ -100,10 +105,10 @@ def test_four_ranks_have_the_bits_of_one_process_and_go_on_as_two_and_three():
     alone.train(range(STEPS))
     assert alone.forms() == 6 and [i for i, (_, skipped, _) in enumerate(alone.seen) if skipped] == list(BAD)
     with tempfile.TemporaryDirectory() as folder:
-        for weights, seen, forms in good(run(4, whole, folder)):
+        for weights, seen, forms in good(run(4, whole, folder, patience=PATIENCE)):
             assert forms == alone.forms() and seen == alone.seen
             assert all(torch.equal(p, q) for p, q in zip(weights, alone.weights(), strict=True))
         for world in (2, 3):
-            for weights, seen in good(run(world, resumed, folder)):
+            for weights, seen in good(run(world, resumed, folder, patience=PATIENCE)):
                 assert seen == alone.seen[HALF:]
                 assert all(torch.equal(p, q) for p, q in zip(weights, alone.weights(), strict=True))
