@@ -42,7 +42,7 @@ void BodyEmitter::loop(std::string_view hint, const std::string& count,
 void BodyEmitter::emit_units(const std::string& done) {
   for (size_t i = 0; i < streams_.size(); ++i) streams_[i].tail = storage_.unit("unit", i);
   for (const plan::Inst& inst : body_.code) {
-    if (std::find(body_.kept.begin(), body_.kept.end(), inst.value) == body_.kept.end()) continue;
+    if (!inst.kept) continue;
     kept_[inst.value] = {storage_.unit("kept", kept_.size()), inst.out,
                          block_of(plan_[inst.value].at)};
   }
@@ -79,10 +79,10 @@ void BodyEmitter::emit_units(const std::string& done) {
     s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
   }
   copy_unit(true);
-  for (const plan::Section& section : plan::sections_of(plan_, body_)) {
+  for (const plan::Pass& pass : body_.passes) {
     // What stands in registers is of the loop that made it.
     std::map<plan::Id, std::string> shared = vectors_;
-    section.block == 1 ? emit_elements(section) : emit_blocks(section);
+    pass.block == 1 ? emit_elements(pass) : emit_blocks(pass);
     vectors_ = std::move(shared);
   }
   copy_unit(false);
@@ -128,32 +128,14 @@ void BodyEmitter::copy_unit(bool in) {
   f_.block(end);
 }
 
-// Every value of the element domain that the section uses and does not make.
-std::vector<plan::Id> BodyEmitter::given_to(const plan::Section& section) const {
-  std::set<plan::Id> made;
-  std::vector<plan::Id> given;
-  auto use = [&](plan::Id v) {
-    if (v != plan::kNone && plan_.is_element(v) && made.insert(v).second) given.push_back(v);
-  };
-  for (const plan::Inst* inst : section.code) {
-    if (!inst->reduces_block()) for_each_operand(*inst, use);
-    made.insert(inst->value);
-  }
-  for (const plan::Combine* c : section.reductions) use(c->operand);
-  for (const plan::Store* s : section.stores) {
-    use(s->value);
-    use(s->predicate);
-  }
-  return given;
-}
-
-void BodyEmitter::emit_elements(const plan::Section& section) {
-  decode_bytes(section);
+void BodyEmitter::emit_elements(const plan::Pass& pass) {
+  decode_bytes(pass);
   loop("vector", count_in_unit(m_.lanes), [&](const std::string& i) {
     for (Stream& s : streams_) {
       if (block_of(s) == 1) s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
     }
-    for (plan::Id v : given_to(section)) {
+    for (size_t input : pass.inputs) {
+      plan::Id v = body_.code[input].value;
       const Kept& k = kept_.at(v);
       if (k.block == 1) {
         vectors_[v] =
@@ -164,44 +146,40 @@ void BodyEmitter::emit_elements(const plan::Section& section) {
         vectors_[v] = vector_.splat(k.dtype, scalar_.load(k.dtype, at, name(v)), name(v));
       }
     }
-    for (const plan::Inst* inst : section.code) {
-      f_.comment(plan_[inst->value].text);
-      auto decoded = decoded_.find(inst->value);
-      auto looked_up = looked_up_.find(inst->value);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      f_.comment(plan_[inst.value].text);
+      auto decoded = decoded_.find(inst.value);
+      auto looked_up = looked_up_.find(inst.value);
       if (looked_up != looked_up_.end()) {
         const auto& [function, stream] = looked_up->second;
-        vectors_[inst->value] = look_up(function, streams_[stream]);
+        vectors_[inst.value] = look_up(function, streams_[stream]);
       } else if (decoded == decoded_.end()) {
-        evaluate(*inst, i);
+        evaluate(inst, i);
       } else {
         std::string at = f_.address("at", decoded->second, i, vector_bytes(DType::f32));
-        vectors_[inst->value] = vector_.load(DType::f32, at, name(inst->value));
+        vectors_[inst.value] = vector_.load(DType::f32, at, name(inst.value));
       }
-      auto kept = kept_.find(inst->value);
+      auto kept = kept_.find(inst.value);
       if (kept == kept_.end()) continue;
-      std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst->out));
-      vector_.store(inst->out, vectors_.at(inst->value), at);
+      std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst.out));
+      vector_.store(inst.out, vectors_.at(inst.value), at);
     }
-    combine_unit(section, i);
-    std::vector<size_t> stores;
-    for (const plan::Store* s : section.stores) {
-      stores.push_back(static_cast<size_t>(s - body_.stores.data()));
-    }
-    emit_stores(stores);
+    combine_unit(pass, i);
+    emit_stores(pass.stores);
     f_.end_comment();
   });
 }
 
 // What is behind the chunk's end changes no lane.
-void BodyEmitter::combine_unit(const plan::Section& section, const std::string& i) {
-  if (section.reductions.empty()) return;
+void BodyEmitter::combine_unit(const plan::Pass& pass, const std::string& i) {
+  if (pass.reductions.empty()) return;
   std::string walked = f_.set("walked", "mul i64 {}, {}", i, m_.lanes);
   std::string rest = f_.set("rest", "sub i64 {}, {}", unit_.size, walked);
   std::string active = active_lanes(rest);
   std::string vectors = f_.set("i", "udiv i64 {}, {}", unit_.first, m_.lanes);
   std::string of_chunk = f_.set("i", "add i64 {}, {}", vectors, i);
-  for (const plan::Combine* c : section.reductions) {
-    Reducer& r = reducers_[static_cast<size_t>(c - body_.reductions.data())];
+  for (size_t reduction : pass.reductions) {
+    Reducer& r = reducers_[reduction];
     f_.comment(r.text);
     std::string& operand = vectors_.at(r.operand);
     std::string given = operand;
@@ -289,44 +267,46 @@ std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string&
                  : first_lane;
 }
 
-void BodyEmitter::emit_blocks(const plan::Section& section) {
-  if (goes_in_vectors(section)) return emit_block_vectors(section);
-  loop("block", count_in_unit(section.block), [&](const std::string& i) {
+void BodyEmitter::emit_blocks(const plan::Pass& pass) {
+  if (goes_in_vectors(pass)) return emit_block_vectors(pass);
+  loop("block", count_in_unit(pass.block), [&](const std::string& i) {
     std::map<plan::Id, std::string> scalars;
-    for (plan::Id v : given_to(section)) {
+    for (size_t input : pass.inputs) {
+      plan::Id v = body_.code[input].value;
       const Kept& k = kept_.at(v);
-      std::string larger = f_.set("block", "udiv i64 {}, {}", i, k.block / section.block);
+      std::string larger = f_.set("block", "udiv i64 {}, {}", i, k.block / pass.block);
       scalars[v] =
           scalar_.load(k.dtype, f_.address("at", k.array, larger, size_of(k.dtype)), name(v));
     }
     auto scalar = [&](plan::Id v) { return plan_.is_element(v) ? scalars.at(v) : u_[v]; };
     auto place = [&](const Stream& s) { return f_.address("at", s.pointer, i, size_of(s.dtype)); };
-    for (const plan::Inst* inst : section.code) {
-      f_.comment(plan_[inst->value].text);
-      std::string& result = scalars[inst->value];
-      if (inst->op == Op::load) {
-        const Stream& s = streams_[static_cast<size_t>(inst->index)];
-        result = scalar_.load(s.dtype, place(s), name(inst->value));
-        result = or_identity(s, scalar_, result, name(inst->value));
-      } else if (inst->reduces_block()) {
-        result = reduce_block(*inst, i);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      f_.comment(plan_[inst.value].text);
+      std::string& result = scalars[inst.value];
+      if (inst.op == Op::load) {
+        const Stream& s = streams_[static_cast<size_t>(inst.index)];
+        result = scalar_.load(s.dtype, place(s), name(inst.value));
+        result = or_identity(s, scalar_, result, name(inst.value));
+      } else if (inst.reduces_block()) {
+        result = reduce_block(inst, i);
       } else {
         std::array<std::string, 3> args;
-        auto count = static_cast<size_t>(inst->arity());
-        for (size_t k = 0; k < count; ++k) args[k] = scalar(inst->operands[k]);
-        result = scalar_.compute(plan_, *inst, std::span(args).first(count), name(inst->value));
+        auto count = static_cast<size_t>(inst.arity());
+        for (size_t k = 0; k < count; ++k) args[k] = scalar(inst.operands[k]);
+        result = scalar_.compute(plan_, inst, std::span(args).first(count), name(inst.value));
       }
-      auto kept = kept_.find(inst->value);
+      auto kept = kept_.find(inst.value);
       if (kept == kept_.end()) continue;
-      scalar_.store(inst->out, result, f_.address("at", kept->second.array, i, size_of(inst->out)));
+      scalar_.store(inst.out, result, f_.address("at", kept->second.array, i, size_of(inst.out)));
     }
-    for (const plan::Store* action : section.stores) {
-      f_.comment(action->text);
-      const Stream& s = streams_[static_cast<size_t>(action->array)];
-      std::string value = scalar_.cast(scalar(action->value), action->from, s.dtype, "new");
-      if (action->predicate != plan::kNone) {
+    for (size_t k : pass.stores) {
+      const plan::Store& action = body_.stores[k];
+      f_.comment(action.text);
+      const Stream& s = streams_[static_cast<size_t>(action.array)];
+      std::string value = scalar_.cast(scalar(action.value), action.from, s.dtype, "new");
+      if (action.predicate != plan::kNone) {
         std::string old = scalar_.load(s.dtype, place(s), "old");
-        value = f_.set("new", "select i1 {}, {} {}, {} {}", scalar(action->predicate),
+        value = f_.set("new", "select i1 {}, {} {}, {} {}", scalar(action.predicate),
                        scalar_.type(s.dtype), value, scalar_.type(s.dtype), old);
       }
       scalar_.store(s.dtype, value, place(s));

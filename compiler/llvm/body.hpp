@@ -133,17 +133,16 @@ class BodyEmitter {
             const std::function<void(const std::string&)>& body);
   std::string count_in_unit(int elements);
   void copy_unit(bool in);
-  std::vector<plan::Id> given_to(const plan::Section& section) const;
-  void emit_elements(const plan::Section& section);
-  void decode_bytes(const plan::Section& section);
+  void emit_elements(const plan::Pass& pass);
+  void decode_bytes(const plan::Pass& pass);
   std::string look_up(const plan::ByteFunction& function, const Stream& stream);
   void decode(const plan::ByteFunction& function, const Stream& stream, const std::string& array);
   std::string byte_of(const plan::ByteFunction& function, int number, const std::string& codes,
                       const std::string& is_upper);
-  void combine_unit(const plan::Section& section, const std::string& i);
-  void emit_blocks(const plan::Section& section);
-  bool goes_in_vectors(const plan::Section& section) const;
-  void emit_block_vectors(const plan::Section& section);
+  void combine_unit(const plan::Pass& pass, const std::string& i);
+  void emit_blocks(const plan::Pass& pass);
+  bool goes_in_vectors(const plan::Pass& pass) const;
+  void emit_block_vectors(const plan::Pass& pass);
   std::string reduce_blocks(const plan::Inst& inst, const std::string& i);
   bool reduces_by_bits(const plan::Inst& inst) const;
   std::string halved(const plan::Inst& inst, DType t, const std::string& i);
@@ -214,7 +213,7 @@ class BodyEmitter {
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
-  // Functions of bytes, of the section at hand: arrays of the unit's values; with their streams,
+  // Functions of bytes, of the pass at hand: arrays of the unit's values; with their streams,
   // where each vector is looked up.
   std::map<plan::Id, std::string> decoded_;
   std::map<plan::Id, std::pair<plan::ByteFunction, size_t>> looked_up_;

@@ -116,22 +116,23 @@ std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Strea
   return all;
 }
 
-// Decodes what the section makes of bytes; their vectors are then loaded, or looked up.
-void BodyEmitter::decode_bytes(const plan::Section& section) {
+// Decodes what the pass makes of bytes; their vectors are then loaded, or looked up.
+void BodyEmitter::decode_bytes(const plan::Pass& pass) {
   decoded_.clear();
   looked_up_.clear();
   if (!m_.has_byte_permutes && m_.lanes > 8) return;
+  std::span<const plan::Inst> code = body_.code_of(pass);
   for (const plan::ByteFunction& f : plan::byte_functions_of(plan_, body_)) {
     auto makes = [&](plan::Id v) {
-      return std::find_if(section.code.begin(), section.code.end(),
-                          [&](const plan::Inst* i) { return i->value == v; });
+      return std::find_if(code.begin(), code.end(),
+                          [&](const plan::Inst& i) { return i.value == v; });
     };
     auto load = makes(f.byte);
     auto result = makes(f.value);
-    if (load == section.code.end() || result == section.code.end()) continue;
-    auto stream = static_cast<size_t>((*load)->index);
+    if (load == code.end() || result == code.end()) continue;
+    auto stream = static_cast<size_t>(load->index);
     if (!m_.has_byte_permutes) {
-      bool is_short = (*result)->op == Op::cast && m_.has_f16;
+      bool is_short = result->op == Op::cast && m_.has_f16;
       if (!is_short) looked_up_.insert({f.value, {f, stream}});
       continue;
     }
