@@ -26,12 +26,6 @@ std::vector<int> halves(int lanes, int width, bool upper) {
   return from;
 }
 
-std::string mask_of(const std::vector<int>& lanes) {
-  std::string text;
-  for (int k : lanes) text += fmt::format("{}i32 {}", text.empty() ? "" : ", ", k);
-  return fmt::format("<{} x i32> <{}>", lanes.size(), text);
-}
-
 }  // namespace
 
 // A unit has whole vectors of blocks, and what larger blocks share is the same for all of a vector.
@@ -63,8 +57,8 @@ std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string
     std::vector<int> high = halves(m_.lanes, width, true);
     for (size_t p = 0; p < parts.size() / 2; ++p) {
       auto moved = [&](const std::vector<int>& lanes) {
-        return f_.set("part", "shufflevector {0} {1}, {0} {2}, {3}", type, parts[2 * p],
-                      parts[2 * p + 1], mask_of(lanes));
+        return f_.shuffle("part", type, parts[2 * p], parts[2 * p + 1], m_.lanes,
+                          [&](int k) { return lanes[static_cast<size_t>(k)]; });
       };
       std::vector<int> both = blocks[2 * p];
       both.insert(both.end(), blocks[2 * p + 1].begin(), blocks[2 * p + 1].end());
@@ -79,15 +73,15 @@ std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string
   for (size_t lane = 0; lane < order.size(); ++lane) {
     order[static_cast<size_t>(blocks[0][lane])] = static_cast<int>(lane);
   }
-  std::string all = f_.set(name(inst.value), "shufflevector {0} {1}, {0} poison, {2}", type,
-                           parts[0], mask_of(order));
+  std::string all = f_.shuffle(name(inst.value), type, parts[0], "poison", m_.lanes,
+                               [&](int k) { return order[static_cast<size_t>(k)]; });
   if (!by_bits) return all;
   return f_.set(name(inst.value), "bitcast {} {} to {}", type, all, vector_.type(DType::f32));
 }
 
 void BodyEmitter::emit_block_vectors(const plan::Pass& pass) {
   int elements = pass.block * m_.lanes;
-  loop("blocks", count_in_unit(elements), [&](const std::string& i) {
+  f_.loop("blocks", "0", count_in_unit(elements), [&](const std::string& i) {
     for (Stream& s : streams_) {
       if (block_of(s) == pass.block) {
         s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
