@@ -86,31 +86,43 @@ void BodyEmitter::collect() {
   }
 }
 
-// Returns the address at which the chunk begins in the array.
+// The number of the chunk's first tile among those of its tensor.
+std::string BodyEmitter::first_tile(Granularity at) {
+  std::string up = f_.set("tiles", "add i64 {}, {}", chunk_.columns, at.columns - 1);
+  std::string tiles = f_.set("tiles", "udiv i64 {}, {}", up, at.columns);
+  std::string line = f_.set("tile", "udiv i64 {}, {}", chunk_.line, at.rows);
+  std::string before = f_.set("tile", "mul i64 {}, {}", line, tiles);
+  std::string along = f_.set("tile", "udiv i64 {}, {}", chunk_.in_line, at.columns);
+  return f_.set("tile", "add i64 {}, {}", before, along);
+}
+
+// Returns the address of the chunk's first value in the array.
 std::string BodyEmitter::base_of(const Stream& s) {
   using Owner = plan::Array::Owner;
   const plan::Array& array = plan_.array(*s.use);
   size_t size = size_of(s.dtype);
-  auto element = [&](const std::string& index) {
-    return u_.element(array.owner, array.index, index, size, array.name);
+  int32_t block = block_of(array.at);
+  auto element = [&](const std::string& index, size_t bytes) {
+    return u_.element(array.owner, array.index, index, bytes, array.name);
   };
-  auto values = [&](const std::string& elements) {  // values of as many elements
-    int32_t block = block_of(array.at);
+  auto values = [&](const std::string& elements) {  // values before this many elements
     return block == 1 ? elements : f_.set("values", "udiv i64 {}, {}", elements, block);
   };
-  auto begin = [&] { return needs_rows(array.at) ? chunk_.in_squares : values(chunk_.begin); };
+  auto begin = [&] { return needs_rows(array.at) ? first_tile(array.at) : values(chunk_.begin); };
   if (array.owner == Owner::caller) {
     return u_.element_of(chunk_.tensor, array.index, begin(), size, array.name);
   }
   if (array.owner == Owner::scratch) {
-    // Places are counted in the array's widest storage type, so that tensors never overlap.
-    std::string of_tensor = u_.element(array.owner, array.index, values(chunk_.scratch_base),
-                                       array.max_bytes, array.name);
+    // Positions are counted in the array's widest storage type, so that tensors never overlap.
+    std::string of_tensor = element(values(chunk_.scratch_base), array.max_bytes);
     return f_.address(array.name, of_tensor, begin(), size);
   }
-  if (array.owner == Owner::partial) return element(chunk_.in_strips);
-  if (!is_tile(array.at)) return element(chunk_.column);
-  return element(f_.set("square", "add i64 {}, {}", chunk_.square_base, chunk_.in_squares));
+  if (!array.is_combined()) return element(chunk_.column, size);
+  std::string row = f_.set("base", "mul i64 {}, {}", u_.tensor_count, plan_.base_of(array.at));
+  std::string at = f_.set("base", "add i64 {}, {}", row, chunk_.tensor);
+  std::string place = f_.address("base", u_.bases, at, sizeof(uint64_t));
+  std::string base = f_.set("base", "load i64, ptr {}", place);
+  return element(f_.set("tile", "add i64 {}, {}", base, begin()), size);
 }
 
 void BodyEmitter::open_streams(const std::string& is_large) {

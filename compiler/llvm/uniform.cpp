@@ -14,6 +14,7 @@ Uniform::Uniform(const KernelPlan& plan, Module& module, Function& function)
   auto pointer = [&](size_t offset, std::string_view hint) { return field("ptr", offset, hint); };
   chunks = pointer(offsetof(abi::Context, chunks), "chunks");
   tensors = pointer(offsetof(abi::Context, tensors), "tensors");
+  bases = pointer(offsetof(abi::Context, bases), "bases");
   step_args_ = pointer(offsetof(abi::Context, step_args), "step_args");
   group_args_ = pointer(offsetof(abi::Context, group_args), "group_args");
   scalars_ = pointer(offsetof(abi::Context, scalars), "scalars");

@@ -53,7 +53,7 @@ class Uniform {
   std::string element_of(const std::string& tensor, int32_t buffer, std::string_view index,
                          size_t bytes, std::string_view hint);
 
-  std::string chunks, tensors;
+  std::string chunks, tensors, bases;
   std::string chunk_count, tensor_count, group_count;
 
  private:
