@@ -42,7 +42,7 @@ class Storage {
   std::map<std::string, std::string> names_;
 };
 
-// 0, 1, 2, … of as many lanes.
+// A vector of the numbers 0, 1, 2, …, one per lane.
 std::string steps(int lanes);
 
 class BodyEmitter {
@@ -75,7 +75,7 @@ class BodyEmitter {
     std::string streams, streams_in_pass;
   };
   // A reduction. If the order matters, as in floating-point sums, it has lanes in memory. Otherwise it has one vector,
-  // in memory of which LLVM makes a register.
+  // in memory, which LLVM turns into a register.
   struct Reducer {
     std::string name;
     std::string text;  // for comments

@@ -161,7 +161,7 @@ class PhaseEmitter {
     }
   }
 
-  // An i1: whether the tensor reads what the last one did, bit for bit, and is of its group.
+  // An i1: whether the tensor reads what the last one did, bit for bit, and has its group.
   std::string reads_the_same(const Cache& cache) {
     std::string last = f_.set("last", "load i64, ptr {}", cache.group);
     std::string same = f_.set("same", "icmp eq i64 {}, {}", last, group_);

@@ -123,7 +123,7 @@ class Function {
     return result;
   }
 
-  // What either emits is done if `condition`, an i1, is true, or if it is not. An `unlikely` one is rarely true.
+  // Branches on `condition`, an i1, to what `then` or `otherwise` emits. An `unlikely` condition is rarely true.
   using Emit = std::function<void()>;
   void if_(std::string_view hint, std::string_view condition, const Emit& then,
            const Emit& otherwise = {}, bool unlikely = false);
