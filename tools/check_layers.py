@@ -32,8 +32,8 @@ LIBRARIES = ("tools/ptx_machine/",)
 IR = ("ir/", "stepfuse/")
 PLAN = ("compiler/plan/plan.hpp", "compiler/plan/traffic.hpp", "compiler/plan/arg_layout.hpp")
 EMITTER = ("compiler/plan/plan.hpp", "compiler/plan/expansions.hpp", "compiler/abi.hpp", "compiler/embedded.hpp",
-           "compiler/names.hpp", "compiler/text.hpp", "ir/semantics/random.hpp", "ir/semantics/reduction.hpp",
-           "ir/text/words.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
+           "compiler/names.hpp", "compiler/spelling.hpp", "compiler/text.hpp", "ir/semantics/random.hpp",
+           "ir/semantics/reduction.hpp", "ir/text/words.hpp", "stepfuse/error.hpp", "stepfuse/ops.hpp", "stepfuse/types.hpp")
 SHOWN = (*IR, *PLAN, "compiler/abi.hpp", "compiler/signature.hpp", "compiler/variant.hpp",
          "compiler/passes/pass_manager.hpp", "compiler/cuda/emit.hpp", "compiler/cuda/options.hpp",
          "compiler/llvm/emit.hpp", "compiler/c/emit.hpp")

@@ -77,43 +77,14 @@ class Emitter {
   // --- code
 
   std::string source(const Inst& inst) const {
-    const plan::Value& value = plan_[inst.value];
-    if (inst.is_result()) return entry("results", inst.index, inst.out, place(value.at));
-    switch (inst.op) {
-      case Op::arg:
-        if (value.at == per::step) {
-          return fmt::format("sf_arg_{}(ctx->step_args + {})", name(inst.out), inst.index);
-        }
-        if (value.at == per::tensor) {
-          return fmt::format(
-              "sf_arg_{}(ctx->group_args + (uint64_t)ctx->group_count * {} + "
-              "(uint64_t)tensor_index * {} + {})",
-              name(inst.out), plan_.args.group_words, plan_.args.tensor_words, inst.index);
-        }
-        return fmt::format("sf_arg_{}(ctx->group_args + (uint64_t)group * {} + {})", name(inst.out),
-                           plan_.args.group_words, inst.index);
-      case Op::read:
-        return entry("states", inst.index, inst.out, place(value.at));
-      case Op::present:
-        return "(tensor->flags & SF_PRESENT) != 0";
-      case Op::tensor_index:
-        return "(int32_t)tensor_index";
-      case Op::element_count:
-        return "(int64_t)tensor->full_size";
-      case Op::column_count:
-        return "(int64_t)tensor->columns";
-      case Op::element_index:
-        return "(int32_t)(uint32_t)(tensor->offset + chunk->begin + i)";
-      default:
-        break;
+    Granularity at = plan_[inst.value].at;
+    if (auto owner = plan::owner_of(inst)) {
+      return entry(plan::context_array(*owner), inst.index, inst.out, place(at));
     }
+    if (inst.op == Op::arg) return argument(inst, at);
     std::string operands[3];
     for (int i = 0; i < inst.arity(); ++i) {
       operands[i] = operand(inst.operands[static_cast<size_t>(i)]);
-    }
-    if (inst.op == Op::random) {
-      return fmt::format("sf_random({}, {}, {}, tensor->id, tensor->offset + chunk->begin + i)",
-                         operands[0], operands[1], operands[2]);
     }
     if (reads_table(inst.op)) {
       const plan::Table& t = plan_.table(inst);
@@ -121,6 +92,17 @@ class Emitter {
                                    : fmt::format("{}({})", t.bounds_name, operands[0]);
     }
     return expression(inst.op, inst.in, inst.out, operands[0], operands[1], operands[2]);
+  }
+  std::string argument(const Inst& inst, Granularity at) const {
+    const ArgLayout& args = plan_.args;
+    std::string row = at == per::step ? "step_args"
+                      : at == per::group
+                          ? fmt::format("group_args + (uint64_t)group * {}", args.group_words)
+                          : fmt::format(
+                                "group_args + (uint64_t)ctx->group_count * {} + "
+                                "(uint64_t)tensor_index * {}",
+                                args.group_words, args.tensor_words);
+    return fmt::format("sf_arg_{}(ctx->{} + {})", name(inst.out), row, inst.index);
   }
   void emit_value(const Inst& inst, const std::string& expression) {
     const plan::Value& value = plan_[inst.value];
@@ -214,7 +196,7 @@ class Emitter {
     return plan_.array(body.arrays[static_cast<size_t>(index)]).name;
   }
 
-  // So many elements as the number of a value among those that `block` of them share.
+  // The number of the value that an element has, in an array where `block` elements share one.
   static std::string shared(std::string_view elements, int32_t block) {
     return block == 1 ? std::string(elements) : fmt::format("{} / {}", elements, block);
   }
@@ -239,26 +221,21 @@ class Emitter {
   std::pair<std::string, std::string> place_of(const plan::Array& a) const {
     using Owner = plan::Array::Owner;
     std::string first = first_value(a.at);
-    switch (a.owner) {
-      case Owner::caller:
-        return {fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]", plan_.buffer_count,
-                            a.index),
-                first};
-      case Owner::scratch:
-        return {fmt::format("((char*)ctx->scratch[{}] + {} * {})", a.index,
-                            shared("tensor->scratch_base", block_of(a.at)), a.max_bytes),
-                first};
-      case Owner::partial:
-        return {fmt::format("ctx->slots[{}]", a.index), base(a.at) + " + " + first};
-      case Owner::state:
-      case Owner::result:
-        break;
+    if (a.owner == Owner::caller) {
+      return {fmt::format("ctx->pointers[(uint64_t)tensor_index * {} + {}]", plan_.buffer_count,
+                          a.index),
+              first};
+    }
+    std::string array = fmt::format("ctx->{}[{}]", plan::context_array(a.owner), a.index);
+    if (a.owner == Owner::scratch) {
+      return {fmt::format("((char*){} + {} * {})", array,
+                          shared("tensor->scratch_base", block_of(a.at)), a.max_bytes),
+              first};
     }
     std::string of_tensor =
-        is_tile(a.at) ? base(a.at)
-                      : fmt::format("ctx->parts[{}].begin[tensor_index]", abi::kColumnsOfTensors);
-    return {fmt::format("ctx->{}[{}]", a.owner == Owner::state ? "states" : "results", a.index),
-            of_tensor + " + " + first};
+        a.is_combined() ? base(a.at)
+                        : fmt::format("ctx->parts[{}].begin[tensor_index]", abi::kColumnsOfTensors);
+    return {array, of_tensor + " + " + first};
   }
 
   void emit_body(const plan::Body& body) {
@@ -274,16 +251,9 @@ class Emitter {
       out_.line(fmt::format("{} lanes_{}[SF_LANES];", memory_type(r.dtype), operand(r.value)));
       out_.line(fmt::format("{}_clear(lanes_{});", reducer(r), operand(r.value)));
     }
-    if (body.unit == 1) {
-      out_.open("for (uint32_t i = 0; i < chunk->length; ++i)");
-      for (const Inst& inst : body.code) emit_element(body, inst);
-      if (!body.reductions.empty()) emit_lane();
-      for (const plan::Combine& c : body.reductions) emit_combine(c);
-      for (const plan::Store& s : body.stores) emit_store(body, s);
-      out_.close();
-    } else {
-      emit_units(body);
-    }
+    if (body.unit > 1) open_unit(body);
+    for (const plan::Pass& pass : body.passes) emit_pass(body, pass);
+    if (body.unit > 1) out_.close();
     for (const plan::Combine& c : body.reductions) {
       const plan::Reduction& r = plan_.reduction(c.reduction);
       out_.line(fmt::format("{} = {}_lanes(lanes_{});", slot(c.reduction, chunk_slot()), reducer(r),
@@ -324,57 +294,51 @@ class Emitter {
               s.text);
   }
 
-  // A body with blocks: values that other loops need stand in arrays, kept_NAME, of a unit's length.
-  void emit_units(const plan::Body& body) {
-    std::map<Id, DType> kept;
-    for (const Inst& inst : body.code) {
-      bool needed = std::find(body.kept.begin(), body.kept.end(), inst.value) != body.kept.end();
-      if (needed) kept[inst.value] = inst.out;
-    }
+  // Values that later passes need are in arrays, kept_NAME, of a unit's length.
+  void open_unit(const plan::Body& body) {
     out_.open(fmt::format("for (uint32_t unit = 0; unit < chunk->length; unit += {})", body.unit));
     out_.line("const uint32_t left = chunk->length - unit;");
     out_.line(fmt::format("const uint32_t end = unit + (left < {0} ? left : {0});", body.unit));
+    std::map<Id, DType> kept;
+    for (const Inst& inst : body.code) {
+      if (inst.kept) kept[inst.value] = inst.out;
+    }
     for (const auto& [v, t] : kept) {
       out_.line(fmt::format("{} kept_{}[{}];", memory_type(t), operand(v),
                             body.unit / block_of(plan_[v].at)));
     }
-    for (const plan::Section& section : plan::sections_of(plan_, body)) {
-      emit_section(body, section, kept);
-    }
-    out_.close();
   }
-  void emit_section(const plan::Body& body, const plan::Section& section,
-                    const std::map<Id, DType>& kept) {
-    out_.open(fmt::format("for (uint32_t i = unit; i < end; i += {})", section.block));
+  void emit_pass(const plan::Body& body, const plan::Pass& pass) {
+    out_.open(body.unit == 1
+                  ? "for (uint32_t i = 0; i < chunk->length; ++i)"
+                  : fmt::format("for (uint32_t i = unit; i < end; i += {})", pass.block));
     auto place = [&](Id v) {
       return fmt::format("kept_{}[{}]", operand(v), shared("(i - unit)", block_of(plan_[v].at)));
     };
     std::set<Id> known;
     auto fetch = [&](Id v) {
-      if (v == kNone || !kept.contains(v) || !known.insert(v).second) return;
-      out_.line(fmt::format("const {} {} = {};", value_type(kept.at(v)), operand(v), place(v)));
+      const Inst* input = body.input(pass, v);
+      if (input == nullptr || !known.insert(v).second) return;
+      out_.line(fmt::format("const {} {} = {};", value_type(input->out), operand(v), place(v)));
     };
-    for (const Inst* inst : section.code) {
-      known.insert(inst->value);
-      if (inst->reduces_block()) {
-        emit_block_reduction(*inst);
+    for (const Inst& inst : body.code_of(pass)) {
+      if (inst.reduces_block()) {
+        emit_block_reduction(inst);
       } else {
-        for_each_operand(*inst, fetch);
-        emit_element(body, *inst);
+        for_each_operand(inst, fetch);
+        emit_element(body, inst);
       }
-      if (kept.contains(inst->value)) {
-        out_.line(fmt::format("{} = {};", place(inst->value), operand(inst->value)));
-      }
+      if (inst.kept) out_.line(fmt::format("{} = {};", place(inst.value), operand(inst.value)));
     }
-    if (!section.reductions.empty()) emit_lane();
-    for (const plan::Combine* c : section.reductions) {
-      fetch(c->operand);
-      emit_combine(*c);
+    if (!pass.reductions.empty()) emit_lane();
+    for (size_t r : pass.reductions) {
+      fetch(body.reductions[r].operand);
+      emit_combine(body.reductions[r]);
     }
-    for (const plan::Store* s : section.stores) {
-      fetch(s->value);
-      fetch(s->predicate);
-      emit_store(body, *s);
+    for (size_t s : pass.stores) {
+      fetch(body.stores[s].value);
+      fetch(body.stores[s].predicate);
+      emit_store(body, body.stores[s]);
     }
     out_.close();
   }
@@ -464,10 +428,9 @@ class Emitter {
       if (phase.has_work()) {
         out_.line(fmt::format("sf_phase_{}(ctx, 0, ctx->chunk_count);", p), phase.name);
       }
-      for (int32_t r : plan_.folded_in(phase)) emit_fold(r);
-      for (size_t r = 0; r < phase.rollups.size(); ++r) {
-        out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, r));
-        for (const plan::Combine& c : phase.rollups[r].reductions) emit_fold(c.reduction);
+      for (const plan::Work& w : phase.work) {
+        if (w.rollup != kNone) out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, w.rollup));
+        for (int32_t r : w.folds) emit_fold(r);
       }
     }
     out_.line("sf_finish(ctx);");

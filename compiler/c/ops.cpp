@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <stepfuse/error.hpp>
+#include "compiler/spelling.hpp"
 
 namespace stepfuse::c {
 
@@ -67,6 +67,42 @@ std::string cast_expression(DType from, DType to, const std::string& a) {
   return fmt::format("({}){}", value_type(to), a);
 }
 
+constexpr Spelling kSpellings[] = {
+    {Op::present, "(tensor->flags & SF_PRESENT) != 0"},
+    {Op::tensor_index, "(int32_t)tensor_index"},
+    {Op::element_count, "(int64_t)tensor->full_size"},
+    {Op::column_count, "(int64_t)tensor->columns"},
+    {Op::element_index, "(int32_t)(uint32_t)(tensor->offset + chunk->begin + i)"},
+    {Op::random, "sf_random({a}, {b}, {c}, tensor->id, tensor->offset + chunk->begin + i)"},
+    {Op::neg, "-{a}", "sf_sub_{n}(0, {a})"},
+    {Op::abs, "fabs{f}({a})", "sf_abs_{n}({a})"},
+    {Op::sqrt, "sqrt{f}({a})"},
+    {Op::rint, "nearbyint{f}({a})"},
+    {Op::floor, "floor{f}({a})"},
+    {Op::rcp, "1 / {a}"},
+    {Op::isfinite, "isfinite({a}) != 0"},
+    {Op::add, "{a} + {b}", "sf_add_{n}({a}, {b})"},
+    {Op::sub, "{a} - {b}", "sf_sub_{n}({a}, {b})"},
+    {Op::mul, "{a} * {b}", "sf_mul_{n}({a}, {b})"},
+    {Op::div, "{a} / {b}"},
+    {Op::min, "sf_min_{n}({a}, {b})"},
+    {Op::max, "sf_max_{n}({a}, {b})"},
+    {Op::powi, "sf_powi_{n}({a}, {b})"},
+    {Op::fma, "fma{f}({a}, {b}, {c})"},
+    {Op::lt, "{a} < {b}"},
+    {Op::le, "{a} <= {b}"},
+    {Op::gt, "{a} > {b}"},
+    {Op::eq, "{a} == {b}"},
+    {Op::ne, "{a} != {b}"},
+    {Op::shl, "sf_shl_{n}({a}, {b})"},
+    {Op::shr, "sf_shr_{n}({a}, {b})"},
+    {Op::logical_not, "!{a}"},
+    {Op::bit_and, "{a} && {b}", "{a} & {b}"},
+    {Op::bit_or, "{a} || {b}", "{a} | {b}"},
+    {Op::bit_xor, "{a} ^ {b}"},
+    {Op::select, "{a} ? {b} : {c}"},
+};
+
 // Their bits as they are.
 std::string bitcast_expression(DType from, DType to, const std::string& a) {
   if (is_low_precision(from) || is_low_precision(to)) {
@@ -81,69 +117,9 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
                        const std::string& c, const plan::Expansion* within) {
   const plan::Expansion* expansion = plan::expansion_of(op, in, out, within, is_native);
   if (expansion != nullptr) return plan::call_text(*expansion, a, b, c);
-  bool real = is_float(in);
-  std::string_view f = in == DType::f32 ? "f" : "";  // of the C library's functions
-  auto infix = [&](std::string_view symbol) { return fmt::format("{} {} {}", a, symbol, b); };
-  auto call = [&] { return fmt::format("sf_{}_{}({}, {})", info(op).name, name(in), a, b); };
-  switch (op) {
-    case Op::cast:
-      return cast_expression(in, out, a);
-    case Op::bitcast:
-      return bitcast_expression(in, out, a);
-    case Op::neg:
-      return real ? fmt::format("-{}", a) : fmt::format("sf_sub_{}(0, {})", name(in), a);
-    case Op::abs:
-      return real ? fmt::format("fabs{}({})", f, a) : fmt::format("sf_abs_{}({})", name(in), a);
-    case Op::sqrt:
-      return fmt::format("sqrt{}({})", f, a);
-    case Op::rint:
-      return fmt::format("nearbyint{}({})", f, a);
-    case Op::floor:
-      return fmt::format("floor{}({})", f, a);
-    case Op::rcp:
-      return fmt::format("1 / {}", a);
-    case Op::isfinite:
-      return fmt::format("isfinite({}) != 0", a);
-    case Op::add:
-      return real ? infix("+") : call();
-    case Op::sub:
-      return real ? infix("-") : call();
-    case Op::mul:
-      return real ? infix("*") : call();
-    case Op::div:
-      return infix("/");
-    case Op::min:
-    case Op::max:
-    case Op::powi:
-      return call();
-    case Op::fma:
-      return fmt::format("fma{}({}, {}, {})", f, a, b, c);
-    case Op::lt:
-      return infix("<");
-    case Op::le:
-      return infix("<=");
-    case Op::gt:
-      return infix(">");
-    case Op::eq:
-      return infix("==");
-    case Op::ne:
-      return infix("!=");
-    case Op::shl:
-    case Op::shr:
-      return call();
-    case Op::logical_not:
-      return fmt::format("!{}", a);
-    case Op::bit_and:
-      return infix(in == DType::boolean ? "&&" : "&");
-    case Op::bit_or:
-      return infix(in == DType::boolean ? "||" : "|");
-    case Op::bit_xor:
-      return infix("^");
-    case Op::select:
-      return fmt::format("{} ? {} : {}", a, b, c);
-    default:
-      internal_error(fmt::format("no C expression for op {}", info(op).name));
-  }
+  if (op == Op::cast) return cast_expression(in, out, a);
+  if (op == Op::bitcast) return bitcast_expression(in, out, a);
+  return spell(kSpellings, op, in, value_type(in), a, b, c);
 }
 
 std::string function(const plan::Expansion& e) {

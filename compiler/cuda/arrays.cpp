@@ -13,37 +13,26 @@ std::string array_base(const Emission& e, const plan::ArrayUse& use) {
   using Owner = plan::Array::Owner;
   const plan::Array& a = e.plan.array(use);
   std::string per_block = block_of(a.at) == 1 ? "" : fmt::format(" / {}", block_of(a.at));
-  auto tile = [&] {
-    return fmt::format("tile_of<{}, {}>(tensor, line, column)", a.at.rows, a.at.columns);
-  };
-  auto base = [&] {
-    return fmt::format("base_of(ctx.step, {}, tensor_index)", e.plan.base_of(a.at));
-  };
-  std::string begin = needs_rows(a.at) ? tile() : "chunk.begin" + per_block;
-  auto at = [&](std::string_view table, std::string_view place) {
-    return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype), table, a.index,
-                       place);
-  };
-  switch (a.owner) {
-    case Owner::caller:
-      return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + {}",
-                         c_type(use.dtype), e.plan.buffer_count, a.index, begin);
-    case Owner::scratch: {
-      // Places are counted in the array's widest storage type, so that tensors never overlap.
-      size_t places = a.max_bytes / size_of(use.dtype);
-      std::string scale = places == 1 ? "" : fmt::format(" * {}", places);
-      return at("scratch", fmt::format("tensor.scratch_base{}{} + {}", per_block, scale, begin));
-    }
-    case Owner::partial:
-      return at("slots", base() + " + " + begin);
-    case Owner::state:
-    case Owner::result:
-      break;
+  std::string begin = needs_rows(a.at) ? fmt::format("tile_of<{}, {}>(tensor, line, column)",
+                                                     a.at.rows, a.at.columns)
+                                       : "chunk.begin" + per_block;
+  if (a.owner == Owner::caller) {
+    return fmt::format("global<{}>(ctx.step.pointers, u64(tensor_index) * {} + {}) + {}",
+                       c_type(use.dtype), e.plan.buffer_count, a.index, begin);
   }
-  if (is_tile(a.at)) return at("results", base() + " + " + begin);
-  std::string column =
-      fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
-  return at(a.owner == Owner::state ? "states" : "results", column);
+  std::string place;
+  if (a.owner == Owner::scratch) {
+    // Places are counted in the array's widest storage type, so that tensors never overlap.
+    size_t places = a.max_bytes / size_of(use.dtype);
+    std::string scale = places == 1 ? "" : fmt::format(" * {}", places);
+    place = fmt::format("tensor.scratch_base{}{} + {}", per_block, scale, begin);
+  } else if (a.is_combined()) {
+    place = fmt::format("base_of(ctx.step, {}, tensor_index) + {}", e.plan.base_of(a.at), begin);
+  } else {
+    place = fmt::format("ctx.step.parts[{}].begin[tensor_index] + column", abi::kColumnsOfTensors);
+  }
+  return fmt::format("global<{}>(ctx.step.{}, {}) + {}", c_type(use.dtype),
+                     plan::context_array(a.owner), a.index, place);
 }
 
 std::string load_comment(const Emission& e, const plan::Body& body, const plan::ArrayUse& use) {

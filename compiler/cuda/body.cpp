@@ -28,7 +28,7 @@ class BodyEmitter {
     }
     // Read once: a store might change it, for all that a compiler knows.
     if (uses(Op::element_index)) {
-      // What NVRTC does not know either: chunks of blocks begin with one.
+      // NVRTC does not know that chunks of blocks begin with one.
       bool begins_with_one = has_blocks() && !e_.plan.has_rows;
       std::string aligned = begins_with_one ? fmt::format(" & ~{}u", body_.unit - 1) : "";
       e_.out.line(
@@ -61,7 +61,7 @@ class BodyEmitter {
   int block_of(Id v) const { return stepfuse::block_of(e_.plan[v].at); }
   const Array& array(int32_t index) const { return body_.arrays[static_cast<size_t>(index)]; }
   std::string name(const Array& a) const { return e_.array_name(a); }
-  // In whose first row, of a strip or of squares, a load gives the identity.
+  // The rows of a tile if rows are combined in the array: a load in the first of them gives the identity.
   int32_t combined_rows(const Array& a) const { return plan::combined_rows(e_.plan.array(a), a); }
   // `loaded`, but where that gives the identity.
   std::string or_identity(const Array& a, const std::string& loaded) const {
@@ -144,32 +144,26 @@ class BodyEmitter {
   // arrays: a branch for each would take longer than the accesses.
   void emit_turn() {
     if (asks()) emit_question();
-    std::vector<plan::Section> sections;
+    // Values of blocks that are loaded, or computed from loads alone, come first, so no load waits for another.
+    auto pass = body_.passes.begin();
     if (has_blocks()) {
-      sections = plan::sections_of(e_.plan, body_);
       declare_kept();
-      // What blocks share is loaded, or made of loads alone, first: so no load waits for another.
-      for (; is_before_elements(sections.front()); sections.erase(sections.begin())) {
-        emit_section(sections.front());
-      }
+      for (; is_before_elements(*pass); ++pass) emit_pass(*pass);
     }
     std::vector<const Array*> loaded = emit_words();
     if (!loaded.empty()) {
       both_ways([&](Tiles tiles) { emit_loads(loaded, tiles); });
     }
     declare_elements();
-    if (!has_blocks()) {
-      emit_elements(Tiles::any);
-      emit_stores(0);
-    }
-    // What a level makes it stores at once: registers of what is done are free for the next one.
-    for (const plan::Section& section : sections) {
-      emit_section(section);
-      if (section.block == 1) emit_stores(section.level);
+    if (!has_blocks()) emit_elements(Tiles::any);
+    // A level stores its values at once, which frees their registers for the next one.
+    for (; pass != body_.passes.end(); ++pass) {
+      if (has_blocks()) emit_pass(*pass);
+      if (pass->block == 1) emit_stores(pass->stores);
     }
     emit_advance();
   }
-  // Where whole tiles alone have little code, several of them at once; of others, eight lanes.
+  // Whole tiles have little code, so several of them are done at once; otherwise eight lanes are.
   void emit_two_ways() {
     emit_question();
     both_ways([&](Tiles tiles) {
@@ -226,7 +220,7 @@ class BodyEmitter {
     emit(Tiles::any);
     e_.out.close();
   }
-  // What of the whole tiles the loop over their elements needs.
+  // Declares the words and masks that the loop over the elements of whole tiles fills.
   void declare_elements() {
     for (const Array& a : body_.arrays) {
       if (a.stored && block_of(a) == 1) e_.out.line(words("out", a));
@@ -285,37 +279,35 @@ class BodyEmitter {
   // What other loops need stands in arrays of registers, kept_NAME.
   void declare_kept() {
     for (const plan::Inst& inst : body_.code) {
-      bool needed = std::find(body_.kept.begin(), body_.kept.end(), inst.value) != body_.kept.end();
-      if (!needed) continue;
-      kept_[inst.value] = inst.out;
+      if (!inst.kept) continue;
       e_.out.line(fmt::format("{} kept_{}[{}];", c_type(inst.out), e_.name(inst.value),
                               block_of(inst.value) > 1 ? tiles_ : elements()));
     }
   }
-  static bool is_before_elements(const plan::Section& section) {
-    return section.level == 0 && section.block > 1 && section.stores.empty();
+  static bool is_before_elements(const plan::Pass& pass) {
+    return pass.level == 0 && pass.block > 1 && pass.stores.empty();
   }
-  void emit_section(const plan::Section& section) {
-    if (!divides_by_shared(e_.plan, body_, section)) return emit_section(section, false);
+  void emit_pass(const plan::Pass& pass) {
+    if (!divides_by_shared(e_.plan, body_, pass)) return emit_pass(pass, false);
     // Elements are divided without a branch for each; what that might round wrongly, which is rare,
     // is done again. Few at a time: what they are made of stays in registers until that is known.
     e_.out.pragma("#pragma unroll");
     e_.out.open(fmt::format("for (i32 g = 0; g < {}; g += {})", elements(), kDividedAtOnce));
     e_.out.line("bool far = false;");
-    emit_section(section, true);
+    emit_pass(pass, true);
     e_.out.open("if (far)");
-    emit_section(section, false);
+    emit_pass(pass, false);
     e_.out.close();
     e_.out.close();
   }
-  void emit_section(const plan::Section& section, bool quick) {
-    bool blocks = section.block > 1;
+  void emit_pass(const plan::Pass& pass, bool quick) {
+    bool blocks = pass.block > 1;
     e_.out.pragma("#pragma unroll");
     if (blocks) {
       e_.out.open(fmt::format("for (i32 u = 0; u < {}; ++u)", tiles_));
       e_.out.line("const i32 at = first + u * stride;");
     } else {
-      bool few = divides_by_shared(e_.plan, body_, section);
+      bool few = divides_by_shared(e_.plan, body_, pass);
       e_.out.open(few ? fmt::format("for (i32 e = g; e < g + {}; ++e)", kDividedAtOnce)
                       : fmt::format("for (i32 e = 0; e < {}; ++e)", elements()));
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
@@ -327,32 +319,33 @@ class BodyEmitter {
     };
     ValueSet known;
     auto fetch = [&](Id v) {
-      if (v == kNone || !kept_.contains(v) || !known.insert(v).second) return;
-      e_.out.line(fmt::format("const {} {} = {};", c_type(kept_[v]), e_.name(v), place(v)));
+      const plan::Inst* input = body_.input(pass, v);
+      if (input == nullptr || !known.insert(v).second) return;
+      e_.out.line(fmt::format("const {} {} = {};", c_type(input->out), e_.name(v), place(v)));
     };
-    for (const plan::Inst* inst : section.code) {
-      if (!inst->reduces_block()) for_each_operand(*inst, fetch);
-      known.insert(inst->value);
-      Quotient way = quotient_of(e_.plan, body_, *inst);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      if (!inst.reduces_block()) for_each_operand(inst, fetch);
+      Quotient way = quotient_of(e_.plan, body_, inst);
       bool is_quick = way == Quotient::near || (quick && way == Quotient::may_be_far);
-      is_quick ? emit_quotient(*inst, way) : emit_value(*inst);
-      if (kept_.contains(inst->value)) {
-        e_.out.line(fmt::format("{} = {};", place(inst->value), e_.name(inst->value)));
+      is_quick ? emit_quotient(inst, way) : emit_value(inst);
+      if (inst.kept) {
+        e_.out.line(fmt::format("{} = {};", place(inst.value), e_.name(inst.value)));
       }
     }
-    for (const plan::Combine* c : section.reductions) {
-      fetch(c->operand);
-      emit_combine(*c, Tiles::any);
+    for (size_t r : pass.reductions) {
+      fetch(body_.reductions[r].operand);
+      emit_combine(body_.reductions[r], Tiles::any);
     }
-    // Who stores a block's value is one thread of those that loaded it.
-    bool waits = std::any_of(section.stores.begin(), section.stores.end(),
-                             [&](const plan::Store* s) { return array(s->array).loaded; });
+    // One of the threads that loaded the block stores its value.
+    bool waits = std::any_of(pass.stores.begin(), pass.stores.end(),
+                             [&](size_t s) { return array(body_.stores[s].array).loaded; });
     if (blocks && waits) e_.out.line("__syncwarp();");
-    for (const plan::Store* s : section.stores) {
-      fetch(s->value);
-      fetch(s->predicate);
-      blocks ? emit_shared_store(*s) : emit_put(*s);
-      if (!blocks && is_masked(e_.plan, *s)) emit_mask(s->predicate);
+    for (size_t k : pass.stores) {
+      const plan::Store& s = body_.stores[k];
+      fetch(s.value);
+      fetch(s.predicate);
+      blocks ? emit_shared_store(s) : emit_put(s);
+      if (!blocks && is_masked(e_.plan, s)) emit_mask(s.predicate);
     }
     e_.out.close();
   }
@@ -442,12 +435,12 @@ class BodyEmitter {
     return out;
   }
 
-  // Of arrays that have a value for each element, what elements of one level make.
-  void emit_stores(int32_t level) {
+  // Stores the values that elements of one level make, in arrays with a value per element.
+  void emit_stores(const std::vector<size_t>& stores) {
     std::vector<const plan::Store*> unmasked;
-    for (const plan::Store& s : body_.stores) {
+    for (size_t k : stores) {
+      const plan::Store& s = body_.stores[k];
       const Array& a = array(s.array);
-      if (block_of(a) > 1 || s.level != level) continue;
       if (rounded_in_pairs(body_, s) != kNone) {
         e_.out.line(fmt::format("round_pairs<{0}>(out_{1}, wide_{1});", c_type(a.dtype), name(a)));
       }
@@ -479,7 +472,6 @@ class BodyEmitter {
   const plan::Body& body_;
   bool prefetches_;
   const Array* leader_ = nullptr;
-  std::map<Id, DType> kept_;
   int tile_ = 4;
   int tiles_ = 1;
   ShortWay short_way_;

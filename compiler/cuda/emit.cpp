@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <stepfuse/error.hpp>
-
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 #include "compiler/embedded.hpp"
@@ -33,9 +31,9 @@ class KernelEmitter {
     emit_shared_tables(e_.out, e_.plan, kernel_);
     for (int32_t i = first(); i < end(); ++i) {
       emit_phase(e_, i, kept(i));
-      if (i + 1 < end()) emit_barrier("grid barrier", emit_shared_work(i));
+      if (i + 1 < end()) emit_barrier("grid barrier", i, emit_shared_work(i));
     }
-    emit_end();
+    emit_last(end() - 1, emit_shared_work(end() - 1), finishes());
     e_.out.close();
   }
 
@@ -106,13 +104,34 @@ class KernelEmitter {
     }
   }
 
+  // The work behind a phase, in order. The last item, null, writes the states of rows and columns.
+  using Works = std::vector<const plan::Work*>;
+  Works work_behind(int32_t phase) const {
+    Works out;
+    if (phase >= first()) {
+      for (const plan::Work& w : e_.plan.phase(phase).work) out.push_back(&w);
+    }
+    if (phase + 1 == end() && writes_lines()) out.push_back(nullptr);
+    return out;
+  }
+  void emit_work(int32_t phase, const Works& work) {
+    bool may_keep = !is_cooperative() && !finishes();
+    for (const plan::Work* w : work) {
+      if (w == nullptr) {
+        emit_finish_of_lines(e_, phase_at_end());
+      } else {
+        cuda::emit_work(e_, e_.plan.phase(phase), *w, may_keep);
+      }
+    }
+  }
+
   // All blocks wait until the last one to arrive has done the `work`; it alone releases the others.
-  void emit_barrier(std::string_view comment, const std::vector<Work>& work) {
+  void emit_barrier(std::string_view comment, int32_t phase, const Works& work) {
     e_.out.open("", std::string(comment));
     e_.out.line("u32 before = 0;");
     e_.out.line("if (threadIdx.x == 0) before = load_acquire(ctx.sync->generation);");
     e_.out.open("if (last_to_arrive(ctx.sync->arrived))");
-    for (const Work& w : work) w.emit();
+    emit_work(phase, work);
     e_.out.line("__syncthreads();");
     e_.out.line("if (threadIdx.x == 0) store_release(ctx.sync->generation, before + 1);");
     e_.out.close("} else {");
@@ -122,76 +141,41 @@ class KernelEmitter {
     e_.out.line("__syncthreads();");
     e_.out.close();
   }
-  // What all blocks do behind a phase, with a barrier before each; returns what is left to the last
-  // one at the next barrier.
-  std::vector<Work> emit_shared_work(int32_t phase) {
-    std::vector<Work> left;
-    for (Work& w : shared_work(e_, phase, false)) {
-      if (w.by == Blocks::last) {
-        left.push_back(std::move(w));
+  // The work that all blocks share, with a barrier before each part. If blocks do not wait, each part is a launch
+  // instead. Returns what is left to the last block.
+  Works emit_shared_work(int32_t phase) {
+    Works left;
+    int32_t number = kernel_.phase_count == 0 ? -1 : 0;  // of the launch that is open
+    for (const plan::Work* w : work_behind(phase)) {
+      if (w != nullptr && !w->by_all) {
+        left.push_back(w);
         continue;
       }
-      emit_barrier("grid barrier: slots stand", left);
+      if (is_cooperative()) {
+        emit_barrier(w == nullptr ? "grid barrier: nobody reads rows or columns any more"
+                                  : "grid barrier: slots stand",
+                     phase, left);
+      } else if (++number > 0) {
+        emit_last(phase, left, false);
+        e_.out.close();
+        open_launch(number);
+      }
       left.clear();
-      w.emit();
+      emit_work(phase, {w});
     }
     return left;
   }
 
-  void emit_end() {
-    if (e_.plan.has_rows && !is_cooperative()) return emit_launches();
-    bool folds = kernel_.phase_count > 0 && e_.plan.folds(e_.plan.phase(end() - 1));
-    std::vector<Work> left;
-    if (folds && is_cooperative()) {
-      left = emit_shared_work(end() - 1);
-    } else if (folds) {
-      left.push_back({Blocks::last, [&] { emit_folds(e_, end() - 1, !finishes()); }});
-    }
-    if (writes_lines()) {
-      emit_barrier("grid barrier: nobody reads rows or columns any more", left);
-      left.clear();
-      emit_finish_of_lines(e_, phase_at_end());
-    }
-    emit_last(left, finishes());
-  }
-
-  // What the last block to arrive does at the end of a launch.
-  void emit_last(const std::vector<Work>& work, bool finishes_here) {
+  // The end of a launch, where the last block to arrive does the `work`.
+  void emit_last(int32_t phase, const Works& work, bool finishes_here) {
     if (work.empty() && !finishes_here) return;
     std::string last = "last_to_arrive(ctx.sync->finished)";
     if (!finishes()) last = "(ctx.flags & abi::kKeepSlots) == 0 && " + last;
     e_.out.open(fmt::format("if ({})", last), finishes_here ? "nobody reads a state any more" : "");
-    for (const Work& w : work) w.emit();
+    emit_work(phase, work);
     if (!work.empty() && finishes_here) e_.out.line("__syncthreads();");
     if (finishes_here) emit_finish(e_, phase_at_end());
     e_.out.close();
-  }
-
-  // Where blocks do not wait, what all of them share is a launch of its own each time.
-  void emit_launches() {
-    std::vector<Work> work;
-    if (kernel_.phase_count > 0) work = shared_work(e_, end() - 1, !finishes());
-    if (writes_lines()) {
-      work.push_back({Blocks::all, [&] { emit_finish_of_lines(e_, phase_at_end()); }});
-    }
-    int32_t number = kernel_.phase_count == 0 ? -1 : 0;  // of the launch that is open
-    std::vector<Work> left;
-    for (Work& w : work) {
-      if (w.by == Blocks::last) {
-        left.push_back(std::move(w));
-        continue;
-      }
-      if (++number > 0) {
-        emit_last(left, false);
-        left.clear();
-        e_.out.close();
-        open_launch(number);
-      }
-      w.emit();
-    }
-    check_internal(std::max(number, 0) == plan::launches_behind(e_.plan, kernel_),
-                   "launches are counted otherwise than emitted");
-    emit_last(left, finishes());
   }
 
   Emission& e_;

@@ -1,7 +1,6 @@
 // CUDA text of what stands behind a phase: slots to results, and reductions of values between step
 // and element; by the last block or, of what there may be many, by all of a grid. Knows the plan.
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -30,8 +29,8 @@ std::string slot_count(Granularity from) {
   return fmt::format("ctx.step.{}_count", info(from).name);
 }
 
-void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
-  std::string_view blocks = by == Blocks::last ? "0, 1" : "blockIdx.x, gridDim.x";
+void emit_fold(Emission& e, int32_t number, bool by_all) {
+  std::string_view blocks = by_all ? "blockIdx.x, gridDim.x" : "0, 1";
   const plan::Reduction& r = e.plan.reduction(number);
   bool any = r.op == Op::reduce_any;
   std::string slots = array_of(e, "slots", number);
@@ -52,7 +51,7 @@ void emit_fold(Emission& e, int32_t number, Blocks by = Blocks::last) {
   e.out.line(call, e.comment(r.value));
 }
 
-// What is evaluated for each member of `from`: of rows and columns by all blocks, else by one.
+// Evaluates the operands for each member of `from`: all blocks share rows and columns, one block does the others.
 void emit_operands(Emission& e, const plan::Rollup& rollup) {
   bool lines = splits_tensor(rollup.from);
   bool tensors = rollup.from.scope == Scope::tensor;
@@ -76,42 +75,6 @@ void emit_operands(Emission& e, const plan::Rollup& rollup) {
         e.comment(e.plan.reduction(c.reduction).value));
   }
   e.out.close();
-}
-
-std::string title(const plan::Rollup& rollup) {
-  return fmt::format("roll up {} values", info(rollup.from).name);
-}
-
-// By the last block.
-void emit_rollup(Emission& e, const plan::Rollup& rollup) {
-  e.out.open("", title(rollup));
-  e.out.line("__syncthreads();", "results stand");
-  emit_operands(e, rollup);
-  e.out.line("__syncthreads();");
-  for (const plan::Combine& c : rollup.reductions) emit_fold(e, c.reduction);
-  e.out.close();
-}
-
-void open_unless_kept(Emission& e) { e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)"); }
-
-// Whether there may be so many results that one block would take long.
-bool is_many(const Emission& e, int32_t reduction) {
-  return e.plan.reduction(reduction).to.scope == Scope::tensor;
-}
-
-// Those of `all` that are many, by all blocks, and the others by the last one; nothing where there
-// are none.
-void add_folds(Emission& e, const std::vector<int32_t>& all, Blocks by, bool may_keep,
-               std::vector<Work>& out) {
-  std::vector<int32_t> own;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(own),
-               [&](int32_t r) { return is_many(e, r) == (by == Blocks::all); });
-  if (own.empty()) return;
-  out.push_back({by, [&e, own, by, may_keep] {
-                   if (may_keep) open_unless_kept(e);
-                   for (int32_t r : own) emit_fold(e, r, by);
-                   if (may_keep) e.out.close();
-                 }});
 }
 
 }  // namespace
@@ -143,38 +106,22 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
   return found;
 }
 
-std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep) {
-  const plan::Phase& p = e.plan.phase(phase);
-  may_keep &= !p.rollups.empty();
-  std::vector<Work> out;
-  std::vector<int32_t> folded = e.plan.folded_in(p);
-  add_folds(e, folded, Blocks::all, may_keep, out);
-  add_folds(e, folded, Blocks::last, may_keep, out);
-  for (const plan::Rollup& rollup : p.rollups) {
-    if (!splits_tensor(rollup.from)) {
-      out.push_back({Blocks::last, [&e, &rollup] { emit_rollup(e, rollup); }});
-      continue;
-    }
-    out.push_back({Blocks::all, [&e, &rollup] {
-                     e.out.open("", title(rollup));
-                     emit_operands(e, rollup);
-                     e.out.close();
-                   }});
-    std::vector<int32_t> rolled;
-    for (const plan::Combine& c : rollup.reductions) rolled.push_back(c.reduction);
-    add_folds(e, rolled, Blocks::last, false, out);
-    add_folds(e, rolled, Blocks::all, false, out);
+void emit_work(Emission& e, const plan::Phase& phase, const plan::Work& work, bool may_keep) {
+  if (work.rollup != kNone) {
+    const plan::Rollup& rollup = phase.rollups[static_cast<size_t>(work.rollup)];
+    e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));
+    if (!work.by_all) e.out.line("__syncthreads();", "results stand");
+    emit_operands(e, rollup);
+    if (!work.by_all) e.out.line("__syncthreads();");
+    for (int32_t r : work.folds) emit_fold(e, r, work.by_all);
+    e.out.close();
+    return;
   }
-  return out;
-}
-
-void emit_folds(Emission& e, int32_t phase, bool may_keep) {
-  const plan::Phase& p = e.plan.phase(phase);
-  may_keep &= !p.rollups.empty();
-  if (may_keep) open_unless_kept(e);
-  for (int32_t r : e.plan.reductions_in(p, per::piece)) emit_fold(e, r);
-  if (may_keep) e.out.close();
-  for (const plan::Rollup& rollup : p.rollups) emit_rollup(e, rollup);
+  // Results that are rolled up may have been replaced, and are kept then.
+  bool keeps = may_keep && !phase.rollups.empty() && is_tile(e.plan.reduction(work.folds[0]).from);
+  if (keeps) e.out.open("if ((ctx.flags & abi::kKeepResults) == 0)");
+  for (int32_t r : work.folds) emit_fold(e, r, work.by_all);
+  if (keeps) e.out.close();
 }
 
 }  // namespace stepfuse::cuda

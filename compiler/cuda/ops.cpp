@@ -6,64 +6,44 @@
 #include <stepfuse/error.hpp>
 
 #include "compiler/cuda/text.hpp"
+#include "compiler/spelling.hpp"
 
 namespace stepfuse::cuda {
 namespace {
 
-std::string integer_expression(Op op, DType t, const std::string& a, const std::string& b) {
-  switch (op) {
-    case Op::neg:
-      return fmt::format("sub({}(0), {})", c_type(t), a);
-    case Op::abs:
-      return fmt::format("{1} < 0 ? sub({0}(0), {1}) : {1}", c_type(t), a);
-    case Op::add:
-      return fmt::format("add({}, {})", a, b);
-    case Op::sub:
-      return fmt::format("sub({}, {})", a, b);
-    case Op::mul:
-      return fmt::format("mul({}, {})", a, b);
-    case Op::div:
-      return fmt::format("{} / {}", a, b);
-    case Op::shl:
-      return fmt::format("shifted_left({}, {})", a, b);
-    case Op::shr:
-      return fmt::format("shifted_right({}, {})", a, b);
-    default:
-      return {};
-  }
-}
-
-std::string real_expression(Op op, bool wide, const std::string& a, const std::string& b,
-                            const std::string& c) {
-  switch (op) {
-    case Op::neg:
-      return fmt::format("-{}", a);
-    case Op::abs:
-      return fmt::format("absolute({})", a);
-    case Op::sqrt:
-      return fmt::format("{}({})", wide ? "__dsqrt_rn" : "__fsqrt_rn", a);
-    case Op::rint:
-      return fmt::format("nearest({})", a);
-    case Op::floor:
-      return fmt::format("lower({})", a);
-    case Op::rcp:
-      return fmt::format("{} / {}", wide ? "1.0" : "1.0f", a);
-    case Op::isfinite:
-      return fmt::format("is_finite({})", a);
-    case Op::add:
-      return fmt::format("{} + {}", a, b);
-    case Op::sub:
-      return fmt::format("{} - {}", a, b);
-    case Op::mul:
-      return fmt::format("{} * {}", a, b);
-    case Op::div:
-      return fmt::format("{} / {}", a, b);
-    case Op::fma:
-      return fmt::format("{}({}, {}, {})", wide ? "__fma_rn" : "__fmaf_rn", a, b, c);
-    default:
-      return {};
-  }
-}
+constexpr Spelling kSpellings[] = {
+    {Op::present, "(tensor.flags & abi::kPresent) != 0"},
+    {Op::tensor_index, "i32(tensor_index)"},
+    {Op::element_count, "i64(tensor.full_size)"},
+    {Op::column_count, "i64(tensor.columns)"},
+    {Op::neg, "-{a}", "sub({t}(0), {a})"},
+    {Op::abs, "absolute({a})", "{a} < 0 ? sub({t}(0), {a}) : {a}"},
+    {Op::sqrt, "__{p}sqrt_rn({a})"},
+    {Op::rint, "nearest({a})"},
+    {Op::floor, "lower({a})"},
+    {Op::rcp, "1.0{f} / {a}"},
+    {Op::isfinite, "is_finite({a})"},
+    {Op::add, "{a} + {b}", "add({a}, {b})"},
+    {Op::sub, "{a} - {b}", "sub({a}, {b})"},
+    {Op::mul, "{a} * {b}", "mul({a}, {b})"},
+    {Op::div, "{a} / {b}"},
+    {Op::min, "minimum({a}, {b})"},
+    {Op::max, "maximum({a}, {b})"},
+    {Op::powi, "powi({a}, i64({b}))"},
+    {Op::fma, "__fma{f}_rn({a}, {b}, {c})"},
+    {Op::lt, "{a} < {b}"},
+    {Op::le, "{a} <= {b}"},
+    {Op::gt, "{a} > {b}"},
+    {Op::eq, "{a} == {b}"},
+    {Op::ne, "{a} != {b}"},
+    {Op::shl, "shifted_left({a}, {b})"},
+    {Op::shr, "shifted_right({a}, {b})"},
+    {Op::logical_not, "!{a}"},
+    {Op::bit_and, "{a} & {b}"},
+    {Op::bit_or, "{a} | {b}"},
+    {Op::bit_xor, "{a} ^ {b}"},
+    {Op::select, "{a} ? {b} : {c}"},
+};
 
 std::string cast_expression(DType from, DType to, const std::string& a) {
   if (from == to) return a;
@@ -91,44 +71,9 @@ std::string expression(Op op, DType in, DType out, const std::string& a, const s
                        const std::string& c, const plan::Expansion* within) {
   const plan::Expansion* expansion = plan::expansion_of(op, in, out, within, is_native);
   if (expansion != nullptr) return plan::call_text(*expansion, a, b, c);
-  switch (op) {
-    case Op::cast:
-      return cast_expression(in, out, a);
-    case Op::min:
-      return fmt::format("minimum({}, {})", a, b);
-    case Op::max:
-      return fmt::format("maximum({}, {})", a, b);
-    case Op::powi:
-      return fmt::format("powi({}, i64({}))", a, b);
-    case Op::lt:
-      return fmt::format("{} < {}", a, b);
-    case Op::le:
-      return fmt::format("{} <= {}", a, b);
-    case Op::gt:
-      return fmt::format("{} > {}", a, b);
-    case Op::eq:
-      return fmt::format("{} == {}", a, b);
-    case Op::ne:
-      return fmt::format("{} != {}", a, b);
-    case Op::logical_not:
-      return fmt::format("!{}", a);
-    case Op::bit_and:
-      return fmt::format("{} & {}", a, b);
-    case Op::bit_or:
-      return fmt::format("{} | {}", a, b);
-    case Op::bit_xor:
-      return fmt::format("{} ^ {}", a, b);
-    case Op::bitcast:
-      return fmt::format("bits_as<{}>({})", c_type(out), a);
-    case Op::select:
-      return fmt::format("{} ? {} : {}", a, b, c);
-    default:
-      break;
-  }
-  std::string text = is_integer(in) ? integer_expression(op, in, a, b)
-                                    : real_expression(op, in == DType::f64, a, b, c);
-  check_internal(!text.empty(), fmt::format("no CUDA expression for op {}", info(op).name));
-  return text;
+  if (op == Op::cast) return cast_expression(in, out, a);
+  if (op == Op::bitcast) return fmt::format("bits_as<{}>({})", c_type(out), a);
+  return spell(kSpellings, op, in, c_type(in), a, b, c);
 }
 
 std::string expression(const KernelPlan& plan, const plan::Inst& inst) {

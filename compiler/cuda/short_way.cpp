@@ -67,14 +67,13 @@ Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan:
   return near ? Quotient::near : Quotient::may_be_far;
 }
 
-bool divides_by_shared(const KernelPlan& plan, const plan::Body& body,
-                       const plan::Section& section) {
-  bool once = !section.reductions.empty() ||
-              std::any_of(section.stores.begin(), section.stores.end(),
-                          [&](const plan::Store* s) { return is_masked(plan, *s); });
-  return section.block == 1 && !once &&
-         std::any_of(section.code.begin(), section.code.end(), [&](const plan::Inst* inst) {
-           return quotient_of(plan, body, *inst) == Quotient::may_be_far;
+bool divides_by_shared(const KernelPlan& plan, const plan::Body& body, const plan::Pass& pass) {
+  bool once = !pass.reductions.empty() ||
+              std::any_of(pass.stores.begin(), pass.stores.end(),
+                          [&](size_t s) { return is_masked(plan, body.stores[s]); });
+  std::span<const plan::Inst> code = body.code_of(pass);
+  return pass.block == 1 && !once && std::any_of(code.begin(), code.end(), [&](const auto& inst) {
+           return quotient_of(plan, body, inst) == Quotient::may_be_far;
          });
 }
 

@@ -1,7 +1,6 @@
-// What the parts of the CUDA emitter share while one text is written. Knows the plan.
+// Declarations that the parts of the CUDA emitter share while one text is written. Knows the plan.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -34,7 +33,7 @@ using ValueSet = std::set<Id>;
 
 // ---- uniform.cpp: code outside the element domain
 
-// What of a phase's uniform code other threads need, and so goes through shared memory.
+// Values of a phase's uniform code that other threads need, so they go through shared memory.
 struct SharedValues {
   ValueSet step;   // computed by thread 0
   ValueSet chunk;  // group and tensor values, computed by the chunk's first thread
@@ -87,7 +86,7 @@ std::string load_comment(const Emission& e, const plan::Body& body, const plan::
 // Whether it is asked of this array alone if tiles are aligned in it: of columns' values, which begin
 // at the same place in every row, where weights with an odd number of columns do not.
 bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use);
-// What stands before the store of a value that a block shares.
+// The condition before the store of a value that a block shares.
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s);
 
 // ---- short_way.cpp
@@ -110,9 +109,8 @@ Id rounded_in_pairs(const plan::Body& body, const plan::Store& s);
 // do, but for numbers that are too far from 1, of which integers and a constant are none.
 enum class Quotient : uint8_t { plain, may_be_far, near };
 Quotient quotient_of(const KernelPlan& plan, const plan::Body& body, const plan::Inst& inst);
-// Whether something in a section is divided so that it may be far, and all of it may be done twice.
-bool divides_by_shared(const KernelPlan& plan, const plan::Body& body,
-                       const plan::Section& section);
+// Whether a pass divides something that may be far, and all of it may be done twice.
+bool divides_by_shared(const KernelPlan& plan, const plan::Body& body, const plan::Pass& pass);
 
 // ---- tile_shape.cpp
 
@@ -146,23 +144,8 @@ std::string step_variable(int32_t phase);
 
 // ---- fold.cpp
 
-// Whose blocks do something behind a phase.
-enum class Blocks {
-  last,  // to arrive there: all of that block's threads
-  all,   // of the grid
-};
-// What is done at once; what follows needs it.
-struct Work {
-  Blocks by = Blocks::last;
-  std::function<void()> emit;
-};
-// Behind a phase, in order: folds the slots of the phase's reductions into their results, and rolls
-// up. All blocks do what there may be many of: tensors, rows, columns; before each of these all
-// have to be done with what stands before it.
-// `may_keep`: in the `split` form, whose kernels look for kKeepResults.
-std::vector<Work> shared_work(Emission& e, int32_t phase, bool may_keep);
-// The same by the last block alone, where there are no rows or columns.
-void emit_folds(Emission& e, int32_t phase, bool may_keep);
+// Work behind a phase. `may_keep`: a kernel of the `split` form, which looks for kKeepResults.
+void emit_work(Emission& e, const plan::Phase& phase, const plan::Work& work, bool may_keep);
 // The rows, or columns, of all tensors, with the number of their tensor; by all blocks.
 void open_members(Emission& e, Granularity at);
 // Whether a phase's folds need the shared lanes.

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <stepfuse/error.hpp>
-
 #include "compiler/cuda/ops.hpp"
 #include "compiler/cuda/state.hpp"
 
@@ -28,28 +26,14 @@ std::string argument(const ArgLayout& args, Granularity domain, int32_t word) {
 
 std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
   std::string_view type = c_type(inst.out);
-  Granularity domain = e.plan[inst.value].at;
-  switch (inst.op) {
-    case Op::arg:
-      return fmt::format("arg<{}>({})", type, argument(e.plan.args, domain, inst.index));
-    case Op::read:
-      return fmt::format("global<{}>(ctx.step.states, {})[{}]", type, inst.index, place(domain));
-    case Op::present:
-      return "(tensor.flags & abi::kPresent) != 0";
-    case Op::tensor_index:
-      return "i32(tensor_index)";
-    case Op::element_count:
-      return "i64(tensor.full_size)";
-    case Op::column_count:
-      return "i64(tensor.columns)";
-    default:
-      break;
+  Granularity at = e.plan[inst.value].at;
+  if (inst.op == Op::arg) {
+    return fmt::format("arg<{}>({})", type, argument(e.plan.args, at, inst.index));
   }
-  if (is_reduction(inst.op)) {
-    return fmt::format("global<{}>(ctx.step.results, {})[{}]", type, inst.index, place(domain));
-  }
-  check_internal(is_elementwise(inst.op) || reads_table(inst.op), "not a uniform value");
-  return expression(e.plan, inst);
+  auto owner = plan::owner_of(inst);
+  if (!owner) return expression(e.plan, inst);
+  return fmt::format("global<{}>(ctx.step.{}, {})[{}]", type, plan::context_array(*owner),
+                     inst.index, place(at));
 }
 
 // Shared structs have no byte that nobody writes: the compiler joins loads across such gaps.

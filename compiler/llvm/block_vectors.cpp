@@ -26,22 +26,15 @@ std::vector<int> halves(int lanes, int width, bool upper) {
   return from;
 }
 
-std::string mask_of(const std::vector<int>& lanes) {
-  std::string text;
-  for (int k : lanes) text += fmt::format("{}i32 {}", text.empty() ? "" : ", ", k);
-  return fmt::format("<{} x i32> <{}>", lanes.size(), text);
-}
-
 }  // namespace
 
 // A unit has whole vectors of blocks, and what larger blocks share is the same for all of a vector.
-bool BodyEmitter::goes_in_vectors(const plan::Section& section) const {
-  int elements = section.block * m_.lanes;
-  if (elements > kLargestBlock || section.block < m_.lanes) return false;
-  std::vector<plan::Id> given = given_to(section);
-  return std::all_of(given.begin(), given.end(), [&](plan::Id v) {
-    int block = kept_.at(v).block;
-    return block == section.block || block >= elements;
+bool BodyEmitter::goes_in_vectors(const plan::Pass& pass) const {
+  int elements = pass.block * m_.lanes;
+  if (elements > kLargestBlock || pass.block < m_.lanes) return false;
+  return std::all_of(pass.inputs.begin(), pass.inputs.end(), [&](size_t input) {
+    int block = block_of(plan_[body_.code[input].value].at);
+    return block == pass.block || block >= elements;
   });
 }
 
@@ -64,8 +57,8 @@ std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string
     std::vector<int> high = halves(m_.lanes, width, true);
     for (size_t p = 0; p < parts.size() / 2; ++p) {
       auto moved = [&](const std::vector<int>& lanes) {
-        return f_.set("part", "shufflevector {0} {1}, {0} {2}, {3}", type, parts[2 * p],
-                      parts[2 * p + 1], mask_of(lanes));
+        return f_.shuffle("part", type, parts[2 * p], parts[2 * p + 1], m_.lanes,
+                          [&](int k) { return lanes[static_cast<size_t>(k)]; });
       };
       std::vector<int> both = blocks[2 * p];
       both.insert(both.end(), blocks[2 * p + 1].begin(), blocks[2 * p + 1].end());
@@ -80,23 +73,24 @@ std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string
   for (size_t lane = 0; lane < order.size(); ++lane) {
     order[static_cast<size_t>(blocks[0][lane])] = static_cast<int>(lane);
   }
-  std::string all = f_.set(name(inst.value), "shufflevector {0} {1}, {0} poison, {2}", type,
-                           parts[0], mask_of(order));
+  std::string all = f_.shuffle(name(inst.value), type, parts[0], "poison", m_.lanes,
+                               [&](int k) { return order[static_cast<size_t>(k)]; });
   if (!by_bits) return all;
   return f_.set(name(inst.value), "bitcast {} {} to {}", type, all, vector_.type(DType::f32));
 }
 
-void BodyEmitter::emit_block_vectors(const plan::Section& section) {
-  int elements = section.block * m_.lanes;
-  loop("blocks", count_in_unit(elements), [&](const std::string& i) {
+void BodyEmitter::emit_block_vectors(const plan::Pass& pass) {
+  int elements = pass.block * m_.lanes;
+  f_.loop("blocks", "0", count_in_unit(elements), [&](const std::string& i) {
     for (Stream& s : streams_) {
-      if (block_of(s) == section.block) {
+      if (block_of(s) == pass.block) {
         s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
       }
     }
-    for (plan::Id v : given_to(section)) {
+    for (size_t input : pass.inputs) {
+      plan::Id v = body_.code[input].value;
       const Kept& k = kept_.at(v);
-      if (k.block == section.block) {
+      if (k.block == pass.block) {
         std::string at = f_.address("at", k.array, i, vector_bytes(k.dtype));
         vectors_[v] = vector_.load(k.dtype, at, name(v));
       } else {
@@ -105,23 +99,19 @@ void BodyEmitter::emit_block_vectors(const plan::Section& section) {
         vectors_[v] = vector_.splat(k.dtype, scalar_.load(k.dtype, at, name(v)), name(v));
       }
     }
-    for (const plan::Inst* inst : section.code) {
-      f_.comment(plan_[inst->value].text);
-      if (inst->reduces_block()) {
-        vectors_[inst->value] = reduce_blocks(*inst, i);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      f_.comment(plan_[inst.value].text);
+      if (inst.reduces_block()) {
+        vectors_[inst.value] = reduce_blocks(inst, i);
       } else {
-        evaluate(*inst, i);
+        evaluate(inst, i);
       }
-      auto kept = kept_.find(inst->value);
+      auto kept = kept_.find(inst.value);
       if (kept == kept_.end()) continue;
-      vector_.store(inst->out, vectors_.at(inst->value),
-                    f_.address("at", kept->second.array, i, vector_bytes(inst->out)));
+      vector_.store(inst.out, vectors_.at(inst.value),
+                    f_.address("at", kept->second.array, i, vector_bytes(inst.out)));
     }
-    std::vector<size_t> stores;
-    for (const plan::Store* s : section.stores) {
-      stores.push_back(static_cast<size_t>(s - body_.stores.data()));
-    }
-    emit_stores(stores);
+    emit_stores(pass.stores);
     f_.end_comment();
   });
 }

@@ -17,54 +17,24 @@ const std::string& Storage::unit(std::string_view purpose, size_t number) {
   return get(fmt::format("{}.{}", purpose, number), kLargestBlock);
 }
 
-// A loop from 0 to `count`; `body` emits what is done with the number.
-void BodyEmitter::loop(std::string_view hint, const std::string& count,
-                       const std::function<void(const std::string&)>& body) {
-  std::string before = f_.label(fmt::format("{}s", hint));
-  std::string head = f_.label(hint);
-  std::string latch = f_.label(fmt::format("{}.next", hint));
-  std::string end = f_.label(fmt::format("{}.end", hint));
-  f_.jump(before);
-  f_.block(before);
-  f_.jump(head);
-  f_.block(head);
-  std::string next = f_.name("i.next");
-  std::string i = f_.set("i", "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, latch);
-  body(i);
-  f_.jump(latch);
-  f_.block(latch);
-  f_.line("{} = add nuw i64 {}, 1", next, i);
-  std::string more = f_.set("more", "icmp ult i64 {}, {}", next, count);
-  f_.branch(more, head, end);
-  f_.block(end);
-}
-
-void BodyEmitter::emit_units(const std::string& done) {
+void BodyEmitter::emit_units() {
   for (size_t i = 0; i < streams_.size(); ++i) streams_[i].tail = storage_.unit("unit", i);
   for (const plan::Inst& inst : body_.code) {
-    if (std::find(body_.kept.begin(), body_.kept.end(), inst.value) == body_.kept.end()) continue;
+    if (!inst.kept) continue;
     kept_[inst.value] = {storage_.unit("kept", kept_.size()), inst.out,
                          block_of(plan_[inst.value].at)};
   }
-  // Reductions that need no lanes stand in one vector of memory, which LLVM turns into a register.
-  for (Reducer& r : reducers_) {
-    if (r.in_lanes) {
-      r.pointer = r.array;
-      continue;
-    }
-    r.array = storage_.lanes_tail(r.index);
-    f_.line("store {} {}, ptr {}, align 64", vector_.type(r.dtype), r.before, r.array);
-  }
-  std::string before = f_.label("units");
-  std::string unit = f_.label("unit");
-  std::string next_label = f_.label("unit.next");
-  f_.jump(before);
-  f_.block(before);
-  f_.jump(unit);
+  for (Reducer& r : reducers_) r.pointer = r.array;
+  f_.loop(
+      "first", "0", chunk_.length,
+      [&](const std::string& first) {
+        unit_.first = first;
+        emit_unit();
+      },
+      kLargestBlock);
+}
 
-  f_.block(unit);
-  std::string next = f_.name("first.next");
-  unit_.first = f_.set("first", "phi i64 [ 0, %{} ], [ {}, %{} ]", before, next, next_label);
+void BodyEmitter::emit_unit() {
   unit_.left = f_.set("left", "sub i64 {}, {}", chunk_.length, unit_.first);
   unit_.ragged = f_.set("ragged", "icmp ult i64 {}, {}", unit_.left, kLargestBlock);
   unit_.size =
@@ -79,27 +49,13 @@ void BodyEmitter::emit_units(const std::string& done) {
     s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
   }
   copy_unit(true);
-  for (const plan::Section& section : plan::sections_of(plan_, body_)) {
-    // What stands in registers is of the loop that made it.
+  for (const plan::Pass& pass : body_.passes) {
+    // Registers belong to the loop that made them.
     std::map<plan::Id, std::string> shared = vectors_;
-    section.block == 1 ? emit_elements(section) : emit_blocks(section);
+    pass.block == 1 ? emit_elements(pass) : emit_blocks(pass);
     vectors_ = std::move(shared);
   }
   copy_unit(false);
-  f_.jump(next_label);
-
-  f_.block(next_label);
-  f_.line("{} = add nuw i64 {}, {}", next, unit_.first, kLargestBlock);
-  std::vector<std::string> sums;
-  for (const Reducer& r : reducers_) {
-    sums.push_back(r.in_lanes ? "" : vector_.load(r.dtype, r.array, r.name));
-  }
-  std::string more = f_.set("more", "icmp ult i64 {}, {}", next, chunk_.length);
-  f_.branch(more, unit, done);
-  for (size_t k = 0; k < reducers_.size(); ++k) {
-    if (!reducers_[k].in_lanes)
-      reducers_[k].before = fmt::format("[ {}, %{} ]", sums[k], next_label);
-  }
 }
 
 // How many values of blocks, or vectors, the unit's elements make.
@@ -110,50 +66,28 @@ std::string BodyEmitter::count_in_unit(int elements) {
 
 // Between the arrays and the stack, where the unit is the chunk's last one and not whole.
 void BodyEmitter::copy_unit(bool in) {
-  std::string copy = f_.label(in ? "unit.in" : "unit.out");
-  std::string end = f_.label(in ? "unit.ready" : "unit.done");
-  f_.branch(unit_.ragged, copy, end);
-  f_.block(copy);
-  for (const Stream& s : streams_) {
-    if (in ? !s.read_first : !s.use->stored) continue;
-    loop("copied", count_in_unit(block_of(s)), [&](const std::string& i) {
-      std::string from = f_.address("from", in ? s.in_place : s.tail, i, size_of(s.dtype));
-      std::string to = f_.address("to", in ? s.tail : s.in_place, i, size_of(s.dtype));
-      std::string type = memory_type_text(s.dtype, 1);
-      std::string v = f_.set("v", "load {}, ptr {}, align 1", type, from);
-      f_.line("store {} {}, ptr {}, align 1", type, v, to);
-    });
-  }
-  f_.jump(end);
-  f_.block(end);
+  f_.if_(in ? "unit.in" : "unit.out", unit_.ragged, [&] {
+    for (const Stream& s : streams_) {
+      if (in ? !s.read_first : !s.use->stored) continue;
+      f_.loop("copied", "0", count_in_unit(block_of(s)), [&](const std::string& i) {
+        std::string from = f_.address("from", in ? s.in_place : s.tail, i, size_of(s.dtype));
+        std::string to = f_.address("to", in ? s.tail : s.in_place, i, size_of(s.dtype));
+        std::string type = memory_type_text(s.dtype, 1);
+        std::string v = f_.set("v", "load {}, ptr {}, align 1", type, from);
+        f_.line("store {} {}, ptr {}, align 1", type, v, to);
+      });
+    }
+  });
 }
 
-// Every value of the element domain that the section uses and does not make.
-std::vector<plan::Id> BodyEmitter::given_to(const plan::Section& section) const {
-  std::set<plan::Id> made;
-  std::vector<plan::Id> given;
-  auto use = [&](plan::Id v) {
-    if (v != plan::kNone && plan_.is_element(v) && made.insert(v).second) given.push_back(v);
-  };
-  for (const plan::Inst* inst : section.code) {
-    if (!inst->reduces_block()) for_each_operand(*inst, use);
-    made.insert(inst->value);
-  }
-  for (const plan::Combine* c : section.reductions) use(c->operand);
-  for (const plan::Store* s : section.stores) {
-    use(s->value);
-    use(s->predicate);
-  }
-  return given;
-}
-
-void BodyEmitter::emit_elements(const plan::Section& section) {
-  decode_bytes(section);
-  loop("vector", count_in_unit(m_.lanes), [&](const std::string& i) {
+void BodyEmitter::emit_elements(const plan::Pass& pass) {
+  decode_bytes(pass);
+  f_.loop("vector", "0", count_in_unit(m_.lanes), [&](const std::string& i) {
     for (Stream& s : streams_) {
       if (block_of(s) == 1) s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
     }
-    for (plan::Id v : given_to(section)) {
+    for (size_t input : pass.inputs) {
+      plan::Id v = body_.code[input].value;
       const Kept& k = kept_.at(v);
       if (k.block == 1) {
         vectors_[v] =
@@ -164,44 +98,40 @@ void BodyEmitter::emit_elements(const plan::Section& section) {
         vectors_[v] = vector_.splat(k.dtype, scalar_.load(k.dtype, at, name(v)), name(v));
       }
     }
-    for (const plan::Inst* inst : section.code) {
-      f_.comment(plan_[inst->value].text);
-      auto decoded = decoded_.find(inst->value);
-      auto looked_up = looked_up_.find(inst->value);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      f_.comment(plan_[inst.value].text);
+      auto decoded = decoded_.find(inst.value);
+      auto looked_up = looked_up_.find(inst.value);
       if (looked_up != looked_up_.end()) {
         const auto& [function, stream] = looked_up->second;
-        vectors_[inst->value] = look_up(function, streams_[stream]);
+        vectors_[inst.value] = look_up(function, streams_[stream]);
       } else if (decoded == decoded_.end()) {
-        evaluate(*inst, i);
+        evaluate(inst, i);
       } else {
         std::string at = f_.address("at", decoded->second, i, vector_bytes(DType::f32));
-        vectors_[inst->value] = vector_.load(DType::f32, at, name(inst->value));
+        vectors_[inst.value] = vector_.load(DType::f32, at, name(inst.value));
       }
-      auto kept = kept_.find(inst->value);
+      auto kept = kept_.find(inst.value);
       if (kept == kept_.end()) continue;
-      std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst->out));
-      vector_.store(inst->out, vectors_.at(inst->value), at);
+      std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst.out));
+      vector_.store(inst.out, vectors_.at(inst.value), at);
     }
-    combine_unit(section, i);
-    std::vector<size_t> stores;
-    for (const plan::Store* s : section.stores) {
-      stores.push_back(static_cast<size_t>(s - body_.stores.data()));
-    }
-    emit_stores(stores);
+    combine_unit(pass, i);
+    emit_stores(pass.stores);
     f_.end_comment();
   });
 }
 
-// What is behind the chunk's end changes no lane.
-void BodyEmitter::combine_unit(const plan::Section& section, const std::string& i) {
-  if (section.reductions.empty()) return;
+// Elements behind the chunk's end change no lane.
+void BodyEmitter::combine_unit(const plan::Pass& pass, const std::string& i) {
+  if (pass.reductions.empty()) return;
   std::string walked = f_.set("walked", "mul i64 {}, {}", i, m_.lanes);
   std::string rest = f_.set("rest", "sub i64 {}, {}", unit_.size, walked);
   std::string active = active_lanes(rest);
   std::string vectors = f_.set("i", "udiv i64 {}, {}", unit_.first, m_.lanes);
   std::string of_chunk = f_.set("i", "add i64 {}, {}", vectors, i);
-  for (const plan::Combine* c : section.reductions) {
-    Reducer& r = reducers_[static_cast<size_t>(c - body_.reductions.data())];
+  for (size_t reduction : pass.reductions) {
+    const Reducer& r = reducers_[reduction];
     f_.comment(r.text);
     std::string& operand = vectors_.at(r.operand);
     std::string given = operand;
@@ -209,36 +139,24 @@ void BodyEmitter::combine_unit(const plan::Section& section, const std::string& 
     operand = f_.set("here", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), active,
                      vector_.type(t), given, vector_.type(t),
                      vector_.constant(t, reduction_identity(r.op, t)));
-    if (r.in_lanes) {
-      reduce(r, of_chunk);
-    } else {
-      std::string old = f_.set("old", "load {}, ptr {}, align 64", vector_.type(r.dtype), r.array);
-      f_.line("store {} {}, ptr {}, align 64", vector_.type(r.dtype), combine_next(r, old),
-              r.array);
-    }
+    reduce(r, of_chunk);
     vectors_.at(r.operand) = given;
   }
 }
 
-// What is behind the chunk's end becomes the identity, each time that a part `i` of `block`
-// elements with it is reduced.
+// Elements behind the chunk's end become the identity, each time that a part `i` of `block` elements with some of them
+// is reduced.
 void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i,
                                        int block) {
-  std::string fill = f_.label("fill");
-  std::string end = f_.label("filled");
   std::string first = f_.set("end", "mul i64 {}, {}", i, block);
   std::string behind = f_.set("end", "add i64 {}, {}", first, block);
   std::string beyond = f_.set("beyond", "icmp ugt i64 {}, {}", behind, unit_.size);
-  f_.branch(beyond, fill, end);
-  f_.block(fill);
-  std::string missing = f_.set("missing", "sub i64 {}, {}", behind, unit_.size);
-  loop("filling", missing, [&](const std::string& j) {
-    std::string at = f_.set("at", "add i64 {}, {}", unit_.size, j);
-    scalar_.store(k.dtype, scalar_.constant(k.dtype, reduction_identity(inst.op, k.dtype)),
-                  f_.address("at", k.array, at, size_of(k.dtype)));
+  f_.if_("fill", beyond, [&] {
+    f_.loop("filling", unit_.size, behind, [&](const std::string& at) {
+      scalar_.store(k.dtype, scalar_.constant(k.dtype, reduction_identity(inst.op, k.dtype)),
+                    f_.address("at", k.array, at, size_of(k.dtype)));
+    });
   });
-  f_.jump(end);
-  f_.block(end);
 }
 
 // Magnitudes and NaN are in the order of their bits; the identity's are a negative integer.
@@ -289,44 +207,46 @@ std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string&
                  : first_lane;
 }
 
-void BodyEmitter::emit_blocks(const plan::Section& section) {
-  if (goes_in_vectors(section)) return emit_block_vectors(section);
-  loop("block", count_in_unit(section.block), [&](const std::string& i) {
+void BodyEmitter::emit_blocks(const plan::Pass& pass) {
+  if (goes_in_vectors(pass)) return emit_block_vectors(pass);
+  f_.loop("block", "0", count_in_unit(pass.block), [&](const std::string& i) {
     std::map<plan::Id, std::string> scalars;
-    for (plan::Id v : given_to(section)) {
+    for (size_t input : pass.inputs) {
+      plan::Id v = body_.code[input].value;
       const Kept& k = kept_.at(v);
-      std::string larger = f_.set("block", "udiv i64 {}, {}", i, k.block / section.block);
+      std::string larger = f_.set("block", "udiv i64 {}, {}", i, k.block / pass.block);
       scalars[v] =
           scalar_.load(k.dtype, f_.address("at", k.array, larger, size_of(k.dtype)), name(v));
     }
     auto scalar = [&](plan::Id v) { return plan_.is_element(v) ? scalars.at(v) : u_[v]; };
     auto place = [&](const Stream& s) { return f_.address("at", s.pointer, i, size_of(s.dtype)); };
-    for (const plan::Inst* inst : section.code) {
-      f_.comment(plan_[inst->value].text);
-      std::string& result = scalars[inst->value];
-      if (inst->op == Op::load) {
-        const Stream& s = streams_[static_cast<size_t>(inst->index)];
-        result = scalar_.load(s.dtype, place(s), name(inst->value));
-        result = or_identity(s, scalar_, result, name(inst->value));
-      } else if (inst->reduces_block()) {
-        result = reduce_block(*inst, i);
+    for (const plan::Inst& inst : body_.code_of(pass)) {
+      f_.comment(plan_[inst.value].text);
+      std::string& result = scalars[inst.value];
+      if (inst.op == Op::load) {
+        const Stream& s = streams_[static_cast<size_t>(inst.index)];
+        result = scalar_.load(s.dtype, place(s), name(inst.value));
+        result = or_identity(s, scalar_, result, name(inst.value));
+      } else if (inst.reduces_block()) {
+        result = reduce_block(inst, i);
       } else {
         std::array<std::string, 3> args;
-        auto count = static_cast<size_t>(inst->arity());
-        for (size_t k = 0; k < count; ++k) args[k] = scalar(inst->operands[k]);
-        result = scalar_.compute(plan_, *inst, std::span(args).first(count), name(inst->value));
+        auto count = static_cast<size_t>(inst.arity());
+        for (size_t k = 0; k < count; ++k) args[k] = scalar(inst.operands[k]);
+        result = scalar_.compute(plan_, inst, std::span(args).first(count), name(inst.value));
       }
-      auto kept = kept_.find(inst->value);
+      auto kept = kept_.find(inst.value);
       if (kept == kept_.end()) continue;
-      scalar_.store(inst->out, result, f_.address("at", kept->second.array, i, size_of(inst->out)));
+      scalar_.store(inst.out, result, f_.address("at", kept->second.array, i, size_of(inst.out)));
     }
-    for (const plan::Store* action : section.stores) {
-      f_.comment(action->text);
-      const Stream& s = streams_[static_cast<size_t>(action->array)];
-      std::string value = scalar_.cast(scalar(action->value), action->from, s.dtype, "new");
-      if (action->predicate != plan::kNone) {
+    for (size_t k : pass.stores) {
+      const plan::Store& action = body_.stores[k];
+      f_.comment(action.text);
+      const Stream& s = streams_[static_cast<size_t>(action.array)];
+      std::string value = scalar_.cast(scalar(action.value), action.from, s.dtype, "new");
+      if (action.predicate != plan::kNone) {
         std::string old = scalar_.load(s.dtype, place(s), "old");
-        value = f_.set("new", "select i1 {}, {} {}, {} {}", scalar(action->predicate),
+        value = f_.set("new", "select i1 {}, {} {}, {} {}", scalar(action.predicate),
                        scalar_.type(s.dtype), value, scalar_.type(s.dtype), old);
       }
       scalar_.store(s.dtype, value, place(s));

@@ -32,7 +32,7 @@ const std::string& Storage::tail(size_t stream) {
   return get(fmt::format("tail.{}", stream), lanes_);
 }
 
-void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
+void BodyEmitter::emit(const std::string& is_large) {
   collect();
   int shift = std::countr_zero(static_cast<unsigned>(m_.lanes));
   vectors_count_ = f_.set("vectors", "lshr i64 {}, {}", chunk_.length, shift);
@@ -40,14 +40,22 @@ void BodyEmitter::emit(const std::string& is_large, const std::string& next) {
   splat_uniforms();
   open_streams(is_large);
   open_lanes();
-  std::string done = f_.label("body.done");
-  if (body_.unit == 1 && walks_columns()) emit_columns(done);
-  if (body_.unit == 1 && has_short_chunks()) emit_short(next);
-  zero_lanes();
-  body_.unit > 1 ? emit_units(done) : keeps_tails_in_place() ? emit_whole(done) : emit_passes(done);
-  f_.block(done);
-  fold();
-  f_.jump(next);
+  auto walk = [&] {
+    zero_lanes();
+    body_.unit > 1 ? emit_units() : keeps_tails_in_place() ? emit_whole() : emit_passes();
+  };
+  auto walk_and_fold = [&] {
+    if (walks_columns()) {
+      std::string full = f_.set("full", "icmp eq i64 {}, {}", chunk_.length, kPieceElements);
+      f_.if_("columns", full, [&] { emit_columns(); }, walk);
+    } else {
+      walk();
+    }
+    fold();
+  };
+  if (!has_short_chunks()) return walk_and_fold();
+  std::string is_short = f_.set("short", "icmp ule i64 {}, {}", chunk_.length, kShortElements);
+  f_.if_("few", is_short, [&] { emit_short(); }, walk_and_fold);
 }
 
 // --- the arrays that the body accesses
@@ -92,40 +100,29 @@ std::string BodyEmitter::first_tile(Granularity at) {
 std::string BodyEmitter::base_of(const Stream& s) {
   using Owner = plan::Array::Owner;
   const plan::Array& array = plan_.array(*s.use);
-  auto slot = static_cast<size_t>(array.index);
   size_t size = size_of(s.dtype);
   int32_t block = block_of(array.at);
+  auto element = [&](const std::string& index, size_t bytes) {
+    return u_.element(array.owner, array.index, index, bytes, array.name);
+  };
   auto values = [&](const std::string& elements) {  // values before this many elements
     return block == 1 ? elements : f_.set("values", "udiv i64 {}, {}", elements, block);
   };
   auto begin = [&] { return needs_rows(array.at) ? first_tile(array.at) : values(chunk_.begin); };
-  auto in_all = [&] {  // tensors
-    std::string row = f_.set("base", "mul i64 {}, {}", u_.tensor_count, plan_.base_of(array.at));
-    std::string at = f_.set("base", "add i64 {}, {}", row, chunk_.tensor);
-    std::string place = f_.address("base", u_.bases, at, sizeof(uint64_t));
-    return f_.set("tile", "add i64 {}, {}", f_.set("base", "load i64, ptr {}", place), begin());
-  };
-  switch (array.owner) {
-    case Owner::state:
-      return u_.element(u_.states, slot, chunk_.column, size, array.name);
-    case Owner::partial:
-      return u_.element(u_.slots, slot, in_all(), size, array.name);
-    case Owner::result: {
-      std::string at = is_tile(array.at) ? in_all() : chunk_.column;
-      return u_.element(u_.results, slot, at, size, array.name);
-    }
-    case Owner::scratch: {
-      // Positions are counted in the array's widest storage type, so that tensors never overlap.
-      std::string of_tensor =
-          u_.element(u_.scratch, slot, values(chunk_.scratch_base), array.max_bytes, array.name);
-      return f_.address(array.name, of_tensor, begin(), size);
-    }
-    case Owner::caller:
-      break;
+  if (array.owner == Owner::caller) {
+    return u_.element_of(chunk_.tensor, array.index, begin(), size, array.name);
   }
-  std::string row = f_.address(array.name, u_.pointers, chunk_.tensor,
-                               static_cast<size_t>(plan_.buffer_count) * sizeof(void*));
-  return u_.element(row, slot, begin(), size, array.name);
+  if (array.owner == Owner::scratch) {
+    // Positions are counted in the array's widest storage type, so that tensors never overlap.
+    std::string of_tensor = element(values(chunk_.scratch_base), array.max_bytes);
+    return f_.address(array.name, of_tensor, begin(), size);
+  }
+  if (!array.is_combined()) return element(chunk_.column, size);
+  std::string row = f_.set("base", "mul i64 {}, {}", u_.tensor_count, plan_.base_of(array.at));
+  std::string at = f_.set("base", "add i64 {}, {}", row, chunk_.tensor);
+  std::string place = f_.address("base", u_.bases, at, sizeof(uint64_t));
+  std::string base = f_.set("base", "load i64, ptr {}", place);
+  return element(f_.set("tile", "add i64 {}, {}", base, begin()), size);
 }
 
 void BodyEmitter::open_streams(const std::string& is_large) {
@@ -156,12 +153,13 @@ void BodyEmitter::open_lanes() {
       r.array = storage_.lanes(r.index);
       r.tail = storage_.lanes_tail(r.index);
     } else {
-      r.before = identity(r);
+      r.array = storage_.lanes_tail(r.index);
+      set_register(r, identity(r));
     }
   }
   if (!has_lanes) return;
-  // Lanes count from the chunk's first element, because the fold combines lanes at fixed distances. Lanes
-  // behind the chunk's length keep the identity and need not be folded.
+  // Lanes count from the chunk's first element: lanes that meet have fixed distances, wherever they begin. Lanes beyond
+  // the chunk's length stay at the identity and need not be folded.
   m_.declarations.insert("declare i64 @llvm.ctlz.i64(i64, i1)");
   std::string last = f_.set("lane.count", "sub i64 {}, 1", chunk_.length);
   std::string some = f_.set("lane.count", "or i64 {}, {}", last, m_.lanes - 1);
@@ -211,38 +209,13 @@ void BodyEmitter::splat_uniforms() {
 
 // --- the loop
 
-void BodyEmitter::emit_loop(const std::string& count, const std::string& pass_label,
-                            const std::string& after) {
-  std::string loop = f_.label("loop");
-  std::string loop_end = f_.label("loop.end");
-  std::string empty = f_.set("empty", "icmp eq i64 {}, 0", count);
-  f_.branch(empty, after, loop);
-
-  f_.block(loop);
-  std::string i_next = f_.name("i.next");
-  std::string i = f_.set("i", "phi i64 [ 0, %{} ], [ {}, %{} ]", pass_label, i_next, loop_end);
-  for (Reducer& r : reducers_) {
-    if (r.in_lanes) continue;
-    r.next = f_.name(r.name + ".next");
-    r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.in_pass,
-                       pass_label, r.next, loop_end);
-  }
-  for (Stream& s : streams_) {
-    s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
-  }
-  emit_element(i);
-  f_.jump(loop_end);
-  f_.block(loop_end);
-  f_.line("{} = add nuw i64 {}, 1", i_next, i);
-  std::string more = f_.set("more", "icmp ult i64 {}, {}", i_next, count);
-  f_.branch(more, loop, after);
-
-  f_.block(after);
-  for (Reducer& r : reducers_) {
-    if (r.in_lanes) continue;
-    f_.line("{} = phi {} [ {}, %{} ], [ {}, %{} ]", r.after, vector_.type(r.dtype), r.in_pass,
-            pass_label, r.next, loop_end);
-  }
+void BodyEmitter::emit_loop(const std::string& count) {
+  f_.loop("i", "0", count, [&](const std::string& i) {
+    for (Stream& s : streams_) {
+      s.address = f_.address("at", s.pointer, i, vector_bytes(s.dtype));
+    }
+    emit_element(i);
+  });
 }
 
 // A loop that updates nothing in place waits for the memory's latency, because the processor's own
@@ -263,7 +236,7 @@ void BodyEmitter::emit_element(const std::string& i) {
   });
   if (!in_place && follows_few_streams()) prefetch();
   emit_code(i);
-  for (Reducer& r : reducers_) {
+  for (const Reducer& r : reducers_) {
     f_.comment(r.text);
     reduce(r, i);
   }
@@ -278,7 +251,7 @@ void BodyEmitter::emit_code(const std::string& i) {
   }
 }
 
-// Combining row by row starts with the identity.
+// The first row of a tile that rows are combined in is the identity.
 std::string BodyEmitter::or_identity(const Stream& s, Ops& ops, const std::string& loaded,
                                      const std::string& hint) {
   const plan::Array& array = plan_.array(*s.use);
@@ -306,10 +279,8 @@ void BodyEmitter::evaluate(const plan::Inst& inst, const std::string& i) {
     std::string walked = f_.set(hint, "mul i64 {}, {}", i, m_.lanes);
     std::string first = f_.set(hint, "add i64 {}, {}", pass_position_, walked);
     std::string low = f_.set(hint, "trunc i64 {} to i32", first);
-    std::string steps = "<";
-    for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
-    result = f_.set(hint, "add {} {}, {}>", vector_.type(DType::i32),
-                    vector_.splat(DType::i32, low, hint), steps);
+    result = f_.set(hint, "add {} {}, {}", vector_.type(DType::i32),
+                    vector_.splat(DType::i32, low, hint), steps(m_.lanes));
     return;
   }
   auto divisor = inst.op == Op::div ? divisors_.find(inst.operands[1]) : divisors_.end();
@@ -340,18 +311,14 @@ void BodyEmitter::emit_stores(std::span<const size_t> stores) {
       store(k, predicate);
       continue;
     }
-    // All stores under one condition that is not per element share a branch.
-    std::string yes = f_.label("store");
-    std::string no = f_.label("store.end");
-    f_.branch(u_[predicate], yes, no);
-    f_.block(yes);
-    for (size_t j : stores) {
-      if (body_.stores[j].predicate != predicate) continue;
-      store(j, plan::kNone);
-      is_done.insert(j);
-    }
-    f_.jump(no);
-    f_.block(no);
+    // All stores under one condition of a coarser domain share a branch.
+    f_.if_("store", u_[predicate], [&] {
+      for (size_t j : stores) {
+        if (body_.stores[j].predicate != predicate) continue;
+        store(j, plan::kNone);
+        is_done.insert(j);
+      }
+    });
   }
 }
 
@@ -373,21 +340,13 @@ void BodyEmitter::store(size_t index, plan::Id predicate) {
 
 void BodyEmitter::store_vector(const Stream& s, const std::string& value) {
   if (!active_.empty()) return store_active(s, value);
-  if (s.streams.empty() || s.dtype == DType::boolean) {
-    return vector_.store(s.dtype, value, s.address);
-  }
-  std::string past = f_.label("past.caches");
-  std::string through = f_.label("through.caches");
-  std::string end = f_.label("stored");
-  f_.branch(s.streams_in_pass, past, through);
-  f_.block(past);
-  f_.line("store {} {}, ptr {}, align {}, !nontemporal !0", vector_.type(s.dtype), value, s.address,
-          vector_bytes(s.dtype));
-  f_.jump(end);
-  f_.block(through);
-  vector_.store(s.dtype, value, s.address);
-  f_.jump(end);
-  f_.block(end);
+  auto through = [&] { vector_.store(s.dtype, value, s.address); };
+  if (s.streams.empty() || s.dtype == DType::boolean) return through();
+  auto past = [&] {
+    f_.line("store {} {}, ptr {}, align {}, !nontemporal !0", vector_.type(s.dtype), value,
+            s.address, vector_bytes(s.dtype));
+  };
+  f_.if_("past.caches", s.streams_in_pass, past, through);
 }
 
 }  // namespace stepfuse::llvm

@@ -2,7 +2,6 @@
 // plan, the kernel ABI, and the expression table.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -43,6 +42,9 @@ class Storage {
   std::map<std::string, std::string> names_;
 };
 
+// A vector of the numbers 0, 1, 2, …, one per lane.
+std::string steps(int lanes);
+
 class BodyEmitter {
  public:
   BodyEmitter(const KernelPlan& plan, Module& module, Function& function, Uniform& uniform,
@@ -57,9 +59,8 @@ class BodyEmitter {
         scalar_(module, function, 1),
         vector_(module, function, module.lanes) {}
 
-  // Emits into the current block what the body does for the chunk, ending with a jump to `next`.
-  // `is_large` (i1): the step is far larger than any cache.
-  void emit(const std::string& is_large, const std::string& next);
+  // Emits what the body does for the chunk. `is_large` (i1): the step is far larger than any cache.
+  void emit(const std::string& is_large);
 
  private:
   // An array that the loop walks along.
@@ -73,7 +74,8 @@ class BodyEmitter {
     // Set for arrays that are only written: i1, whether stores go past the caches.
     std::string streams, streams_in_pass;
   };
-  // A reduction: lanes in memory where the order matters (floating-point sums), else one vector.
+  // A reduction. If the order matters, as in floating-point sums, it has lanes in memory. Otherwise it has one vector,
+  // in memory, which LLVM turns into a register.
   struct Reducer {
     std::string name;
     std::string text;  // for comments
@@ -83,9 +85,8 @@ class BodyEmitter {
     DType slot_dtype = DType::f32;
     DType dtype = DType::f32;  // of the vector; bool is counted in i32
     bool in_lanes = false;
-    std::string array, tail, pointer;                   // in_lanes
-    std::string before, in_pass, in_loop, next, after;  // else
-    std::string arrivals;                               // else: "[ value, %block ], " at the end
+    std::string array;
+    std::string tail, pointer;  // in_lanes
   };
 
   // A random number: what does not change along the chunk.
@@ -120,30 +121,29 @@ class BodyEmitter {
   void splat_uniforms();
   void need_vector(plan::Id v);
 
-  // Whole pieces of a phase that only reads; the current block is then what every other chunk enters.
+  // Whole pieces of a phase that only reads.
   bool walks_columns() const;
-  void emit_columns(const std::string& done);
+  void emit_columns();
 
-  // Chunks of a few vectors in a phase that only reads; likewise.
+  // Chunks of a few vectors in a phase that only reads.
+  static constexpr int kShortElements = 64;
   bool has_short_chunks() const;
-  void emit_short(const std::string& next);
+  void emit_short();
 
-  void emit_units(const std::string& done);
-  void loop(std::string_view hint, const std::string& count,
-            const std::function<void(const std::string&)>& body);
+  void emit_units();
+  void emit_unit();
   std::string count_in_unit(int elements);
   void copy_unit(bool in);
-  std::vector<plan::Id> given_to(const plan::Section& section) const;
-  void emit_elements(const plan::Section& section);
-  void decode_bytes(const plan::Section& section);
+  void emit_elements(const plan::Pass& pass);
+  void decode_bytes(const plan::Pass& pass);
   std::string look_up(const plan::ByteFunction& function, const Stream& stream);
   void decode(const plan::ByteFunction& function, const Stream& stream, const std::string& array);
   std::string byte_of(const plan::ByteFunction& function, int number, const std::string& codes,
                       const std::string& is_upper);
-  void combine_unit(const plan::Section& section, const std::string& i);
-  void emit_blocks(const plan::Section& section);
-  bool goes_in_vectors(const plan::Section& section) const;
-  void emit_block_vectors(const plan::Section& section);
+  void combine_unit(const plan::Pass& pass, const std::string& i);
+  void emit_blocks(const plan::Pass& pass);
+  bool goes_in_vectors(const plan::Pass& pass) const;
+  void emit_block_vectors(const plan::Pass& pass);
   std::string reduce_blocks(const plan::Inst& inst, const std::string& i);
   bool reduces_by_bits(const plan::Inst& inst) const;
   std::string halved(const plan::Inst& inst, DType t, const std::string& i);
@@ -157,8 +157,8 @@ class BodyEmitter {
   // is then in the way.
   bool follows_few_streams() const { return streams_.size() <= 2; }
 
-  void emit_passes(const std::string& done);
-  void emit_loop(const std::string& count, const std::string& pass_label, const std::string& after);
+  void emit_passes();
+  void emit_loop(const std::string& count);
   void prefetch();
   void emit_element(const std::string& i);
   void emit_code(const std::string& i);
@@ -170,7 +170,9 @@ class BodyEmitter {
   void prepare_draw(const plan::Inst& inst);
   std::string draw(const plan::Inst& inst, const std::string& i);
   std::string draw_at(const plan::Inst& inst, const std::string& first);
-  void reduce(Reducer& r, const std::string& i);
+  std::string load_register(const Reducer& r);
+  void set_register(const Reducer& r, const std::string& value);
+  void reduce(const Reducer& r, const std::string& i);
   std::string identity(const Reducer& r) const;
   // What the current element's values make of a vector of the reduction, in the active lanes.
   std::string combine_next(const Reducer& r, const std::string& old);
@@ -181,20 +183,20 @@ class BodyEmitter {
 
   // What is left after the whole vectors.
   bool keeps_tails_in_place() const;
-  void emit_whole(const std::string& done);
+  void emit_whole();
   std::string active_lanes(const std::string& tail);
   std::string load_active(const Stream& s, const std::string& hint);
   void store_active(const Stream& s, const std::string& value);
   void fill_tails();
-  void empty_tails();
+  void empty_tails(const std::vector<std::string>& before);
   void copy_tail(const Stream& s, bool in);
 
   void fold();
-  std::string across_lanes(const Reducer& r);
+  std::string across_lanes(const Reducer& r, std::string all);
   std::string rotated(const std::string& v, DType t, int lanes);
   std::string combine(const Reducer& r, const std::string& a, const std::string& b,
                       std::string_view hint);
-  void write_folded(const Reducer& r);
+  void write_folded(const Reducer& r, const std::string& lanes);
   void write_slot(const Reducer& r, const std::string& value);
 
   size_t vector_bytes(DType t) const { return size_of(t) * static_cast<size_t>(m_.lanes); }
@@ -214,7 +216,7 @@ class BodyEmitter {
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
   std::map<plan::Id, Kept> kept_;
-  // Functions of bytes, of the section at hand: arrays of the unit's values; with their streams,
+  // Functions of bytes, of the pass at hand: arrays of the unit's values; with their streams,
   // where each vector is looked up.
   std::map<plan::Id, std::string> decoded_;
   std::map<plan::Id, std::pair<plan::ByteFunction, size_t>> looked_up_;

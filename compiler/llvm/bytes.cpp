@@ -17,20 +17,17 @@ constexpr size_t kCodes = 64;  // at once
 constexpr const char* kBytes = "<64 x i8>";
 
 std::string list_of(std::span<const uint8_t> bytes) {
-  std::string list;
-  for (uint8_t b : bytes) list += fmt::format("{}i8 {}", list.empty() ? "" : ", ", b);
-  return fmt::format("{} <{}>", kBytes, list);
+  auto byte = [&](int k) { return bytes[static_cast<size_t>(k)]; };
+  return fmt::format("{} {}", kBytes, vector_of("i8", static_cast<int>(bytes.size()), byte));
 }
 
 // The lower or the upper halves of two vectors' quarters, one element from each in turn.
-std::string turns(size_t lanes, bool upper) {
-  std::string mask;
-  size_t quarter = lanes / 4;
-  for (size_t k = 0; k < lanes; ++k) {
-    size_t from = k / quarter * quarter + (upper ? quarter / 2 : 0) + k % quarter / 2;
-    mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", from + (k % 2 == 0 ? 0 : lanes));
-  }
-  return fmt::format("<{} x i32> <{}>", lanes, mask);
+auto turns(int lanes, bool upper) {
+  return [=](int k) {
+    int quarter = lanes / 4;
+    int from = k / quarter * quarter + (upper ? quarter / 2 : 0) + k % quarter / 2;
+    return from + (k % 2 == 0 ? 0 : lanes);
+  };
 }
 
 }  // namespace
@@ -61,17 +58,12 @@ std::string BodyEmitter::byte_of(const plan::ByteFunction& function, int number,
 // The unit's values of a function, to an array.
 void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& stream,
                          const std::string& array) {
-  loop("codes", count_in_unit(kCodes), [&](const std::string& i) {
+  f_.loop("codes", "0", count_in_unit(kCodes), [&](const std::string& i) {
     f_.comment(plan_[function.value].text);
     std::string at = f_.address("at", stream.pointer, i, kCodes);
     std::string loaded = f_.set("codes", "load <16 x i32>, ptr {}, align 1", at);
-    std::string order;
-    for (int k = 0; k < 16; ++k) {
-      order += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k % 4 * 4 + k / 4);
-    }
-    std::string turned =
-        f_.set("codes", "shufflevector <16 x i32> {0}, <16 x i32> poison, <16 x i32> <{1}>", loaded,
-               order);
+    std::string turned = f_.shuffle("codes", "<16 x i32>", loaded, "poison", 16,
+                                    [](int k) { return k % 4 * 4 + k / 4; });
     std::string codes = f_.set("codes", "bitcast <16 x i32> {} to {}", turned, kBytes);
     std::string is_upper = f_.set("upper", "icmp slt {} {}, zeroinitializer", kBytes, codes);
     std::array<std::string, 4> bytes;
@@ -79,16 +71,14 @@ void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& strea
       bytes[static_cast<size_t>(b)] = byte_of(function, b, codes, is_upper);
     std::string to = f_.address("to", array, i, kCodes * sizeof(float));
     auto pair = [&](const std::string& a, const std::string& b, bool upper) {
-      std::string both =
-          f_.set("pair", "shufflevector {0} {1}, {0} {2}, {3}", kBytes, a, b, turns(kCodes, upper));
+      std::string both = f_.shuffle("pair", kBytes, a, b, kCodes, turns(kCodes, upper));
       return f_.set("pair", "bitcast {} {} to <32 x i16>", kBytes, both);
     };
     for (size_t half = 0; half < 2; ++half) {
       std::string low = pair(bytes[0], bytes[1], half == 1);
       std::string high = pair(bytes[2], bytes[3], half == 1);
       for (size_t part = 0; part < 2; ++part) {
-        std::string whole = f_.set("whole", "shufflevector <32 x i16> {}, <32 x i16> {}, {}", low,
-                                   high, turns(32, part == 1));
+        std::string whole = f_.shuffle("whole", "<32 x i16>", low, high, 32, turns(32, part == 1));
         f_.line("store <32 x i16> {}, ptr {}, align 64", whole,
                 f_.address("to", to, std::to_string(2 * half + part), 64));
       }
@@ -116,22 +106,23 @@ std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Strea
   return all;
 }
 
-// Decodes what the section makes of bytes; their vectors are then loaded, or looked up.
-void BodyEmitter::decode_bytes(const plan::Section& section) {
+// Decodes what the pass makes of bytes; their vectors are then loaded, or looked up.
+void BodyEmitter::decode_bytes(const plan::Pass& pass) {
   decoded_.clear();
   looked_up_.clear();
   if (!m_.has_byte_permutes && m_.lanes > 8) return;
+  std::span<const plan::Inst> code = body_.code_of(pass);
   for (const plan::ByteFunction& f : plan::byte_functions_of(plan_, body_)) {
     auto makes = [&](plan::Id v) {
-      return std::find_if(section.code.begin(), section.code.end(),
-                          [&](const plan::Inst* i) { return i->value == v; });
+      return std::find_if(code.begin(), code.end(),
+                          [&](const plan::Inst& i) { return i.value == v; });
     };
     auto load = makes(f.byte);
     auto result = makes(f.value);
-    if (load == section.code.end() || result == section.code.end()) continue;
-    auto stream = static_cast<size_t>((*load)->index);
+    if (load == code.end() || result == code.end()) continue;
+    auto stream = static_cast<size_t>(load->index);
     if (!m_.has_byte_permutes) {
-      bool is_short = (*result)->op == Op::cast && m_.has_f16;
+      bool is_short = result->op == Op::cast && m_.has_f16;
       if (!is_short) looked_up_.insert({f.value, {f, stream}});
       continue;
     }

@@ -19,64 +19,36 @@ constexpr size_t kLongestColumnCode = 48;
 bool BodyEmitter::walks_columns() const {
   bool only_reads =
       std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.use->stored; });
-  return only_reads && follows_few_streams() && !reducers_.empty() &&
+  return only_reads && follows_few_streams() && !reducers_.empty() && body_.unit == 1 &&
          body_.code.size() <= kLongestColumnCode;
 }
 
-void BodyEmitter::emit_columns(const std::string& done) {
-  std::string columns = f_.label("columns");
-  std::string column = f_.label("column");
-  std::string column_end = f_.label("column.end");
-  std::string rows = f_.label("rows");
-  std::string full = f_.set("piece.full", "icmp eq i64 {}, {}", chunk_.length, kPieceElements);
-  f_.branch(full, columns, rows);
-  f_.block(columns);
-  f_.jump(column);
-
-  f_.block(column);
-  std::string next = f_.name("column.next");
-  std::string c = f_.set("column", "phi i64 [ 0, %{} ], [ {}, %{} ]", columns, next, column_end);
-  std::vector<std::string> before;  // initial values of reductions in registers
-  for (Reducer& r : reducers_) {
-    before.push_back(r.before);
-    r.after = f_.name(r.name + ".column");
-    if (r.in_lanes) {
-      r.in_loop = vector_.constant(r.dtype, {});
-    } else {
-      r.in_loop = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
-                         columns, r.after, column_end);
-    }
-  }
+void BodyEmitter::emit_columns() {
   pass_position_ = chunk_.position;
-  for (int row = 0; row < kRows; ++row) {
-    std::string i = f_.set("i", "add i64 {}, {}", c, row * (kLanes / m_.lanes));
-    for (Stream& s : streams_) s.address = f_.address("at", s.base, i, vector_bytes(s.dtype));
-    emit_code(i);
-    for (Reducer& r : reducers_) {
-      f_.comment(r.text);
-      r.in_loop = combine_next(r, r.in_loop);
+  f_.loop("column", "0", std::to_string(kLanes / m_.lanes), [&](const std::string& c) {
+    std::vector<std::string> so_far;  // [reduction]
+    for (const Reducer& r : reducers_) {
+      so_far.push_back(r.in_lanes ? vector_.constant(r.dtype, {}) : load_register(r));
     }
-    f_.end_comment();
-  }
-  f_.jump(column_end);
-  f_.block(column_end);
-  for (size_t k = 0; k < reducers_.size(); ++k) {
-    Reducer& r = reducers_[k];
-    if (r.in_lanes) {
-      std::string at = f_.address("lane", r.array, c, vector_bytes(r.dtype));
-      vector_.store(r.dtype, r.in_loop, at);
-    } else {
-      // The column's phi already uses r.after under its own name.
-      f_.line("{} = bitcast {} {} to {}", r.after, vector_.type(r.dtype), r.in_loop,
-              vector_.type(r.dtype));
-      r.arrivals = fmt::format("[ {}, %{} ], ", r.after, column_end);
-      r.before = before[k];
+    for (int row = 0; row < kRows; ++row) {
+      std::string i = f_.set("i", "add i64 {}, {}", c, row * (kLanes / m_.lanes));
+      for (Stream& s : streams_) s.address = f_.address("at", s.base, i, vector_bytes(s.dtype));
+      emit_code(i);
+      for (size_t k = 0; k < reducers_.size(); ++k) {
+        f_.comment(reducers_[k].text);
+        so_far[k] = combine_next(reducers_[k], so_far[k]);
+      }
+      f_.end_comment();
     }
-  }
-  f_.line("{} = add nuw i64 {}, 1", next, c);
-  std::string more = f_.set("more", "icmp ult i64 {}, {}", next, kLanes / m_.lanes);
-  f_.branch(more, column, done);
-  f_.block(rows);
+    for (size_t k = 0; k < reducers_.size(); ++k) {
+      const Reducer& r = reducers_[k];
+      if (!r.in_lanes) {
+        set_register(r, so_far[k]);
+        continue;
+      }
+      vector_.store(r.dtype, so_far[k], f_.address("lane", r.array, c, vector_bytes(r.dtype)));
+    }
+  });
 }
 
 }  // namespace stepfuse::llvm

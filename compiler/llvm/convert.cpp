@@ -156,23 +156,17 @@ std::string Ops::narrow_bf16(const std::string& v, std::string_view hint) {
   m_.declarations.insert(fmt::format("declare {}, i32)", kClass));
   m_.declarations.insert(fmt::format("declare {})", kRound));
   std::string odd = f_.set(hint, "call {} {}, i32 {})", kClass, v, kNanOrSubnormal);
-  std::string fast = f_.label("round.fast");
-  std::string slow = f_.label("round.slow");
-  std::string end = f_.label("rounded");
-  f_.line("br i1 {}, label %{}, label %{}, !prof !1", any(odd, hint), slow, fast);
-  f_.block(fast);
-  std::string rounded = f_.set(hint, "call {} {})", kRound, v);
-  std::string quick = f_.set(hint, "bitcast <16 x bfloat> {} to {}", rounded, itype(16));
-  f_.jump(end);
-  f_.block(slow);
-  auto never = [](Op, DType, DType) { return false; };
-  const std::string operands[] = {v};
-  const plan::Expansion* by_bits =
-      plan::expansion_of(Op::cast, DType::f32, DType::bf16, nullptr, never);
-  std::string exact = expand(*by_bits, operands, hint);
-  f_.jump(end);
-  f_.block(end);
-  return f_.set(hint, "phi {} [ {}, %{} ], [ {}, %{} ]", itype(16), quick, fast, exact, slow);
+  auto exact = [&] {
+    auto never = [](Op, DType, DType) { return false; };
+    const std::string operands[] = {v};
+    return expand(*plan::expansion_of(Op::cast, DType::f32, DType::bf16, nullptr, never), operands,
+                  hint);
+  };
+  auto quick = [&] {
+    std::string rounded = f_.set(hint, "call {} {})", kRound, v);
+    return f_.set(hint, "bitcast <16 x bfloat> {} to {}", rounded, itype(16));
+  };
+  return f_.choose(hint, itype(16), any(odd, hint), exact, quick, true);
 }
 
 }  // namespace stepfuse::llvm

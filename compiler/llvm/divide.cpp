@@ -72,26 +72,17 @@ std::string BodyEmitter::divide(const plan::Inst& inst, const Divisor& divisor) 
   const std::string& d = vectors_.at(inst.operands[1]);
   std::string any = is_far(inst.operands[0], x, hint);
   std::string far = f_.set(hint, "or i1 {}, {}", any, divisor.is_far);
-  std::string fast = f_.label("divide.fast");
-  std::string slow = f_.label("divide.slow");
-  std::string end = f_.label("divided");
-  f_.line("br i1 {}, label %{}, label %{}, !prof !1", far, slow, fast);
-
   auto apply = [&](Op op, std::initializer_list<std::string> args) {
     return vector_.apply(op, DType::f32, DType::f32, std::span(args.begin(), args.size()), hint);
   };
-  f_.block(fast);
-  std::string q = apply(Op::mul, {x, divisor.reciprocal});
-  // Negated, so that x = -0 gives -0.
-  std::string rest = apply(Op::fma, {q, d, apply(Op::neg, {x})});
-  std::string quick = apply(Op::fma, {apply(Op::neg, {rest}), divisor.reciprocal, q});
-  f_.jump(end);
-  f_.block(slow);
-  std::string exact = apply(Op::div, {x, d});
-  f_.jump(end);
-  f_.block(end);
-  return f_.set(hint, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(DType::f32), quick, fast,
-                exact, slow);
+  auto exact = [&] { return apply(Op::div, {x, d}); };
+  auto quick = [&] {
+    std::string q = apply(Op::mul, {x, divisor.reciprocal});
+    // Negated so that x = -0 gives -0.
+    std::string rest = apply(Op::fma, {q, d, apply(Op::neg, {x})});
+    return apply(Op::fma, {apply(Op::neg, {rest}), divisor.reciprocal, q});
+  };
+  return f_.choose(hint, vector_.type(DType::f32), far, exact, quick, true);
 }
 
 }  // namespace stepfuse::llvm

@@ -30,21 +30,14 @@ class FinishEmitter {
 
  private:
   void write(const plan::Write& w, const std::string& index) {
-    auto slot = static_cast<size_t>(w.state);
-    std::string skip;
-    if (w.predicate != plan::kNone) {
-      std::string yes = f_.label("write");
-      skip = f_.label("write.end");
-      f_.branch(u_[w.predicate], yes, skip);
-      f_.block(yes);
-    }
-    f_.comment(w.text);
-    DType t = plan_.states[slot].dtype;
-    ops_.store(t, u_[w.value], u_.element(u_.states, slot, index, size_of(t), "state"));
-    f_.end_comment();
-    if (skip.empty()) return;
-    f_.jump(skip);
-    f_.block(skip);
+    auto store = [&] {
+      f_.comment(w.text);
+      DType t = plan_.state(w.state).dtype;
+      ops_.store(t, u_[w.value],
+                 u_.element(Uniform::Owner::state, w.state, index, size_of(t), "state"));
+      f_.end_comment();
+    };
+    w.predicate == plan::kNone ? store() : f_.if_("write", u_[w.predicate], store);
   }
 
   const KernelPlan& plan_;

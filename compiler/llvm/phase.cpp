@@ -29,42 +29,18 @@ class PhaseEmitter {
 
   std::string run() {
     u_.load_scalars(phase_.uniform.of(per::step));
-    std::string start = f_.label("start");
-    std::string loop = f_.label("chunk.loop");
-    std::string chunk = f_.label("chunk");
-    next_ = f_.label("chunk.next");
-    std::string end = f_.label("end");
-    // If a condition of the step guards the phase's whole work, return at once.
-    if (phase_.guards == plan::Guard::launch) {
-      f_.branch(u_[phase_.guard], start, end);
-    } else {
-      f_.jump(start);
-    }
-    f_.block(start);
-    prepare_caches();
     is_large_ = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
-    f_.jump(loop);
-
-    f_.block(loop);
-    std::string c_next = f_.name("c.next");
-    chunk_.index = f_.set("c", "phi i64 [ %begin, %{} ], [ {}, %{} ]", start, c_next, next_);
-    std::string more = f_.set("more", "icmp slt i64 {}, %end", chunk_.index);
-    f_.branch(more, chunk, end);
-    f_.block(chunk);
-    emit_chunk();
-    f_.block(next_);
-    f_.line("{} = add nuw nsw i64 {}, 1", c_next, chunk_.index);
-    f_.jump(loop);
-    f_.block(end);
-    // Nothing else orders the stores that bypass the caches.
-    std::string fence = f_.label("fence");
-    std::string leave = f_.label("leave");
-    std::string large = f_.set("is_large", "icmp uge i64 {}, {}", u_.chunk_count, kLargeChunks);
-    f_.branch(large, fence, leave);
-    f_.block(fence);
-    f_.line("fence seq_cst");
-    f_.jump(leave);
-    f_.block(leave);
+    auto work = [&] {
+      prepare_caches();
+      f_.loop("c", "%begin", "%end", [&](const std::string& c) {
+        chunk_.index = c;
+        emit_chunk();
+      });
+    };
+    // A phase whose whole work hangs on one condition of the step is left at once.
+    phase_.guards == plan::Guard::launch ? f_.if_("start", u_[phase_.guard], work) : work();
+    // Stores past the caches are ordered by nothing else.
+    f_.if_("large", is_large_, [&] { f_.line("fence seq_cst"); });
     f_.line("ret void");
     return f_.take(fmt::format(
         "void @sf_phase_{}(ptr noalias readonly %ctx, i64 %begin, i64 %end) #0", number_));
@@ -97,29 +73,23 @@ class PhaseEmitter {
     std::string is_here =
         f_.set("present", "and i64 {}, {}", flags, static_cast<unsigned>(abi::kPresent));
     std::string present = f_.set("present", "icmp ne i64 {}, 0", is_here);
-    std::string work = f_.label("chunk.present");
-    std::string absent = f_.label("chunk.absent");
-    f_.branch(present, work, absent);
-    f_.block(absent);
-    write_identities();
-    f_.jump(next_);
+    f_.if_(
+        "chunk.present", present, [&] { emit_present(group, signature); },
+        [&] { write_identities(); });
+  }
 
-    f_.block(work);
+  void emit_present(const std::string& group, const std::string& signature) {
     u_.set_group(group);
     u_.set_tensor(chunk_.tensor);
     if (plan_.has_rows) enter_row();
     group_ = group;
-    cached(group_cache_, group, "group");
-    cached(tensor_cache_, chunk_.tensor, "tensor");
-    cached(row_cache_, row_, "row");
-    if (phase_.guards != plan::Guard::chunk) return emit_bodies(phase_.bodies, signature);
-    std::string yes = f_.label("guarded");
-    std::string no = f_.label("otherwise");
-    f_.branch(u_[phase_.guard], yes, no);
-    f_.block(yes);
-    emit_bodies(phase_.bodies, signature);
-    f_.block(no);
-    emit_bodies(phase_.otherwise, signature);
+    cached(group_cache_, group);
+    cached(tensor_cache_, chunk_.tensor);
+    cached(row_cache_, row_);
+    auto bodies = [&] { emit_bodies(phase_.bodies, signature); };
+    auto otherwise = [&] { emit_bodies(phase_.otherwise, signature); };
+    if (phase_.guards != plan::Guard::chunk) return bodies();
+    f_.if_("guarded", u_[phase_.guard], bodies, otherwise);
   }
 
   // Determines the chunk's row, and its columns within that row.
@@ -167,33 +137,32 @@ class PhaseEmitter {
     }
   }
 
-  void cached(Cache& cache, const std::string& member, std::string_view hint) {
+  void cached(const Cache& cache, const std::string& member) {
     if (cache.code.empty()) return;
-    std::string evaluate = f_.label(fmt::format("{}.new", hint));
-    std::string ready = f_.label(fmt::format("{}.ready", hint));
     std::string last = f_.set("last", "load i64, ptr {}", cache.member);
-    std::string same = f_.set("same", "icmp eq i64 {}, {}", last, member);
-    f_.branch(same, ready, evaluate);
-    f_.block(evaluate);
-    f_.line("store i64 {}, ptr {}", member, cache.member);
     std::span code(cache.code);
-    u_.evaluate(code.first(cache.reads));
-    if (!cache.group.empty()) leave_if_same(cache, ready);
-    u_.evaluate(code.subspan(cache.reads));
-    for (size_t i = 0; i < code.size(); ++i) {
-      f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value], cache.places[i]);
-    }
-    f_.jump(ready);
-    f_.block(ready);
+    auto compute = [&] {
+      if (!cache.group.empty()) f_.line("store i64 {}, ptr {}", group_, cache.group);
+      u_.evaluate(code.subspan(cache.reads));
+      for (size_t i = 0; i < code.size(); ++i) {
+        f_.line("store {} {}, ptr {}", type_text(code[i].out, 1), u_[code[i].value],
+                cache.places[i]);
+      }
+    };
+    std::string same = f_.set("same", "icmp eq i64 {}, {}", last, member);
+    f_.if_("member.same", same, {}, [&] {
+      f_.line("store i64 {}, ptr {}", member, cache.member);
+      u_.evaluate(code.first(cache.reads));
+      cache.group.empty() ? compute() : f_.if_("reads.same", reads_the_same(cache), {}, compute);
+    });
     for (size_t i = 0; i < code.size(); ++i) {
       u_.set(code[i].value, f_.set(plan_[code[i].value].name, "load {}, ptr {}",
                                    type_text(code[i].out, 1), cache.places[i]));
     }
   }
 
-  // Jumps to `ready` if the tensor has the same group as the last one and reads the same values, bit for
-  // bit.
-  void leave_if_same(const Cache& cache, const std::string& ready) {
+  // An i1: whether the tensor reads what the last one did, bit for bit, and has its group.
+  std::string reads_the_same(const Cache& cache) {
     std::string last = f_.set("last", "load i64, ptr {}", cache.group);
     std::string same = f_.set("same", "icmp eq i64 {}, {}", last, group_);
     for (size_t i = 0; i < cache.reads; ++i) {
@@ -206,10 +175,7 @@ class PhaseEmitter {
       std::string equal = f_.set("same", "icmp eq {} {}, {}", integer, is, was);
       same = f_.set("same", "and i1 {}, {}", same, equal);
     }
-    std::string other = f_.label("tensor.other");
-    f_.branch(same, ready, other);
-    f_.block(other);
-    f_.line("store i64 {}, ptr {}", group_, cache.group);
+    return same;
   }
 
   // Writes the slots of an absent tensor's chunk.
@@ -219,31 +185,33 @@ class PhaseEmitter {
       DType t = plan_.reduction(r).dtype;
       Bits identity = reduction_identity(plan_.reduction(r).op, t);
       ops.store(t, literal(t, identity),
-                u_.element(u_.slots, static_cast<size_t>(r), chunk_.slot, size_of(t), "slot"));
+                u_.element(Uniform::Owner::partial, r, chunk_.slot, size_of(t), "slot"));
     }
   }
 
-  // Emits the body of the chunk's signature; ends the current block.
+  // The body of the chunk's signature.
   void emit_bodies(const plan::Bodies& bodies, const std::string& signature) {
-    if (bodies.empty()) return f_.jump(next_);
+    auto emit = [&](const plan::Body& body) {
+      BodyEmitter(plan_, m_, f_, u_, storage_, chunk_, body).emit(is_large_);
+    };
+    if (bodies.size() == 1) emit(bodies[0]);
+    if (bodies.size() < 2) return;
+    std::string end = f_.label("bodies.end");
     std::vector<std::string> labels;
     std::string cases;
-    for (size_t k = 0; k < bodies.size(); ++k) {
-      labels.push_back(f_.label(fmt::format("body.{}", k)));
-      if (k == 0) continue;
-      for (uint32_t s : bodies[k].signatures) {
-        cases += fmt::format(" i64 {}, label %{}", s, labels[k]);
+    for (const plan::Body& body : bodies) {
+      labels.push_back(f_.label("body"));
+      for (uint32_t s : body.signatures) {
+        if (labels.size() > 1) cases += fmt::format(" i64 {}, label %{}", s, labels.back());
       }
     }
-    if (cases.empty()) {
-      f_.jump(labels[0]);
-    } else {
-      f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
-    }
+    f_.line("switch i64 {}, label %{} [{} ]", signature, labels[0], cases);
     for (size_t k = 0; k < labels.size(); ++k) {
       f_.block(labels[k]);
-      BodyEmitter(plan_, m_, f_, u_, storage_, chunk_, bodies[k]).emit(is_large_, next_);
+      emit(bodies[k]);
+      f_.jump(end);
     }
+    f_.block(end);
   }
 
   const KernelPlan& plan_;
@@ -256,7 +224,7 @@ class PhaseEmitter {
   ChunkNames chunk_;
   Cache group_cache_, tensor_cache_, row_cache_;
   std::string group_, row_;
-  std::string next_, is_large_;
+  std::string is_large_;
 };
 
 }  // namespace

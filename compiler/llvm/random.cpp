@@ -12,17 +12,7 @@
 #include "compiler/llvm/body.hpp"
 
 namespace stepfuse::llvm {
-namespace {
-
-// Returns the indices of a shuffle.
-template <class F>
-std::string pattern(int lanes, F of) {
-  std::string text = "<";
-  for (int k = 0; k < lanes; ++k) text += fmt::format("{}i32 {}", k == 0 ? "" : ", ", of(k));
-  return text + ">";
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // Alternates two i64: one for the even lanes of i32, one for the odd ones.
 std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
@@ -30,8 +20,7 @@ std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
   std::string type = integer_type_text(64, halves);
   std::string one = f_.set("pair", "insertelement {} poison, i64 {}, i32 0", type, a);
   std::string two = f_.set("pair", "insertelement {} {}, i64 {}, i32 1", type, one, b);
-  return f_.set("pairs", "shufflevector {0} {1}, {0} poison, <{2} x i32> {3}", type, two, halves,
-                pattern(halves, [](int k) { return k % 2; }));
+  return f_.shuffle("pairs", type, two, "poison", halves, [](int k) { return k % 2; });
 }
 
 // Computes the values that all elements of the chunk share.
@@ -83,12 +72,8 @@ std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& firs
   const std::string& hint = name(inst.value);
   int halves = m_.lanes / 2;
   std::string type = integer_type_text(64, halves);
-  auto vector = [&](auto of) {
-    std::string text = "<";
-    for (int k = 0; k < halves; ++k) text += fmt::format("{}i64 {}", k == 0 ? "" : ", ", of(k));
-    return text + ">";
-  };
-  // The index of the vector's first block; its high bits are above those of the stream.
+  auto vector = [&](auto of) { return vector_of("i64", halves, of); };
+  // The number of the vector's first block, its high bits above the stream's.
   std::string block = f_.set(hint, "lshr i64 {}, 2", first);
   std::string low = f_.set(hint, "and i64 {}, 4294967295", block);
   std::string high = f_.set(hint, "lshr i64 {}, 32", block);
@@ -104,8 +89,7 @@ std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& firs
     std::string products = f_.set(hint, "mul {} {}, {}", type, even, multipliers);
     std::string as_words = f_.set(hint, "bitcast {} {} to {}", type, products, words);
     std::string reversed =
-        f_.set(hint, "shufflevector {0} {1}, {0} poison, <{2} x i32> {3}", words, as_words,
-               m_.lanes, pattern(m_.lanes, [](int k) { return k ^ 3; }));
+        f_.shuffle(hint, words, as_words, "poison", m_.lanes, [](int k) { return k ^ 3; });
     std::string back = f_.set(hint, "bitcast {} {} to {}", words, reversed, type);
     std::string odd = f_.set(hint, "lshr {} {}, {}", type, v, integer_text(64, 32, halves));
     std::string mixed = f_.set(hint, "xor {} {}, {}", type, odd, key);

@@ -33,74 +33,62 @@ std::string BodyEmitter::identity(const Reducer& r) const {
   return vector_.constant(r.dtype, reduction_identity(r.op, r.slot_dtype));
 }
 
-void BodyEmitter::reduce(Reducer& r, const std::string& i) {
-  if (r.in_lanes) {
-    // Rows have 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
-    std::string walked =
-        f_.set("lane", "shl i64 {}, {}", i, std::countr_zero(static_cast<unsigned>(m_.lanes)));
-    std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
-    std::string at = f_.address("lane", r.pointer, lane, sizeof(float));
-    std::string old =
-        f_.set("lane", "load {}, ptr {}, align {}", vector_.type(r.dtype), at, m_.lanes * 4);
-    std::string sum = combine_next(r, old);
-    f_.line("store {} {}, ptr {}, align {}", vector_.type(r.dtype), sum, at, m_.lanes * 4);
-    return;
-  }
-  // Integers, minima, maxima and `any` have the same result in every order. The loop's phi already uses
-  // r.next under its own name.
-  std::string combined = combine_next(r, r.in_loop);
-  f_.line("{} = bitcast {} {} to {}", r.next, vector_.type(r.dtype), combined,
-          vector_.type(r.dtype));
+std::string BodyEmitter::load_register(const Reducer& r) {
+  return f_.set(r.name, "load {}, ptr {}, align 64", vector_.type(r.dtype), r.array);
+}
+void BodyEmitter::set_register(const Reducer& r, const std::string& value) {
+  f_.line("store {} {}, ptr {}, align 64", vector_.type(r.dtype), value, r.array);
+}
+
+void BodyEmitter::reduce(const Reducer& r, const std::string& i) {
+  // Integers, minima, maxima and `any` have the same result in every order.
+  if (!r.in_lanes) return set_register(r, combine_next(r, load_register(r)));
+  // Rows of 2,048 elements: vector i belongs to the lanes from (i * vector) mod 2,048 on.
+  std::string walked =
+      f_.set("lane", "shl i64 {}, {}", i, std::countr_zero(static_cast<unsigned>(m_.lanes)));
+  std::string lane = f_.set("lane", "and i64 {}, {}", walked, kLanes - 1);
+  std::string at = f_.address("lane", r.pointer, lane, sizeof(float));
+  std::string old =
+      f_.set("lane", "load {}, ptr {}, align {}", vector_.type(r.dtype), at, m_.lanes * 4);
+  std::string sum = combine_next(r, old);
+  f_.line("store {} {}, ptr {}, align {}", vector_.type(r.dtype), sum, at, m_.lanes * 4);
 }
 
 // Rotates lanes: lane k becomes lane k + `lanes`, modulo their number.
 std::string BodyEmitter::rotated(const std::string& v, DType t, int lanes) {
-  std::string mask;
-  for (int k = 0; k < m_.lanes; ++k) {
-    mask += fmt::format("{}i32 {}", k == 0 ? "" : ", ", (k + lanes) % m_.lanes);
-  }
-  return f_.set("upper", "shufflevector {} {}, {} poison, <{} x i32> <{}>", vector_.type(t), v,
-                vector_.type(t), m_.lanes, mask);
+  return f_.shuffle("upper", vector_.type(t), v, "poison", m_.lanes,
+                    [&](int k) { return (k + lanes) % m_.lanes; });
 }
 
-std::string BodyEmitter::across_lanes(const Reducer& r) {
-  std::string x = r.before;
+std::string BodyEmitter::across_lanes(const Reducer& r, std::string all) {
   for (int d = m_.lanes / 2; d > 0; d /= 2) {
-    x = combine(r, x, rotated(x, r.dtype, d), r.name);
+    all = combine(r, all, rotated(all, r.dtype, d), r.name);
   }
-  return f_.set(r.name, "extractelement {} {}, i32 0", vector_.type(r.dtype), x);
+  return f_.set(r.name, "extractelement {} {}, i32 0", vector_.type(r.dtype), all);
 }
 
 void BodyEmitter::fold() {
-  // Phis come first in a block.
-  for (Reducer& r : reducers_) {
-    if (r.in_lanes) continue;
-    std::string all = f_.set(r.name, "phi {} {}", vector_.type(r.dtype), r.before);
-    r.before = all;
-  }
   for (const Reducer& r : reducers_) {
-    if (r.in_lanes) {
-      use_helper(m_, "sf_fold_lanes");
-      std::string sum =
-          f_.set(r.name, "call float @sf_fold_lanes(ptr {}, i64 {})", r.array, lane_count_);
-      write_slot(r, sum);
+    if (!r.in_lanes) {
+      write_folded(r, load_register(r));
       continue;
     }
-    write_folded(r);
+    use_helper(m_, "sf_fold_lanes");
+    write_slot(r,
+               f_.set(r.name, "call float @sf_fold_lanes(ptr {}, i64 {})", r.array, lane_count_));
   }
 }
 
-// Folds the lanes of `before` and writes the slot.
-void BodyEmitter::write_folded(const Reducer& r) {
-  std::string result = across_lanes(r);
+void BodyEmitter::write_folded(const Reducer& r, const std::string& lanes) {
+  std::string result = across_lanes(r, lanes);
   if (r.op == Op::reduce_any) result = f_.set(r.name, "icmp ne i32 {}, 0", result);
   write_slot(r, result);
 }
 
 void BodyEmitter::write_slot(const Reducer& r, const std::string& value) {
   DType t = r.slot_dtype;
-  auto index = static_cast<size_t>(r.index);
-  scalar_.store(t, value, u_.element(u_.slots, index, chunk_.slot, size_of(t), "slot"));
+  scalar_.store(t, value,
+                u_.element(Uniform::Owner::partial, r.index, chunk_.slot, size_of(t), "slot"));
 }
 
 }  // namespace stepfuse::llvm

@@ -9,8 +9,7 @@
 
 namespace stepfuse::llvm {
 namespace {
-constexpr int kElements = 64;
-// The code is repeated for each vector.
+// The code stands once for each vector.
 constexpr size_t kLongestCode = 96;
 }  // namespace
 
@@ -20,19 +19,16 @@ bool BodyEmitter::has_short_chunks() const {
   bool has_masks = std::all_of(streams_.begin(), streams_.end(), [&](const Stream& s) {
     return m_.has_masks || (m_.has_word_masks && size_of(s.dtype) == 4);
   });
-  return only_reads && has_masks && !reducers_.empty() && body_.code.size() <= kLongestCode;
+  return only_reads && has_masks && !reducers_.empty() && body_.unit == 1 &&
+         body_.code.size() <= kLongestCode;
 }
 
-// Afterwards the current block is where all other chunks go. The starting lane does not matter: the fold
-// combines lanes at fixed distances modulo the lane count.
-void BodyEmitter::emit_short(const std::string& next) {
-  std::string few = f_.label("few");
-  std::string many = f_.label("many");
-  f_.branch(f_.set("short", "icmp ule i64 {}, {}", chunk_.length, kElements), few, many);
-  f_.block(few);
+// The lane with which the chunk begins does not matter: the fold combines lanes at fixed distances, counted around the
+// end.
+void BodyEmitter::emit_short() {
   std::vector<std::vector<std::string>> of_vectors(reducers_.size());
   pass_position_ = chunk_.position;
-  for (int k = 0; k < kElements / m_.lanes; ++k) {
+  for (int k = 0; k < kShortElements / m_.lanes; ++k) {
     std::string i = std::to_string(k);
     std::string left = f_.set("left", "sub i64 {}, {}", chunk_.length, k * m_.lanes);
     std::string some = f_.set("left", "call i64 @llvm.smax.i64(i64 {}, i64 0)", left);
@@ -49,16 +45,13 @@ void BodyEmitter::emit_short(const std::string& next) {
   }
   active_.clear();
   for (size_t k = 0; k < reducers_.size(); ++k) {
-    Reducer r = reducers_[k];
+    const Reducer& r = reducers_[k];
     std::vector<std::string>& v = of_vectors[k];
     for (size_t d = v.size() / 2; d > 0; d /= 2) {
       for (size_t l = 0; l < d; ++l) v[l] = combine(r, v[l], v[l + d], r.name);
     }
-    r.before = v[0];
-    write_folded(r);
+    write_folded(r, v[0]);
   }
-  f_.jump(next);
-  f_.block(many);
 }
 
 }  // namespace stepfuse::llvm

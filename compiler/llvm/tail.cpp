@@ -10,13 +10,15 @@ namespace {
 constexpr size_t kLongestTailCode = 64;
 }  // namespace
 
-// Returns the mask of the first `tail` lanes, which belong to the chunk.
+std::string steps(int lanes) {
+  return vector_of("i32", lanes, [](int k) { return k; });
+}
+
+// The first `tail` lanes of a vector: those that are the chunk's.
 std::string BodyEmitter::active_lanes(const std::string& tail) {
-  std::string steps;
-  for (int k = 0; k < m_.lanes; ++k) steps += fmt::format("{}i32 {}", k == 0 ? "" : ", ", k);
   std::string count = f_.set("tail.count", "trunc i64 {} to i32", tail);
   std::string counts = vector_.splat(DType::i32, count, "tail.count");
-  return f_.set("active", "icmp ult {} <{}>, {}", vector_.type(DType::i32), steps, counts);
+  return f_.set("active", "icmp ult {} {}, {}", vector_.type(DType::i32), steps(m_.lanes), counts);
 }
 
 // Loads the lanes that belong to the chunk, and zeros in the others.
@@ -51,119 +53,64 @@ bool BodyEmitter::keeps_tails_in_place() const {
   return m_.has_masks && body_.code.size() <= kLongestTailCode;
 }
 
-// Emits the loop, and the same code once more for the remaining elements.
-void BodyEmitter::emit_whole(const std::string& done) {
-  std::string before = f_.label("body");
-  std::string after = f_.label("whole.end");
-  std::string tail = f_.label("tail");
-  std::string tail_end = f_.label("tail.end");
-  f_.jump(before);
-  f_.block(before);
+// The loop, and the same code once more for what is left.
+void BodyEmitter::emit_whole() {
   pass_position_ = chunk_.position;
   for (Stream& s : streams_) {
     s.pointer = s.base;
     s.streams_in_pass = s.streams;
   }
-  for (Reducer& r : reducers_) {
-    r.pointer = r.array;
-    r.in_pass = r.before;
-    r.after = f_.name(r.name + ".after");
-  }
-  emit_loop(vectors_count_, before, after);
-  std::string none = f_.set("tail.none", "icmp eq i64 {}, 0", tail_count_);
-  f_.branch(none, done, tail);
-
-  f_.block(tail);
-  active_ = active_lanes(tail_count_);
-  for (Stream& s : streams_) {
-    s.address = f_.address("at", s.base, vectors_count_, vector_bytes(s.dtype));
-  }
-  emit_code(vectors_count_);
-  for (Reducer& r : reducers_) {
-    f_.comment(r.text);
-    r.in_loop = r.after;
-    r.next = f_.name(r.name + ".next");
-    reduce(r, vectors_count_);
-  }
-  emit_stores();
-  f_.end_comment();
-  active_.clear();
-  f_.jump(tail_end);
-  f_.block(tail_end);
-  f_.jump(done);
-  for (Reducer& r : reducers_) {
-    if (r.in_lanes) continue;
-    r.before =
-        fmt::format("{}[ {}, %{} ], [ {}, %{} ]", r.arrivals, r.after, after, r.next, tail_end);
-  }
+  for (Reducer& r : reducers_) r.pointer = r.array;
+  emit_loop(vectors_count_);
+  std::string some = f_.set("tail.some", "icmp ne i64 {}, 0", tail_count_);
+  f_.if_("tail", some, [&] {
+    active_ = active_lanes(tail_count_);
+    for (Stream& s : streams_) {
+      s.address = f_.address("at", s.base, vectors_count_, vector_bytes(s.dtype));
+    }
+    emit_code(vectors_count_);
+    for (const Reducer& r : reducers_) {
+      f_.comment(r.text);
+      reduce(r, vectors_count_);
+    }
+    emit_stores();
+    f_.end_comment();
+    active_.clear();
+  });
 }
 
-// --- otherwise the loop runs its code in two passes: the second one, for the remaining elements, on copies
-// of one vector on the stack
-
-void BodyEmitter::emit_passes(const std::string& done) {
-  std::string before = f_.label("body");
-  std::string pass = f_.label("pass");
-  std::string after = f_.label("pass.after");
-  std::string whole_end = f_.label("pass.whole.end");
-  std::string tail_in = f_.label("tail.in");
-  std::string tail_out = f_.label("tail.out");
-  f_.jump(before);
-  f_.block(before);
-  f_.jump(pass);
-
-  f_.block(pass);
-  std::string is_tail = f_.set("is_tail", "phi i1 [ false, %{} ], [ true, %{} ]", before, tail_in);
-  std::string count =
-      f_.set("count", "phi i64 [ {}, %{} ], [ 1, %{} ]", vectors_count_, before, tail_in);
-  auto either = [&](std::string_view hint, const std::string& whole, const std::string& tail) {
-    return f_.set(hint, "phi ptr [ {}, %{} ], [ {}, %{} ]", whole, before, tail, tail_in);
-  };
-  for (Stream& s : streams_) s.pointer = either("p", s.base, s.tail);
-  for (Reducer& r : reducers_) {
-    r.after = f_.name(r.name + ".after");
-    if (r.in_lanes) {
-      r.pointer = either("lanes", r.array, r.tail);
-    } else {
-      r.in_pass = f_.set(r.name, "phi {} [ {}, %{} ], [ {}, %{} ]", vector_.type(r.dtype), r.before,
-                         before, r.after, tail_in);
+// Elsewhere the loop runs in two passes of one code: the second one is for what is left, once over copies of one vector
+// on the stack.
+void BodyEmitter::emit_passes() {
+  std::string some = f_.set("tail.some", "icmp ne i64 {}, 0", tail_count_);
+  std::string passes = f_.set("passes", "select i1 {}, i64 2, i64 1", some);
+  f_.loop("pass", "0", passes, [&](const std::string& pass) {
+    std::string is_tail = f_.set("is_tail", "icmp ne i64 {}, 0", pass);
+    std::string whole = f_.set("whole", "icmp eq i64 {}, 0", pass);
+    std::string count = f_.set("count", "select i1 {}, i64 1, i64 {}", is_tail, vectors_count_);
+    auto either = [&](const std::string& tail, const std::string& base) {
+      return f_.set("p", "select i1 {}, ptr {}, ptr {}", is_tail, tail, base);
+    };
+    for (Stream& s : streams_) {
+      s.pointer = either(s.tail, s.base);
+      if (!s.streams.empty()) {
+        s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
+      }
     }
-  }
-  std::string tail_position = f_.name("position.tail");
-  std::string whole = f_.name("whole");
-  if (uses_index_) {
-    pass_position_ = f_.set("position", "phi i64 [ {}, %{} ], [ {}, %{} ]", chunk_.position, before,
-                            tail_position, tail_in);
-  }
-  f_.line("{} = xor i1 {}, true", whole, is_tail);
-  for (Stream& s : streams_) {
-    if (!s.streams.empty()) {
-      s.streams_in_pass = f_.set("streams", "and i1 {}, {}", s.streams, whole);
+    std::vector<std::string> before;
+    for (Reducer& r : reducers_) {
+      if (r.in_lanes) r.pointer = either(r.tail, r.array);
+      before.push_back(r.in_lanes ? "" : load_register(r));
     }
-  }
-  emit_loop(count, pass, after);
-
-  f_.branch(is_tail, tail_out, whole_end);
-  f_.block(whole_end);
-  std::string none = f_.set("tail.none", "icmp eq i64 {}, 0", tail_count_);
-  f_.branch(none, done, tail_in);
-  f_.block(tail_in);
-  if (uses_index_) {
-    std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
-    f_.line("{} = add i64 {}, {}", tail_position, chunk_.position, walked);
-  }
-  fill_tails();
-  f_.jump(pass);
-  f_.block(tail_out);
-  empty_tails();
-  f_.jump(done);
-  // fold() decides from which of the two passes a register reduction comes.
-  for (Reducer& r : reducers_) {
-    if (!r.in_lanes) {
-      r.before = fmt::format("{}[ {}, %{} ], [ {}, %{} ]", r.arrivals, r.after, whole_end, r.next,
-                             tail_out);
+    if (uses_index_) {
+      std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);
+      std::string from = f_.set("walked", "select i1 {}, i64 {}, i64 0", is_tail, walked);
+      pass_position_ = f_.set("position", "add i64 {}, {}", chunk_.position, from);
     }
-  }
+    f_.if_("tail.in", is_tail, [&] { fill_tails(); });
+    emit_loop(count);
+    f_.if_("tail.out", is_tail, [&] { empty_tails(before); });
+  });
 }
 
 // Copies the remaining elements of an array from or to their vector on the stack.
@@ -196,7 +143,8 @@ void BodyEmitter::fill_tails() {
   }
 }
 
-void BodyEmitter::empty_tails() {
+// `before`: the registers of reductions, as they were before the tail.
+void BodyEmitter::empty_tails(const std::vector<std::string>& before) {
   for (const Stream& s : streams_) {
     if (s.use->stored) copy_tail(s, false);
   }
@@ -206,9 +154,10 @@ void BodyEmitter::empty_tails() {
     return f_.set("merged", "select {} {}, {} {}, {} {}", vector_.type(DType::boolean), mask,
                   vector_.type(r.dtype), with, vector_.type(r.dtype), without);
   };
-  for (Reducer& r : reducers_) {
+  for (size_t k = 0; k < reducers_.size(); ++k) {
+    const Reducer& r = reducers_[k];
     if (!r.in_lanes) {
-      r.next = merge(r, r.after, r.in_pass);
+      set_register(r, merge(r, load_register(r), before[k]));
       continue;
     }
     std::string walked = f_.set("walked", "mul i64 {}, {}", vectors_count_, m_.lanes);

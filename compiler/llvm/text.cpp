@@ -23,9 +23,7 @@ std::string vector_text(std::string_view element, int lanes) {
 
 std::string repeat(std::string_view type, std::string_view value, int lanes) {
   if (lanes == 1) return std::string(value);
-  std::string text = "<";
-  for (int i = 0; i < lanes; ++i) text += fmt::format("{}{} {}", i == 0 ? "" : ", ", type, value);
-  return text + ">";
+  return vector_of(type, lanes, [&](int) { return value; });
 }
 
 }  // namespace
@@ -105,6 +103,55 @@ std::string integer_type_text(int bits, int lanes) {
 
 std::string integer_text(int bits, uint64_t v, int lanes) {
   return repeat(fmt::format("i{}", bits), fmt::format("{}", v), lanes);
+}
+
+void Function::if_(std::string_view hint, std::string_view condition, const Emit& then,
+                   const Emit& otherwise, bool unlikely) {
+  std::string yes = label(hint);
+  std::string no = label(fmt::format("{}.else", hint));
+  std::string end = label(fmt::format("{}.end", hint));
+  line("br i1 {}, label %{}, label %{}{}", condition, then ? yes : end, otherwise ? no : end,
+       unlikely ? ", !prof !1" : "");
+  auto emit = [&](const std::string& start, const Emit& what) {
+    if (!what) return;
+    block(start);
+    what();
+    jump(end);
+  };
+  emit(yes, then);
+  emit(no, otherwise);
+  block(end);
+}
+
+std::string Function::choose(std::string_view hint, std::string_view type,
+                             std::string_view condition, const EmitValue& then,
+                             const EmitValue& otherwise, bool unlikely) {
+  std::string at = allocate(hint, type, 64);
+  auto keep = [&](const EmitValue& value) {
+    return [&] { line("store {} {}, ptr {}, align 64", type, value(), at); };
+  };
+  if_("choice", condition, keep(then), keep(otherwise), unlikely);
+  return set(hint, "load {}, ptr {}, align 64", type, at);
+}
+
+// The test is behind the body, where LLVM's passes would not move it.
+void Function::loop(std::string_view hint, std::string_view first, std::string_view end,
+                    const std::function<void(const std::string& i)>& body, int64_t step) {
+  std::string at = allocate(hint, "i64", 8);
+  line("store i64 {}, ptr {}", first, at);
+  std::string some = set("some", "icmp ult i64 {}, {}", first, end);
+  if_(fmt::format("{}.some", hint), some, [&] {
+    std::string head = label(fmt::format("{}.loop", hint));
+    std::string done = label(fmt::format("{}.done", hint));
+    jump(head);
+    block(head);
+    std::string i = set(hint, "load i64, ptr {}", at);
+    body(i);
+    std::string next = set("next", "add nuw i64 {}, {}", i, step);
+    line("store i64 {}, ptr {}", next, at);
+    branch(set("more", "icmp ult i64 {}, {}", next, end), head, done);
+    block(done);
+  });
 }
 
 }  // namespace stepfuse::llvm

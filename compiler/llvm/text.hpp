@@ -2,6 +2,7 @@
 // module. Knows ir, fmt and the target.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -50,6 +51,16 @@ std::string constant_text(DType t, Bits v, int lanes);      // the same in every
 std::string integer_text(int bits, uint64_t v, int lanes);  // the same for iN
 std::string integer_type_text(int bits, int lanes);
 
+// "<TYPE of(0), TYPE of(1), …>", a vector of constants.
+template <class F>
+std::string vector_of(std::string_view type, int count, F of) {
+  std::string text;
+  for (int k = 0; k < count; ++k) {
+    text += fmt::format("{}{} {}", k == 0 ? "<" : ", ", type, of(k));
+  }
+  return text + ">";
+}
+
 // The text of one function: lines, and names that are unique within it.
 class Function {
  public:
@@ -90,7 +101,16 @@ class Function {
     return set(hint, "getelementptr [{} x i8], ptr {}, i64 {}", bytes, base, index);
   }
 
-  // Allocates memory of the whole function, whatever block asks for it.
+  // Elements of(0), of(1), … of two vectors of a type.
+  template <class F>
+  std::string shuffle(std::string_view hint, std::string_view type, std::string_view a,
+                      std::string_view b, int count, F of) {
+    return set(hint, "shufflevector {0} {1}, {0} {2}, <{3} x i32> {4}", type, a, b, count,
+               vector_of("i32", count, of));
+  }
+
+  // Memory of the whole function, whatever block asks for it. LLVM's first pass makes registers of it, so whatever
+  // a loop or a branch changes is kept there.
   std::string allocate(std::string_view hint, std::string_view type, int alignment) {
     std::string result = name(hint);
     allocations_ += fmt::format("  {} = alloca {}, align {}\n", result, type, alignment);
@@ -103,7 +123,19 @@ class Function {
     return result;
   }
 
-  // Returns the whole function. Lines emitted before the first block() are its entry block.
+  // Branches on `condition`, an i1, to what `then` or `otherwise` emits. An `unlikely` condition is rarely true.
+  using Emit = std::function<void()>;
+  void if_(std::string_view hint, std::string_view condition, const Emit& then,
+           const Emit& otherwise = {}, bool unlikely = false);
+  // The same for a value of this type, which both return.
+  using EmitValue = std::function<std::string()>;
+  std::string choose(std::string_view hint, std::string_view type, std::string_view condition,
+                     const EmitValue& then, const EmitValue& otherwise, bool unlikely = false);
+  // Does what `body` emits for `first`, `first` + `step`, ..., below `end`: three i64.
+  void loop(std::string_view hint, std::string_view first, std::string_view end,
+            const std::function<void(const std::string& i)>& body, int64_t step = 1);
+
+  // The whole function; what was emitted before the first block() is its entry block.
   std::string take(std::string_view signature) {
     return fmt::format("define {} {{\nentry:\n{}{}}}\n", signature, allocations_, text_);
   }

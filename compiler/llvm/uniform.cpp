@@ -15,14 +15,15 @@ Uniform::Uniform(const KernelPlan& plan, Module& module, Function& function)
   chunks = pointer(offsetof(abi::Context, chunks), "chunks");
   tensors = pointer(offsetof(abi::Context, tensors), "tensors");
   bases = pointer(offsetof(abi::Context, bases), "bases");
-  pointers = pointer(offsetof(abi::Context, pointers), "pointers");
   step_args_ = pointer(offsetof(abi::Context, step_args), "step_args");
   group_args_ = pointer(offsetof(abi::Context, group_args), "group_args");
-  states = pointer(offsetof(abi::Context, states), "states");
-  slots = pointer(offsetof(abi::Context, slots), "slots");
-  results = pointer(offsetof(abi::Context, results), "results");
   scalars_ = pointer(offsetof(abi::Context, scalars), "scalars");
-  scratch = pointer(offsetof(abi::Context, scratch), "scratch");
+  constexpr size_t kOffsets[] = {offsetof(abi::Context, pointers), offsetof(abi::Context, scratch),
+                                 offsetof(abi::Context, states), offsetof(abi::Context, results),
+                                 offsetof(abi::Context, slots)};
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    arrays_[i] = pointer(kOffsets[i], plan::context_array(static_cast<Owner>(i)));
+  }
   auto count = [&](size_t offset, std::string_view hint) {
     return f_.set(hint, "zext i32 {} to i64", field("i32", offset, hint));
   };
@@ -36,11 +37,18 @@ std::string Uniform::field(std::string_view type, size_t offset, std::string_vie
   return f_.set(hint, "load {}, ptr {}", type, at);
 }
 
-std::string Uniform::element(std::string_view array, size_t slot, std::string_view index,
+std::string Uniform::element(std::string_view arrays, int32_t array, std::string_view index,
                              size_t bytes, std::string_view hint) {
-  std::string entry = f_.address(hint, array, fmt::format("{}", slot), sizeof(void*));
+  std::string entry = f_.address(hint, arrays, fmt::format("{}", array), sizeof(void*));
   std::string base = f_.set(hint, "load ptr, ptr {}", entry);
   return f_.address(hint, base, index, bytes);
+}
+
+std::string Uniform::element_of(const std::string& tensor, int32_t buffer, std::string_view index,
+                                size_t bytes, std::string_view hint) {
+  size_t row = static_cast<size_t>(plan_.buffer_count) * sizeof(void*);
+  std::string buffers = f_.address(hint, arrays_[static_cast<size_t>(Owner::caller)], tensor, row);
+  return element(buffers, buffer, index, bytes, hint);
 }
 
 std::string Uniform::operator[](plan::Id v) const {
@@ -71,11 +79,9 @@ std::string Uniform::source(const plan::Inst& inst) {
   const plan::Value& value = plan_[inst.value];
   const std::string& hint = value.name;
   DType t = inst.out;
-  auto from = [&](const std::string& table) {
-    auto slot = static_cast<size_t>(inst.index);
-    return ops_.load(t, element(table, slot, member(value.at), size_of(t), hint), hint);
-  };
-  if (is_reduction(inst.op)) return from(results);
+  if (auto owner = plan::owner_of(inst)) {
+    return ops_.load(t, element(*owner, inst.index, member(value.at), size_of(t), hint), hint);
+  }
   switch (inst.op) {
     case Op::arg: {
       auto rows = [&](const std::string& from, const std::string& count, uint32_t words) {
@@ -90,8 +96,6 @@ std::string Uniform::source(const plan::Inst& inst) {
       std::string at = f_.address(hint, row, fmt::format("{}", inst.index), sizeof(uint64_t));
       return ops_.load(t, at, hint);
     }
-    case Op::read:
-      return from(states);
     case Op::present:
       return present_;
     case Op::tensor_index:
@@ -124,16 +128,12 @@ std::string Uniform::power(const plan::Inst& inst, const std::array<std::string,
   std::string same_base = f_.set(hint, "icmp eq {} {}, {}", bits, base, last_base);
   std::string same_exponent = f_.set(hint, "icmp eq i64 {}, {}", args[1], last_exponent);
   std::string same = f_.set(hint, "and i1 {}, {}", same_base, same_exponent);
-  std::string other = f_.label("power.other");
-  std::string known = f_.label("power.known");
-  f_.branch(same, known, other);
-  f_.block(other);
-  std::string result = ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(2), hint);
-  f_.line("store {} {}, ptr {}", type, args[0], base_at);
-  f_.line("store i64 {}, ptr {}", args[1], exponent_at);
-  f_.line("store {} {}, ptr {}", type, result, power_at);
-  f_.jump(known);
-  f_.block(known);
+  f_.if_("power.known", same, {}, [&] {
+    std::string result = ops_.apply(inst.op, inst.in, inst.out, std::span(args).first(2), hint);
+    f_.line("store {} {}, ptr {}", type, args[0], base_at);
+    f_.line("store i64 {}, ptr {}", args[1], exponent_at);
+    f_.line("store {} {}, ptr {}", type, result, power_at);
+  });
   return f_.set(hint, "load {}, ptr {}", type, power_at);
 }
 

@@ -43,15 +43,23 @@ class Uniform {
   std::string operator[](plan::Id v) const;
   void set(plan::Id v, std::string name) { names_[static_cast<size_t>(v)] = std::move(name); }
 
-  // Returns the address of element `index` of entry `slot` of one of the context's arrays of arrays.
-  std::string element(std::string_view array, size_t slot, std::string_view index, size_t bytes,
-                      std::string_view hint);
+  // The address of element `index` of an array.
+  using Owner = plan::Array::Owner;
+  std::string element(Owner owner, int32_t array, std::string_view index, size_t bytes,
+                      std::string_view hint) {
+    return element(arrays_[static_cast<size_t>(owner)], array, index, bytes, hint);
+  }
+  // Likewise of a tensor's own array, a buffer.
+  std::string element_of(const std::string& tensor, int32_t buffer, std::string_view index,
+                         size_t bytes, std::string_view hint);
 
-  std::string chunks, tensors, bases, pointers, states, slots, results, scratch;
+  std::string chunks, tensors, bases;
   std::string chunk_count, tensor_count, group_count;
 
  private:
   std::string field(std::string_view type, size_t offset, std::string_view hint);
+  std::string element(std::string_view arrays, int32_t array, std::string_view index, size_t bytes,
+                      std::string_view hint);
   std::string source(const plan::Inst& inst);
   std::string power(const plan::Inst& inst, const std::array<std::string, 3>& args);
   const std::string& member(Granularity g) const { return members_[number_of(g)]; }
@@ -60,6 +68,7 @@ class Uniform {
   Function& f_;
   Ops ops_;
   std::vector<std::string> names_;
+  std::array<std::string, 5> arrays_;  // by owner
   std::string step_args_, group_args_, scalars_;
   std::array<std::string, std::size(kGranularities)> members_ = {"0"};  // by number_of()
   std::string present_;

@@ -1,4 +1,9 @@
 // Lines that codes are guessed by, fitted to a table's bounds and proved. Knows std.
+//
+// A line per range of magnitudes gives the code or its predecessor, which is proved for every float, so one comparison
+// with a bound decides. Tables that no such lines fit, and small ones in CUDA, are searched as a tree instead. The CPU
+// has two more ways: tables in permuted registers (compiler/llvm/tables.cpp), and cells chosen by a number's bits
+// (compiler/llvm/cells.cpp).
 #include "compiler/plan/code_guess.hpp"
 
 #include <algorithm>

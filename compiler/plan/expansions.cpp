@@ -1,5 +1,10 @@
 // Reads expansions/*.sf: each op's lines become a step whose arguments are the operands and whose report
 // is the result, so that the language's own parser and verifier read them. Knows ir and the plan.
+//
+// An expansion is keyed by op and types, and conversions are expansions too. Inside its own expansion an op means the
+// machine's instruction, and the other lines mend its edge cases. Tests compare expansions and instructions with
+// ir/semantics/semantics.hpp. Loops cannot be expressed: `powi`, and `fma` on machines without one, are helpers of each
+// emitter.
 #include "compiler/plan/expansions.hpp"
 
 #include <algorithm>

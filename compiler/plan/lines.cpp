@@ -1,4 +1,14 @@
 // What bodies keep of columns and squares. Knows ir and the plan.
+//
+// Column code is element code in a body, so it has no f64. A reduction to columns loads, combines and stores, one row
+// of partial results per strip of 64 rows, so no emitter has a loop for it. One worker does all chunks of a strip that
+// have the same columns, in the order of rows. The first row of a strip takes identities, so nothing is initialised. If
+// a phase folds nothing along a row, a warp of a GPU takes 256 columns of all rows (KernelPlan::may_split_columns).
+//
+// Inside a body a square is a block of as many elements. Only the offset in its array differs: it is that of the square,
+// which as many rows share. A reduction to squares combines rows one after the other in the result itself. A square's
+// value is stored with each row by the same worker, or with the first row on a GPU, so a buffer of squares is not loaded
+// in the phase that stores it.
 #include "compiler/plan/lines.hpp"
 
 #include <utility>

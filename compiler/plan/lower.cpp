@@ -1,5 +1,10 @@
 // Lowers a Schedule: types of each mix of storage types, places of everything in its array, code
 // without constants, bodies merged. Knows ir and the schedule.
+//
+// A program's types are bound late: `[@grad]` is the type that @grad has. The schedule keeps such types, and here every
+// signature gets a body in which each array, instruction and store has a concrete one. Bodies that come out equal are
+// merged. If small tensors lack a buffer, their signature says so (`DType::absent`): the `select` by size becomes a copy,
+// and what it does not choose is dead code.
 #include "compiler/plan/lower.hpp"
 
 #include <algorithm>
@@ -48,9 +53,7 @@ class Lowering {
     declare_zeros();
     find_last_loads();
     for (const Phase& phase : s_.phases) out_.phases.push_back(lower_phase(phase));
-    for (const Kernel& k : s_.kernels) {
-      out_.kernels.push_back({k.name, k.first_phase, k.phase_count});
-    }
+    for (const Kernel& k : s_.kernels) lower_kernel(k);
     lower_finish();
     count_reduced_phases();
     plan::verify(out_);
@@ -131,7 +134,7 @@ class Lowering {
     for (const State& state : p_.states) {
       out_.states.push_back({"@" + state.name, state.type.dtype, state.type.at, state.shared});
     }
-    // Those of the step, which have one value each, stand first in a record.
+    // The states of the step, which have one value each, are first in a record.
     for (bool of_step : {true, false}) {
       for (size_t i = 0; i < p_.states.size(); ++i) {
         bool is_of_step = p_.states[i].type.at == per::step;
@@ -161,7 +164,7 @@ class Lowering {
 
   // --- buffers that only some tensors have
 
-  // What is loaded where there is nothing is one of these, cast.
+  // A load from an absent buffer becomes one of these zeros, cast to the type of the load.
   void declare_zeros() {
     bool of_all = std::all_of(p_.buffers.begin(), p_.buffers.end(),
                               [](const Buffer& b) { return b.is_of_all(); });
@@ -214,7 +217,7 @@ class Lowering {
     if (!is_tile(inst.type.at)) drop_rounding(&out);
     return out;
   }
-  // Where the type to round to is f32 there is nothing to round.
+  // Rounding to f32 changes nothing.
   static void drop_rounding(plan::Inst* inst) {
     if (inst->op != Op::cast_sr || inst->out != DType::f32) return;
     inst->op = Op::cast;
@@ -319,7 +322,7 @@ class Lowering {
       out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,
                             fmt::format("keep %{}", p_.names[static_cast<size_t>(k.value)])});
     }
-    plan::find_levels(out_, &out);
+    plan::find_passes(out_, &out);
     return out;
   }
 
@@ -372,6 +375,15 @@ class Lowering {
     return out;
   }
 
+  void lower_kernel(const Kernel& k) {
+    const plan::Kernel& kernel =
+        out_.kernels.emplace_back(plan::Kernel{k.name, k.first_phase, k.phase_count});
+    for (int32_t i = kernel.first_phase; i < kernel.end(); ++i) {
+      plan::Phase& phase = out_.phases[static_cast<size_t>(i)];
+      phase.work = plan::work_behind(out_, kernel, phase);
+    }
+  }
+
   void count_reduced_phases() {
     for (size_t i = 0; i < out_.phases.size(); ++i) {
       for (int32_t r : out_.phases[i].reductions) {
@@ -397,7 +409,7 @@ class Lowering {
     }
   }
 
-  // What of the finish's code these writes need.
+  // Adds the part of the finish's code that these writes need.
   void add_code(plan::Writes* block) const {
     std::set<plan::Id> needed;
     for (const plan::Write& w : block->writes) {

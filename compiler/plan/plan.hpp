@@ -1,9 +1,8 @@
-// A step lowered for its kernels: what a Schedule means, with everything resolved that the text of
-// every language needs alike. Pure data, and the only thing that emitters read. Knows ir's types
-// and ops.
+// A step lowered for its kernels: a Schedule with everything resolved that the text of every language needs. It is
+// pure data, and the only thing that emitters read. Knows ir's types and ops.
 //
-// Nothing here is of one machine: no vector, block or register. A type is concrete everywhere, a
-// value is known by its number, and what stands in an array by the array's.
+// Nothing here belongs to one machine: there is no vector, GPU block or register. Every type is concrete. Values and
+// arrays are known by their numbers.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,16 +24,16 @@
 
 namespace stepfuse::plan {
 
-using Id = int32_t;  // of a value: an index of KernelPlan::values
+using Id = int32_t;  // a value: an index of KernelPlan::values
 inline constexpr Id kNone = -1;
 
 struct Value {
   std::string name;  // in the text: a letter for the granularity, '_' and what the step calls it
   std::string text;  // its line in the step, for comments
   Granularity at = per::step;  // in a body, a column's value is an element's
-  DType dtype = DType::f32;    // in a register; of element values it is the body that says it
-  bool is_constant = false;    // stands in no code
-  Bits literal;                // then
+  DType dtype = DType::f32;    // in a register; each body has its own types of element values
+  bool is_constant = false;    // no code computes it: it is the literal
+  Bits literal;
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -46,7 +46,7 @@ struct Array {
   std::string text;  // in comments: "@grad"
   Owner owner = Owner::caller;
   int32_t index = 0;
-  // Bytes of a value in the widest of its types, by which places in scratch arrays are counted.
+  // Bytes of a value in its widest type. Positions in scratch arrays are counted in this unit.
   uint32_t max_bytes = 0;
   Granularity at = per::element;
   bool scratch() const { return owner == Owner::scratch; }
@@ -62,15 +62,15 @@ struct State {
   std::string text;
   DType dtype = DType::f32;
   Granularity at = per::step;
-  bool shared = false;  // of something that several steps hold
+  bool shared = false;  // several steps hold it together
   friend bool operator==(const State&, const State&) = default;
 };
 
-// What `lookup` and `nearest` take: the values of codes, and the bounds between them
-// (ir/formats/code_table.hpp), so many of which are not above x as x's code is. With a guess, number k is
-// the first of code k; number 0 is below all. Without, they are a tree: behind node k stand 2k and,
-// where its bound is not above x, 2k + 1; node 1 is the first, and what is behind the last ones the
-// code. A tree is filled up with the largest number to one less than a power of two.
+// The codebook of `lookup` and `nearest`: the values of codes, and the bounds between them
+// (ir/formats/code_table.hpp). The code of x is the number of bounds that are not above x. With a guess, bounds[k] is
+// the smallest number with code k, and bounds[0] is below all. Without one, the bounds are a search tree: node 1 is the
+// root, and node k has the children 2k and, for a bound that is not above x, 2k + 1. The index behind the last node is
+// the code. The tree is filled up with the largest number to one less than a power of two.
 struct Table {
   std::string name, bounds_name;          // in the text
   std::string slopes_name, offsets_name;  // with a guess
@@ -80,13 +80,13 @@ struct Table {
   int32_t last() const { return static_cast<int32_t>(values.size()) - 1; }
   friend bool operator==(const Table&, const Table&) = default;
 };
-// Bounds, and a guess where there is one, of its values.
+// Computes the bounds, and a guess if there is one, from the values.
 void fill_bounds(Table* table);
 
 // Values of `from` are folded into the members of `to` that they belong to, in the canonical order of
 // ir/semantics/reduction.hpp.
 struct Reduction {
-  Id value = kNone;  // whose name the result has
+  Id value = kNone;  // the result has its name
   Op op = Op::reduce_add;
   DType dtype = DType::f32;
   Granularity from = per::element;
@@ -95,12 +95,12 @@ struct Reduction {
   // combined in the results themselves.
   std::optional<Granularity> partials = per::piece;
   uint32_t partition = 0;  // of abi::Context::parts
-  // Over elements, of nothing that is itself reduced, in the first phase: what ranks may exchange.
+  // It reduces elements in the first phase and depends on no other reduction, so ranks may exchange it.
   bool first_level = false;
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
-// Which operand's type says what the op is, beside the result's.
+// The operand whose type, with the result's, decides what the op computes.
 constexpr size_t deciding_operand(Op op) { return op == Op::select ? 1 : 0; }
 
 // Computes one value.
@@ -113,12 +113,23 @@ struct Inst {
   // arg: its word; read: the state; lookup and nearest: the table; a folded reduction: its number;
   // load: of Body::arrays
   int32_t index = -1;
-  int32_t level = 0;  // of element code: see Body::unit
+  bool kept = false;  // in a body: used in a later pass, so its values of a unit are kept
   bool is_result() const { return is_reduction(op) && index >= 0; }
   bool reduces_block() const { return is_reduction(op) && index < 0; }
   int arity() const { return is_computed(op) || reduces_block() ? info(op).arity : 0; }
   friend bool operator==(const Inst&, const Inst&) = default;
 };
+
+// The kernel's context has, for each owner, an array of arrays that `index` counts.
+constexpr std::string_view context_array(Array::Owner owner) {
+  constexpr std::string_view kNames[] = {"pointers", "scratch", "states", "results", "slots"};
+  return kNames[static_cast<size_t>(owner)];
+}
+// The owner of the array in which a value stands for its member; none if the value is an argument or computed.
+inline std::optional<Array::Owner> owner_of(const Inst& inst) {
+  if (inst.op == Op::read) return Array::Owner::state;
+  return inst.is_result() ? std::optional(Array::Owner::result) : std::nullopt;
+}
 
 // Code outside of bodies, operands first.
 using Uniform = Levels<Inst>;
@@ -129,7 +140,7 @@ struct ArrayUse {
   bool loaded = false;
   bool stored = false;
   bool predicated = false;    // a store may leave some elements as they are
-  bool loaded_later = false;  // by a phase behind this one
+  bool loaded_later = false;  // a later phase loads it
   friend bool operator==(const ArrayUse&, const ArrayUse&) = default;
 };
 
@@ -139,34 +150,52 @@ struct Store {
   DType from = DType::f32;  // its type where it is stored; the array's may be narrower
   Id predicate = kNone;
   std::string text;
-  int32_t level = 0;
   friend bool operator==(const Store&, const Store&) = default;
 };
 
 struct Combine {
   int32_t reduction = 0;
   Id operand = kNone;
-  int32_t level = 0;
   friend bool operator==(const Combine&, const Combine&) = default;
 };
 
-// Where a body combines row by row into the array: in the first of so many rows a load gives the
-// identity. Else 0.
+// The rows of a tile if the body combines rows in the array: in the first of them a load gives the identity. Otherwise
+// 0.
 int32_t combined_rows(const Array& array, const ArrayUse& use);
 
-// What is done for each element of a chunk, in this order, where tensors have one mix of types.
+// One pass of a body over a unit: the code of one level and of blocks of one size (1: elements), then the reductions
+// and stores of their values. A block's reduction has the level behind its operand's.
+struct Pass {
+  int32_t level = 0, block = 1;
+  size_t first = 0, count = 0;             // instructions of Body::code
+  std::vector<size_t> reductions, stores;  // of Body::reductions and Body::stores
+  // Instructions of earlier passes whose values it uses, in the order of first use. It needs no operands of
+  // its reductions to blocks, which read what is kept.
+  std::vector<size_t> inputs;
+  friend bool operator==(const Pass&, const Pass&) = default;
+};
+
+// The work per element of a chunk, for tensors that have one mix of types: code, reductions, stores.
 struct Body {
-  std::vector<uint32_t> signatures;  // whose types are equal in all that the body touches
+  std::vector<uint32_t> signatures;  // they have equal types in all that the body touches
   std::vector<ArrayUse> arrays;      // in the order of KernelPlan::arrays
   std::vector<Inst> code;            // loads included
-  std::vector<Combine> reductions;   // of the phase, in pieces; others are loads, ops and stores
-  std::vector<Store> stores;         // after everything of this element was loaded
-  // The most elements that share a value here; 1: each has its own, and all is of level 0. Else the
-  // body is done unit by unit, and in each level by level: first what blocks share, the largest
-  // blocks first, then what each element has. A block's reduction is of the level behind its
-  // operand's.
+  std::vector<Combine> reductions;   // the phase's, in pieces; others are loads, ops and stores
+  std::vector<Store> stores;         // an element's loads come first
+  // The most elements that share a value here. If that is 1, there is one pass over the elements of the chunk.
+  // Otherwise the body goes unit by unit, and within a unit pass by pass: by rising level, and in each level the
+  // largest blocks first, then elements.
   int32_t unit = 1;
-  std::vector<Id> kept;  // values of the element domain that another section than their own uses
+  std::vector<Pass> passes;
+  std::span<const Inst> code_of(const Pass& p) const {
+    return std::span(code).subspan(p.first, p.count);
+  }
+  // The instruction that makes an input of the pass; null for every other value.
+  const Inst* input(const Pass& p, Id v) const {
+    auto i = std::find_if(p.inputs.begin(), p.inputs.end(),
+                          [&](size_t k) { return code[k].value == v; });
+    return i == p.inputs.end() ? nullptr : &code[*i];
+  }
   // Whether it encodes two values or more, each of which reduces a block: an element takes many registers.
   bool encodes_two() const {
     return std::count_if(code.begin(), code.end(),
@@ -174,10 +203,10 @@ struct Body {
   }
   friend bool operator==(const Body&, const Body&) = default;
 };
-// Every signature is of one body. None at all: there is nothing to do for any element.
+// Every signature has one body. Without bodies there is nothing to do for any element.
 using Bodies = std::vector<Body>;
 
-// Operands of reductions over members of a group or tensor domain, absent tensors too.
+// Operands of reductions over groups, tensors, rows or columns. Absent tensors have them too.
 struct Rollup {
   Granularity from = per::tensor;
   Uniform uniform;
@@ -185,11 +214,20 @@ struct Rollup {
   friend bool operator==(const Rollup&, const Rollup&) = default;
 };
 
-// What a false guard skips.
+// A part of what follows the chunks of a phase. It needs the parts before it.
+struct Work {
+  int32_t rollup = kNone;      // of Phase::rollups: its operands are computed first
+  std::vector<int32_t> folds;  // reductions
+  // All blocks of a device share it, once all are done with what is before it. Otherwise one does it.
+  bool by_all = false;
+  friend bool operator==(const Work&, const Work&) = default;
+};
+
+// The part that a false guard skips.
 enum class Guard : uint8_t {
   none,    // there is no guard
-  launch,  // everything: not even the chunks are looked at
-  chunk,   // `bodies` of the chunk at hand, for which `otherwise` is done
+  launch,  // everything: no chunk is even read
+  chunk,   // the `bodies` of a chunk, which does `otherwise` instead
 };
 
 struct Phase {
@@ -197,19 +235,20 @@ struct Phase {
   Uniform uniform;
   Guard guards = Guard::none;
   Id guard = kNone;
-  // Over the elements of this phase, absent tensors giving identities: first those in pieces, then those in strips,
-  // then those that leave nothing to fold.
+  // Reductions of this phase's elements; absent tensors give identities. Those in pieces come first, then those in
+  // strips, then those that leave nothing to fold.
   std::vector<int32_t> reductions;
   Bodies bodies;
   Bodies otherwise;
-  std::vector<Rollup> rollups;  // behind the fold of `reductions`, one after the other
+  std::vector<Rollup> rollups;
+  std::vector<Work> work;  // folds `reductions`, then does one rollup after the other
   bool has_work() const { return !bodies.empty() || !otherwise.empty(); }
   friend bool operator==(const Phase&, const Phase&) = default;
 };
 
-// Consecutive phases in one launch, with a grid barrier between each two.
+// Consecutive phases in one launch, with a grid barrier between any two of them.
 struct Kernel {
-  std::string name;  // an identifier, no other kernel's
+  std::string name;  // an identifier that no other kernel has
   int32_t first_phase = 0;
   int32_t phase_count = 0;
   int32_t end() const { return first_phase + phase_count; }
@@ -232,12 +271,12 @@ struct Writes {
   friend bool operator==(const Writes&, const Writes&) = default;
 };
 
-// Done once nobody reads a state any more. `step` reads what it needs before the first write; the
-// finer domains, of present tensors only, are written first, for their code reads coarser states.
+// The writes of states, done once nobody reads one any more. `step` reads what it needs before the first write. Finer
+// granularities are written first, because their code reads coarser states; tensors that are absent are left out.
 struct Finish {
   std::vector<Inst> step;
-  std::vector<Writes> writes;  // at most one of each granularity, coarse to fine
-  // States whose values make up a step's record, in its order: told to the host behind the writes.
+  std::vector<Writes> writes;  // at most one per granularity, coarse to fine
+  // States whose values make up a step's record, in its order. The host learns them after the writes.
   std::vector<int32_t> reports;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
@@ -256,17 +295,15 @@ struct KernelPlan {
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;  // the last one finishes; it may do only that
   Finish finish;
-  // Some value is one of rows: chunks are cut where rows end, and pieces count from where they
-  // begin.
+  // Some value tells rows apart: chunks end where rows end, and pieces count from the beginning of a row.
   bool has_rows = false;
-  // Or of columns or squares: of so many rows, counted from row 0, the chunks that have the same
-  // columns are done by one worker, in the order of rows, in a phase that combines them
-  // (may_split_rows: of others by anybody). 0: in any order.
+  // A phase that combines rows gives the chunks of this many rows that have the same columns to one worker, in the order
+  // of rows. Any worker may do a row of other phases (may_split_rows). 0: there is no order.
   int32_t rows_in_order = 0;
   // The granularities of the arrays that rows are combined in. Number k of them has the bases of tensors at place k of
   // abi::Context::bases.
   std::vector<Granularity> based;
-  int32_t reduced_phases = 1;  // so many make all reductions of the first level
+  int32_t reduced_phases = 1;  // the first phases, which make all reductions of the first level
 
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
@@ -293,15 +330,14 @@ struct KernelPlan {
     }
     return found;
   }
-  bool folds(const Phase& p) const { return !folded_in(p).empty() || !p.rollups.empty(); }
   bool combines_rows(const Phase& p) const {
     return std::any_of(p.reductions.begin(), p.reductions.end(),
                        [&](int32_t r) { return ordered_rows(reduction(r).to) > 0; });
   }
   // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
   bool may_split(const Phase& p) const { return rows_in_order == 0 && p.reductions.empty(); }
-  // Of what is walked in the order of rows: rows may be done by anybody where nothing is combined
-  // from one to the next, and columns where nothing is folded along a row.
+  // If rows have an order, any worker may still do any row of a phase that combines no rows, and any columns of a phase
+  // that folds nothing along a row.
   bool may_split_rows(const Phase& p) const { return rows_in_order > 0 && !combines_rows(p); }
   bool may_split_columns(const Phase& p) const {
     return rows_in_order > 0 && !may_split_rows(p) && reductions_in(p, per::piece).empty();
@@ -323,7 +359,7 @@ void for_each_operand(const Inst& inst, F&& f) {
   for (int i = 0; i < inst.arity(); ++i) f(inst.operands[static_cast<size_t>(i)]);
 }
 template <class F>
-void for_each_operand(const std::vector<Inst>& code, F&& f) {
+void for_each_operand(std::span<const Inst> code, F&& f) {
   for (const Inst& inst : code) for_each_operand(inst, f);
 }
 template <class F>
@@ -336,9 +372,9 @@ void for_each_operand(const Body& body, F&& f) {
   }
 }
 
-// Whether the blocks of a grid that runs the kernel wait for each other: between phases, and behind
-// a single one where rows or columns, of which there may be many, are folded, rolled up or written.
-// Then all of them are resident.
+// Whether the blocks of a grid that runs the kernel wait for each other, so that all of them have to be resident. They
+// wait between phases. If there are rows or columns, which may be many, they also wait behind a single phase, in order
+// to fold, roll up and write them together.
 inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
   return plan.form == Form::fused && kernel.phase_count >= (plan.has_rows ? 1 : 2);
 }
@@ -349,13 +385,14 @@ inline bool writes_lines(const KernelPlan& plan) {
                      [](const Writes& w) { return splits_tensor(w.at); });
 }
 
-// Pieces of work behind the kernel's phases that all blocks of a device share, each of which begins
-// when all are done with what stands before it: on tensors, rows and columns, of which there may be
-// many.
+// The work behind the chunks of a phase of this kernel.
+std::vector<Work> work_behind(const KernelPlan& plan, const Kernel& kernel, const Phase& phase);
+
+// Parts of the work behind the kernel's phases that all blocks of a device share, the states of rows and columns
+// among them. Each begins when all blocks are done with what is before it.
 int32_t shared_pieces(const KernelPlan& plan, const Kernel& kernel);
 
-// Of those, the ones that are launches of their own: where there are rows or columns, and blocks do
-// not wait.
+// The number of these parts that are launches of their own: all, if there are rows or columns and blocks do not wait.
 inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
   return plan.has_rows && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
 }
@@ -366,21 +403,11 @@ std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* neede
 // decided, some is dead.
 void drop_unneeded(Phase* phase);
 
-// One pass over a unit: the code of one level and one block size (1: per element).
-struct Section {
-  int32_t level = 0;
-  int32_t block = 1;
-  std::vector<const Inst*> code;
-  std::vector<const Combine*> reductions;
-  std::vector<const Store*> stores;
-};
-// Puts a body with blocks into its order: sets `unit`, levels and `kept`.
-void find_levels(const KernelPlan& plan, Body* body);
-// The sections of a body with blocks, in order; none is empty.
-std::vector<Section> sections_of(const KernelPlan& plan, const Body& body);
+// Divides the body into passes: sorts its code, sets `unit` and `passes`, and marks what is kept.
+void find_passes(const KernelPlan& plan, Body* body);
 
-// An f32 of a body that follows from one of its loaded bytes: what each of the 256 patterns makes
-// it. Of those that take more than a lookup, the ones that anything else uses.
+// An f32 of a body that follows from one loaded byte, with its value for each of the 256 patterns. Only functions that
+// take more than a lookup and that other code uses are listed.
 struct ByteFunction {
   Id value = kNone, byte = kNone;  // `byte` is the load
   std::vector<float> values;
@@ -390,8 +417,8 @@ std::vector<ByteFunction> byte_functions_of(const KernelPlan& plan, const Body& 
 // Internal consistency: throws std::logic_error (a bug of ours).
 void verify(const KernelPlan& plan);
 
-// Readable text of the whole plan (`--emit=plan`); on request with the step's line behind each that
-// is of one: "…  ; %w = load @weight : [f32]".
+// Readable text of the whole plan (`--emit=plan`). Comments show the line of the step that a line comes from:
+// "…  ; %w = load @weight : [f32]".
 enum class Comments : uint8_t { none, step };
 std::string print(const KernelPlan& plan, Comments comments = Comments::none);
 

@@ -100,8 +100,8 @@ class Printer {
   }
   std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
 
-  void print_code(size_t depth, std::string_view title, const std::vector<Inst>& code,
-                  const std::vector<ArrayUse>* arrays = nullptr) {
+  void print_code(size_t depth, std::string_view title, std::span<const Inst> code,
+                  const std::vector<ArrayUse>* arrays = nullptr, int32_t in_level = 0) {
     if (code.empty()) return;
     if (!title.empty()) line(depth++, "{}", title);
     for (const Inst& inst : code) {
@@ -113,7 +113,7 @@ class Printer {
       std::string from = inst.in == inst.out ? "" : fmt::format("{} -> ", stepfuse::name(inst.in));
       int32_t block = block_of(plan_[inst.value].at);
       std::string blocks = block > 1 ? fmt::format(" of {} elements", block) : "";
-      std::string level = inst.level > 0 ? fmt::format(", level {}", inst.level) : "";
+      std::string level = in_level > 0 ? fmt::format(", level {}", in_level) : "";
       line(depth, "{} = {} : {}{}{}{}", operand(inst.value), text, from, stepfuse::name(inst.out),
            blocks, level);
       comment(plan_[inst.value].text);
@@ -136,20 +136,25 @@ class Printer {
                           phase.guards == Guard::launch ? ", else no chunk is looked at" : "");
     for (const Body& b : phase.bodies) print_body(guard, b);
     for (const Body& b : phase.otherwise) print_body(", otherwise", b);
-    for (int32_t r : plan_.folded_in(phase)) print_fold(2, r);
-    for (const Rollup& rollup : phase.rollups) {
-      line(2, "roll up {} values", place(rollup.from));
-      print_uniform(3, rollup.uniform);
-      for (const Combine& c : rollup.reductions) {
-        line(3, "slot of reduction {} = {}", c.reduction, operand(c.operand));
-        comment_reduction(c.reduction);
-      }
-      for (const Combine& c : rollup.reductions) print_fold(3, c.reduction);
+    for (const Work& w : phase.work) {
+      if (w.rollup != kNone) print_rollup(phase.rollups[static_cast<size_t>(w.rollup)], w.by_all);
+      for (int32_t r : w.folds) print_fold(r, w.by_all);
     }
   }
 
-  void print_fold(size_t depth, int32_t r) {
-    line(depth, "fold reduction {}", r);
+  static std::string_view shared(bool by_all) { return by_all ? ", by all blocks" : ""; }
+
+  void print_rollup(const Rollup& rollup, bool by_all) {
+    line(2, "roll up {} values{}", place(rollup.from), shared(by_all));
+    print_uniform(3, rollup.uniform);
+    for (const Combine& c : rollup.reductions) {
+      line(3, "slot of reduction {} = {}", c.reduction, operand(c.operand));
+      comment_reduction(c.reduction);
+    }
+  }
+
+  void print_fold(int32_t r, bool by_all) {
+    line(2, "fold reduction {}{}", r, shared(by_all));
     comment_reduction(r);
   }
 
@@ -165,7 +170,7 @@ class Printer {
            a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",
            a.loaded_later ? ", loaded later" : "");
     }
-    print_code(3, "", body.code, &body.arrays);
+    for (const Pass& p : body.passes) print_code(3, "", body.code_of(p), &body.arrays, p.level);
     for (const Combine& c : body.reductions) {
       line(3, "combine {} into reduction {}", operand(c.operand), c.reduction);
       comment_reduction(c.reduction);

@@ -122,17 +122,42 @@ class Verifier {
       require(made_.insert(r).second, "a reduction is made once");
     }
     for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
+    check_work(phase);
   }
 
   void check_rollup(const Rollup& rollup) {
     Ids known = check_uniform(rollup.uniform);
     for (const Combine& c : rollup.reductions) {
-      require(plan_.reduction(c.reduction).from == rollup.from, "a rollup is of one domain");
+      require(plan_.reduction(c.reduction).from == rollup.from, "a rollup has one granularity");
       need(known, c.operand);
     }
     for (const Combine& c : rollup.reductions) {
       require(made_.insert(c.reduction).second, "a reduction is made once");
     }
+  }
+
+  void check_work(const Phase& phase) const {
+    std::vector<int32_t> folded;
+    int32_t rollups = 0;
+    for (const Work& w : phase.work) {
+      if (w.rollup != kNone) require(w.rollup == rollups++, "rollups are done in order");
+      for (int32_t r : w.folds) {
+        folded.push_back(r);
+        Granularity from = plan_.reduction(r).from;
+        require(is_tile(from)
+                    ? rollups == 0
+                    : rollups > 0 && phase.rollups[static_cast<size_t>(rollups) - 1].from == from,
+                "what is folded stands");
+      }
+    }
+    require(rollups == static_cast<int32_t>(phase.rollups.size()), "every rollup is done");
+    std::vector<int32_t> all = plan_.folded_in(phase);
+    for (const Rollup& rollup : phase.rollups) {
+      for (const Combine& c : rollup.reductions) all.push_back(c.reduction);
+    }
+    require(Ids(folded.begin(), folded.end()) == Ids(all.begin(), all.end()) &&
+                folded.size() == all.size(),
+            "everything is folded once");
   }
 
   void check_bodies(const Phase& phase, const Bodies& bodies, const Ids& uniform) const {
@@ -144,7 +169,7 @@ class Verifier {
     std::set<uint32_t> served;
     for (const Body& body : bodies) {
       for (uint32_t s : body.signatures) {
-        require(served.insert(s).second, "a signature is of one body");
+        require(served.insert(s).second, "a signature has one body");
       }
       check_body(phase, body, uniform);
     }
@@ -167,10 +192,7 @@ class Verifier {
               "a load has the array's blocks");
     }
     check_code(body.code, per::element, &known);
-    for (const Inst& inst : body.code) {
-      require(block_of(plan_[inst.value].at) <= body.unit && (body.unit > 1 || inst.level == 0),
-              "a body with blocks is done in units");
-    }
+    check_passes(body);
     std::vector<int32_t> combined;
     for (const Combine& c : body.reductions) {
       combined.push_back(c.reduction);
@@ -187,6 +209,31 @@ class Verifier {
       need(known, s.value);
       if (s.predicate != kNone) need(known, s.predicate);
     }
+  }
+
+  // They are in order, have all of the body, and get what earlier ones keep.
+  void check_passes(const Body& body) const {
+    size_t next = 0;
+    size_t others = 0;
+    Ids kept;
+    for (const Pass& p : body.passes) {
+      require(p.block <= body.unit && (body.unit > 1 || p.level == 0),
+              "a body with blocks is done in units");
+      require(p.count == 0 || p.first == next, "passes have the code in its order");
+      next += p.count;
+      others += p.reductions.size() + p.stores.size();
+      for (size_t i : p.inputs) {
+        require(kept.contains(body.code[i].value), "a pass gets what earlier ones keep");
+      }
+      for (const Inst& inst : body.code_of(p)) {
+        require(block_of(plan_[inst.value].at) == p.block, "a pass has blocks of one size");
+        if (inst.reduces_block())
+          require(kept.contains(inst.operands[0]), "what is reduced by blocks is kept");
+        if (inst.kept) kept.insert(inst.value);
+      }
+    }
+    require(next == body.code.size() && others == body.reductions.size() + body.stores.size(),
+            "passes have all of a body");
   }
 
   // The arrays in which a body combines rows are those of its phase's reductions. Of earlier ones it loads results.

@@ -1,4 +1,7 @@
 // Computes levels, slices and bodies: cuts phases out of a Program. Knows ir.
+//
+// A reduction's result belongs to the next phase. A phase's element code is the slice backwards from what it stores and
+// reduces, so a value that two phases need is computed again from its loads.
 #include "compiler/schedule/analysis.hpp"
 
 #include <algorithm>

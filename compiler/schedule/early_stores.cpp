@@ -1,4 +1,8 @@
 // Moves stores of the fused form from the last phase to earlier ones if that saves bytes. Knows ir.
+//
+// Storing in the earlier phase and reading the buffer back may move fewer bytes than computing the value again, as it
+// does for LAMB's moments. The `unfused` form instead keeps such values in scratch arrays, as classic pipelines do: it
+// is the baseline, and a way to bisect.
 #include "compiler/schedule/early_stores.hpp"
 
 #include <algorithm>

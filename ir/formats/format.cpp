@@ -1,4 +1,8 @@
 // Formats: their texts, and the rewriting of a step that keeps a buffer in one. Knows ir and fmt.
+//
+// A format is a pair of steps: with_format() inserts `decode` after the loads of a buffer and `encode` before its
+// stores, and replaces the buffer by its parts. Later stages see only ops and buffers. If small tensors are exempt,
+// buffer and parts are declared for sizes (`below`, `from`), and a `select` by element_count chooses.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,4 +1,7 @@
 // Builds the readable preimage of a variant's key. Knows the variant, ir and fmt.
+//
+// It has only structure, dtypes, form and target. Arguments arrive at run time, so no schedule of theirs compiles
+// anything.
 #include "runtime/caches/variant_key.hpp"
 
 #include <fmt/format.h>

@@ -26,10 +26,10 @@ constexpr uint32_t kRangesPerThread = 8;
 // Up to this many, waking another thread costs more than it brings.
 constexpr uint64_t kInlineElements = 4 * kPieceElements;
 constexpr uint32_t kSamples = 64;
-// Of a fold: parts of one value, which take some nanoseconds each.
+// A fold hands out this many results at once; each takes some nanoseconds.
 constexpr uint32_t kRangeParts = 2048;
 
-// From `chunk` on, the first one that begins so many rows; `end` if none does.
+// The first chunk from `chunk` on that begins a strip of `rows` rows; `end` if none does.
 uint32_t next_in_order(const abi::Context& context, int32_t rows, uint32_t chunk, uint32_t end) {
   for (; chunk < end; ++chunk) {
     const abi::Chunk& c = context.chunks[chunk];
@@ -107,13 +107,10 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
   entry.enter = function(fmt::format("sf_enter_{}", p));
   entry.chunks = reinterpret_cast<PhaseFunction>(module_->symbol(fmt::format("sf_phase_{}", p)));
   entry.is_empty = !phase.has_work();
-  entry.reductions = plan.folded_in(phase);
-  for (size_t r = 0; r < phase.rollups.size(); ++r) {
-    RollupEntry rollup{function(fmt::format("sf_rollup_{}_{}", p, r)), {}};
-    for (const plan::Combine& c : phase.rollups[r].reductions) {
-      rollup.reductions.push_back(c.reduction);
-    }
-    entry.rollups.push_back(std::move(rollup));
+  for (const plan::Work& w : phase.work) {
+    EnterFunction operands = nullptr;
+    if (w.rollup != plan::kNone) operands = function(fmt::format("sf_rollup_{}_{}", p, w.rollup));
+    entry.work.push_back({operands, w.folds});
   }
   return entry;
 }
@@ -121,7 +118,9 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
 void CpuKernel::run(const abi::Context& context, const CpuExecutor& executor,
                     int first_phase) const noexcept {
   for (int p = 0; p < first_phase; ++p) {
-    roll_up(context, executor, phases_[static_cast<size_t>(p)]);
+    const std::vector<WorkEntry>& work = phases_[static_cast<size_t>(p)].work;
+    auto rollup = std::find_if(work.begin(), work.end(), [](auto& w) { return w.operands; });
+    fold_from(context, executor, p, static_cast<size_t>(rollup - work.begin()));
   }
   for (int p = first_phase; p < phase_count(); ++p) {
     run_chunks(context, executor, p, 0, context.chunk_count);
@@ -162,48 +161,46 @@ void CpuKernel::run_chunks(const abi::Context& context, const CpuExecutor& execu
 
 void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
                      int phase) const noexcept {
-  const PhaseEntry& entry = phases_[static_cast<size_t>(phase)];
-  fold(context, executor, entry.reductions);
-  roll_up(context, executor, entry);
+  fold_from(context, executor, phase, 0);
 }
 
-void CpuKernel::roll_up(const abi::Context& context, const CpuExecutor& executor,
-                        const PhaseEntry& entry) const noexcept {
-  FpEnvGuard guard;
-  for (const RollupEntry& rollup : entry.rollups) {
-    rollup.operands(&context);
-    fold(context, executor, rollup.reductions);
+void CpuKernel::fold_from(const abi::Context& context, const CpuExecutor& executor, int phase,
+                          size_t first) const noexcept {
+  const std::vector<WorkEntry>& work = phases_[static_cast<size_t>(phase)].work;
+  for (size_t i = first; i < work.size(); ++i) {
+    if (work[i].operands != nullptr) {
+      FpEnvGuard guard;
+      work[i].operands(&context);
+    }
+    for (int32_t r : work[i].folds) fold_one(context, executor, r);
   }
 }
 
-void CpuKernel::fold(const abi::Context& context, const CpuExecutor& executor,
-                     const std::vector<int32_t>& reductions) const noexcept {
+void CpuKernel::fold_one(const abi::Context& context, const CpuExecutor& executor,
+                         int32_t r) const noexcept {
   struct Job {
     const abi::Context* context;
     int32_t reduction;
     const ReductionPlan* plan;
     const abi::Partition* parts;
   };
-  for (int32_t r : reductions) {
-    const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
-    Job job{&context, r, &plan, &context.parts[plan.partition]};
-    uint32_t results = plan.strips
-                           ? context.parts[abi::kColumnsOfTensors].begin[context.tensor_count]
-                           : job.parts->count;
-    executor.for_ranges(
-        0, results, kRangeParts,
-        [](const void* data, uint32_t from, uint32_t to) {
-          FpEnvGuard guard;
-          const Job& j = *static_cast<const Job*>(data);
-          if (j.plan->strips) {
-            const uint64_t* bases = j.context->bases + *j.plan->strips * j.context->tensor_count;
-            fold_strips(*j.context, bases, j.reduction, j.plan->op, j.plan->dtype, from, to);
-          } else {
-            fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
-          }
-        },
-        &job);
-  }
+  const ReductionPlan& plan = reductions_[static_cast<size_t>(r)];
+  Job job{&context, r, &plan, &context.parts[plan.partition]};
+  uint32_t results = plan.strips ? context.parts[abi::kColumnsOfTensors].begin[context.tensor_count]
+                                 : job.parts->count;
+  executor.for_ranges(
+      0, results, kRangeParts,
+      [](const void* data, uint32_t from, uint32_t to) {
+        FpEnvGuard guard;
+        const Job& j = *static_cast<const Job*>(data);
+        if (j.plan->strips) {
+          const uint64_t* bases = j.context->bases + *j.plan->strips * j.context->tensor_count;
+          fold_strips(*j.context, bases, j.reduction, j.plan->op, j.plan->dtype, from, to);
+        } else {
+          fold_slots(*j.context, j.reduction, j.plan->op, j.plan->dtype, *j.parts, from, to);
+        }
+      },
+      &job);
 }
 
 void CpuKernel::finish(const abi::Context& context) const noexcept {

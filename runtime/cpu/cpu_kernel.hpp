@@ -51,25 +51,23 @@ class CpuKernel {
  private:
   using EnterFunction = void (*)(const abi::Context*);
   using PhaseFunction = void (*)(const abi::Context*, int64_t begin, int64_t end);
-  struct RollupEntry {
-    EnterFunction operands = nullptr;
-    std::vector<int32_t> reductions;
+  struct WorkEntry {
+    EnterFunction operands = nullptr;  // of a rollup; null: it only folds
+    std::vector<int32_t> folds;
   };
   struct PhaseEntry {
     EnterFunction enter = nullptr;
     PhaseFunction chunks = nullptr;
     bool is_empty = false;  // no chunk has work
-    std::vector<int32_t> reductions;
-    std::vector<RollupEntry> rollups;
+    std::vector<WorkEntry> work;
   };
   class Module;  // the linked object
 
   CpuKernel();
   PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
-  void fold(const abi::Context& context, const CpuExecutor& executor,
-            const std::vector<int32_t>& reductions) const noexcept;
-  void roll_up(const abi::Context& context, const CpuExecutor& executor,
-               const PhaseEntry& entry) const noexcept;
+  void fold_one(const abi::Context& context, const CpuExecutor& executor, int32_t r) const noexcept;
+  void fold_from(const abi::Context& context, const CpuExecutor& executor, int phase,
+                 size_t first) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;

@@ -1,4 +1,6 @@
 // Counts live graphs by means of user objects that the graphs retain. Knows the driver.
+//
+// While such a graph is alive, the step refuses to move its memory, and a host access waits for the whole context.
 #include "runtime/cuda/graph_uses.hpp"
 
 #include <chrono>

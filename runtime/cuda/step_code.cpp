@@ -1,5 +1,7 @@
 // Compiles a variant for one arch, or reads the code from disk. Knows the compiler, NVRTC, the disk cache
 // and fmt.
+//
+// Launch bounds and unrolling come from a ladder that goes down while ptxas reports spills.
 #include "runtime/cuda/step_code.hpp"
 
 #include <algorithm>

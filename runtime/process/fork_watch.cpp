@@ -1,4 +1,7 @@
 // Counts the work that a fork must not interrupt. Knows stepfuse's errors and pthreads.
+//
+// A forked process has none of its parent's threads, and runs the parent's steps on the calling thread. If another
+// thread held a lock or compiled at the fork, an error says so instead of a hang.
 #include "runtime/process/fork_watch.hpp"
 
 #include <atomic>

@@ -1,4 +1,7 @@
 // Builds the initialisation step. Knows ir and the layout.
+//
+// Initial values are in the program's text (`= 65536`, `= @weight`). This step stores them and runs on the device, so
+// no backend has its own fill or conversion. It is a cached variant like any other.
 #include "runtime/step/init_program.hpp"
 
 #include <set>

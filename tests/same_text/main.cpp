@@ -33,6 +33,7 @@ namespace {
 struct Wish {
   bool objects = false;           // LLVM's objects in place of its text
   std::filesystem::path texts{};  // a folder that gets each text as a file; empty: none
+  std::string only{};             // cases whose names contain it
 };
 
 // Processors without vectors of masks, with AVX2, and with AVX-512. They are spelled out so that the
@@ -151,12 +152,13 @@ std::vector<Case> all_cases() {
 }
 
 constexpr const char* kUsage =
-    "same_text [--objects] [--texts DIR]\n"
+    "same_text [--objects] [--texts DIR] [--only TEXT]\n"
     "  prints \"<digest> <case> <form> <target>\" for the plan and the C, CUDA and LLVM text of "
     "every\n"
     "  row of the covering set. STEPFUSE_SAME_TEXT_ROWS=1 prints each row's options to stderr.\n"
     "  --objects    LLVM's objects instead of the texts\n"
-    "  --texts DIR  also writes each of them as a file, DIR/<case>.<form>.<target>\n";
+    "  --texts DIR  also writes each of them as a file, DIR/<case>.<form>.<target>\n"
+    "  --only TEXT  leaves out cases whose names do not contain TEXT, as in golden-adamw\n";
 
 }  // namespace
 
@@ -168,6 +170,8 @@ int main(int argc, char** argv) {
       wish.objects = true;
     } else if (word == "--texts" && i + 1 < argc) {
       wish.texts = argv[++i];
+    } else if (word == "--only" && i + 1 < argc) {
+      wish.only = argv[++i];
     } else {
       std::fputs(kUsage, word == "--help" ? stdout : stderr);
       return word == "--help" ? 0 : 2;
@@ -175,6 +179,7 @@ int main(int argc, char** argv) {
   }
   if (!wish.texts.empty()) std::filesystem::create_directories(wish.texts);
   std::vector<Case> cases = all_cases();
+  std::erase_if(cases, [&](const Case& c) { return c.name.find(wish.only) == std::string::npos; });
   std::map<size_t, std::vector<std::string>> lines;
   std::mutex mutex;
   std::vector<std::string> faults = faults_of(cases.size(), [&](size_t k) -> std::string {
