@@ -9,6 +9,7 @@
 #include "ir/text/words.hpp"
 #include "runtime/caches/kernel_folder.hpp"
 #include "runtime/cpu/compile_or_keep.hpp"
+#include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/step_code.hpp"
 #include "runtime/step/init_program.hpp"
 #include "runtime/step/step_impl.hpp"
@@ -36,6 +37,17 @@ std::optional<cuda::CodeTarget> cuda_target(std::string_view name, const std::st
   return target;
 }
 
+// Throws if kernels for the target cannot be compiled here.
+void check_target(const std::string& name, const std::string& options) {
+  if (auto cuda = cuda_target(name, options)) return cuda::require_arch(cuda->arch);
+  if (name == "host") {
+    throw Error(ErrorKind::usage,
+                "'host' means this machine only; name a processor level, as in x86-64-v3");
+  }
+  cpu_target(name);
+  host_cpu_target();  // throws without LLVM
+}
+
 void ship_for_cuda(const Variant& variant, const std::string& name, const cuda::CodeTarget& target,
                    const std::string& folder, AheadKernel* out) {
   std::string text = cuda::first_text(variant.plan, target);
@@ -46,10 +58,6 @@ void ship_for_cuda(const Variant& variant, const std::string& name, const cuda::
 
 void ship_for_cpu(const Variant& variant, const std::string& level, const std::string& folder,
                   AheadKernel* out) {
-  if (level == "host") {
-    throw Error(ErrorKind::usage,
-                "'host' would be this machine; name a level that others have, as in x86-64-v3");
-  }
   CpuTarget target = cpu_target(level);
   std::string text = emit_llvm(variant.plan, target);
   std::string object = compile_or_keep(variant, text, target, level).bytes;
@@ -60,6 +68,7 @@ void ship_for_cpu(const Variant& variant, const std::string& level, const std::s
 }  // namespace
 
 std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::string& folder) {
+  for (const std::string& target : request.targets) check_target(target, request.cuda_options);
   std::vector<AheadKernel> out;
   auto add = [&](const Program& program, const Layout& layout, Form form, const std::string& target,
                  bool observed = false) {

@@ -25,7 +25,8 @@ struct AheadKernel {
   size_t bytes = 0;
 };
 
-// Writes the kernels into `folder`. Throws Error{usage} for an unknown target, and the compilers' errors.
+// Writes the kernels into `folder`. Throws Error{usage} for an unknown target, and Error{device} if a
+// compiler is missing or does not know a target; nothing is written then. Also throws the compilers' errors.
 std::vector<AheadKernel> compile_ahead(const AheadRequest& request, const std::string& folder);
 
 }  // namespace stepfuse

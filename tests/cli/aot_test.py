@@ -83,6 +83,11 @@ class Aot(Case):
         self.fails(2, "this machine", "aot", "sgd", "--for", "host", "-o", self.folder)
         self.fails(2, "unknown processor level", "aot", "sgd", "--for", "pentium", "-o", self.folder)
         self.fails(2, "not a target", "aot", "sgd", "--for", "sm_fast", "-o", self.folder)
+        # A target that cannot be compiled is noticed before kernels for the others are written.
+        self.need("llvm")
+        self.fails(2, "unknown processor level", "aot", "sgd", "--for", "x86-64,pentium", "-o", self.folder)
+        self.fails(3, "NVRTC", "aot", "sgd", "--for", "x86-64,sm_250", "-o", self.folder)
+        self.assertFalse(self.folder.exists())
         self.fails(2, "STEPFUSE_KERNELS: '/nowhere'", "run", "sgd", "--params=10", "--backend=cpu",
                    environment={"STEPFUSE_KERNELS": "/nowhere"})
 
