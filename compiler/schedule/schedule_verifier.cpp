@@ -67,7 +67,7 @@ class ScheduleVerifier {
     check_uniform(rollup.uniform);
     for (ValueId r : rollup.reductions) {
       ValueId operand = p_[r].operands[0];
-      require(p_[operand].type.at == rollup.from, r, "is in the rollup of another domain");
+      require(p_[operand].type.at == rollup.from, r, "is in the rollup of a different granularity");
       const std::vector<ValueId>& known = rollup.uniform.of(rollup.from);
       require(std::find(known.begin(), known.end(), operand) != known.end(), r,
               "reduces what its rollup does not compute");

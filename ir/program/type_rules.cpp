@@ -72,7 +72,7 @@ class TypeRules {
         return check_powi(inst);
       case TypeRule::pow:
         if (is_of_elements(inst.type.at)) {
-          report(kType, 3, "{} is not available in the {} domain", info(inst.op).name,
+          report(kType, 3, "{} takes no per-{} values; cast a coarser one", info(inst.op).name,
                  info(inst.type.at).name);
         }
         return check_same(inst, is_real, "f32 f64");
@@ -135,7 +135,8 @@ class TypeRules {
                names(kLowPrecision, ", "), text(from), text(to));
       }
       if (from.dtype == DType::bound && !is_tile(from.at)) {
-        report(0, 5, "{} outside the element domain has no one storage type; it can only be stored",
+        report(0, 5,
+               "{} is not per element, so it has several storage types; it can only be stored",
                text(from));
       }
       check_bound_result(to);
@@ -168,7 +169,7 @@ class TypeRules {
     }
     check_bound_result(to);
     if (to.dtype == DType::bound && !is_tile(to.at)) {
-      report(kType, 5, "cast_sr to a bound type is of the element domain, not {}", text(to));
+      report(kType, 5, "cast_sr to a bound type must be per element, not {}", text(to));
     }
   }
 
@@ -182,7 +183,7 @@ class TypeRules {
     }
     if (is_tile(a.at) || is_tile(b.at) || is_tile(c.at)) {
       report(kWhole, 3,
-             "random takes values of coarser domains: an element's place it knows by itself");
+             "random takes no per-element values: it adds the element's position by itself");
     }
     expect_result(inst, DType::i32);
   }
@@ -223,7 +224,7 @@ class TypeRules {
              text(operand(inst, 1)));
     }
     if (is_of_elements(inst.type.at)) {
-      report(kType, 3, "powi is not available in the {} domain", info(inst.type.at).name);
+      report(kType, 3, "powi takes no per-{} values; multiply", info(inst.type.at).name);
     }
     expect_result(inst, operand(inst, 0).dtype);
   }

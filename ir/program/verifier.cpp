@@ -40,7 +40,7 @@ class Verifier {
       return std::move(found_);
     }
     if (!has_known_enums(p_)) {
-      report(12, "the program has a number that is none of its enum's: an op, type or access");
+      report(12, "an op, type or access of the program does not exist: build it with Builder");
       return std::move(found_);
     }
     check_declarations();
@@ -117,15 +117,15 @@ class Verifier {
           (wide && s.type.at == per::column)) {
         report(14,
                "state @{} has type {}: states are f32 f64 i32 i64 bool, one per step, {{group}}, "
-               "<tensor>, row or column, as <f32/row>; those of columns no f64 and no i64",
+               "<tensor>, row or column, as <f32/row>; per-column states are never f64 or i64",
                s.name, text(s.type));
       }
       if (s.report && splits_tensor(s.type.at)) {
-        report(14, "report @{} is of {}s, of which there are too many: reduce it", s.name,
+        report(14, "report @{} is per {}, which gives too many values: reduce it", s.name,
                info(s.type.at).name);
       }
       if (s.shared && s.type.at != per::step) {
-        report(14, "shared state @{} must be of the step domain", s.name);
+        report(14, "shared state @{} must be per step, as in f32", s.name);
       }
     }
     check_tables();
@@ -156,9 +156,10 @@ class Verifier {
     }
     if (b.is_of_all()) return;
     if (b.from >= b.below)
-      report(13, "buffer @{} is of no tensor: it ends where it begins", b.name);
+      report(13, "no tensor has buffer @{}: raise 'below' above 'from'", b.name);
     if (b.dtypes.size() != 1) {
-      report(13, "buffer @{} is of tensors of some sizes, and so of one storage type", b.name);
+      report(13, "buffer @{} is limited to some sizes of tensors; give it one storage type",
+             b.name);
     }
   }
 
@@ -180,7 +181,7 @@ class Verifier {
              from.name);
     }
     if (from.at != b.at || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
-      report(13, "@{} is initialised from @{}, which has other values: as many floats are copied",
+      report(13, "@{} is initialised from @{}; both must have floats of the same granularity",
              b.name, from.name);
     }
   }
@@ -257,7 +258,7 @@ class Verifier {
       }
     }
     check_rule(inst);
-    if (found_.size() == errors && !is_effect(inst.op)) check_domain(inst);
+    if (found_.size() == errors && !is_effect(inst.op)) check_granularity(inst);
   }
 
   bool slot_ok(const Inst& inst) {
@@ -343,7 +344,7 @@ class Verifier {
   void check_constant(const Inst& inst) {
     if (inst.type.at != per::step || inst.type.dtype == DType::bound) {
       report(16,
-             "a constant is of the step domain and of a concrete dtype; it broadcasts by itself");
+             "a constant is per step and has a concrete dtype, as in f32; it broadcasts by itself");
       return;
     }
     size_t bytes = size_of(inst.type.dtype);
@@ -371,7 +372,7 @@ class Verifier {
     return {known ? b.dtypes.only() : DType::bound, at, known ? -1 : slot};
   }
 
-  void check_domain(const Inst& inst) {
+  void check_granularity(const Inst& inst) {
     Type finest;
     for (int i = 0; i < inst.arity(); ++i) {
       finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
@@ -384,23 +385,22 @@ class Verifier {
         report_part(0, 3, "{} of {}: the values of blocks are not reduced further; reduce elements",
                     info(inst.op).name, text(operand(inst, 0)));
       } else if (!broadcasts(inst.type, finest) || broadcasts(finest, inst.type)) {
-        report_part(kType, 3, "{} of {} {} value must have a coarser domain, not {}",
-                    info(inst.op).name, is_tile(finest.at) ? "an" : "a", info(finest.at).name,
-                    text(inst.type));
+        report_part(kType, 3, "{} of a per-{} value must have a coarser result, not {}",
+                    info(inst.op).name, info(finest.at).name, text(inst.type));
       }
     } else if (inst.op == Op::random) {
       if (inst.type.at != per::element) {
         report(3, "random has a value for each element: [i32], not {}", text(inst.type));
       }
     } else if (inst.arity() > 0 && !(inst.type.of(finest.dtype) == finest.of(finest.dtype))) {
-      report_part(kType, 3, "the domain of {} is that of its finest operand: {}, not {}",
+      report_part(kType, 3, "the result of {} is as fine as its finest operand: {}, not {}",
                   info(inst.op).name, text({inst.type.dtype, finest.at, inst.type.buffer}),
                   text(inst.type));
     }
     bool wide = inst.type.dtype == DType::f64 || inst.type.dtype == DType::i64;
     if (is_of_elements(inst.type.at) && wide) {
       report_part(kType, 4,
-                  "{} code holds no {}: derive it in a coarser domain and cast to f32 or i32",
+                  "a per-{} value cannot be {}: compute it per tensor and cast to f32 or i32",
                   info(inst.type.at).name, name(inst.type.dtype));
     }
   }
@@ -409,11 +409,11 @@ class Verifier {
     if (inst.predicate == kNoValue) return;
     Type t = p_[inst.predicate].type;
     if (t.dtype != DType::boolean || !broadcasts(t.at, guarded)) {
-      std::string domain(info(guarded).name);
-      if (block_of(guarded) > 1) domain = fmt::format("blocks of {}", tile_text(guarded));
+      std::string granularity(info(guarded).name);
+      if (block_of(guarded) > 1) granularity = fmt::format("block of {}", tile_text(guarded));
       report_part(kPredicate, 10,
-                  "the predicate has type {}; it must be bool in a domain no finer than {}",
-                  text(t), domain);
+                  "the predicate has type {}; it must be bool, and not finer than per {}", text(t),
+                  granularity);
     }
   }
 
@@ -454,7 +454,8 @@ class Verifier {
     std::vector<Granularity> all = granularities_of(p_);
     auto is_block = [](Granularity g) { return block_of(g) > 1 && ordered_rows(g) == 0; };
     if (std::any_of(all.begin(), all.end(), is_block))
-      report(19, "a step with values of columns or squares has no blocks but squares");
+      report(19,
+             "a step with per-column or per-square values can have no blocks other than squares");
   }
 
   void check_reports() {

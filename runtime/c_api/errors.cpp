@@ -40,7 +40,7 @@ stepfuse_status note(stepfuse_status status, const char* message, SourceLoc plac
     last.text = message;
     last.message = last.text.c_str();
   } catch (...) {
-    last.message = "out of memory, for the message of another error, too";
+    last.message = "out of memory, even for an error message";
   }
   return status;
 }

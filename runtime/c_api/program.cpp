@@ -66,7 +66,7 @@ stepfuse_domain c_api::domain_of(Granularity at) {
 
 DType c_api::dtype_of(stepfuse_dtype dtype) {
   if (is_dtype(dtype)) return static_cast<DType>(dtype);
-  throw Error(ErrorKind::usage, fmt::format("{} is no stepfuse_dtype", dtype));
+  throw Error(ErrorKind::usage, fmt::format("{} is not a stepfuse_dtype", dtype));
 }
 
 const char* stepfuse_dtype_name(stepfuse_dtype dtype) {

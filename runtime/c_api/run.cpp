@@ -192,10 +192,10 @@ stepfuse_status stepfuse_stats_get(const stepfuse_stats* stats, const char* repo
     const StepStats& s = need(stats, "the stats").value;
     std::string_view name = text_of(report, "the report's name");
     if (s.find_list(name) != nullptr) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("'{}' is reported of groups or tensors: read it with "
-                              "stepfuse_stats_list",
-                              name));
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("'{}' is reported per group or tensor: read it with stepfuse_stats_list",
+                      name));
     }
     out = s.at(name);
   });

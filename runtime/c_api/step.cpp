@@ -14,10 +14,11 @@ static_assert(STEPFUSE_CUDA == static_cast<int>(Device::Kind::cuda));
 
 Device::Kind kind_of(int32_t kind) {
   if (kind >= STEPFUSE_CPU && kind <= STEPFUSE_CUDA) return static_cast<Device::Kind>(kind);
-  throw Error(ErrorKind::usage,
-              fmt::format("{} is no kind of device; there are STEPFUSE_CPU, STEPFUSE_INTERPRETER "
-                          "and STEPFUSE_CUDA",
-                          kind));
+  throw Error(
+      ErrorKind::usage,
+      fmt::format(
+          "{} is not a device kind: use STEPFUSE_CPU, STEPFUSE_INTERPRETER or STEPFUSE_CUDA",
+          kind));
 }
 
 Device device_of(const stepfuse_device* device) {
@@ -35,7 +36,7 @@ Device device_of(const stepfuse_device* device) {
 
 Allocator allocator_of(const stepfuse_step_options& o) {
   if ((o.allocate == nullptr) != (o.release == nullptr)) {
-    throw Error(ErrorKind::usage, "allocate and release are given both or neither");
+    throw Error(ErrorKind::usage, "allocate and release: set both or neither");
   }
   if (o.allocate == nullptr) return {};
   return {
@@ -50,9 +51,10 @@ StepOptions options_of(const stepfuse_step_options* given) {
   if (given == nullptr) return options;
   stepfuse_step_options o = read_struct(given, "the stepfuse_step_options");
   if (o.form < STEPFUSE_FUSED || o.form > STEPFUSE_UNFUSED) {
-    throw Error(ErrorKind::usage, fmt::format("{} is no form; there are STEPFUSE_FUSED, "
-                                              "STEPFUSE_SPLIT and STEPFUSE_UNFUSED",
-                                              o.form));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("{} is not a form: use STEPFUSE_FUSED, STEPFUSE_SPLIT or STEPFUSE_UNFUSED",
+                    o.form));
   }
   options.form = static_cast<Form>(o.form);
   options.observe = o.observe != 0;

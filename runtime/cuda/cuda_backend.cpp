@@ -80,8 +80,8 @@ class CudaBackend final : public Backend {
     Context::Scope scope(*context_);
     if (is_capturing(in.stream)) {
       throw Error(ErrorKind::usage,
-                  "set_args() in a capture would bring the same arguments at every replay: call it "
-                  "before the capture and between replays");
+                  "set_args() during a capture would set the same arguments at every replay: call "
+                  "it before the capture and between replays");
     }
     LastWork::Turn turn(*work_, in.stream, false);
     upload_args(in, block);

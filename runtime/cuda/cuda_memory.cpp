@@ -85,7 +85,8 @@ std::string CudaMemory::problem_with(const void* p) {
       return "host memory, which kernels cannot use unless it is page-locked (cuMemHostRegister)";
     }
     if (type == kMemoryTypeHost && device != at) {
-      return "page-locked host memory, which the device sees at another address: pass that one";
+      return "page-locked host memory, which the device sees at a different address: pass that "
+             "address";
     }
     if (type == kMemoryTypeDevice && ordinal != context_->ordinal()) {
       return fmt::format("memory of cuda:{}", ordinal);

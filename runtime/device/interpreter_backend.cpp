@@ -64,7 +64,7 @@ class InterpreterBackend final : public Backend {
   void require_uncaptured(Stream stream) const {
     if (is_host_ || !memory_->is_capturing(stream)) return;
     throw Error(ErrorKind::usage,
-                "STEPFUSE_FORM=interpret runs steps on the host, which a graph cannot: run without "
+                "STEPFUSE_FORM=interpret runs steps on the host, and a graph cannot: run without "
                 "capturing");
   }
 

@@ -148,7 +148,7 @@ void TensorReader::parse(const std::string& header) try {
     const auto* known = std::find_if(std::begin(kDTypes), std::end(kDTypes),
                                      [&](const DTypeInfo& row) { return row.code == type; });
     if (known == std::end(kDTypes)) {
-      refuse(fmt::format("array '{}' has the foreign type {}", name.substr(0, 80),
+      refuse(fmt::format("array '{}' has type {}, which stepfuse does not read", name.substr(0, 80),
                          type.substr(0, 80)));
     }
     array.dtype = static_cast<DType>(known - std::begin(kDTypes));
@@ -162,8 +162,8 @@ void TensorReader::parse(const std::string& header) try {
     array.bytes = end - begin;
     uint64_t elements = elements_of(array.shape);
     if (elements > array.bytes || elements * size_of(array.dtype) != array.bytes) {
-      refuse(fmt::format("array '{}' has {} bytes, which is not its shape", name.substr(0, 80),
-                         array.bytes));
+      refuse(fmt::format("array '{}' has {} bytes, which does not fit its shape",
+                         name.substr(0, 80), array.bytes));
     }
     arrays_.emplace(name, std::move(array));
   }
@@ -252,7 +252,7 @@ void TensorReader::check_digest() const {
   size_t at =
       found == metadata_.end() ? std::string::npos : header_.find('"' + found->second + '"');
   if (at == std::string::npos || found->second.size() != kNoDigest.size()) {
-    refuse(fmt::format("it has no digest ({}), without which damage is not seen", kDigest));
+    refuse(fmt::format("it has no digest ({}), which is needed to detect damage", kDigest));
   }
   std::string header = header_;
   header.replace(at + 1, kNoDigest.size(), kNoDigest);

@@ -30,10 +30,10 @@ void after_fork() {
 
 ForkWatch::ForkWatch() {
   if (g_cut_in_half) {
-    throw Error(ErrorKind::usage,
-                "this process was forked while another thread of its parent made or prepared a "
-                "step, which nobody finishes here: fork before or after that, or exec after the "
-                "fork");
+    throw Error(
+        ErrorKind::usage,
+        "this process was forked while a different thread of its parent made or prepared a step, "
+        "and that thread is missing here: fork before or after that, or exec after the fork");
   }
   g_used = true;
   ++t_under_way;

@@ -146,7 +146,7 @@ class Nccl : public Collectives {
     nccl_.check(result, what);
   }
   void check_connected() const {
-    if (comm_ == nullptr) nccl_.check(failure_, "another rank is lost since an earlier call");
+    if (comm_ == nullptr) nccl_.check(failure_, "a rank was lost in an earlier call");
   }
   // Ends the kernels that wait for a lost rank. This also releases everything that waits for their streams.
   void give_up(int result) {

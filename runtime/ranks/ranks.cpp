@@ -87,11 +87,11 @@ void agree(Collectives& ranks, const std::vector<Fact>& facts) {
     });
     for (const auto& [hash, some] : who) {
       if (hash == most->first) continue;
-      said += fmt::format("rank {} has another {} than rank {}; ", fmt::join(some, ", "),
+      said += fmt::format("rank {} has a different {} from rank {}; ", fmt::join(some, ", "),
                           facts[f].name, fmt::join(most->second, ", "));
     }
   }
-  if (!said.empty()) refuse(said + "make all ranks alike before the first step");
+  if (!said.empty()) refuse(said + "give all ranks the same step and options before the first run");
 }
 
 void share_partials(const Step& step, Collectives& ranks, Stream stream) {
@@ -146,18 +146,18 @@ std::vector<Shard> own_shards(const Step& step, const Layout& whole) {
   std::map<std::string, uint64_t> index;
   for (const TensorSpec& t : whole.tensors()) {
     if (!index.emplace(t.name, index.size()).second) {
-      refuse(fmt::format("two tensors of the whole are called '{}'", t.name));
+      refuse(fmt::format("two tensors of the whole layout have the name '{}'", t.name));
     }
   }
   std::vector<Shard> shards;
   for (const TensorSpec& t : step.layout().tensors()) {
     auto found = index.find(t.name);
-    if (found == index.end()) refuse(fmt::format("'{}' is no tensor of the whole", t.name));
+    if (found == index.end()) refuse(fmt::format("the whole layout has no tensor '{}'", t.name));
     uint64_t columns = whole.tensors()[found->second].column_count();
     if (has_rows(step.program()) && t.column_count() != columns) {
       refuse(
-          fmt::format("'{}' has rows of {} elements in the step and of {} in the whole: give "
-                      "both the same columns",
+          fmt::format("'{}' has rows of {} elements in the step and of {} in the whole layout: "
+                      "give both the same columns",
                       t.name, t.column_count(), columns));
     }
     shards.push_back({found->second, t.offset, t.size});
@@ -184,7 +184,8 @@ std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& wh
   if (!mistake.empty()) refuse(mistake);
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] == kRefused) {
-      refuse(fmt::format("rank {} has made a mistake in its step or layout, and says which", rank));
+      refuse(fmt::format(
+          "rank {} found a mistake in its step or layout; its own message says which", rank));
     }
   }
   mine.resize(*std::max_element(counts.begin(), counts.end()));
@@ -196,9 +197,9 @@ std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& wh
     for (const Shard& s : shards[rank]) {
       uint64_t size = s.tensor < whole.size() ? whole.tensors()[s.tensor].size : 0;
       if (s.tensor < whole.size() && s.offset <= size && s.size <= size - s.offset) continue;
-      refuse(
-          fmt::format("rank {} has elements {} to {} of tensor {}, which the whole does not have",
-                      rank, s.offset, s.offset + s.size, s.tensor));
+      refuse(fmt::format(
+          "rank {} has elements {} to {} of tensor {}, which the whole layout does not have", rank,
+          s.offset, s.offset + s.size, s.tensor));
     }
   }
   return shards;
@@ -231,12 +232,11 @@ void PieceExchange::Plan::choose_partials(bool splits) {
       check_internal(p.piece_count == own, "pieces are counted otherwise than they are cut");
       exchanged.push_back(i);
     } else if (to == per::group) {
-      refuse(fmt::format("'{}' is one value for each group, which ranks do not exchange", p.name));
+      refuse(fmt::format("'{}' is per group, and ranks exchange only per-step values", p.name));
     } else if (splits) {
-      refuse(
-          fmt::format("'{}' is one value for each {}, and some tensors are split between ranks: "
-                      "give each rank whole tensors",
-                      p.name, info(to).name));
+      refuse(fmt::format(
+          "'{}' is per {}, and some tensors are split between ranks: give each rank whole tensors",
+          p.name, info(to).name));
     }
   }
 }
@@ -263,19 +263,19 @@ void PieceExchange::Plan::put_in_order(const Layout& whole,
   for (const auto& [shard, rank, first] : all_shards) {
     if (shard.size == 0) continue;
     if (shard.offset != covered[shard.tensor]) {
-      refuse(fmt::format("of '{}' elements {} to {} are {}: each element belongs to one rank",
-                         whole.tensors()[shard.tensor].name,
-                         std::min(shard.offset, covered[shard.tensor]),
-                         std::max(shard.offset, covered[shard.tensor]),
-                         shard.offset < covered[shard.tensor] ? "two ranks'" : "no rank's"));
+      refuse(fmt::format(
+          "elements {1} to {2} of '{0}' belong to {3}: give each element to one rank",
+          whole.tensors()[shard.tensor].name, std::min(shard.offset, covered[shard.tensor]),
+          std::max(shard.offset, covered[shard.tensor]),
+          shard.offset < covered[shard.tensor] ? "two ranks" : "no rank"));
     }
     covered[shard.tensor] += shard.size;
     for (uint64_t i = 0; i < pieces_of(shard); ++i) order.push_back(rank * width + first + i);
   }
   for (size_t t = 0; t < covered.size(); ++t) {
     if (covered[t] != whole.tensors()[t].size) {
-      refuse(fmt::format("of '{}' the elements from {} on are no rank's", whole.tensors()[t].name,
-                         covered[t]));
+      refuse(fmt::format("the elements of '{}' from {} on belong to no rank",
+                         whole.tensors()[t].name, covered[t]));
     }
   }
 }
@@ -292,8 +292,8 @@ void PieceExchange::reduce(Pointers gradients, const Args& args) {
   for (size_t i : plan.exchanged) {
     if (partials.all[i].piece_count != plan.own) {
       refuse(
-          fmt::format("the step has {} pieces, and had {} when this PieceExchange was made: make "
-                      "another one on every rank after append()",
+          fmt::format("the step has {} pieces, and had {} when this PieceExchange was made: make a "
+                      "new one on every rank after append()",
                       partials.all[i].piece_count, plan.own));
     }
     row += plan.width * size_of(partials.all[i].dtype);

@@ -118,8 +118,8 @@ void expect(const TensorReader& file, const char* key, const std::string& value,
 void check_metadata(const TensorReader& file, const Step::Impl& step) {
   check_is_checkpoint(file);
   expect(file, "step", step.program.name,
-         fmt::format("a checkpoint of another step than @{}", step.program.name));
-  expect(file, "layout", layout_text(step.plan->layout), "a checkpoint of another layout");
+         fmt::format("a checkpoint of a different step than @{}", step.program.name));
+  expect(file, "layout", layout_text(step.plan->layout), "a checkpoint of a different layout");
 }
 
 // Returns the flags with which `stepfuse convert` makes a moment as the step keeps it.
@@ -199,7 +199,7 @@ std::vector<Piece> matched(const TensorReader& file, const Step::Impl& step,
 
 void check_is_checkpoint(const TensorReader& file) {
   expect(file, "format", kFormat, "not a stepfuse checkpoint");
-  expect(file, "version", kVersion, "made by another version of stepfuse");
+  expect(file, "version", kVersion, "made by a different version of stepfuse");
 }
 
 void save_checkpoint(const std::string& path, const Step& step) {

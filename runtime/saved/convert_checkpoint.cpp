@@ -29,7 +29,7 @@ using Forms = std::map<std::string, StoredMoment, std::less<>>;
 Forms forms_of(const Moments& chosen, const std::string& step, uint64_t below) {
   if (below != 0 && !chosen.has_format()) {
     throw Error(ErrorKind::usage,
-                "--moments-below says which tensors have no moments in a format; add one, as in "
+                "--moments-below exempts small tensors from a format; add one, as in "
                 "--moments=dyn8");
   }
   std::vector<std::string> every;
@@ -43,11 +43,10 @@ Forms forms_of(const Moments& chosen, const std::string& step, uint64_t below) {
       continue;
     }
     if (every.empty()) {
-      throw Error(
-          ErrorKind::usage,
-          fmt::format("@{} is no optimizer of the library's: name the moments to convert, as "
-                      "in exp_avg={}",
-                      step, entry.form));
+      throw Error(ErrorKind::usage,
+                  fmt::format("@{} is not a built-in optimizer: name the moments to convert, as in "
+                              "exp_avg={}",
+                              step, entry.form));
     }
     for (const std::string& name : every) forms.try_emplace(name, entry);
   }

@@ -45,9 +45,11 @@ void make_private_folder(const std::string& folder) {
   if (!path.has_filename()) path = path.parent_path();  // removes a slash at the end
   std::filesystem::create_directories(path.parent_path());
   if (::mkdir(path.c_str(), 0700) == 0 || std::filesystem::is_directory(path)) return;
-  throw Error(ErrorKind::usage, fmt::format("cannot make the folder {}: it is a file, or its place "
-                                            "cannot be written to",
-                                            folder));
+  throw Error(
+      ErrorKind::usage,
+      fmt::format(
+          "cannot make the folder {}: it is a file, or the folder around it cannot be written",
+          folder));
 }
 
 }  // namespace
@@ -189,16 +191,15 @@ std::optional<Recorder> Recorder::from_environment() {
     std::string_view number = when.substr(when.rfind('=') + 1);
     recorder.wanted_ = parse_number<uint64_t>(number);
     if (!recorder.wanted_) {
-      throw Error(
-          ErrorKind::usage,
-          fmt::format("STEPFUSE_RECORD={}: step={} is not a number of a step: name one from "
-                      "0 to 2^64 - 1",
-                      text, number));
+      throw Error(ErrorKind::usage,
+                  fmt::format("STEPFUSE_RECORD={}: step={} is not a number from 0 to 2^64 - 1",
+                              text, number));
     }
   } else if (!when.empty() && when != "when=nonfinite") {
-    throw Error(ErrorKind::usage, fmt::format("STEPFUSE_RECORD={}: it is folder, "
-                                              "folder:when=nonfinite or folder:step=N",
-                                              text));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("STEPFUSE_RECORD={}: write folder, folder:when=nonfinite or folder:step=N",
+                    text));
   }
   recorder.folder_ = v.substr(0, when.empty() ? v.size() : colon);
   return recorder;

@@ -83,7 +83,7 @@ std::vector<std::string> names_of(const TensorReader& file, size_t count) {
   } catch (const Json::exception&) {
     refuse(file, kNoList);
   }
-  if (names.size() != count) refuse(file, "its tensor_names are not one for each tensor");
+  if (names.size() != count) refuse(file, "its tensor_names are not one per tensor");
   return names;
 }
 
@@ -198,7 +198,7 @@ StepRecord load_record(const std::string& path) {
   StepRecord r;
   r.program = parse(file.text("program"), path);
   std::optional<Form> form = form_from_name(file.text("form"));
-  if (!form) refuse(file, "its form is none that there is");
+  if (!form) refuse(file, "its form is not fused, split or unfused");
   r.form = *form;
   r.gradient = file.text("gradient");
   r.index = file.number("index");

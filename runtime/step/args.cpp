@@ -87,7 +87,8 @@ void Args::set(ArgId arg, int member, double value) {
   auto i = static_cast<size_t>(arg.index);
   if (shape().layout.places[i].at == per::step && member != 0) {
     throw Error(ErrorKind::usage,
-                fmt::format("argument '{}' is one for all groups", shape().names[i]));
+                fmt::format("argument '{}' has one value for all groups: leave the group out",
+                            shape().names[i]));
   }
   raw = shape().convert(arg, value);
 }

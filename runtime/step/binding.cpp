@@ -88,7 +88,7 @@ void Binding::check_pointer(const Range& r, void* pointer) const {
     throw Error(
         ErrorKind::bind,
         fmt::format("{} at {} has {} bytes, and its last one is {}; this step runs on {}: "
-                    "give it an array of so many bytes",
+                    "give it a large enough array",
                     describe(r), pointer, r.end - r.begin, problem, memory_->device_name()));
   }
 }

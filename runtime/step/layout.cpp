@@ -38,18 +38,17 @@ void Layout::check(const TensorSpec& t) const {
                     t.full_size));
   }
   if (t.full_size != 0 && t.full_size < t.offset + t.size) {
-    fail(
-        fmt::format("full_size {} is less than its offset and elements, {}: it is that of the "
-                    "whole tensor",
-                    t.full_size, t.offset + t.size));
+    fail(fmt::format(
+        "full_size {} is less than its offset and elements, {}: give the size of the whole tensor",
+        t.full_size, t.offset + t.size));
   }
   if (t.columns > kMaxElements) {
     fail(fmt::format("columns {} is too many (a negative size?); a row has at most 2^44 elements",
                      t.columns));
   }
   if (t.columns != 0 && t.element_count() % t.columns != 0) {
-    fail(fmt::format("its {} elements are no whole number of rows of {} columns", t.element_count(),
-                     t.columns));
+    fail(fmt::format("its {} elements are not a whole number of rows of {} columns",
+                     t.element_count(), t.columns));
   }
 }
 

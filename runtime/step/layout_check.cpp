@@ -61,7 +61,7 @@ void check_step(const Program& program, const StepOptions& options) {
                             options.stats_ring));
   }
   if (options.form > Form::unfused) {
-    throw Error(ErrorKind::usage, "StepOptions::form is none of fused, split and unfused");
+    throw Error(ErrorKind::usage, "StepOptions::form is not fused, split or unfused");
   }
   int gradient = program.find_buffer(options.gradient);
   if (gradient >= 0 && !program.buffers[static_cast<size_t>(gradient)].is_of_all()) {
@@ -106,7 +106,7 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
   // Without the full size, the count of a shard's tensor would be wrong.
   if (counts_elements_ && spec.offset != 0 && spec.full_size == 0) {
     refuse(spec, index,
-           "is a shard, and step @{} asks how many elements its tensor has: say so in full_size",
+           "is a shard, and step @{} needs the number of elements of its tensor: set full_size",
            program_->name);
   }
   if (counts_true_ && spec.size >> 32 != 0) {
@@ -122,7 +122,7 @@ void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
   bool counted = spec.counted || can_exclude_;
   if (counted && (spec.updated || can_freeze_)) return;
   refuse(spec, index,
-         "is not to be {}, but step @{} has no such state: make the recipe with tensor_flags",
+         "has {} = false, but step @{} has no such state: make the recipe with tensor_flags",
          counted ? "updated" : "counted", program_->name);
 }
 
@@ -133,14 +133,14 @@ void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t inde
   if (is_whole(g, shape_of(all, columns), spec.offset, spec.size)) return;
   if (g.rows == kAll) {
     refuse(spec, index,
-           "is a shard, and step @{} has values of columns, which are of all its rows: give it "
-           "whole tensors",
+           "is a shard, and step @{} has per-column values, which need all rows: give it whole "
+           "tensors",
            program_->name);
   }
   if (g.rows == 1) {
     refuse(spec, index,
-           "is a shard that ends within a row, and step @{} has values of rows: cut shards where "
-           "both a row of {} and 16,384 elements begin",
+           "is a shard that ends within a row, and step @{} has per-row values: cut shards where "
+           "both a row of {} and a piece of 16,384 elements begin",
            program_->name, columns);
   }
   refuse(spec, index,
@@ -169,8 +169,8 @@ void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
   }
   if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
   refuse(spec, index,
-         "has rows of {}, which are no whole blocks of {}, and step @{} has values of rows and of "
-         "such blocks: keep in f32 what is in blocks, by a step of such tensors' own",
+         "has rows of {}, which are not a multiple of the blocks of {} in step @{} with per-row "
+         "values: step such tensors separately, with f32 instead of the format",
          spec.column_count(), block, program_->name);
 }
 

@@ -47,7 +47,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
   }
   if (it->second.dtype != state.type.dtype) {
     throw Error(ErrorKind::bind,
-                fmt::format("shared state @{} is {} here and {} in another step of the scaler",
+                fmt::format("shared state @{} is {} here and {} in a different step of the scaler",
                             state.name, name(state.type.dtype), name(it->second.dtype)));
   }
   return block_ + it->second.offset;

@@ -93,9 +93,11 @@ const std::vector<double>* StepStats::find_list(std::string_view wanted) const {
 double StepStats::at(std::string_view wanted) const {
   if (auto v = find(wanted)) return *v;
   if (const std::vector<double>* list = find_list(wanted)) {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is reported of {} groups or tensors: name one, "
-                                              "as in at(\"{}\", 0)",
-                                              wanted, list->size(), wanted));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format(
+            "'{}' is reported for each of {} groups or tensors: name one, as in at(\"{}\", 0)",
+            wanted, list->size(), wanted));
   }
   std::string known;
   for (const auto& [name, value] : values) known += " " + name;
@@ -109,9 +111,9 @@ double StepStats::at(std::string_view wanted, size_t member) const {
   const std::vector<double>* list = find_list(wanted);
   if (list == nullptr) return at(wanted);
   if (member < list->size()) return (*list)[member];
-  throw Error(ErrorKind::usage, fmt::format("'{}' is reported of {} groups or tensors; there is no "
-                                            "{}",
-                                            wanted, list->size(), member));
+  throw Error(ErrorKind::usage,
+              fmt::format("'{}' is reported for {} groups or tensors; there is no {}", wanted,
+                          list->size(), member));
 }
 
 // --- Step

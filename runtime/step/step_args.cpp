@@ -40,8 +40,8 @@ void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t member, Bits value)
 void Step::Impl::check_shape(const Args& args) const {
   if (args.shape_ == shape) return;
   throw Error(ErrorKind::usage,
-              "these Args are another step's, or older than append(): take them "
-              "from this step's make_args()");
+              "these Args belong to a different step, or are older than append(): take them from "
+              "this step's make_args()");
 }
 
 uint64_t* Step::Impl::own_block() const {

@@ -123,11 +123,12 @@ void Step::Impl::fit_ring() {
 // A graph holds the addresses of the step's tables and blocks, and the tables hold those of the arrays.
 void Step::Impl::refuse_in_live_graph(std::string_view what) const {
   if (!backend->in_live_graph()) return;
-  throw Error(ErrorKind::usage,
-              fmt::format("{} while a captured graph of this step is alive, whose replays would go "
-                          "wrong: destroy the graph and its executables first, and capture anew "
-                          "afterwards",
-                          what));
+  throw Error(
+      ErrorKind::usage,
+      fmt::format(
+          "{} while a captured graph of this step is alive, whose replays would use wrong "
+          "addresses: destroy the graph and its executables first, and capture again afterwards",
+          what));
 }
 
 // The name is "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each

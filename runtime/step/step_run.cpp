@@ -56,7 +56,7 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
   check_count(gradients);
   if (outdated_) {
     throw Error(ErrorKind::usage,
-                "run(): what reduce() left is of before set_group(), bind(), append() or "
+                "run(): the results of reduce() are older than a set_group(), bind(), append() or "
                 "prepare(): call reduce() again, and exchange its results between ranks again");
   }
   set_gradients(0, gradients, first_half());
@@ -86,7 +86,7 @@ std::string_view Step::Impl::first_half() const {
 void Step::Impl::check_count(std::span<void* const> gradients) const {
   if (binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
   throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
-                                           "tensors (nullptr where one has none this step)",
+                                           "tensors (pass nullptr for a tensor without a gradient)",
                                            gradients.size(), plan->layout.size()));
 }
 

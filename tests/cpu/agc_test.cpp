@@ -276,7 +276,7 @@ TEST_CASE("agc: what blocks do not go with is said") {
                          layout.add({.name = "w", .size = 9 * 147, .columns = 147});
                          Step step(make_recipe("adamw", blocks), layout, Device::cpu(1));
                        }),
-            "tensor 0 'w' has rows of 147, which are no whole blocks of 256"));
+            "tensor 0 'w' has rows of 147, which are not a multiple of the blocks of 256"));
   blocks.moments_below = 4096;
   Layout layout;
   layout.add({.name = "w", .size = 9 * 147, .columns = 147});

@@ -119,8 +119,8 @@ TEST_CASE("a resumed run rounds as the whole one would have; another seed does n
   Layout other;
   other.add({.size = kSize, .id = 4});
   Run elsewhere(other);
-  CHECK_THROWS_WITH_AS(load_checkpoint(path, elsewhere.step), doctest::Contains("another layout"),
-                       Error);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, elsewhere.step),
+                       doctest::Contains("a different layout"), Error);
   Run seeded(whole());
   seeded.seed(6);
   seeded.run(4);

@@ -134,7 +134,7 @@ def test_what_it_does_not_go_with():
         optimizer.step()
     low = torch.nn.Parameter(torch.ones(100, 100).to(torch.float8_e4m3fn))
     low.grad = torch.ones(100, 100).to(torch.float8_e4m3fn)
-    with pytest.raises(Exception, match="rows of 100, which are no whole blocks of 32"):
+    with pytest.raises(Exception, match="rows of 100, which are not a multiple of the blocks of 32"):
         AdamW([low], clip_factor=0.01, copy_scale="mx").step()
 
 

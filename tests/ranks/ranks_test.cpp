@@ -251,9 +251,9 @@ TEST_CASE("ranks that differ are told which") {
     agree(ranks, {{"version", "1"}, {"layout", ranks.rank() == 2 ? "w 4" : "w 5"}});
   });
   for (const std::string& s : said)
-    CHECK(
-        s ==
-        "rank 2 has another layout than rank 0, 1, 3; make all ranks alike before the first step");
+    CHECK(s ==
+          "rank 2 has a different layout from rank 0, 1, 3; give all ranks the same step and "
+          "options before the first run");
   for (const std::string& s : on_ranks(2, [](Collectives& r) { agree(r, {{"a", "x"}}); }))
     CHECK(s == "");
 
@@ -264,13 +264,13 @@ TEST_CASE("ranks that differ are told which") {
     Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
     PieceExchange(*t.step, whole_layout(), ranks);
   });
-  for (const std::string& s : said) CHECK(s == "of 't3' the elements from 0 on are no rank's");
+  for (const std::string& s : said) CHECK(s == "the elements of 't3' from 0 on belong to no rank");
   said = on_ranks(2, [&](Collectives& ranks) {
     Trainer t(model, cut(1)[0], Clip::l2);
     PieceExchange(*t.step, whole_layout(), ranks);
   });
   for (const std::string& s : said)
-    CHECK(s.find("are two ranks': each element belongs to one rank") != std::string::npos);
+    CHECK(s.find("belong to two ranks: give each element to one rank") != std::string::npos);
 }
 
 namespace {
@@ -405,18 +405,18 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
     for (const TensorSpec& t : all.tensors()) whole.add(t);
     make(ranks, whole, 0);
   });
-  for (const std::string& s : said) CHECK(s.find("another layout") != std::string::npos);
+  for (const std::string& s : said) CHECK(s.find("a different layout") != std::string::npos);
   // One rank's mistake must not block the others.
   said = on_ranks(2, [&](Collectives& ranks) {
     Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
     if (ranks.rank() == 1) t.step->append({.name = "more", .size = 1});
     PieceExchange(*t.step, whole_layout(), ranks);
   });
-  CHECK(said[0] == "rank 1 has made a mistake in its step or layout, and says which");
-  CHECK(said[1] == "'more' is no tensor of the whole");
+  CHECK(said[0] == "rank 1 found a mistake in its step or layout; its own message says which");
+  CHECK(said[1] == "the whole layout has no tensor 'more'");
   said = on_ranks(2, [&](Collectives& ranks) { make(ranks, whole_layout(), 3); });
   for (const std::string& s : said)
-    CHECK(s.find("make another one on every rank after append()") != std::string::npos);
+    CHECK(s.find("make a new one on every rank after append()") != std::string::npos);
 }
 
 TEST_CASE("facts tell columns, ids, storage types and arguments apart") {

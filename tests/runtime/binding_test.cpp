@@ -300,12 +300,12 @@ TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
     return Step(counts, layout, Device::interpreter());
   };
   CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384}); }),
-            "say so in full_size"));
+            "set full_size"));
   CHECK(has(message_of(ErrorKind::bind,
                        [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
             "full_size 16391 is less"));
   CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 9, .columns = 4}); }),
-            "9 elements are no whole number of rows of 4 columns"));
+            "9 elements are not a whole number of rows of 4 columns"));
   for (Device device : {Device::interpreter(), Device::cpu(1)}) {
     Layout layout;
     layout.add({.size = 4, .offset = 16384, .full_size = 40000});

@@ -154,8 +154,8 @@ TEST_CASE("another form, length or offset is refused, and the message says what 
           "stepfuse convert " + files.at("fp8") + " NEW --moments='exp_avg=f32'");
   refused("f32", Run("fp8"), "it keeps 'exp_avg' as an array of numbers, step @adamw as fp8");
   refused("f32", Run("bf16"), "buffer.exp_avg.0");
-  refused("fp8", Run("fp8", {3000, 34}), "another layout");
-  refused("fp8", Run("fp8", kSizes, 16384), "another layout");
+  refused("fp8", Run("fp8", {3000, 34}), "a different layout");
+  refused("fp8", Run("fp8", kSizes, 16384), "a different layout");
 }
 
 TEST_CASE("a checkpoint's moments are converted from form to form, each number rounded once") {
@@ -237,7 +237,7 @@ TEST_CASE("what cannot be converted is refused by name, and writes nothing") {
   step.init_state();
   save_checkpoint(files.at("mine"), step);
   refused(read_bytes(files.at("mine")), "fp8",
-          "@mine is no optimizer of the library's: name the moments");
+          "@mine is not a built-in optimizer: name the moments");
   convert_checkpoint(files.at("mine"), files.at("out"), "exp_avg=fp8");
   CHECK(TensorReader(files.at("out")).arrays().contains("buffer.exp_avg.fp8.scale.0"));
 }

@@ -142,7 +142,7 @@ TEST_CASE("truncated, damaged and foreign files are refused, and change nothing"
   refused(replaced(good, "stepfuse-checkpoint", "somebody-checkpoint"),
           "not a stepfuse checkpoint");
   refused(replaced(good, "\"version\":\"2\"", "\"version\":\"3\""), "another version");
-  refused(replaced(good, "\"1000:0", "\"1001:0"), "another layout");
+  refused(replaced(good, "\"1000:0", "\"1001:0"), "a different layout");
   // The digest covers the metadata and cannot be switched off.
   refused(replaced(good, "\"index\":\"3\"", "\"index\":\"4\""), "checksum");
   refused(replaced(good, "\"index\":\"3\"", "\"index\":\"x\""), "not a number");
@@ -162,8 +162,9 @@ TEST_CASE("another length, another offset and other arrays are refused by name")
   auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(has(reason(Trainer(Trainer::options(), Trainer::layout(999))), "another layout"));
-  CHECK(has(reason(Trainer(Trainer::options(), Trainer::layout(1000, 16384))), "another layout"));
+  CHECK(has(reason(Trainer(Trainer::options(), Trainer::layout(999))), "a different layout"));
+  CHECK(
+      has(reason(Trainer(Trainer::options(), Trainer::layout(1000, 16384))), "a different layout"));
   Trainer adam;
   Step other(make_recipe("adam", Trainer::options()), Trainer::layout(), Device::interpreter(),
              {.scaler = &adam.scaler});
@@ -172,7 +173,7 @@ TEST_CASE("another length, another offset and other arrays are refused by name")
     std::vector<void*> p = {array->data(), array->data() + 1000};
     other.bind(name, p);
   }
-  CHECK(has(message_of([&] { load_checkpoint(file.path, other); }), "another step than @adam"));
+  CHECK(has(message_of([&] { load_checkpoint(file.path, other); }), "a different step than @adam"));
   // A step without the scaler.
   std::string message = reason(Trainer(RecipeOptions{.clip = Clip::l2}));
   CHECK_MESSAGE(has(message, "'scaler.growth_tracker'; make the step with the loss scaling"),

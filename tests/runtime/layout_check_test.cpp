@@ -67,7 +67,7 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
       {columns, of({{.size = 8, .full_size = 16, .columns = 4}}), {}, "give it whole tensors"},
       {columns, of({{.size = 4, .full_size = kMany, .columns = 2}}), {}, "give it whole tensors"},
       {positive, of({{.size = kMany / 2}}), {}, "it may have 2^32 - 1"},
-      {counts, of({{.size = 8, .offset = 16384}}), {}, "say so in full_size"},
+      {counts, of({{.size = 8, .offset = 16384}}), {}, "set full_size"},
       {counts, of({{.size = 8, .updated = false}}), {}, "no such state"},
       {counts, of({{.size = 8}}), {.form = static_cast<Form>(77)}, "none of fused"},
       {broken, of({{.size = 8}}), {}, "not defined before its use"},

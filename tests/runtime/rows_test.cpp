@@ -108,7 +108,7 @@ TEST_CASE("a shard of a step with values of rows has whole rows") {
             "ends within a row"));
   CHECK(has(message_of(ErrorKind::bind,
                        [&] { step_of({.size = 7616, .offset = 16384, .full_size = 24000}); }),
-            "cut shards where both a row of 24000 and 16,384 elements begin"));
+            "cut shards where both a row of 24000 and a piece of 16,384 elements begin"));
   step_of({.size = 16384, .offset = 16384, .full_size = 65536, .columns = 4096});
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("a tensor of a step with values of columns is whole") {
                        [&] {
                          step_of({.name = "w", .size = 16384, .full_size = 65536, .columns = 4096});
                        }),
-            "'w' is a shard, and step @o has values of columns"));
+            "'w' is a shard, and step @o has per-column values"));
   step_of({.name = "w", .size = 16384, .columns = 4096});
 }
 

@@ -178,7 +178,7 @@ TEST_CASE("an array that a tensor has not is null, and one that it has is not") 
 TEST_CASE("whose a buffer is follows from the full tensor, which a shard must name") {
   Program p = make_recipe("adamw", options_of("dyn8", 40000));
   Tensors unknown = {{.name = "b.1", .size = 300, .offset = 16384}};
-  CHECK(message_of([&] { Run(p, unknown); }).find("say so in full_size") != std::string::npos);
+  CHECK(message_of([&] { Run(p, unknown); }).find("set full_size") != std::string::npos);
   Run run(p, shards());
   CHECK(run.arrays["exp_avg"][1].empty());  // the tensor of 40,000 elements
   CHECK_FALSE(run.arrays["exp_avg"][3].empty());
@@ -198,7 +198,7 @@ TEST_CASE("the gradient is every tensor's") {
   Layout shard = Run::layout({{.name = "t", .size = 300, .offset = 16384}});
   CHECK(message_of([&] {
           Step(p, shard, Device::interpreter(), {.gradient = "none"});
-        }).find("say so in full_size") != std::string::npos);
+        }).find("set full_size") != std::string::npos);
   Step step(p, layout, Device::interpreter(), {.gradient = "none"});
   std::vector<float> weight(300, 1);
   std::vector<void*> list = {nullptr};

@@ -109,7 +109,7 @@ TEST_CASE("blocks: what is refused says so") {
                  "is finer: reduce it first"));
   CHECK(contains(
       problem("  %p = lt %x, 0 : [bool]\n  store @s, 1 if %p", "  buffer @s : <f32/32> out\n"),
-      "no finer than blocks of 32"));
+      "not finer than per block of 32"));
   CHECK(contains(problem("", "  state @s : <f32/32>\n"), "[V14]"));
   CHECK(contains(problem("  %i = cast %x : [i8]"), "u8, i8, i16 are cast from and to i32 only"));
   CHECK(contains(problem("", "  buffer @s : i8|u8 in\n"), "[V13]"));

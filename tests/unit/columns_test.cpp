@@ -69,7 +69,7 @@ TEST_CASE("values of columns have a text, and rules") {
   CHECK(has(error_of(row + "%t = reduce_add %r : <f32/column>"), "[V3]"));
   CHECK(has(error_of(sum + row + "%b = add %c, %r : <f32/column>"), "finest operand: [f32]"));
   CHECK(has(error_of(sum + "%b = cast %c : <f64/column>"), "[V4]"));
-  CHECK(has(error_of(sum + "%b = pow %c, %c : <f32/column>"), "in the column domain"));
+  CHECK(has(error_of(sum + "%b = pow %c, %c : <f32/column>"), "takes no per-column values"));
   auto state = [](std::string_view type, std::string_view rest) {
     return message_of([&] {
       parse(
@@ -85,7 +85,7 @@ TEST_CASE("values of columns have a text, and rules") {
   CHECK(has(state("<f32/column>", "write @x, %c if %p"), "[V10]"));
   CHECK(has(state("<f64/column>", "write @x, 1"), "[V14]"));
   CHECK(has(message_of([] { parse("step @s {\nreport @r : <f32/column>\nwrite @r, 1\n}"); }),
-            "report @r is of columns"));
+            "report @r is per column"));
 }
 
 TEST_CASE("a column is summed strip by strip") {

@@ -124,13 +124,13 @@ TEST_CASE("a buffer of some tensors has one type, some sizes, and no copy in a t
     CHECK_MESSAGE(message.find(reason) != std::string::npos, message);
     CHECK(message.find("[V13]") != std::string::npos);
   };
-  refused(with_sizes("from 20 below 20"), "is of no tensor");
+  refused(with_sizes("from 20 below 20"), "no tensor has buffer");
   refused(R"(step @t {
   buffer @w : f16|f32 inout below 20
   %w = load @w : [@w]
   store @w, %w
 })",
-          "and so of one storage type");
+          "give it one storage type");
   auto copies = [](const char* from, const char* to) {
     return std::string("step @t {\n  buffer @w : f32 inout ") + from +
            "\n  buffer @master : f32 inout = @w " + to +

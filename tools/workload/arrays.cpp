@@ -42,9 +42,9 @@ ArraySet::ArraySet(std::vector<Spec> specs) : specs_(std::move(specs)) {
   bytes_ = (total + page - 1) / page * page;
   block_.reset(static_cast<char*>(std::aligned_alloc(page, bytes_)));
   if (!block_) {
-    throw Error(ErrorKind::device, fmt::format("out of memory: {} bytes for the arrays of one "
-                                               "buffer are not to be had",
-                                               total));
+    throw Error(
+        ErrorKind::device,
+        fmt::format("out of memory: cannot allocate {} bytes for the arrays of one buffer", total));
   }
   if (page == kHugePage) madvise(block_.get(), bytes_, MADV_HUGEPAGE);
   size_t begin = kAlignment;
